@@ -1,0 +1,1 @@
+"""continuum-cosim: co-simulation of the drone-edge-cloud continuum."""

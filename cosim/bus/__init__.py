@@ -1,0 +1,1 @@
+"""The bus: the only place where simulated time advances."""

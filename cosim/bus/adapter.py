@@ -1,0 +1,190 @@
+"""The adapter contract: four methods, and a description that is known before anything starts.
+
+An adapter joins an outside simulator or system to the bus. It is one folder with an `ADAPTER`
+(an `AdapterKind`) in its `__init__.py`. The bus makes it from its checked configuration and then
+calls `start` once, `step` at each of its periods from time 0 on, `finish` once when the run has
+come to its end, and `close` always, whatever happened before.
+
+    class Adapter(Protocol):
+        def start(self, context: Context) -> None
+        def step(self, time: float, inputs: Inputs) -> Sequence[Frame]
+        def finish(self) -> Summary
+        def close(self) -> None
+
+`cosim.testing.check_adapter` checks a kind against this contract.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+from pydantic import Field as PydanticField
+
+from cosim import units
+from cosim.bus.frame import Frame
+from cosim.plan.entities import Event, Scene
+from cosim.telemetry.signals import Signal
+
+Origin = Literal["simulated", "emulated", "measured"]
+Summary = Mapping[str, Any]  # what an adapter says about its run: JSON values
+
+
+class AdapterConfig(BaseModel):
+    """Base of an adapter's YAML block: the keys that all adapters have.
+
+    Unknown keys are errors, values do not change after loading.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    use: str | None = PydanticField(None, description="the adapter's kind, when its name in the scenario is another")
+    step: units.Period | None = PydanticField(None, description="time between two steps; default: run.step")
+    isolated: bool | None = PydanticField(None, description="run in a process of its own; default: as the kind says")
+    connect: str | None = PydanticField(None, description="tcp:// or ipc:// address of a worker that runs it elsewhere")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A signal that an adapter reads.
+
+    `delayed` reads see the value from before the present tick, and so may close a loop.
+    `required` reads need an adapter that writes the signal; the plan is refused otherwise.
+    """
+
+    signal: str
+    delayed: bool = False
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What an adapter reads and writes under a given configuration."""
+
+    reads: tuple[Read, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A module that an adapter needs, and the extra of the distribution that brings it."""
+
+    module: str
+    extra: str
+
+    def missing(self) -> str:
+        """Why the requirement is not met and what to do, or ""."""
+        if importlib.util.find_spec(self.module) is not None:
+            return ""
+        return f"module '{self.module}' is not installed: pip install 'continuum-cosim[{self.extra}]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What an adapter is told when it starts. Plain data; it travels to other processes as it is."""
+
+    name: str  # the adapter's name in the scenario
+    scene: Scene
+    period: float  # s between two steps
+    duration: float  # s, simulated time at the last step
+    seed: tuple[int, ...]  # entropy of this adapter's own stream
+    root: str  # folder of the scenario file; relative paths of the configuration start there
+    scratch: str  # folder of this adapter's own for logs and temporary files
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """A generator of this adapter's own; different keys give independent streams."""
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self.seed, *key])))
+
+    def path(self, text: str) -> Path:
+        """`text` as a path, relative ones from the scenario's folder."""
+        return Path(self.root) / text
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What an adapter reads at one step.
+
+    `frames[signal]` holds the latest frame of every adapter that writes the signal, in the order of
+    the schedule, as far as there is one. `events` are those that became due since the last step.
+    """
+
+    frames: Mapping[str, Sequence[Frame]] = field(default_factory=dict)
+    events: Sequence[Event] = ()
+
+    def one(self, signal: str) -> Frame | None:
+        """The frame of the only writer of `signal`, or None when there is none yet."""
+        frames = self.frames.get(signal, ())
+        if len(frames) > 1:
+            raise ValueError(f"{len(frames)} adapters write '{signal}'; read them with all('{signal}')")
+        return frames[0] if frames else None
+
+    def all(self, signal: str) -> Sequence[Frame]:
+        """The frames of all writers of `signal`."""
+        return self.frames.get(signal, ())
+
+
+class Adapter(Protocol):
+    """One simulator or system on the bus."""
+
+    def start(self, context: Context) -> None:
+        """Get ready for step(0). Raise to end the run before it starts."""
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """Advance to `time` (s) and return one frame per signal that the adapter writes.
+
+        Called with time 0 first, then once per period. Every node-row signal is written every time;
+        for an event-row signal the frame holds what happened since the last step, maybe nothing.
+        """
+
+    def finish(self) -> Summary:
+        """The run has reached its end: say what must be kept (ledgers, counts, validity)."""
+
+    def close(self) -> None:
+        """Release everything. Called always, also after a failure, and may be called twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterKind:
+    """The description of an adapter: what its folder exports as `ADAPTER`.
+
+    `config` and `factory` are written "module:name" and imported when needed, so that listing the
+    adapters imports none of them. `ports` is fixed or depends on the
+    configuration only.
+    """
+
+    name: str
+    summary: str
+    config: str  # "adapters.radio.config:RadioConfig"
+    factory: str  # "adapters.radio.adapter:RadioAdapter"; called with the configuration
+    ports: Callable[[Any], Ports] | Ports
+    origin: Origin = "simulated"
+    requires: tuple[Requirement, ...] = ()
+    isolated: bool = False  # runs in a process of its own
+    fleet: bool = False  # can own fleets
+    signals: tuple[Signal, ...] = ()  # signals of its own, beyond the catalogue
+    example: str = ""  # YAML block that the contract checker and `cosim new` use
+
+    def load_config(self) -> type[BaseModel]:
+        found = _import(self.config)
+        if not (isinstance(found, type) and issubclass(found, BaseModel)):
+            raise TypeError(f"{self.config} is not a pydantic model")
+        return found
+
+    def ports_of(self, config: BaseModel) -> Ports:
+        """What an adapter with this configuration reads and writes."""
+        return self.ports if isinstance(self.ports, Ports) else self.ports(config)
+
+    def build(self, config: BaseModel) -> Adapter:
+        """An adapter that has not started yet."""
+        adapter: Adapter = _import(self.factory)(config)
+        return adapter
+
+
+def _import(target: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,114 @@
+"""Frames: named, contiguous numpy columns over slots, the only thing that crosses the bus.
+
+Ownership: a frame's arrays are read-only for everybody but their producer, and the producer may
+write into them again no earlier than at the step after its next one. Two alternating buffers are
+enough, and nobody has to copy what is read within a tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.telemetry.signals import Signal
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlotTable:
+    """Which node is at which slot of one fleet: `ids[i]` is at slot `first + i`.
+
+    `generation[i]` grows each time slot `first + i` is taken by another node, so that a reader sees
+    a change of identity without comparing text. `epoch` changes whenever anything here does; equal
+    epochs mean the same table. An empty id means that the slot was never taken.
+    """
+
+    first: int
+    ids: tuple[str, ...]
+    generation: NDArray[np.int32]  # (len(ids),)
+    epoch: int
+
+
+class Frame:
+    """The rows of one signal at one time.
+
+    `slot` (n,) int32 says which node each row is about. For signals with one row per node it holds
+    no slot twice; a node without a row is absent. `columns` are (n,) arrays. `table` is set on the
+    frames of the adapter that owns a fleet: it introduces the ids of that fleet's slots.
+    """
+
+    __slots__ = ("columns", "signal", "slot", "table", "time")
+
+    def __init__(
+        self,
+        signal: str,
+        time: float,
+        slot: NDArray[np.int32],
+        columns: Mapping[str, Array],
+        table: SlotTable | None = None,
+    ) -> None:
+        self.signal = signal
+        self.time = time  # s, simulated time that the values hold for
+        self.slot = slot
+        self.columns = columns
+        self.table = table
+
+    def __getitem__(self, column: str) -> Array:
+        return self.columns[column]
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def __repr__(self) -> str:
+        return f"Frame({self.signal!r}, time={self.time:g}, rows={len(self.slot)}, columns={list(self.columns)})"
+
+    def copy(self) -> Frame:
+        """The same rows in arrays of its own."""
+        columns = {name: column.copy() for name, column in self.columns.items()}
+        return Frame(self.signal, self.time, self.slot.copy(), columns, self.table)
+
+    def same_as(self, other: Frame) -> bool:
+        """Bit-equal rows: NaN equals NaN, -0.0 differs from 0.0."""
+        return (
+            self.signal == other.signal
+            and self.time == other.time
+            and np.array_equal(self.slot, other.slot)
+            and list(self.columns) == list(other.columns)
+            and all(
+                a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+                for a, b in zip(self.columns.values(), other.columns.values(), strict=True)
+            )
+        )
+
+
+def fault(frame: Frame, signal: Signal, capacity: int) -> str:
+    """Why `frame` breaks the contract of `signal`, or "" when it does not.
+
+    `capacity` is the number of slots of the scene.
+    """
+    slot = frame.slot
+    if not isinstance(slot, np.ndarray) or slot.dtype != np.int32 or slot.ndim != 1:
+        return f"{signal.name}.slot must be a one-dimensional int32 array"
+    if len(slot) and (slot.min() < 0 or slot.max() >= capacity):
+        return f"{signal.name}.slot holds {slot.min()}..{slot.max()}, outside the scene's slots 0..{capacity - 1}"
+    if signal.rows == "node" and len(np.unique(slot)) != len(slot):
+        return f"{signal.name} holds more than one row for the same slot"
+    expected = {column.name: np.dtype(column.dtype) for column in signal.columns}
+    if set(frame.columns) != set(expected):
+        return f"{signal.name} must have the columns {', '.join(expected)}; it has {', '.join(frame.columns)}"
+    for name, dtype in expected.items():
+        column = frame.columns[name]
+        if not isinstance(column, np.ndarray):
+            return f"{signal.name}.{name} must be a numpy array, not {type(column).__name__}"
+        if column.dtype != dtype:
+            return f"{signal.name}.{name} must be {dtype}, not {column.dtype}"
+        if column.shape != slot.shape:
+            return f"{signal.name}.{name} has {column.shape} values for {len(slot)} rows"
+        if not column.flags.c_contiguous:
+            return f"{signal.name}.{name} is not contiguous"
+    return ""

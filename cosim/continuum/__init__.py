@@ -1,0 +1,1 @@
+"""The compute-continuum simulator: a compiled event engine on flat arrays."""

@@ -1,0 +1,1 @@
+"""A plan: a scenario with every decision made."""

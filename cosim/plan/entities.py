@@ -1,0 +1,191 @@
+"""The resolved things of a scenario, as plain frozen records in SI units.
+
+A *slot* is a node's number for the whole run. Static nodes take the slots 0..len(nodes)-1 in the
+order of the file; each fleet owns the range [first, first + capacity) behind them. Every frame
+refers to nodes by slot. Records hold numbers, text and tuples only, so that they travel to an
+adapter in another process as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+Tier = Literal["device", "edge", "cloud"]
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Electrical power in W at equal load steps from 0 to 1, linear in between."""
+
+    table: tuple[float, ...]  # W, at least two points
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Radio:
+    """A device's radio."""
+
+    power: float  # dBm
+    gain: float  # dB
+    noise_figure: float  # dB
+    height: float  # m above the node's position
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A base station's cell."""
+
+    power: float  # dBm
+    gain: float  # dB
+    noise_figure: float  # dB
+    height: float  # m above the node's position
+    carrier: float  # Hz
+    bandwidth: float  # Hz
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Pay-per-use prices."""
+
+    cpu: float = 0.0  # per second of a busy core
+    transfer: float = 0.0  # per byte
+    energy: float = 0.0  # per J
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node; in a fleet, the template of its members (then `id` is the fleet's name)."""
+
+    id: str
+    kind: str
+    tier: Tier
+    position: tuple[float, float, float] | None = None  # m, local east-north-up
+    cores: int = 0  # 0: runs nothing
+    clock: float = 0.0  # cycles/s per core
+    memory: float = 0.0  # B, 0: unlimited
+    slots: int = 0  # tasks admitted at once, 0: unlimited
+    power: Power | None = None
+    radio: Radio | None = None
+    cell: Cell | None = None
+    cost: Cost = Cost()
+    radio_energy_sent: float = 0.0  # J/bit
+    radio_energy_received: float = 0.0  # J/bit
+    color: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Members that an adapter brings and takes away during the run."""
+
+    name: str
+    adapter: str
+    first: int  # slot of the first member
+    capacity: int
+    template: Node
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRange:
+    """`count` slots from `first`: one static node, or a whole fleet."""
+
+    first: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link between every node of `a` and every node of `b`, the same in both directions."""
+
+    a: tuple[SlotRange, ...]
+    b: tuple[SlotRange, ...]
+    rate: float  # bit/s
+    delay: float  # s
+    loss: float  # 1
+    energy: float  # J/bit
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """`fixed` a, `exponential` mean a, `uniform` between a and b."""
+
+    law: Literal["fixed", "exponential", "uniform"]
+    a: float
+    b: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A stream of tasks; its index in `Scene.workloads` is its code in frames."""
+
+    name: str
+    sources: tuple[SlotRange, ...]
+    arrivals: Literal["poisson", "every"]
+    rate: float  # tasks/s per source
+    input: Law  # B
+    output: Law  # B
+    work: Law  # cycles
+    deadline: float  # s, inf: none
+    share: float  # part of the sources that take part
+    active: float  # s, mean; 0: always active
+    idle: float  # s, mean
+    start: float  # s
+    stop: float  # s, inf: end of the run
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that the scenario makes happen at a time."""
+
+    at: float  # s
+    do: Literal["fail", "recover", "degrade", "restore"]
+    nodes: tuple[SlotRange, ...] = ()
+    link: tuple[tuple[SlotRange, ...], tuple[SlotRange, ...]] | None = None
+    delay: float = 0.0  # s, added
+    loss: float = 0.0  # 1, added
+    rate: float = 1.0  # 1, factor
+
+
+@dataclass(frozen=True, slots=True)
+class Geo:
+    """Origin of the local east-north-up frame in WGS84, if the scenario has one."""
+
+    latitude: float  # deg
+    longitude: float  # deg
+    height: float = 0.0  # m
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that adapters may know about the scenario's world; the same for every adapter."""
+
+    nodes: tuple[Node, ...] = ()
+    fleets: tuple[Fleet, ...] = ()
+    links: tuple[Link, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+    geo: Geo | None = None
+    capacity: int = field(default=0)  # slots in all: static nodes and fleets
+
+    @staticmethod
+    def build(
+        nodes: tuple[Node, ...],
+        fleets: tuple[Fleet, ...] = (),
+        links: tuple[Link, ...] = (),
+        workloads: tuple[Workload, ...] = (),
+        geo: Geo | None = None,
+    ) -> Scene:
+        """A scene whose fleets get their slot ranges behind the static nodes, in order."""
+        first, placed = len(nodes), []
+        for fleet in fleets:
+            placed.append(replace(fleet, first=first))
+            first += fleet.capacity
+        return Scene(nodes, tuple(placed), links, workloads, geo, first)
+
+    def template(self, slot: int) -> Node:
+        """The node at `slot`, or the template of the fleet that owns it."""
+        if slot < len(self.nodes):
+            return self.nodes[slot]
+        for fleet in self.fleets:
+            if fleet.first <= slot < fleet.first + fleet.capacity:
+                return fleet.template
+        raise IndexError(f"slot {slot} is outside the scene's {self.capacity} slots")

@@ -1,0 +1,109 @@
+"""The plan: a scenario with every decision made, ready to be run, printed and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from cosim.plan.entities import Event, Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """One read of an adapter: the signal and the adapters that it comes from, in schedule order."""
+
+    signal: str
+    sources: tuple[str, ...]
+    delayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterPlan:
+    """One adapter: its kind and configuration, when it is stepped, and how it is wired."""
+
+    name: str
+    use: str  # the kind's name
+    config: Mapping[str, Any]  # as written in the resolved scenario (text with units)
+    period: int  # ticks between two steps
+    reads: tuple[Wire, ...]
+    writes: tuple[str, ...]
+    origin: Literal["simulated", "emulated", "measured"]
+    isolated: bool  # in a process of its own, started and stopped by the run
+    connect: str  # address of a worker that runs elsewhere, or ""
+    seed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What to do when a paced run falls behind the wall clock (s)."""
+
+    policy: Literal["wait", "report", "strict"]
+    warn: float
+    fail: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What of one signal is kept."""
+
+    signal: str
+    keep: bool
+    every: float  # s, 0: every step of the adapter
+    columns: tuple[str, ...]  # () for all
+    slots: tuple[tuple[int, int], ...]  # (first, count), () for all
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run does, decided.
+
+    Time on the bus is counted in ticks of `step_ns` nanoseconds, so that no rounding accumulates:
+    tick k holds for `k * step_ns * 1e-9` s, and the last tick is `ticks`. `adapters` stand in the
+    order in which they are stepped within a tick.
+    """
+
+    name: str
+    title: str
+    description: str
+    step_ns: int
+    ticks: int  # number of the last tick; the first is 0
+    seed: int
+    pacing: float  # simulated s per wall s, 0: as fast as possible
+    lag: Lag
+    timeout: float  # s, limit of every wait for another process
+    scene: Scene
+    adapters: tuple[AdapterPlan, ...]
+    events: tuple[Event, ...]
+    recordings: tuple[Recording, ...]
+    root: Path  # folder of the scenario file
+    resolved: str  # the scenario after includes and overrides, as YAML
+
+    @property
+    def step(self) -> float:
+        """Seconds between two ticks."""
+        return self.step_ns * 1e-9
+
+    def time(self, tick: int) -> float:
+        """Simulated seconds at `tick`."""
+        return tick * self.step_ns * 1e-9
+
+    @property
+    def duration(self) -> float:
+        return self.time(self.ticks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, without the folder that the scenario happens to lie in."""
+        data = asdict(self)
+        del data["root"]
+        return data
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over everything that can change the result, as 64 hexadecimal digits."""
+        text = json.dumps(self.as_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

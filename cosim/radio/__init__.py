@@ -1,0 +1,1 @@
+"""Radio link models as pure functions on arrays."""

@@ -1,0 +1,1 @@
+"""The report: one offline HTML file per run or comparison."""

@@ -1,0 +1,1 @@
+"""Results: a run is a folder."""

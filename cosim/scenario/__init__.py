@@ -1,0 +1,1 @@
+"""A scenario: the YAML file that an author writes, checked and resolved."""

@@ -1,0 +1,1 @@
+"""Schedulers: who runs what, where."""

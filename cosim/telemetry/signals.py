@@ -1,0 +1,114 @@
+"""The signal catalogue: the named column sets that frames carry.
+
+A signal has one meaning, one unit per column and one dtype per column wherever it appears: in
+frames, in Parquet files, in the report. Adapters may define further signals with `extend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["value", "slot", "code", "counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `role` slot = refers to a node, code = index into `codes`, counter = only grows."""
+
+    name: str
+    dtype: str  # numpy name
+    unit: str  # "" for dimensionless
+    meaning: str
+    role: Role = "value"
+    codes: tuple[str, ...] | Literal["workloads"] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A named set of columns. `rows` node: at most one row per slot; event: any number of rows."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    rows: Literal["node", "event"] = "node"
+
+    def column(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"signal '{self.name}' has no column '{name}'; it has {', '.join(c.name for c in self.columns)}")
+
+
+TASK_STATUS = (
+    "completed",
+    "no-coverage",  # the device had no link when the task needed one, for longer than the patience
+    "left",  # the device left the scene with the task in flight
+    "capacity",  # the host refused the task: all its places were taken
+    "node-failed",  # the host or the device failed with the task on it
+    "link-failed",  # a link on the way was down
+    "deadline",  # dropped because its deadline had passed
+)
+
+MOBILITY = Signal("mobility", "where moving nodes are", (
+    Column("x", "float64", "m", "east of the origin"),
+    Column("y", "float64", "m", "north of the origin"),
+    Column("z", "float64", "m", "above the origin"),
+    Column("speed", "float64", "m/s", "ground speed"),
+    Column("heading", "float64", "deg", "clockwise from north"),
+))  # fmt: skip
+
+LINK = Signal("link", "a device's radio link to the cell that serves it", (
+    Column("cell", "int32", "", "slot of the serving base station, -1 without coverage", "slot"),
+    Column("rsrp", "float64", "dBm", "received power of the serving cell"),
+    Column("snr", "float64", "dB", "downlink signal to noise and interference"),
+    Column("uplink_rate", "float64", "bit/s", "rate that one transfer of this device gets now, before loss"),
+    Column("downlink_rate", "float64", "bit/s", "the same towards the device"),
+    Column("delay", "float64", "s", "one-way delay besides the transmission: queueing and propagation"),
+    Column("loss", "float64", "1", "packet loss after retransmissions"),
+    Column("handovers", "int32", "1", "changes of the serving cell so far", "counter"),
+))  # fmt: skip
+
+CELL = Signal("cell", "load of a base station's cell", (
+    Column("attached", "int32", "1", "devices served"),
+    Column("active", "int32", "1", "devices with a transfer under way"),
+    Column("utilisation", "float64", "1", "part of the airtime in use"),
+    Column("rate", "float64", "bit/s", "sum of the rates handed out"),
+))  # fmt: skip
+
+TRAFFIC = Signal("traffic", "what devices send and receive over the air", (
+    Column("uploads", "int32", "1", "uploads under way"),
+    Column("downloads", "int32", "1", "downloads under way"),
+    Column("sent", "float64", "B", "bytes sent so far", "counter"),
+    Column("received", "float64", "B", "bytes received so far", "counter"),
+))  # fmt: skip
+
+HOST = Signal("host", "state of a node that runs tasks", (
+    Column("running", "int32", "1", "tasks on the host"),
+    Column("utilisation", "float64", "1", "mean share of the cores in use since the last row"),
+    Column("power", "float64", "W", "mean electrical power since the last row"),
+    Column("energy", "float64", "J", "energy used so far", "counter"),
+    Column("cost", "float64", "1", "cost so far", "counter"),
+    Column("completed", "int64", "1", "tasks finished here so far", "counter"),
+    Column("up", "bool", "", "false while the node is failed"),
+))  # fmt: skip
+
+TASK = Signal("task", "a task that ended; the row's slot is the device that made it", (
+    Column("task", "int64", "", "serial number in the order of creation"),
+    Column("workload", "int16", "", "which workload", "code", "workloads"),
+    Column("host", "int32", "", "slot of the node that ran it, -1 if it never got to one", "slot"),
+    Column("status", "int8", "", "how it ended", "code", TASK_STATUS),
+    Column("created", "float64", "s", "creation"),
+    Column("uploaded", "float64", "s", "input complete at the host, NaN if never"),
+    Column("started", "float64", "s", "first got a core, NaN if never"),
+    Column("computed", "float64", "s", "computation finished, NaN if never"),
+    Column("ended", "float64", "s", "output back at the device, or failure"),
+    Column("input", "float64", "B", "input size"),
+    Column("output", "float64", "B", "output size"),
+    Column("work", "float64", "cycles", "computation"),
+    Column("deadline", "float64", "s", "allowed response time, inf for none"),
+    Column("late", "bool", "", "completed after its deadline"),
+), rows="event")  # fmt: skip
+
+CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (MOBILITY, LINK, CELL, TRAFFIC, HOST, TASK)}

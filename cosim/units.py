@@ -1,0 +1,152 @@
+"""Text with units at the edge, SI floats inside.
+
+`parse("20 ms", "time")` gives `0.02`. A bare number for a quantity that has a dimension is an
+error, because nobody can say later which unit its author had in mind. Zero is no exception.
+
+The annotated types (`Duration`, `Bytes`, `BitRate`, ...) are what pydantic models use for their
+fields: they accept the text, hold the SI float, and print as text again when a scenario is dumped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+
+def _prefixed(unit: str, prefixes: dict[str, float] = _PREFIXES) -> dict[str, float]:
+    return {prefix + unit: factor for prefix, factor in prefixes.items()}
+
+
+# dimension -> unit -> factor to the SI unit that is named first
+DIMENSIONS: dict[str, dict[str, float]] = {
+    "time": {"s": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0},
+    "length": {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3},
+    "speed": {"m/s": 1.0, "km/h": 1 / 3.6},
+    "frequency": {"Hz": 1.0, **_prefixed("Hz"), "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600},
+    "bytes": {"B": 1.0, **_prefixed("B"), **_prefixed("B", _BINARY), "bit": 1 / 8, "kbit": 125.0, "Mbit": 125e3},
+    "rate": {"bit/s": 1.0, **_prefixed("bit/s"), "bps": 1.0, **_prefixed("bps"), "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6},
+    "work": {"cycles": 1.0, **_prefixed("cycles")},
+    "power": {"W": 1.0, "mW": 1e-3, "kW": 1e3, "MW": 1e6},
+    "energy": {"J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "mWh": 3.6, "kWh": 3.6e6},
+    "energy per bit": {"J/bit": 1.0, "mJ/bit": 1e-3, "uJ/bit": 1e-6, "nJ/bit": 1e-9, "pJ/bit": 1e-12},
+    "level": {"dBm": 1.0},  # logarithmic: kept in dBm
+    "gain": {"dB": 1.0, "dBi": 1.0},  # logarithmic: kept in dB
+    "fraction": {"%": 0.01},
+    "angle": {"deg": 1.0, "rad": 57.29577951308232},
+    "price": {"EUR": 1.0, "USD": 1.0, "cent": 0.01},
+    "price per energy": {"/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9, "/J": 1.0},
+    "price per time": {"/s": 1.0, "/h": 1 / 3600},
+    "price per bytes": {"/GB": 1e-9, "/MB": 1e-6, "/B": 1.0},
+}
+
+_EXAMPLES = {
+    "time": "20 ms", "length": "120 m", "speed": "30 km/h", "frequency": "2 Hz", "bytes": "180 kB",
+    "rate": "100 Mbit/s", "work": "90 Mcycles", "power": "2.7 W", "energy": "18.75 Wh",
+    "energy per bit": "46.7 nJ/bit", "level": "23 dBm", "gain": "8 dB", "fraction": "5 %", "angle": "90 deg",
+    "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h", "price per bytes": "0.01 /GB",
+}  # fmt: skip
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)
+_LONGEST = 64  # characters; no honest quantity is longer
+
+
+def parse(text: object, dimension: str) -> float:
+    """The SI value of `text`, for example ``parse("20 ms", "time") == 0.02``.
+
+    Raises `ValueError` that names what was found, an example of what is expected, and the known
+    units. The value is finite; the sign is the caller's affair.
+    """
+    units = DIMENSIONS[dimension]
+    example = _EXAMPLES[dimension]
+    if isinstance(text, bool) or not isinstance(text, str):
+        if isinstance(text, (int, float)) and not isinstance(text, bool):
+            raise ValueError(f"{text!r} has no unit; write a {dimension} with its unit, for example '{example}'")
+        raise ValueError(f"expected a {dimension} such as '{example}', found {type(text).__name__}")
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise ValueError(
+            f"'{text[:_LONGEST]}' is not a {dimension}; write a number and a unit, for example '{example}'"
+        )
+    number, unit = match.groups()
+    if unit is None:
+        raise ValueError(f"'{text}' has no unit; write for example '{number} {next(iter(units))}' or '{example}'")
+    if unit not in units:
+        raise ValueError(f"unknown unit '{unit}' for a {dimension}; known units: {', '.join(units)}")
+    value = float(number) * units[unit]
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"'{text}' is too large")
+    return value
+
+
+def show(value: float, dimension: str) -> str:
+    """`value` (SI) as text that `parse` reads back to the same float."""
+    unit = next(iter(DIMENSIONS[dimension]))
+    factor = DIMENSIONS[dimension][unit]
+    return f"{value / factor!r} {unit}".replace(".0 ", " ")
+
+
+class Unit:
+    """Pydantic marker: the field is written as text in `dimension` and held as an SI float."""
+
+    def __init__(
+        self, dimension: str, *, ge: float | None = None, gt: float | None = None, le: float | None = None
+    ) -> None:
+        self.dimension, self.ge, self.gt, self.le = dimension, ge, gt, le
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                self._serialize(), return_schema=core_schema.str_schema()
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        units = "|".join(re.escape(unit) for unit in DIMENSIONS[self.dimension])
+        return {
+            "type": "string",
+            "pattern": rf"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*({units})\s*$",
+            "examples": [_EXAMPLES[self.dimension]],
+            "description": f"a {self.dimension} with its unit, for example '{_EXAMPLES[self.dimension]}'",
+        }
+
+    def _serialize(self) -> Callable[[float], str]:
+        return lambda value: show(value, self.dimension)
+
+    def _validate(self, value: object) -> float:
+        number = parse(value, self.dimension)
+        if self.ge is not None and number < self.ge:
+            raise ValueError(f"'{value}' must be at least {show(self.ge, self.dimension)}")
+        if self.gt is not None and number <= self.gt:
+            raise ValueError(f"'{value}' must be more than {show(self.gt, self.dimension)}")
+        if self.le is not None and number > self.le:
+            raise ValueError(f"'{value}' must be at most {show(self.le, self.dimension)}")
+        return number
+
+
+Duration = Annotated[float, Unit("time", ge=0.0)]  # s
+Period = Annotated[float, Unit("time", gt=0.0)]  # s
+Length = Annotated[float, Unit("length")]  # m
+Distance = Annotated[float, Unit("length", ge=0.0)]  # m
+Speed = Annotated[float, Unit("speed", ge=0.0)]  # m/s
+Frequency = Annotated[float, Unit("frequency", gt=0.0)]  # Hz
+Bytes = Annotated[float, Unit("bytes", ge=0.0)]  # B
+BitRate = Annotated[float, Unit("rate", gt=0.0)]  # bit/s
+Work = Annotated[float, Unit("work", gt=0.0)]  # cycles
+Power = Annotated[float, Unit("power", ge=0.0)]  # W
+Energy = Annotated[float, Unit("energy", ge=0.0)]  # J
+EnergyPerBit = Annotated[float, Unit("energy per bit", ge=0.0)]  # J/bit
+Level = Annotated[float, Unit("level")]  # dBm
+Gain = Annotated[float, Unit("gain")]  # dB
+Fraction = Annotated[float, Unit("fraction", ge=0.0, le=1.0)]  # 1
+Angle = Annotated[float, Unit("angle")]  # deg
+PricePerEnergy = Annotated[float, Unit("price per energy", ge=0.0)]  # currency/J
+PricePerTime = Annotated[float, Unit("price per time", ge=0.0)]  # currency/s
+PricePerBytes = Annotated[float, Unit("price per bytes", ge=0.0)]  # currency/B
