@@ -1,0 +1,387 @@
+"""One tick: every adapter that is due is stepped, in the order of a schedule compiled once.
+
+The runtime knows nothing of drivers, files or clocks on the wall. A driver calls `start`, then
+`tick(0)`, `tick(1)`, ... and at last `finish` and `close`; what the adapters publish in a tick goes
+to the observers (recorder, live view) when the tick is over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol, runtime_checkable
+
+from cosim.bus.adapter import Adapter, Context, Inputs, Summary
+from cosim.bus.frame import Frame, fault
+from cosim.errors import AdapterError, CosimError, RunError
+from cosim.plan.plan import AdapterPlan, Plan
+from cosim.telemetry.signals import Signal
+
+log = logging.getLogger("cosim.bus")
+
+_CHECKED_STEPS = 2  # frames of the first steps are checked in full, later ones for their length only
+
+
+class Observer(Protocol):
+    """Sees what was published in a tick, after the tick."""
+
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
+        """`frames` are (adapter, frame) in schedule order; valid as long as the frames' buffers are."""
+
+
+@runtime_checkable
+class SplitAdapter(Protocol):
+    """An adapter whose step can be asked for and awaited apart, so that several work at once."""
+
+    def begin_step(self, time: float, inputs: Inputs) -> None:
+        """Ask for the step."""
+
+    def end_step(self) -> Sequence[Frame]:
+        """Wait for its frames."""
+
+
+@dataclass(slots=True)
+class _Delivery:
+    """Where a published frame has to go."""
+
+    frames: list[Frame]  # the reader's list for the signal
+    index: int  # its place there; unused for event rows
+    delayed: bool
+    copy: bool  # the reader may read it later than the buffers stay valid
+
+
+@dataclass(slots=True)
+class _Station:
+    """An adapter on the schedule, with everything that a step of it needs."""
+
+    plan: AdapterPlan
+    adapter: Adapter
+    split: SplitAdapter | None
+    inputs: Inputs
+    deliveries: dict[str, list[_Delivery]]
+    once: tuple[list[Frame], ...]  # inputs to be emptied when they have been read
+    ahead: bool  # reads nothing, so its next step may be asked for in advance
+    next_event: int = 0
+    steps: int = 0
+    asked: int = -1  # tick that has been asked for in advance
+    wall: float = 0.0  # s spent waiting for this adapter
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+class Runtime:
+    """The adapters of a plan, wired, and the tick that steps them.
+
+    `adapters` holds a ready, not yet started adapter for every name of the plan; the runtime owns
+    them from now on and closes them all.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        adapters: Mapping[str, Adapter],
+        signals: Mapping[str, Signal],
+        *,
+        scratch: Path,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.plan = plan
+        self.signals = signals
+        self.scratch = scratch
+        self.observers = list(observers)
+        self.stopping = ""  # why the run is to end after the present tick, "" to go on
+        self.ticks_done = 0
+        self._published: list[tuple[str, Frame]] = []
+        self._late: list[tuple[_Delivery, Frame]] = []
+        self._stages = self._compile(adapters)
+        self._stations = [station for stage in self._stages for station in stage]
+
+    def stop(self, reason: str) -> None:
+        """End the run after the present tick; safe to call from a signal handler."""
+        self.stopping = reason
+
+    @property
+    def reached(self) -> float:
+        """Simulated seconds of the last finished tick; -1 before the first."""
+        return self.plan.time(self.ticks_done - 1) if self.ticks_done else -1.0
+
+    def published(self) -> Sequence[Frame]:
+        """The frames of the last tick, in schedule order."""
+        return [frame for _, frame in self._published]
+
+    def start(self) -> None:
+        """Start every adapter, in schedule order.
+
+        Raises `AdapterError` for the first one that fails; the ones started stay open until `close`.
+        """
+        for station in self._stations:
+            plan = station.plan
+            folder = self.scratch / plan.name
+            folder.mkdir(parents=True, exist_ok=True)
+            context = Context(
+                name=plan.name,
+                scene=self.plan.scene,
+                period=plan.period * self.plan.step,
+                duration=self.plan.duration,
+                seed=plan.seed,
+                root=str(self.plan.root.resolve()),
+                scratch=str(folder.resolve()),
+            )
+            begun = perf_counter()
+            try:
+                station.adapter.start(context)
+            except CosimError:
+                raise
+            except Exception as error:
+                raise self._blame(station, "start", None, error) from error
+            station.wall += perf_counter() - begun
+
+    def tick(self, tick: int) -> None:
+        """Step everything that is due at `tick`, then show the observers what was published."""
+        time = self.plan.time(tick)
+        published: list[tuple[str, Frame]] = []
+        self._published = published
+        for stage in self._stages:
+            if len(stage) == 1:
+                station = stage[0]
+                if tick % station.plan.period == 0:
+                    self._step(station, tick, time)
+            else:
+                self._step_together([s for s in stage if tick % s.plan.period == 0], tick, time)
+        if self._late:
+            for delivery, frame in self._late:
+                _deliver(delivery, frame)
+            self._late.clear()
+        for observer in self.observers:
+            observer.tick(tick, time, published)
+        self.ticks_done = tick + 1
+
+    def finish(self) -> dict[str, Summary]:
+        """Tell every adapter that the run has come to its end; their summaries by name."""
+        summaries: dict[str, Summary] = {}
+        for station in self._stations:
+            try:
+                if station.asked >= 0 and station.split is not None:
+                    station.split.end_step()
+                    station.asked = -1
+                summaries[station.plan.name] = station.adapter.finish()
+            except CosimError:
+                raise
+            except Exception as error:
+                raise self._blame(station, "finish", self.reached, error) from error
+        return summaries
+
+    def close(self) -> list[str]:
+        """Close every adapter, the last one first; what went wrong there is logged and returned."""
+        faults = []
+        for station in reversed(self._stations):
+            try:
+                station.adapter.close()
+            except Exception as error:
+                faults.append(f"adapter '{station.plan.name}' failed to close: {error}")
+                log.exception("adapter '%s' failed to close", station.plan.name)
+        return faults
+
+    def account(self) -> list[dict[str, object]]:
+        """Per adapter: steps, seconds waited for it, CPU seconds where it runs in a process of its own."""
+        return [
+            {
+                "name": station.plan.name,
+                "use": station.plan.use,
+                "origin": station.plan.origin,
+                "period": station.plan.period * self.plan.step,
+                "isolated": station.plan.isolated,
+                "steps": station.steps,
+                "wall_seconds": station.wall,
+                "cpu_seconds": getattr(station.adapter, "cpu_seconds", None),
+            }
+            for station in self._stations
+        ]
+
+    def rows(self) -> dict[tuple[str, str], int]:
+        """Rows published so far by (adapter, signal)."""
+        return {(s.plan.name, signal): n for s in self._stations for signal, n in s.rows.items()}
+
+    def _step(self, station: _Station, tick: int, time: float) -> None:
+        begun = perf_counter()
+        try:
+            if station.ahead and station.split is not None:
+                if station.asked != tick:
+                    self._ask(station, tick, time)
+                frames = station.split.end_step()
+                station.asked = -1
+                self._ask_ahead(station, tick)
+            else:
+                self._give_events(station, time)
+                frames = station.adapter.step(time, station.inputs)
+        except CosimError:
+            raise
+        except Exception as error:
+            raise self._blame(station, "step", time, error) from error
+        station.wall += perf_counter() - begun
+        self._publish(station, frames, time)
+
+    def _step_together(self, due: Sequence[_Station], tick: int, time: float) -> None:
+        """Steps of adapters that do not read from each other: those elsewhere work meanwhile."""
+        begun = {}
+        for station in due:
+            if station.split is not None and station.asked != tick:
+                started = perf_counter()
+                try:
+                    self._ask(station, tick, time)
+                except CosimError:
+                    raise
+                except Exception as error:
+                    raise self._blame(station, "step", time, error) from error
+                begun[station.plan.name] = perf_counter() - started
+        for station in due:
+            station.wall += begun.get(station.plan.name, 0.0)
+            if station.split is None:
+                self._step(station, tick, time)
+                continue
+            started = perf_counter()
+            try:
+                frames = station.split.end_step()
+                station.asked = -1
+                self._ask_ahead(station, tick)
+            except CosimError:
+                raise
+            except Exception as error:
+                raise self._blame(station, "step", time, error) from error
+            station.wall += perf_counter() - started
+            self._publish(station, frames, time)
+
+    def _ask(self, station: _Station, tick: int, time: float) -> None:
+        self._give_events(station, time)
+        assert station.split is not None
+        station.split.begin_step(time, station.inputs)
+        station.asked = tick
+
+    def _ask_ahead(self, station: _Station, tick: int) -> None:
+        """Let an adapter that reads nothing work on its next step while the others do this one."""
+        following = tick + station.plan.period
+        if station.ahead and following <= self.plan.ticks and not self.stopping:
+            self._ask(station, following, self.plan.time(following))
+
+    def _give_events(self, station: _Station, time: float) -> None:
+        events, first = self.plan.events, station.next_event
+        if first == len(events):
+            if station.inputs.events:
+                station.inputs.events = ()
+            return
+        last = first
+        while last < len(events) and events[last].at <= time:
+            last += 1
+        station.inputs.events = events[first:last]
+        station.next_event = last
+
+    def _publish(self, station: _Station, frames: Sequence[Frame], time: float) -> None:
+        name = station.plan.name
+        for read in station.once:
+            read.clear()
+        if len(frames) != len(station.deliveries):
+            self._complain_about_signals(station, frames, time)
+        for frame in frames:
+            signal = frame.signal
+            deliveries = station.deliveries.get(signal)
+            if deliveries is None:
+                self._complain_about_signals(station, frames, time)
+                return
+            rows = len(frame.slot)
+            if station.steps < _CHECKED_STEPS:
+                wrong = fault(frame, self.signals[signal], self.plan.scene.capacity)
+                if wrong:
+                    raise AdapterError(wrong, adapter=name, phase="step", time=time)
+            for column in frame.columns.values():
+                if len(column) != rows:
+                    raise AdapterError(
+                        fault(frame, self.signals[signal], self.plan.scene.capacity),
+                        adapter=name,
+                        phase="step",
+                        time=time,
+                    )
+            station.rows[signal] += rows
+            self._published.append((name, frame))
+            for delivery in deliveries:
+                if delivery.delayed:
+                    self._late.append((delivery, frame))
+                else:
+                    _deliver(delivery, frame)
+        station.steps += 1
+
+    def _complain_about_signals(self, station: _Station, frames: Sequence[Frame], time: float) -> None:
+        found = ", ".join(frame.signal for frame in frames) or "nothing"
+        expected = ", ".join(station.deliveries) or "nothing"
+        raise AdapterError(
+            f"a step must publish each of its signals once: expected {expected}, found {found}",
+            adapter=station.plan.name,
+            phase="step",
+            time=time,
+        )
+
+    def _blame(self, station: _Station, phase: str, time: float | None, error: Exception) -> AdapterError:
+        return AdapterError(f"{type(error).__name__}: {error}", adapter=station.plan.name, phase=phase, time=time)
+
+    def _compile(self, adapters: Mapping[str, Adapter]) -> list[list[_Station]]:
+        """Stations in schedule order, grouped into stages of adapters that may work at the same time."""
+        missing = [plan.name for plan in self.plan.adapters if plan.name not in adapters]
+        if missing:
+            raise RunError(f"no adapter was built for {', '.join(missing)}")
+        inputs: dict[str, dict[str, list[Frame]]] = {}
+        once: dict[str, list[list[Frame]]] = {}
+        deliveries: dict[str, dict[str, list[_Delivery]]] = {
+            plan.name: {signal: [] for signal in plan.writes} for plan in self.plan.adapters
+        }
+        periods = {plan.name: plan.period for plan in self.plan.adapters}
+        for plan in self.plan.adapters:
+            inputs[plan.name] = {}
+            once[plan.name] = []
+            for wire in plan.reads:
+                frames: list[Frame] = []
+                inputs[plan.name][wire.signal] = frames
+                events = self.signals[wire.signal].rows == "event"
+                if events:
+                    once[plan.name].append(frames)
+                for source in wire.sources:
+                    late = plan.period > periods[source] or wire.delayed
+                    # a place of its own only where the row set replaces the one before
+                    index = -1 if events else wire.sources.index(source)
+                    deliveries[source][wire.signal].append(_Delivery(frames, index, wire.delayed, events and late))
+        stages: list[list[_Station]] = []
+        for plan in self.plan.adapters:
+            adapter = adapters[plan.name]
+            split = adapter if isinstance(adapter, SplitAdapter) else None
+            station = _Station(
+                plan=plan,
+                adapter=adapter,
+                split=split,
+                inputs=Inputs(frames=inputs[plan.name]),
+                deliveries=deliveries[plan.name],
+                once=tuple(once[plan.name]),
+                ahead=split is not None and not plan.reads,
+                rows=dict.fromkeys(plan.writes, 0),
+            )
+            together = stages and not _reads_from(plan, stages[-1]) and any(s.split for s in [*stages[-1], station])
+            if together:
+                stages[-1].append(station)
+            else:
+                stages.append([station])
+        return stages
+
+
+def _reads_from(plan: AdapterPlan, stage: Sequence[_Station]) -> bool:
+    names = {station.plan.name for station in stage}
+    return any(not wire.delayed and names.intersection(wire.sources) for wire in plan.reads)
+
+
+def _deliver(delivery: _Delivery, frame: Frame) -> None:
+    frames = delivery.frames
+    if delivery.copy:
+        frame = frame.copy()
+    if delivery.index < 0 or delivery.index >= len(frames):
+        # Before the first tick is over the list fills up in schedule order, which is that of the sources.
+        frames.append(frame)
+    else:
+        frames[delivery.index] = frame
