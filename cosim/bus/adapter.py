@@ -153,8 +153,9 @@ class AdapterKind:
     """The description of an adapter: what its folder exports as `ADAPTER`.
 
     `config` and `factory` are written "module:name" and imported when needed, so that listing the
-    adapters imports none of them. `ports` is fixed or depends on the
-    configuration only.
+    adapters imports none of them. `ports` and `signals` are fixed or depend on the configuration
+    only. `example` is the adapter's block as it stands under `adapters:` in a scenario; paths in it
+    start at the adapter's own folder.
     """
 
     name: str
@@ -166,7 +167,7 @@ class AdapterKind:
     requires: tuple[Requirement, ...] = ()
     isolated: bool = False  # runs in a process of its own
     fleet: bool = False  # can own fleets
-    signals: tuple[Signal, ...] = ()  # signals of its own, beyond the catalogue
+    signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
     def load_config(self) -> type[BaseModel]:
@@ -178,6 +179,10 @@ class AdapterKind:
     def ports_of(self, config: BaseModel) -> Ports:
         """What an adapter with this configuration reads and writes."""
         return self.ports if isinstance(self.ports, Ports) else self.ports(config)
+
+    def signals_of(self, config: BaseModel) -> tuple[Signal, ...]:
+        """The signals that an adapter with this configuration adds to the catalogue."""
+        return self.signals if isinstance(self.signals, tuple) else self.signals(config)
 
     def build(self, config: BaseModel) -> Adapter:
         """An adapter that has not started yet."""
