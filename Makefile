@@ -1,0 +1,51 @@
+# The two commands of the README, and those of every day. Everything happens in .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Cores are shared with the processes that the tests start themselves.
+JOBS   ?= 2
+
+.PHONY: run hello test slow chaos lint docs bench schema clean
+
+run: $(STAMP)  ## Run the city scenario and print the results folder and the report's path
+	$(BIN)/cosim run scenarios/city-edge
+
+hello: $(STAMP)  ## Run the smallest scenario (no SUMO)
+	$(BIN)/cosim run scenarios/hello
+
+test: $(STAMP)  ## Lint, types and the test suite
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST)
+
+slow: $(STAMP)  ## Tests that take longer than ten seconds
+	$(BIN)/python -m pytest -m "slow and not chaos" $(PYTEST)
+
+chaos: $(STAMP)  ## Tests that kill, hang and starve processes
+	$(BIN)/python -m pytest -m chaos $(PYTEST)
+
+lint: $(STAMP)
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: $(STAMP)  ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(STAMP)  ## Print the tables of all benchmarks
+	$(BIN)/python -m benchmarks.bus
+	$(BIN)/python -m benchmarks.record
+	$(BIN)/python -m benchmarks.sumo
+
+schema: $(STAMP)  ## Write the JSON schema that editors use
+	$(BIN)/cosim schema --out docs/schema/scenario.v1.json
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "continuum-cosim needs Python 3.11 or newer; say which: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache

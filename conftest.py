@@ -1,0 +1,44 @@
+"""What may be missing on a machine: such tests skip with a reason, or fail where it is required.
+
+`COSIM_REQUIRE="sumo browser"` names the markers whose tests must run; continuous integration sets
+it, so that a green run means that they have run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).resolve().parent / "../shared/data"
+
+
+def _missing(marker: str) -> str:
+    """Why tests with `marker` cannot run here, or ""."""
+    if marker == "sumo" and importlib.util.find_spec("libsumo") is None:
+        return "SUMO is not installed: pip install 'continuum-cosim[sumo]'"
+    if marker == "ray" and importlib.util.find_spec("ray") is None:
+        return "Ray is not installed: pip install 'continuum-cosim[ray]'"
+    if marker == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):
+        return "Chromium and its driver are not installed"
+    if marker == "data" and not DATA.is_dir():
+        return "the input data is not beside the checkout"
+    return ""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    required = set(os.environ.get("COSIM_REQUIRE", "").split())
+    reasons = {marker: _missing(marker) for marker in ("sumo", "ray", "browser", "data")}
+    for item in items:
+        for marker, reason in reasons.items():
+            if reason and item.get_closest_marker(marker) and marker not in required:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Folder of real input data beside the checkout."""
+    return DATA.resolve()

@@ -1,0 +1,31 @@
+"""`cosim check`: is the scenario right? Every problem at once, nothing is started."""
+
+from __future__ import annotations
+
+from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.console import Json, emit, errors
+
+
+def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = False) -> None:
+    """Check a scenario and report every problem with file, line and column."""
+    from cosim.plan.compile import compile_plan
+    from cosim.scenario.load import load
+
+    with errors(as_json):
+        plan = compile_plan(load(scenario, overrides or ()))
+        summary = {
+            "scenario": plan.name,
+            "ok": True,
+            "hash": plan.hash,
+            "nodes": len(plan.scene.nodes),
+            "fleets": len(plan.scene.fleets),
+            "adapters": [adapter.name for adapter in plan.adapters],
+            "ticks": plan.ticks,
+        }
+        emit(
+            summary,
+            as_json,
+            f"{plan.name}: ok - {len(plan.scene.nodes)} nodes, {len(plan.scene.fleets)} fleets, "
+            f"{len(plan.scene.workloads)} workloads, {plan.ticks} ticks of {plan.step:g} s, "
+            f"adapters {', '.join(adapter.name for adapter in plan.adapters)}",
+        )

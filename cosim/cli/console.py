@@ -1,0 +1,78 @@
+"""What every verb shares: output as text or JSON, and errors with the exit code they stand for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from cosim.errors import AdapterError, CosimError, ScenarioError
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+def emit(data: object, as_json: bool, text: Callable[[], str] | str) -> None:
+    """Print `data` as JSON, or `text` for people."""
+    if as_json:
+        typer.echo(json.dumps(data, indent=2, default=str, allow_nan=False))
+    else:
+        typer.echo(text if isinstance(text, str) else text())
+
+
+def note(text: str) -> None:
+    """Something for the person at the terminal that is not the result."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def errors(as_json: bool = False) -> Iterator[None]:
+    """Turn the errors of the library into a message and the exit code that tells who acts."""
+    try:
+        yield
+    except CosimError as error:
+        fail(error, as_json)
+
+
+def fail(error: CosimError, as_json: bool) -> None:
+    """Print `error` and leave with its exit code."""
+    if as_json:
+        typer.echo(json.dumps({"error": describe(error)}, indent=2, default=str))
+    elif isinstance(error, ScenarioError):
+        count = len(error.problems)
+        for problem in error.problems:
+            typer.echo(str(problem), err=True)
+        typer.echo(f"{count} problem{'s' if count > 1 else ''} found; nothing was started", err=True)
+    else:
+        typer.echo(f"error: {error}", err=True)
+        if isinstance(error, AdapterError) and error.remote_traceback:
+            typer.echo(error.remote_traceback.rstrip(), err=True)
+    raise typer.Exit(error.exit_code)
+
+
+def describe(error: CosimError) -> dict[str, Any]:
+    """An error as JSON data."""
+    data: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, ScenarioError):
+        data["problems"] = [
+            {
+                "message": problem.message,
+                "path": problem.path,
+                "file": str(problem.file) if problem.file else None,
+                "line": problem.line,
+                "column": problem.column,
+                "hint": problem.hint,
+            }
+            for problem in error.problems
+        ]
+    if isinstance(error, AdapterError):
+        data |= {"adapter": error.adapter, "phase": error.phase, "time": error.time}
+    return data
+
+
+def interactive() -> bool:
+    """Whether a person looks at the error stream, so that a progress bar makes sense."""
+    return sys.stderr.isatty()

@@ -1,0 +1,55 @@
+"""The `cosim` command: one file per verb, imported lightly so that help appears at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cosim.cli import check, compare, doctor, listing, new, plan, report, run, schema, sweep
+
+app = typer.Typer(
+    name="cosim",
+    help="Co-simulation of the drone-edge-cloud continuum: check, run, report and compare scenarios.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("check")(check.check)
+app.command("plan")(plan.plan)
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.command("sweep")(sweep.sweep)
+app.command("adapters")(listing.adapters)
+app.command("schedulers")(listing.schedulers)
+app.command("schema")(schema.schema)
+app.command("doctor")(doctor.doctor)
+app.add_typer(new.app, name="new")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from cosim import version
+
+        typer.echo(f"continuum-cosim {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()
