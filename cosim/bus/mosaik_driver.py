@@ -174,4 +174,4 @@ class _Closing:
 
 
 def _progress(world: mosaik.World) -> Mapping[str, int]:
-    return {sid: simulator.progress.time.time for sid, simulator in world.sims.items()}
+    return {sid: simulator.progress.time.time for sid, simulator in world.compile(use_cache=True).items()}

@@ -11,7 +11,9 @@ from cosim.cli.console import errors, note
 
 
 def schema(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write it to this file instead of printing it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write it to this file instead of printing it.")
+    ] = None,
 ) -> None:
     """Print the JSON schema of scenario files with the installed adapters' blocks."""
     import json

@@ -1,0 +1,97 @@
+"""`cosim doctor`: is this machine ready, and if not, what is to be done?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from cosim.cli.console import Json, emit
+
+_MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
+_LITTLE_DISK = 1 << 30  # B; a city run writes tens of megabytes, a sweep of it gigabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at: `optional` is missing without harm, `bad` keeps runs from working."""
+
+    subject: str
+    state: Literal["ok", "optional", "bad"]
+    detail: str
+
+
+def doctor(as_json: Json = False) -> None:
+    """Look at everything that runs need and say what is missing. Exit 2 if a run cannot work."""
+    findings = [*_interpreter(), *_core(), *_adapters(), *_machine()]
+    bad = any(finding.state == "bad" for finding in findings)
+    width = max(len(finding.subject) for finding in findings)
+    lines = [f"{_MARK[f.state]}{f.subject:<{width}}  {f.detail}" for f in findings]
+    lines.append("not ready: mend what is marked BAD" if bad else "ready")
+    emit({"ready": not bad, "findings": [asdict(f) for f in findings]}, as_json, "\n".join(lines))
+    if bad:
+        raise typer.Exit(2)
+
+
+def _interpreter() -> list[Finding]:
+    good = sys.version_info >= (3, 11)
+    return [Finding("python", "ok" if good else "bad", f"{platform.python_version()} ({sys.executable})")]
+
+
+def _core() -> list[Finding]:
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    try:
+        needed = [line for line in requires("continuum-cosim") or [] if "extra ==" not in line]
+    except PackageNotFoundError:
+        return [Finding("continuum-cosim", "optional", "run from a checkout that is not installed")]
+    findings = [Finding("continuum-cosim", "ok", version("continuum-cosim"))]
+    for line in needed:
+        name = line.split(";")[0]
+        for mark in "<>=!~ [(":
+            name = name.split(mark)[0]
+        try:
+            findings.append(Finding(name, "ok", version(name)))
+        except PackageNotFoundError:
+            findings.append(Finding(name, "bad", f"missing: pip install '{line.strip()}'"))
+    return findings
+
+
+def _adapters() -> list[Finding]:
+    from cosim.registry import list_adapters
+
+    return [
+        Finding(f"adapter {item.name}", "optional" if item.problem else "ok", item.problem or "ready")
+        for item in list_adapters()
+    ]
+
+
+def _machine() -> list[Finding]:
+    from cosim.continuum import compiled
+
+    here = Path.cwd()
+    free = shutil.disk_usage(here).free
+    findings = [
+        Finding("cores", "ok", str(len(os.sched_getaffinity(0)))),
+        Finding("disk", "ok" if free > _LITTLE_DISK else "bad", f"{free / 1e9:.1f} GB free in {here}"),
+        Finding(
+            "engine",
+            "ok",
+            "compiled" if compiled() else "not compiled yet: the first run takes some seconds longer",
+        ),
+    ]
+    try:
+        with tempfile.TemporaryFile(dir=here):
+            pass
+    except OSError as error:
+        findings.append(Finding("writable", "bad", f"cannot write into {here}: {error.strerror}"))
+    else:
+        findings.append(Finding("writable", "ok", str(here)))
+    return findings

@@ -1,0 +1,76 @@
+"""Progress of a run on the error stream: a bar for people, a line now and then for log files."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from cosim.cli.console import interactive, note
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from cosim.plan.plan import Plan
+
+_REDRAW = 0.1  # s between two updates of the bar
+_LINE = 15.0  # s between two lines where nobody looks at a bar
+
+
+class RunProgress:
+    """Shows how far a run is and how long it will still take."""
+
+    def __init__(self, plan: Plan, *, quiet: bool) -> None:
+        self._plan, self._quiet = plan, quiet
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._begun = self._shown = time.monotonic()
+
+    def __enter__(self) -> RunProgress:
+        if not self._quiet and interactive():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:.0f}/{task.total:.0f} s"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self._plan.name, total=self._plan.duration)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Tell the person something, above the bar."""
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            note(text)
+
+    def tick(self, tick: int) -> None:
+        """The run has finished `tick`."""
+        if self._quiet:
+            return
+        now = time.monotonic()
+        if self._bar is not None and self._task is not None:
+            if now - self._shown > _REDRAW or tick == self._plan.ticks:
+                self._shown = now
+                self._bar.update(self._task, completed=self._plan.time(tick))
+        elif now - self._shown > _LINE:
+            self._shown = now
+            share = tick / self._plan.ticks
+            left = (now - self._begun) * (1 - share) / share if share > 0 else float("nan")
+            note(f"{self._plan.name}: {self._plan.time(tick):.0f} of {self._plan.duration:.0f} s, {left:.0f} s left")

@@ -1,0 +1,100 @@
+"""`cosim run`: run a scenario, write its folder and its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.console import Json, emit, errors, note
+
+Driver = Annotated[
+    Literal["mosaik", "loop"],
+    typer.Option(help="Who coordinates: mosaik, or the plain loop; the results are bit-equal."),
+]
+Base = Annotated[Path, typer.Option("--out", "-o", help="Folder that the run's folder is made in.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+
+
+def run(
+    scenario: ScenarioPath,
+    overrides: Overrides = None,
+    seed: Annotated[
+        str | None, typer.Option(help="The root seed; several, as 1..20 or 3,5,9, make replications.")
+    ] = None,
+    out: Base = Path("runs"),
+    driver: Driver = "mosaik",
+    workers: Annotated[int, typer.Option(help="Runs at the same time, with several seeds.", min=1)] = 1,
+    publish: Annotated[bool, typer.Option(help="Publish the frames for observers and print the address.")] = False,
+    with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run a scenario and print its results folder and the report's path."""
+    from cosim.scenario.sweep import seeds
+
+    with errors(as_json):
+        chosen = seeds(seed) if seed is not None else []
+        if len(chosen) > 1:
+            from cosim.cli.sweep import replicate
+
+            replicate(scenario, overrides or [], chosen, out, driver, workers, with_report, quiet, as_json)
+            return
+        settings = [*(overrides or []), *(f"run.seed={value}" for value in chosen)]
+        _run_once(scenario, settings, out, driver, publish, with_report, quiet, as_json)
+
+
+def _run_once(
+    scenario: Path,
+    overrides: list[str],
+    out: Path,
+    driver: Literal["mosaik", "loop"],
+    publish: bool,
+    with_report: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from cosim.cli.progress import RunProgress
+    from cosim.plan.compile import compile_plan
+    from cosim.results.session import run_plan
+    from cosim.scenario.load import load
+
+    plan = compile_plan(load(scenario, overrides))
+    with RunProgress(plan, quiet=quiet or as_json) as progress:
+        outcome = run_plan(plan, out, driver=driver, publish=publish, progress=progress.tick, say=progress.say)
+    path = None
+    if with_report:
+        from cosim.report import write_report
+
+        path = write_report(outcome.folder)
+    error = outcome.error
+    emit(
+        {
+            "scenario": plan.name,
+            "status": outcome.status,
+            "folder": str(outcome.folder),
+            "report": str(path) if path else None,
+            "error": str(error) if error else None,
+            "figures": outcome.figures,
+        },
+        as_json,
+        "\n".join(
+            filter(
+                None,
+                [
+                    f"{plan.name}: {outcome.status}, {outcome.summary}",
+                    f"results  {outcome.folder}",
+                    f"report   {path}" if path else "",
+                ],
+            )
+        ),
+    )
+    if error is not None:
+        if not as_json:
+            note(f"error: {error}")
+            trace = getattr(error, "remote_traceback", "")
+            if trace:
+                note(trace.rstrip())
+        raise typer.Exit(error.exit_code)
