@@ -1,0 +1,268 @@
+"""A run from plan to folder: adapters built, runtime driven, results kept, everything stopped.
+
+Whatever ends the run - its end, an adapter that dies, a full disk, Ctrl-C, SIGTERM - the adapters
+are closed and the folder is completed; `status` is then `partial` and the error says why.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, process_time
+from types import FrameType
+from typing import Any, Literal
+
+from cosim.bus import loop_driver
+from cosim.bus.adapter import Adapter, Summary
+from cosim.bus.frame import Frame
+from cosim.bus.pacer import Pacer
+from cosim.bus.runtime import Observer, Runtime
+from cosim.continuum import compiled
+from cosim.errors import CosimError, RunError, SetupError
+from cosim.plan.catalogue import signals_of
+from cosim.plan.compile import compile_plan
+from cosim.plan.plan import AdapterPlan, Plan
+from cosim.registry import adapter_kind
+from cosim.results.folder import RunFolder, Status
+from cosim.results.metrics import write_metrics
+from cosim.results.recorder import Recorder
+from cosim.scenario.load import load
+
+log = logging.getLogger("cosim.run")
+
+Driver = Literal["mosaik", "loop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended and where its results are."""
+
+    folder: Path
+    status: Status
+    error: CosimError | None
+    figures: Mapping[str, float | None]
+    wall_seconds: float
+    reached: float  # s, simulated
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        pace = self.reached / self.wall_seconds if self.wall_seconds > 0 else float("inf")
+        return f"{self.reached:g} s simulated in {self.wall_seconds:.1f} s ({pace:.0f} x real time)"
+
+
+class _Ticks:
+    """Tells the caller how far the run is."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress = progress
+
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:  # noqa: ARG002
+        self._progress(tick)
+
+
+def run(
+    scenario: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    out: str | Path = "runs",
+    driver: Driver = "loop",
+    observers: Sequence[Observer] = (),
+) -> Outcome:
+    """Load, plan and run a scenario from Python.
+
+    Raises `ScenarioError` or `SetupError` before anything is started. A run that fails later
+    returns an outcome whose status is `partial` and whose error says why.
+    """
+    return run_plan(compile_plan(load(Path(scenario), overrides)), Path(out), driver=driver, observers=observers)
+
+
+def run_plan(
+    plan: Plan,
+    base: Path,
+    *,
+    driver: Driver = "mosaik",
+    publish: bool = False,
+    observers: Sequence[Observer] = (),
+    progress: Callable[[int], None] | None = None,
+    say: Callable[[str], None] = log.info,
+) -> Outcome:
+    """Run `plan` and return where its results are.
+
+    The folder is made below `base`. `progress` is called with each finished tick, `say` with what
+    the person at the terminal should know. Errors before the first adapter has started are raised;
+    later ones are in the outcome.
+    """
+    warm = compiled() or not any(adapter.use == "continuum" for adapter in plan.adapters)
+    if not warm:
+        say("compiling the engine; this happens once per installation and takes up to half a minute")
+    signals = signals_of(plan)
+    adapters = build_adapters(plan)
+    folder = RunFolder.create(base, plan, driver=driver, compiled=not warm)
+    say(f"running {plan.name} into {folder.path}")
+    with ExitStack() as stack:
+        stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
+        recorder = Recorder(folder, plan, signals)
+        watchers: list[Observer] = [recorder, *observers]
+        if publish:
+            watchers.append(stack.enter_context(_publisher(say)))
+        if progress is not None:
+            watchers.append(_Ticks(progress))
+        runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)
+        pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping))
+        stack.enter_context(_stop_on_signals(runtime, say))
+        wall, cpu = monotonic(), process_time()
+        summaries, error = _drive(runtime, pacer, driver)
+        facts = {
+            "wall_seconds": monotonic() - wall,
+            "cpu_seconds": process_time() - cpu + _elsewhere(runtime),
+            "lag": _lag(pacer),
+            "adapters": [{**row, "summary": summaries.get(str(row["name"]), {})} for row in runtime.account()],
+        }
+        status: Status = "complete" if error is None else "partial"
+        try:
+            recorder.close(status, error=error, facts=facts)
+        except RunError as refused:
+            error, status = refused, "partial"
+    figures: Mapping[str, float | None] = {}
+    with suppress(OSError):  # the disk may be full; the tables are there all the same
+        figures = write_metrics(folder.path)
+    return Outcome(folder.path, status, error, figures, float(facts["wall_seconds"]), max(0.0, runtime.reached))  # type: ignore[arg-type]
+
+
+def build_adapters(plan: Plan) -> dict[str, Adapter]:
+    """An adapter, not yet started, for each of the plan's; those with a process of their own as proxies.
+
+    Raises `SetupError` that names everything that is not installed.
+    """
+    missing = [
+        f"adapter '{adapter.name}': {reason}"
+        for adapter in plan.adapters
+        if not adapter.connect
+        for reason in (requirement.missing() for requirement in adapter_kind(adapter.use).requires)
+        if reason
+    ]
+    if missing:
+        raise SetupError("; ".join(missing))
+    return {adapter.name: _build(adapter, plan.timeout) for adapter in plan.adapters}
+
+
+def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
+    if adapter.isolated or adapter.connect:
+        from cosim.bus.remote import RemoteAdapter
+
+        return RemoteAdapter(
+            adapter.use, dict(adapter.config), name=adapter.name, timeout=timeout, connect=adapter.connect
+        )
+    kind = adapter_kind(adapter.use)
+    return kind.build(kind.load_config().model_validate(adapter.config))
+
+
+def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> tuple[Mapping[str, Summary], CosimError | None]:
+    """Start, drive, finish and close; the summaries, and the error that ended the run early."""
+    summaries: Mapping[str, Summary] = {}
+    error: CosimError | None = None
+    try:
+        runtime.start()
+        if driver == "mosaik":
+            from cosim.bus import mosaik_driver
+
+            mosaik_driver.drive(runtime, pacer)
+        else:
+            loop_driver.drive(runtime, pacer)
+        summaries = runtime.finish()
+        if runtime.stopping:
+            error = RunError(f"stopped at {runtime.reached:g} s: {runtime.stopping}")
+    except CosimError as failure:
+        error = failure
+    except KeyboardInterrupt:
+        error = RunError(f"stopped at {max(0.0, runtime.reached):g} s: interrupted twice, without waiting for the tick")
+    except OSError as failure:
+        error = RunError(f"the run could not go on: {failure}")
+    finally:
+        faults = runtime.close()
+        if faults and error is None:
+            error = RunError("; ".join(faults))
+    if error is not None:
+        log.error("%s", error)
+    return summaries, error
+
+
+def _elsewhere(runtime: Runtime) -> float:
+    return sum(float(row["cpu_seconds"]) for row in runtime.account() if row["cpu_seconds"] is not None)  # type: ignore[arg-type]
+
+
+def _lag(pacer: Pacer) -> dict[str, Any]:
+    record = pacer.record
+    return {
+        "policy": pacer.policy.policy,
+        "max": record.max,
+        "mean": record.mean,
+        "late_ticks": record.late_ticks,
+        "behind": record.shifted,
+    }
+
+
+@contextmanager
+def _publisher(say: Callable[[str], None]) -> Iterator[Observer]:
+    from cosim.bus.publish import Publisher
+
+    publisher = Publisher()
+    say(f"publishing frames at {publisher.address}")
+    try:
+        yield _Publishing(publisher)
+    finally:
+        publisher.close()
+
+
+class _Publishing:
+    def __init__(self, publisher: Any) -> None:  # noqa: ANN401 - imported only when wanted
+        self._publisher = publisher
+
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
+        self._publisher.publish(tick, time, frames)
+
+
+@contextmanager
+def _stop_on_signals(runtime: Runtime, say: Callable[[str], None]) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM ends the run after the present tick, the second one at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if runtime.stopping:
+            raise KeyboardInterrupt
+        runtime.stop(signal.Signals(number).name)
+        say("stopping after this tick, results are kept; once more to stop at once")
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _log_into(path: Path) -> Iterator[None]:
+    """Everything that the library logs during the run, in the run's folder."""
+    root = logging.getLogger("cosim")
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setLevel(os.environ.get("COSIM_LOG", "INFO"))
+    level = root.level
+    root.setLevel(min(level or logging.INFO, logging.INFO))
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        handler.close()
