@@ -9,6 +9,7 @@ fields: they accept the text, hold the SI float, and print as text again when a 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -87,9 +88,19 @@ def parse(text: object, dimension: str) -> float:
 
 def show(value: float, dimension: str) -> str:
     """`value` (SI) as text that `parse` reads back to the same float."""
-    unit = next(iter(DIMENSIONS[dimension]))
-    factor = DIMENSIONS[dimension][unit]
-    return f"{value / factor!r} {unit}".replace(".0 ", " ")
+    unit, factor = next(iter(DIMENSIONS[dimension].items()))
+    number = value / factor
+    for candidate in (number, math.nextafter(number, math.inf), math.nextafter(number, -math.inf)):
+        if candidate * factor == value:  # the division rounds; a neighbour may be the one that multiplies back
+            number = candidate
+            break
+    return f"{number!r} {unit}".replace(".0 ", " ")
+
+
+def pattern(dimension: str) -> str:
+    """A regular expression (JSON schema dialect, not anchored) for the quantities of `dimension`."""
+    names = "|".join(re.escape(unit) for unit in DIMENSIONS[dimension])
+    return rf"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*({names})"
 
 
 class Unit:
@@ -109,10 +120,9 @@ class Unit:
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        units = "|".join(re.escape(unit) for unit in DIMENSIONS[self.dimension])
         return {
             "type": "string",
-            "pattern": rf"^\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*({units})\s*$",
+            "pattern": rf"^\s*{pattern(self.dimension)}\s*$",
             "examples": [_EXAMPLES[self.dimension]],
             "description": f"a {self.dimension} with its unit, for example '{_EXAMPLES[self.dimension]}'",
         }

@@ -7,9 +7,11 @@ unit (`cosim.units`) and is held in SI. `docs/schema/scenario.v1.json` is genera
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema, core_schema
 
 from cosim import units
 from cosim.units import (
@@ -55,59 +57,75 @@ class Law(BaseModel):
         return (self.a + self.b) / 2 if self.law == "uniform" else self.a
 
 
-def _law(dimension: str) -> Any:  # noqa: ANN401 - a typing construct, not a value
-    """The annotated field type for a law over `dimension`, written as text."""
+class TextForm:
+    """Pydantic marker: the field is written as text, read by `read` and printed by `write`.
 
-    def read(text: object) -> object:
-        if isinstance(text, (Law, dict)) or not isinstance(text, str):
-            return text if isinstance(text, Law) else Law(law="fixed", a=_positive(text, dimension))
-        word, _, rest = text.strip().partition(" ")
+    `read` gets whatever the file holds and raises `ValueError`; a `value_type` passes as it is.
+    `schema` is its JSON schema beside ``type: string``.
+    """
+
+    def __init__(
+        self,
+        value_type: type[BaseModel],
+        read: Callable[[object], BaseModel],
+        write: Callable[[Any], str],  # the value that `read` returned
+        schema: dict[str, Any],  # JSON values
+    ) -> None:
+        self.value_type, self.read, self.write, self.schema = value_type, read, write, schema
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda found: found if isinstance(found, self.value_type) else self.read(found),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                self.write, return_schema=core_schema.str_schema()
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", **self.schema}
+
+
+class LawText(TextForm):
+    """A law over `dimension`: `180 kB`, `exponential 180 kB` or `uniform 10 kB .. 20 kB`."""
+
+    def __init__(self, dimension: str) -> None:
+        self.dimension = dimension
+        self.sample = {"bytes": "180 kB", "work": "90 Mcycles"}[dimension]
+        super().__init__(Law, self._read, self._write, {
+            "pattern": rf"^\s*(exponential\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}\s*$",
+            "description": f"a {dimension}: fixed, or drawn from a law",
+            "examples": [self.sample, f"exponential {self.sample}", f"uniform {self.sample} .. {self.sample}"],
+        })  # fmt: skip
+
+    def _read(self, text: object) -> Law:
+        word, _, rest = text.strip().partition(" ") if isinstance(text, str) else ("", "", "")
         if word == "exponential":
-            return Law(law="exponential", a=_positive(rest, dimension))
+            return Law(law="exponential", a=self._amount(rest))
         if word == "uniform":
             low, dots, high = rest.partition("..")
             if not dots:
-                raise ValueError(
-                    f"'{text}' needs two bounds, for example 'uniform {_sample(dimension)} .. {_sample(dimension)}'"
-                )
-            a, b = _positive(low, dimension), _positive(high, dimension)
+                raise ValueError(f"'{text}' needs two bounds, for example 'uniform {self.sample} .. {self.sample}'")
+            a, b = self._amount(low), self._amount(high)
             if b < a:
                 raise ValueError(f"the upper bound of '{text}' is below the lower one")
             return Law(law="uniform", a=a, b=b)
-        return Law(law="fixed", a=_positive(text, dimension))
+        return Law(law="fixed", a=self._amount(text))
 
-    def write(value: Law) -> str:
-        shown = units.show(value.a, dimension)
+    def _write(self, value: Law) -> str:
+        shown = units.show(value.a, self.dimension)
         if value.law == "uniform":
-            return f"uniform {shown} .. {units.show(value.b, dimension)}"
+            return f"uniform {shown} .. {units.show(value.b, self.dimension)}"
         return shown if value.law == "fixed" else f"{value.law} {shown}"
 
-    sample = _sample(dimension)
-    return Annotated[
-        Law,
-        BeforeValidator(read),
-        PlainSerializer(write, return_type=str),
-        WithJsonSchema({
-            "type": "string",
-            "description": f"a {dimension}: fixed, or drawn from a law",
-            "examples": [sample, f"exponential {sample}", f"uniform {sample} .. {sample}"],
-        }),
-    ]  # fmt: skip
+    def _amount(self, text: object) -> float:
+        value = units.parse(text, self.dimension)
+        if value < 0:
+            raise ValueError(f"'{text}' must not be negative")
+        return value
 
 
-def _sample(dimension: str) -> str:
-    return {"bytes": "180 kB", "work": "90 Mcycles"}[dimension]
-
-
-def _positive(text: object, dimension: str) -> float:
-    value = units.parse(text, dimension)
-    if value < 0:
-        raise ValueError(f"'{text}' must not be negative")
-    return value
-
-
-LawOfBytes = _law("bytes")
-LawOfWork = _law("work")
+LawOfBytes = Annotated[Law, LawText("bytes")]
+LawOfWork = Annotated[Law, LawText("work")]
 
 
 class Arrivals(BaseModel):
@@ -118,9 +136,7 @@ class Arrivals(BaseModel):
     rate: float  # 1/s
 
 
-def _read_arrivals(text: object) -> object:
-    if isinstance(text, Arrivals):
-        return text
+def _read_arrivals(text: object) -> Arrivals:
     if isinstance(text, str):
         word, _, rest = text.strip().partition(" ")
         if word == "poisson":
@@ -142,10 +158,15 @@ def _write_arrivals(value: Arrivals) -> str:
 
 ArrivalLaw = Annotated[
     Arrivals,
-    BeforeValidator(_read_arrivals),
-    PlainSerializer(_write_arrivals, return_type=str),
-    WithJsonSchema(
-        {"type": "string", "pattern": r"^\s*(poisson|every)\s+\S", "examples": ["poisson 2 Hz", "every 500 ms"]}
+    TextForm(
+        Arrivals,
+        _read_arrivals,
+        _write_arrivals,
+        {
+            "pattern": rf"^\s*(poisson\s+{units.pattern('frequency')}|every\s+{units.pattern('time')})\s*$",
+            "description": "when tasks are made: at random with a mean rate, or one per period",
+            "examples": ["poisson 2 Hz", "every 500 ms"],
+        },
     ),
 ]
 
@@ -158,9 +179,7 @@ class Cpu(BaseModel):
     clock: float  # Hz = cycles/s per core
 
 
-def _read_cpu(text: object) -> object:
-    if isinstance(text, Cpu):
-        return text
+def _read_cpu(text: object) -> Cpu:
     if isinstance(text, str):
         match = re.fullmatch(r"\s*(?:(\d{1,6})\s*x\s*)?(\S.*)", text, re.ASCII)
         if match:
@@ -171,11 +190,22 @@ def _read_cpu(text: object) -> object:
     raise ValueError(f"{text!r} is not a processor; write cores x clock, for example '4 x 1.8 GHz'")
 
 
+def _write_cpu(value: Cpu) -> str:
+    return f"{value.cores} x {units.show(value.clock, 'frequency')}"
+
+
 CpuText = Annotated[
     Cpu,
-    BeforeValidator(_read_cpu),
-    PlainSerializer(lambda cpu: f"{cpu.cores} x {units.show(cpu.clock, 'frequency')}", return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*(\d+\s*x\s*)?\d", "examples": ["4 x 1.8 GHz"]}),
+    TextForm(
+        Cpu,
+        _read_cpu,
+        _write_cpu,
+        {
+            "pattern": rf"^\s*(\d+\s*x\s*)?{units.pattern('frequency')}\s*$",
+            "description": "cores x clock",
+            "examples": ["4 x 1.8 GHz"],
+        },
+    ),
 ]
 
 Position = Annotated[list[Length], Field(min_length=2, max_length=3, description="east, north[, up] in metres")]
@@ -188,9 +218,7 @@ class Pacing(BaseModel):
     factor: float
 
 
-def _read_pacing(text: object) -> object:
-    if isinstance(text, Pacing):
-        return text
+def _read_pacing(text: object) -> Pacing:
     if text == "as-fast-as-possible":
         return Pacing(factor=0.0)
     if text == "real-time":
@@ -202,14 +230,21 @@ def _read_pacing(text: object) -> object:
 
 
 def _write_pacing(value: Pacing) -> str:
-    return {0.0: "as-fast-as-possible", 1.0: "real-time"}.get(value.factor, f"{value.factor:g} x")
+    return {0.0: "as-fast-as-possible", 1.0: "real-time"}.get(value.factor, f"{value.factor!r} x")
 
 
 PacingText = Annotated[
     Pacing,
-    BeforeValidator(_read_pacing),
-    PlainSerializer(_write_pacing, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["as-fast-as-possible", "real-time", "10 x"]}),
+    TextForm(
+        Pacing,
+        _read_pacing,
+        _write_pacing,
+        {
+            "pattern": r"^\s*(as-fast-as-possible|real-time|\d+(\.\d*)?\s*x)\s*$",
+            "description": "how simulated time follows the wall clock",
+            "examples": ["as-fast-as-possible", "real-time", "10 x"],
+        },
+    ),
 ]
 
 
@@ -236,24 +271,45 @@ class RunBlock(Block):
     )
 
 
+class Origin:
+    """Pydantic marker: `[latitude, longitude]` in degrees, with or without a height that has a unit."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: [*value[:2], units.show(value[2], "length")]
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {
+            "type": "array",
+            "description": "latitude and longitude in degrees (WGS84), height above the ellipsoid with its unit",
+            "prefixItems": [
+                {"type": "number", "minimum": -90, "maximum": 90},
+                {"type": "number", "minimum": -180, "maximum": 180},
+                {"type": "string", "pattern": rf"^\s*{units.pattern('length')}\s*$"},
+            ],
+            "minItems": 2,
+            "maxItems": 3,
+            "examples": [[39.36, 22.95, "60 m"]],
+        }
+
+    @staticmethod
+    def _read(found: object) -> tuple[float, float, float]:
+        if not isinstance(found, (list, tuple)) or len(found) not in (2, 3):
+            raise ValueError("expected [latitude, longitude] or [latitude, longitude, height]")
+        degrees = [float(part) for part in found[:2] if isinstance(part, (int, float)) and not isinstance(part, bool)]
+        if len(degrees) != 2 or not (abs(degrees[0]) <= 90 and abs(degrees[1]) <= 180):
+            raise ValueError(f"{list(found[:2])} is not latitude (-90..90) and longitude (-180..180) in degrees")
+        return degrees[0], degrees[1], units.parse(found[2], "length") if len(found) == 3 else 0.0
+
+
 class GeoBlock(Block):
     """WGS84 <-> local east-north-up: `origin: [latitude, longitude, height]`."""
 
-    origin: Annotated[list[float | Length], Field(min_length=2, max_length=3)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def _height_has_unit(cls, data: Any) -> Any:  # noqa: ANN401
-        origin = data.get("origin") if isinstance(data, dict) else None
-        if isinstance(origin, list) and len(origin) == 3 and isinstance(origin[2], str):
-            return {**data, "origin": [*origin[:2], units.parse(origin[2], "length")]}
-        return data
-
-    @model_validator(mode="after")
-    def _on_earth(self) -> GeoBlock:
-        if not (-90 <= self.origin[0] <= 90 and -180 <= self.origin[1] <= 180):
-            raise ValueError(f"origin {self.origin[:2]} is not latitude, longitude in degrees")
-        return self
+    origin: Annotated[tuple[float, float, float], Origin()]  # deg, deg, m
 
 
 class PowerBlock(Block):
@@ -263,12 +319,6 @@ class PowerBlock(Block):
     max: Power = 0.0
     table: list[Power] | None = Field(None, min_length=2, max_length=101)
     source: str = Field("", description="where the figures come from")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> PowerBlock:
-        if self.table is None and self.max < self.idle:
-            raise ValueError("max power is below idle power")
-        return self
 
 
 class RadioBlock(Block):
@@ -307,7 +357,7 @@ class KindBlock(Block):
     at: Position | None = None
     cpu: CpuText | None = None
     memory: Bytes | None = None
-    slots: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+    slots: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
         None, description="tasks a host admits at once, running and waiting; more are refused (capacity)"
     )
     power: PowerBlock | None = None
@@ -323,7 +373,9 @@ class NodeBlock(KindBlock):
     """A node, a numbered range of nodes (`uav-[1..3]`), or a fleet (`fleet: sumo`)."""
 
     fleet: Name | None = Field(None, description="the adapter whose moving objects are the members")
-    capacity: Annotated[int, Field(ge=1, le=2_000_000)] = Field(10_000, description="most members at the same time")
+    capacity: Annotated[int, Field(ge=1, le=2_000_000, strict=True)] = Field(
+        10_000, description="most members at the same time"
+    )
 
 
 class GroupBlock(KindBlock):

@@ -1,0 +1,68 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from cosim import units
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "value"),
+    [
+        ("20 ms", "time", 0.02),
+        ("10min", "time", 600.0),
+        ("+120 ms", "time", 0.12),
+        ("-3 m", "length", -3.0),
+        ("36 km/h", "speed", 10.0),
+        ("8 GiB", "bytes", 8 * 2**30),
+        ("100 Mbit/s", "rate", 1e8),
+        (".5 Wh", "energy", 1800.0),
+        ("1e3 mW", "power", 1.0),
+        ("5 %", "fraction", 0.05),
+        ("0.25 /kWh", "price per energy", 0.25 / 3.6e6),
+        ("180 deg", "angle", 180.0),
+    ],
+)
+def test_quantities_are_read_in_si(text: str, dimension: str, value: float) -> None:
+    assert units.parse(text, dimension) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize("found", [0, 5, 2.5, True, None, [], {}, "5", "", "ms", "5 parsec", "five s", "٣ s", "1e999 s"])
+def test_anything_else_is_an_error_that_shows_an_example(found: object) -> None:
+    with pytest.raises(ValueError, match=r"20 ms|known units|too large"):
+        units.parse(found, "time")
+
+
+def test_an_endless_text_is_refused_quickly() -> None:
+    with pytest.raises(ValueError, match="not a time"):
+        units.parse("1" * 100_000 + " s", "time")
+
+
+@given(st.sampled_from(sorted(units.DIMENSIONS)), st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_show_and_parse_are_inverse(dimension: str, value: float) -> None:
+    read = units.parse(units.show(value, dimension), dimension)
+    assert math.isclose(read, value, rel_tol=1e-15, abs_tol=0.0) or read == value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_the_round_trip_is_exact_in_si_units(value: float) -> None:
+    for dimension in ("time", "length", "bytes", "rate", "work"):
+        assert units.parse(units.show(value, dimension), dimension) == value
+
+
+def test_limits_of_a_field_are_told_in_its_unit() -> None:
+    class Sample(BaseModel):
+        share: units.Fraction
+        period: units.Period
+
+    assert Sample.model_validate({"share": "40 %", "period": "1 s"}).share == 0.4
+    with pytest.raises(ValidationError, match="must be at most 100 %"):
+        Sample.model_validate({"share": "101 %", "period": "1 s"})
+    with pytest.raises(ValidationError, match="must be more than 0 s"):
+        Sample.model_validate({"share": "1 %", "period": "0 s"})
+    assert Sample.model_validate({"share": "40 %", "period": "1 ms"}).model_dump() == {
+        "share": "40 %",
+        "period": "0.001 s",
+    }
