@@ -183,7 +183,10 @@ def _read_cpu(text: object) -> Cpu:
     if isinstance(text, str):
         match = re.fullmatch(r"\s*(?:(\d{1,6})\s*x\s*)?(\S.*)", text, re.ASCII)
         if match:
-            clock = units.parse(match[2], "frequency")
+            try:
+                clock = units.parse(match[2], "frequency")
+            except ValueError as error:
+                raise ValueError(f"'{text[:60]}' is not a processor such as '4 x 1.8 GHz': {error}") from None
             cores = int(match[1] or 1)
             if clock > 0 and cores > 0:
                 return Cpu(cores=cores, clock=clock)

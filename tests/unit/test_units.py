@@ -29,7 +29,9 @@ def test_quantities_are_read_in_si(text: str, dimension: str, value: float) -> N
     assert units.parse(text, dimension) == pytest.approx(value, rel=1e-15)
 
 
-@pytest.mark.parametrize("found", [0, 5, 2.5, True, None, [], {}, "5", "", "ms", "5 parsec", "five s", "٣ s", "1e999 s"])
+@pytest.mark.parametrize(
+    "found", [0, 5, 2.5, True, None, [], {}, "5", "", "ms", "5 parsec", "five s", "٣ s", "1e999 s"]
+)
 def test_anything_else_is_an_error_that_shows_an_example(found: object) -> None:
     with pytest.raises(ValueError, match=r"20 ms|known units|too large"):
         units.parse(found, "time")

@@ -1,0 +1,164 @@
+"""Assemble the plan: from a loaded scenario to ticks, slots, wires, order, seeds and recordings."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
+from cosim.plan.scene import SceneBuilder
+from cosim.plan.seeds import stream
+from cosim.plan.wiring import Station, wire
+from cosim.scenario.tree import Keys
+from cosim.telemetry.signals import CATALOGUE, Signal
+
+if TYPE_CHECKING:
+    from cosim.scenario.load import Loaded
+
+_LONGEST_NS = 2**62  # about 146 years; keeps every time inside a signed 64-bit count of nanoseconds
+
+
+def compile_plan(loaded: Loaded) -> Plan:
+    """The plan of a loaded scenario. Raises `ScenarioError` with everything that cannot be planned."""
+    problems: list[Problem] = []
+    scenario = loaded.scenario
+    run = scenario.run
+    step = _nanoseconds(loaded, ("run", "step"), run.step, problems)
+    duration = _nanoseconds(loaded, ("run", "duration"), run.duration, problems)
+    ticks = _multiple(loaded, ("run", "duration"), duration, step, problems)
+    stations = [_station(loaded, name, step, run.seed, problems) for name in loaded.adapters]
+    ordered = wire(loaded, stations, problems)
+    builder = SceneBuilder(scenario, loaded.world)
+    recordings = _recordings(loaded, ordered, builder, step, problems)
+    if problems:
+        raise ScenarioError(problems)
+    return Plan(
+        name=scenario.name,
+        title=scenario.title,
+        description=scenario.description,
+        step_ns=step,
+        ticks=ticks,
+        seed=run.seed,
+        pacing=run.pacing.factor,
+        lag=Lag(run.lag.policy, run.lag.warn, run.lag.fail),
+        timeout=run.timeout,
+        scene=builder.scene(),
+        adapters=tuple(ordered),
+        events=builder.events(),
+        recordings=recordings,
+        root=loaded.path.parent,
+        resolved=loaded.text,
+    )
+
+
+def _nanoseconds(loaded: Loaded, at: Keys, seconds: float, problems: list[Problem]) -> int:
+    """`seconds` as whole nanoseconds; 1 after reporting that there are none."""
+    exact = Decimal(repr(seconds)) * 1_000_000_000
+    whole = int(exact.to_integral_value()) if exact < _LONGEST_NS else _LONGEST_NS + 1
+    if whole > _LONGEST_NS:
+        problems.append(loaded.problem(at, f"{seconds:g} s is too long", "at most 146 years"))
+        return 1
+    # 0.3 ms is 0.00029999999999999997 s as a float: what is off by less than that is meant to be whole
+    if whole < 1 or abs(exact - whole) > max(Decimal("1e-6"), exact * Decimal("4e-16")):
+        problems.append(loaded.problem(at, f"{seconds!r} s is not a whole number of nanoseconds"))
+        return max(whole, 1)
+    return whole
+
+
+def _multiple(loaded: Loaded, at: Keys, length: int, step: int, problems: list[Problem]) -> int:
+    """How many steps `length` (ns) has; reports when it is no whole number of them."""
+    count, rest = divmod(length, step)
+    if rest:
+        nearest = [f"{_text(n * step)}" for n in (count, count + 1) if n > 0]
+        message = f"{_text(length)} is not a whole number of steps of {_text(step)}"
+        problems.append(loaded.problem(at, message, f"the nearest are {' and '.join(nearest)}"))
+    return max(count, 1)
+
+
+def _text(nanoseconds: int) -> str:
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if nanoseconds % size == 0 or (unit == "s" and nanoseconds > 10**12):
+            return f"{Decimal(nanoseconds) / size:f} {unit}"
+    return f"{nanoseconds} ns"
+
+
+def _station(loaded: Loaded, name: str, step: int, seed: int, problems: list[Problem]) -> Station:
+    """What the plan needs to know of one adapter before it is wired."""
+    used = loaded.adapters[name]
+    config: Any = used.config  # AdapterConfig's keys; a foreign model may lack them
+    at: Keys = ("adapters", name)
+    own_step = getattr(config, "step", None)
+    period = 1
+    if own_step is not None:
+        length = _nanoseconds(loaded, (*at, "step"), own_step, problems)
+        period = _multiple(loaded, (*at, "step"), length, step, problems)
+    connect = getattr(config, "connect", None) or ""
+    isolated = getattr(config, "isolated", None)
+    if connect and not connect.startswith(("tcp://", "ipc://")):
+        problems.append(
+            loaded.problem((*at, "connect"), f"'{connect}' is no address", "write tcp://host:port or ipc://path")
+        )
+    if connect and isolated:
+        hint = "'connect' names a worker that runs already, 'isolated' starts one: remove one of them"
+        problems.append(loaded.problem((*at, "isolated"), "cannot be isolated and connected", hint))
+    ports = used.kind.ports_of(used.config)
+    signals = signals_in(loaded)
+    problems += [
+        loaded.problem(at, f"adapter '{name}' uses signal '{signal}', which nobody defines", "its kind is wrong")
+        for signal in (*ports.writes, *(read.signal for read in ports.reads))
+        if signal not in signals
+    ]
+    return Station(
+        plan=AdapterPlan(
+            name=name,
+            use=used.kind.name,
+            config=loaded.data["adapters"][name],
+            period=period,
+            reads=(),
+            writes=ports.writes,
+            origin=used.kind.origin,
+            isolated=not connect and (used.kind.isolated if isolated is None else bool(isolated)),
+            connect=connect,
+            seed=stream(seed, name),
+        ),
+        reads=ports.reads,
+    )
+
+
+def signals_in(loaded: Loaded) -> dict[str, Signal]:
+    """The catalogue with the signals that the scenario's adapters add."""
+    signals = dict(CATALOGUE)
+    for used in loaded.adapters.values():
+        signals.update({signal.name: signal for signal in used.kind.signals_of(used.config)})
+    return signals
+
+
+def _recordings(
+    loaded: Loaded, adapters: list[AdapterPlan], builder: SceneBuilder, step: int, problems: list[Problem]
+) -> tuple[Recording, ...]:
+    """One recording for every signal that some adapter writes, as `record` says; `'*'` holds the defaults."""
+    blocks, signals = loaded.scenario.record, signals_in(loaded)
+    for name, block in blocks.items():
+        if block.every is not None:
+            length = _nanoseconds(loaded, ("record", name, "every"), block.every, problems)
+            _multiple(loaded, ("record", name, "every"), length, step, problems)
+    recordings = []
+    for name in dict.fromkeys(signal for adapter in adapters for signal in adapter.writes):
+        given: dict[str, Any] = {}
+        for key in ("*", name):
+            if key in blocks:
+                given.update({field: getattr(blocks[key], field) for field in blocks[key].model_fields_set})
+        known = [column.name for column in signals[name].columns] if name in signals else []
+        columns = tuple(column for column in given.get("columns") or () if column in known)
+        chosen = builder.slots(given["nodes"]) if given.get("nodes") is not None else ()
+        recordings.append(
+            Recording(
+                signal=name,
+                keep=given.get("keep", True),
+                every=given.get("every") or 0.0,
+                columns=columns,
+                slots=tuple((part.first, part.count) for part in chosen),
+            )
+        )
+    return tuple(recordings)

@@ -1,0 +1,138 @@
+"""From a scenario's blocks to the records that adapters get: nodes, fleets, links, workloads, events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosim.plan.entities import (
+    Cell,
+    Cost,
+    Event,
+    Fleet,
+    Geo,
+    Law,
+    Link,
+    Node,
+    Power,
+    Radio,
+    Scene,
+    SlotRange,
+    Workload,
+)
+from cosim.scenario import model
+from cosim.scenario.resolve import Resolved, World
+
+FOREVER = float("inf")
+
+
+class SceneBuilder:
+    """Turns a scenario's names into slots."""
+
+    def __init__(self, scenario: model.Scenario, world: World) -> None:
+        self.scenario, self.world = scenario, world
+        templates: dict[int, Node] = {}  # the nodes of a range share their block
+        self.nodes = tuple(node(entry, templates) for entry in world.nodes)
+        fleets = tuple(
+            Fleet(entry.id, str(entry.block.fleet), 0, entry.block.capacity, node(entry, templates))
+            for entry in world.fleets
+        )
+        self.fleets = Scene.build(self.nodes, fleets).fleets
+        self.ranges = {record.id: SlotRange(slot) for slot, record in enumerate(self.nodes)}
+        self.ranges.update({fleet.name: SlotRange(fleet.first, fleet.capacity) for fleet in self.fleets})
+
+    def slots(self, selector: str | Sequence[str]) -> tuple[SlotRange, ...]:
+        """The slots of everything that `selector` selects, in rising order."""
+        return tuple(self.ranges[entry.id] for entry in self.world.select(selector))
+
+    def scene(self) -> Scene:
+        links = tuple(
+            Link(
+                self.slots(link.between[0]), self.slots(link.between[1]), link.rate, link.delay, link.loss, link.energy
+            )
+            for link in self.scenario.links
+        )
+        workloads = tuple(self._workload(name, block) for name, block in self.scenario.workloads.items())
+        origin = self.scenario.geo.origin if self.scenario.geo else None
+        return Scene.build(self.nodes, self.fleets, links, workloads, Geo(*origin) if origin else None)
+
+    def _workload(self, name: str, block: model.WorkloadBlock) -> Workload:
+        return Workload(
+            name=name,
+            sources=self.slots(block.source),
+            arrivals=block.arrivals.law,
+            rate=block.arrivals.rate,
+            input=law(block.input),
+            output=law(block.output),
+            work=law(block.work),
+            deadline=FOREVER if block.deadline is None else block.deadline,
+            share=block.share,
+            active=block.active or 0.0,
+            idle=block.idle or 0.0,
+            start=block.start,
+            stop=FOREVER if block.stop is None else block.stop,
+        )
+
+    def events(self) -> tuple[Event, ...]:
+        """All events by time; one with `for` is followed by the one that undoes it."""
+        events: list[Event] = []
+        for block in self.scenario.events:
+            nodes = self.slots(block.node) if block.node is not None else ()
+            a, _, b = (block.link or "").partition("/")
+            link = (self.slots(a.strip()), self.slots(b.strip())) if block.link else None
+            events.append(Event(block.at, block.do, nodes, link, block.delay, block.loss, block.rate))
+            if block.duration is not None:
+                undo = Event(block.at + block.duration, "recover" if block.do == "fail" else "restore", nodes, link)
+                events.append(undo)
+        return tuple(sorted(events, key=lambda event: event.at))  # stable: the file's order at equal times
+
+
+def node(entry: Resolved, templates: dict[int, Node]) -> Node:
+    """The record of `entry`; `templates` remembers the records of blocks by identity."""
+    block = entry.block
+    known = templates.get(id(block))
+    if known is None:
+        known = templates[id(block)] = _node(block)
+    return Node(
+        entry.id, known.kind, known.tier, known.position, known.cores, known.clock, known.memory, known.slots,
+        known.power, known.radio, known.cell, known.cost, known.radio_energy_sent, known.radio_energy_received,
+        known.color,
+    )  # fmt: skip
+
+
+def _node(block: model.NodeBlock) -> Node:
+    if block.tier is None or block.kind is None:
+        raise ValueError("a node is resolved before it becomes a record")
+    cost = block.cost or model.CostBlock()
+    return Node(
+        id="",
+        kind=block.kind,
+        tier=block.tier,
+        position=(block.at[0], block.at[1], block.at[2] if len(block.at) == 3 else 0.0) if block.at else None,
+        cores=block.cpu.cores if block.cpu else 0,
+        clock=block.cpu.clock if block.cpu else 0.0,
+        memory=block.memory or 0.0,
+        slots=block.slots or 0,
+        power=power(block.power) if block.power else None,
+        radio=_radio(block.radio) if block.radio else None,
+        cell=_cell(block.cell) if block.cell else None,
+        cost=Cost(cost.cpu, cost.transfer, cost.energy),
+        radio_energy_sent=block.radio_energy_sent or 0.0,
+        radio_energy_received=block.radio_energy_received or 0.0,
+        color=block.color or "",
+    )
+
+
+def power(block: model.PowerBlock) -> Power:
+    return Power(tuple(block.table) if block.table is not None else (block.idle, block.max), block.source)
+
+
+def _radio(block: model.RadioBlock) -> Radio:
+    return Radio(block.power, block.gain, block.noise_figure, block.height)
+
+
+def _cell(block: model.CellBlock) -> Cell:
+    return Cell(block.power, block.gain, block.noise_figure, block.height, block.carrier, block.bandwidth)
+
+
+def law(value: model.Law) -> Law:
+    return Law(value.law, value.a, value.b)

@@ -1,0 +1,141 @@
+"""Names that refer to other parts of the scenario: do they lead anywhere?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from cosim.errors import Problem
+from cosim.scenario.gather import split, unknown
+from cosim.scenario.model import Scenario
+from cosim.scenario.resolve import World, name_matcher, resolve
+from cosim.scenario.sweep import values as sweep_values
+from cosim.scenario.tree import Item, Keys, problem
+from cosim.scenario.wording import did_you_mean, keys_of, shorten
+from cosim.telemetry.signals import CATALOGUE, Signal
+
+if TYPE_CHECKING:
+    from cosim.bus.adapter import AdapterKind
+
+
+def check(
+    scenario: Scenario,
+    root: Item,
+    kinds: Mapping[str, AdapterKind],
+    configs: Mapping[str, BaseModel],
+    problems: list[Problem],
+    *,
+    certain: bool,
+) -> World:
+    """The nodes of `scenario`, after adding to `problems` every name that leads nowhere.
+
+    `certain` is False when parts of the scenario had to be left out: then a name that leads nowhere
+    may be one of these, and only what is wrong in any case is reported.
+    """
+
+    def report(keys: Keys, message: str, hint: str = "") -> None:
+        problems.append(problem(root, keys, message, hint))
+
+    before = len(problems)
+    world = resolve(scenario, report)
+    checks = _Checks(scenario, world, report, certain and len(problems) == before)
+    checks.fleets(kinds)
+    checks.selectors()
+    checks.events()
+    if len(kinds) == len(scenario.adapters) and certain:
+        checks.record(kinds, configs)
+    checks.sweep(root, configs)
+    return world
+
+
+class _Checks:
+    def __init__(self, scenario: Scenario, world: World, report: Any, certain: bool) -> None:  # noqa: ANN401
+        self.scenario, self.world, self.report, self.certain = scenario, world, report, certain
+
+    def fleets(self, kinds: Mapping[str, AdapterKind]) -> None:
+        owner: dict[str, str] = {}
+        for fleet in self.world.fleets:
+            adapter, at = str(fleet.block.fleet), ("nodes", fleet.key, "fleet")
+            if adapter not in self.scenario.adapters:
+                if self.certain:
+                    hint = did_you_mean(adapter, self.scenario.adapters, otherwise="adapters of this scenario")
+                    self.report(at, f"there is no adapter '{adapter}'", hint)
+            elif adapter in kinds and not kinds[adapter].fleet:
+                self.report(at, f"adapter '{adapter}' does not move anything", "name one that brings nodes of its own")
+            elif adapter in owner:
+                hint = f"{owner[adapter]} has it already; give the adapter a second entry with 'use: {adapter}'"
+                self.report(at, f"adapter '{adapter}' can own one fleet only", hint)
+            owner.setdefault(adapter, f"nodes.{fleet.key}")
+
+    def select(self, selector: str | list[str], at: Keys) -> None:
+        for index, part, hint in self.world.empty_parts(selector):
+            if self.certain or not (
+                part.startswith(("kind:", "tier:")) or any(map(name_matcher(part), self.world.names))
+            ):
+                self.report(at if index is None else (*at, index), f"'{shorten(part)}' selects no node", hint)
+
+    def selectors(self) -> None:
+        for index, link in enumerate(self.scenario.links):
+            for side, selector in enumerate(link.between):
+                self.select(selector, ("links", index, "between", side))
+        for name, workload in self.scenario.workloads.items():
+            self.select(workload.source, ("workloads", name, "from"))
+        for signal, record in self.scenario.record.items():
+            if record.nodes is not None:
+                self.select(record.nodes, ("record", signal, "nodes"))
+
+    def events(self) -> None:
+        for index, event in enumerate(self.scenario.events):
+            at: Keys = ("events", index)
+            if event.node is not None:
+                self.select(event.node, (*at, "node"))
+            for side in event.link.split("/") if event.link else ():
+                self.select(side.strip(), (*at, "link"))
+            if event.duration is not None and event.do in ("recover", "restore"):
+                self.report((*at, "for"), f"'do: {event.do}' has no end", "remove 'for'")
+            if event.do == "degrade" and (event.delay, event.loss, event.rate) == (0.0, 0.0, 1.0):
+                self.report((*at, "do"), "degrades nothing", "give 'delay', 'loss' or 'rate'")
+
+    def record(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
+        signals: dict[str, Signal] = dict(CATALOGUE)
+        for name, kind in kinds.items():
+            signals.update({signal.name: signal for signal in kind.signals_of(configs[name])})
+        for name, block in self.scenario.record.items():
+            if name != "*" and name not in signals:
+                self.report(("record", name), f"there is no signal '{name}'", did_you_mean(name, ["*", *signals]))
+                continue
+            known = {column.name for signal in signals.values() for column in signal.columns}
+            if name != "*":
+                known = {column.name for column in signals[name].columns}
+            for index, column in enumerate(block.columns or ()):
+                if column not in known:
+                    hint = did_you_mean(column, sorted(known))
+                    self.report(("record", name, "columns", index), f"there is no column '{column}'", hint)
+
+    def sweep(self, root: Item, configs: Mapping[str, BaseModel]) -> None:
+        for path, values in self.scenario.sweep.items():
+            at: Keys = ("sweep", path)
+            keys = split(root, path)
+            wrong = unknown(root, keys, Scenario) or self._unknown_option(keys, configs)
+            if wrong is not None:
+                self.report(at, f"cannot sweep '{path}': {wrong[0]}", wrong[1])
+            elif keys[0] in ("sweep", "include", "name", "apiVersion", "kind"):
+                self.report(at, f"cannot sweep '{path}'", "it has to be the same in all runs")
+            else:
+                try:
+                    sweep_values(values)
+                except ValueError as error:
+                    message, _, hint = str(error).partition("; ")
+                    self.report(at, message, hint)
+
+    def _unknown_option(self, keys: Keys, configs: Mapping[str, BaseModel]) -> tuple[str, str] | None:
+        """Why `keys`, which lead into an adapter's block, name no option of it."""
+        if keys[0] != "adapters" or len(keys) < 3 or keys[1] not in configs:
+            return None
+        for index in range(2, len(keys)):
+            known = keys_of(type(configs[str(keys[1])]), keys[2:index])
+            if known is not None and keys[index] not in known:
+                return f"unknown key '{keys[index]}'", did_you_mean(str(keys[index]), known)
+        return None

@@ -1,0 +1,202 @@
+"""Read a scenario: the file becomes a checked `Scenario`, or one error with every mistake in it.
+
+    loaded = load("scenarios/hello", ["run.seed=7"])
+
+Nothing is started here, and of the adapters only the configuration models of those in use are
+imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.scenario import tree
+from cosim.scenario.checks import check
+from cosim.scenario.gather import gather, scenario_file, split
+from cosim.scenario.model import Scenario
+from cosim.scenario.resolve import World
+from cosim.scenario.tree import Item, Keys
+from cosim.scenario.wording import did_you_mean, found, problems_of, shorten
+
+if TYPE_CHECKING:
+    from cosim.bus.adapter import AdapterKind
+
+
+@dataclass(frozen=True)
+class UsedAdapter:
+    """An adapter of the scenario: its kind and its checked configuration."""
+
+    kind: AdapterKind
+    config: BaseModel
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A scenario that passed every check, and where each of its values was written."""
+
+    scenario: Scenario
+    path: Path  # of the scenario file
+    files: tuple[Path, ...]  # every file that was read, the scenario file first
+    adapters: Mapping[str, UsedAdapter]  # in the order of the file
+    world: World
+    root: Item
+
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """The scenario after includes and overrides, as plain data."""
+        data: dict[str, Any] = tree.plain(self.root)
+        return data
+
+    @cached_property
+    def text(self) -> str:
+        """The scenario after includes and overrides, as YAML."""
+        return tree.dump(self.data)
+
+    def place(self, path: str | Keys) -> tree.Place:
+        """File, line and column of the value at `path`, for example ``nodes.uav-1.battery``."""
+        return tree.place(self.root, split(self.root, path) if isinstance(path, str) else path)
+
+    def problem(self, path: str | Keys, message: str, hint: str = "") -> Problem:
+        """A mistake at `path`, to be raised in a `ScenarioError`."""
+        return tree.problem(self.root, split(self.root, path) if isinstance(path, str) else path, message, hint)
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
+    """The scenario at `path` (a file, or a folder with a `scenario.cosim.yaml`), checked.
+
+    `overrides` are ``a.b=value`` texts with YAML values. Raises `ScenarioError` with all mistakes.
+    """
+    file = scenario_file(path)
+    problems: list[Problem] = []
+    root, files = gather(file, overrides, problems)
+    if root is None:
+        raise ScenarioError(problems)
+    root = _nothing_is_empty(root)
+    scenario = _model(root, problems)
+    adapters = _adapters(root, problems)
+    world = None
+    if scenario is not None:
+        broken = _broken(problems)
+        later: list[Problem] = []
+        kinds = {name: used.kind for name, used in adapters.items()}
+        configs = {name: used.config for name, used in adapters.items()}
+        world = check(scenario, root, kinds, configs, later, certain=not problems)
+        problems += [found for found in later if not _covered(found, broken)]
+    if problems or scenario is None or world is None:
+        order = {name: index for index, name in enumerate(files)}
+        problems.sort(key=lambda p: (order.get(p.file, len(order)) if p.file else -1, p.line or 0, p.column or 0))
+        raise ScenarioError(problems)
+    return Loaded(scenario, file, files, adapters, world, root)
+
+
+def _nothing_is_empty(root: Item) -> Item:
+    """Adapters, kinds and nodes without any key (`sumo:`) are empty mappings."""
+    for block in ("adapters", "kinds", "nodes"):
+        entries = root.value.get(block)
+        for name, child in list(entries.value.items()) if entries and isinstance(entries.value, dict) else []:
+            if child.value is None:
+                root = tree.put(root, (block, name), Item({}, child.place))
+    return root
+
+
+def _model(root: Item, problems: list[Problem]) -> Scenario | None:
+    """The scenario in `root`; when parts of it are wrong, what remains without them, if anything does.
+
+    What remains is good enough for finding further mistakes, and for nothing else.
+    """
+    data = tree.plain(root)
+    for attempt in range(4):
+        try:
+            return Scenario.model_validate(data)
+        except ValidationError as error:
+            found = problems_of(error, Scenario, root, ()) if attempt == 0 else []
+            problems += found
+            if not _prune(data, error):
+                return None
+    return None
+
+
+_NEEDED: dict[str, Any] = {"apiVersion": "cosim/v1", "kind": "Scenario", "name": "x"}
+
+
+def _prune(data: Any, error: ValidationError) -> bool:  # noqa: ANN401 - YAML data
+    """Take what is wrong out of `data`; False when nothing sensible would be left."""
+    items: dict[tuple[str, int], None] = {}
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        top, *rest = detail["loc"]
+        if top in ("nodes", "adapters") and (not rest or len(data[top]) == 1 == len(rest)):
+            return False
+        if top in _NEEDED:
+            data[top] = _NEEDED[str(top)]
+        elif top == "run":
+            data["run"] = {"duration": "1 s"}
+        elif rest and isinstance(rest[0], int) and isinstance(data.get(top), list):
+            items[str(top), rest[0]] = None
+        elif rest and isinstance(data.get(top), dict):
+            entry = data[top].get(rest[0])
+            inner = rest[1] if len(rest) > 1 and detail["type"] != "missing" else None
+            if not (isinstance(entry, dict) and entry.pop(inner, None) is not None):
+                data[top].pop(rest[0], None)
+                if top == "nodes" and isinstance(rest[0], str):
+                    data[top][rest[0]] = {}  # others may refer to its name
+        else:
+            data.pop(top, None)
+    for name, index in sorted(items, reverse=True):
+        del data[name][index]
+    return True
+
+
+def _broken(problems: list[Problem]) -> set[str]:
+    return {".".join(problem.path.split(".")[:2]) for problem in problems if problem.path}
+
+
+def _covered(problem: Problem, broken: set[str]) -> bool:
+    """Whether the entry that `problem` is about is known to be wrong already."""
+    return ".".join(problem.path.split(".")[:2]) in broken
+
+
+def _adapters(root: Item, problems: list[Problem]) -> dict[str, UsedAdapter]:
+    """Kind and configuration of every adapter in the scenario that is right."""
+    entries = root.value.get("adapters")
+    if entries is None or not isinstance(entries.value, dict):
+        return {}
+    adapters = {}
+    for name, block in entries.value.items():
+        if isinstance(block.value, dict):  # anything else is a problem that the model has reported
+            used = _adapter(root, name, tree.plain(block), problems)
+            if used is not None:
+                adapters[name] = used
+    return adapters
+
+
+def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Problem]) -> UsedAdapter | None:
+    from cosim import registry  # the bus and numpy come with it, and a broken file never gets here
+
+    at: Keys = ("adapters", name)
+    use = block.get("use") or name
+    where: Keys = (*at, "use") if "use" in block else at
+    if not isinstance(use, str):
+        problems.append(tree.problem(root, where, f"expected the name of an adapter, found {found(use)}"))
+        return None
+    if use not in registry.adapter_names():
+        hint = did_you_mean(use, registry.adapter_names(), otherwise="installed")
+        problems.append(tree.problem(root, where, f"there is no adapter '{shorten(use)}'", hint))
+        return None
+    try:
+        kind = registry.adapter_kind(use)
+        model = kind.load_config()
+    except (SetupError, ImportError, AttributeError, TypeError) as error:
+        problems.append(tree.problem(root, where, f"adapter '{use}' cannot be used: {error}", "try 'cosim doctor'"))
+        return None
+    try:
+        return UsedAdapter(kind, model.model_validate(block))
+    except ValidationError as error:
+        problems += problems_of(error, model, root, at)
+        return None

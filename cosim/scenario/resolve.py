@@ -1,0 +1,287 @@
+"""Every node of a scenario with all its keys, and what a selector selects.
+
+defaults <- kinds <- groups (in the order of the file) <- node: a later block's keys win, and blocks
+inside blocks are merged key by key. Resolving collects every mistake instead of stopping at the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import TypeVar
+
+from cosim.scenario import kinds
+from cosim.scenario.model import NAME, Block, KindBlock, NodeBlock, PowerBlock, Scenario
+from cosim.scenario.tree import Keys
+from cosim.scenario.wording import did_you_mean, shorten
+
+MOST_NODES = 100_000
+T = TypeVar("T", bound=Block)
+Report = Callable[[Keys, str, str], None]  # keys, message, hint
+
+_RANGE = re.compile(r"\[(\d{1,9})\.\.(\d{1,9})\]", re.ASCII)
+_NAME = re.compile(NAME, re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """One static node, or one fleet (`block.fleet` is its adapter)."""
+
+    id: str
+    key: str  # as written under `nodes`
+    block: NodeBlock  # with the keys of defaults, kinds and groups
+
+    @property
+    def kind(self) -> str:
+        return self.block.kind or ""
+
+
+@dataclass(slots=True)
+class World:
+    """All nodes and fleets of a scenario in the order of the file."""
+
+    nodes: list[Resolved] = field(default_factory=list)
+    fleets: list[Resolved] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)  # id -> key under `nodes`, wrong nodes included
+
+    @property
+    def everything(self) -> list[Resolved]:
+        return [*self.nodes, *self.fleets]
+
+    def select(self, selector: str | Sequence[str]) -> list[Resolved]:
+        """The nodes and fleets that `selector` names, each once, in the order of the file."""
+        parts = [selector] if isinstance(selector, str) else selector
+        chosen = [matcher(part) for part in parts]
+        return [node for node in self.everything if any(match(node) for match in chosen)]
+
+    def empty_parts(self, selector: str | Sequence[str]) -> Iterator[tuple[int | None, str, str]]:
+        """(index in the list or None, part, hint) for every part of `selector` that selects nothing."""
+        whole = isinstance(selector, str)
+        for index, part in enumerate([selector] if isinstance(selector, str) else selector):
+            if not self.select(part):
+                yield None if whole else index, part, self._near(part)
+
+    def _near(self, part: str) -> str:
+        prefix, colon, word = part.partition(":")
+        if colon and prefix in ("kind", "tier"):
+            known = (node.kind if prefix == "kind" else node.block.tier or "" for node in self.everything)
+            return did_you_mean(word, known, otherwise=f"{prefix}s in this scenario")
+        return did_you_mean(part, (node.id for node in self.everything), otherwise="nodes and fleets")
+
+
+def matcher(selector: str) -> Callable[[Resolved], bool]:
+    """A test for `selector`: `kind:NAME`, `tier:NAME`, or a name with *, ? and [1..3]."""
+    prefix, _, word = selector.partition(":")
+    if prefix == "kind":
+        return lambda node: node.kind == word
+    if prefix == "tier":
+        return lambda node: node.block.tier == word
+    match = name_matcher(selector)
+    return lambda node: match(node.id)
+
+
+def name_matcher(pattern: str) -> Callable[[str], bool]:
+    """A test for names with `*` (any text), `?` (one character) and `[1..3]` (a number in the range)."""
+    if not any(mark in pattern for mark in "*?["):
+        return lambda name: name == pattern
+    expression, ranges, end = "", [], 0
+    for found in _RANGE.finditer(pattern):
+        before = pattern[end : found.start()]
+        # a range behind a star is a whole number: 'a*[1..3]' must not find a 3 at the end of 'a13'
+        expression += re.escape(before) + (r"(?<!\d)(\d+)" if before.endswith("*") else r"(\d+)")
+        ranges.append((int(found[1]), int(found[2]), _width(found[1])))
+        end = found.end()
+    first, *pieces = re.split(r"(?:\\\*)+", (expression + re.escape(pattern[end:])).replace(r"\?", "."))
+    # each star takes the shortest text that lets its piece follow, for good: no backtracking to explode
+    middle = "".join(f"(?>.*?{piece})" for piece in pieces[:-1])
+    compiled = re.compile(first + middle + (f".*{pieces[-1]}" if pieces else ""), re.ASCII)
+
+    def match(name: str) -> bool:
+        hit = compiled.fullmatch(name)
+        return hit is not None and all(
+            len(number) <= 9 and low <= int(number) <= high and number == f"{int(number):0{width}d}"
+            for number, (low, high, width) in zip(hit.groups(), ranges, strict=True)
+        )
+
+    return match
+
+
+def _width(low: str) -> int:
+    return len(low) if low.startswith("0") else 0
+
+
+def expand(name: str, most: int = MOST_NODES) -> list[str]:
+    """The ids that `name` stands for: ``uav-[1..3]``, ``a-[01..10]``, several ranges in one name.
+
+    Raises `ValueError` for a range that runs backwards, for more than `most` ids and for text that
+    is not a name.
+    """
+    count, choices, end = 1, [], 0
+    for match in _RANGE.finditer(name):
+        low, high = int(match[1]), int(match[2])
+        if high < low:
+            raise ValueError(f"the range {match[0]} runs backwards")
+        count *= high - low + 1
+        if count > most:
+            raise ValueError(f"stands for more than {most:,} nodes")
+        width = _width(match[1])
+        choices += [[name[end : match.start()]], [f"{number:0{width}d}" for number in range(low, high + 1)]]
+        end = match.end()
+    ids = ["".join(parts) for parts in product(*choices, [name[end:]])]
+    if _NAME.fullmatch(ids[0]) is None or _NAME.fullmatch(ids[-1]) is None:
+        raise ValueError(f"'{shorten(name)}' is not a name of nodes")
+    return ids
+
+
+def resolve(scenario: Scenario, report: Report) -> World:
+    """All nodes of `scenario` with their keys. Mistakes go to `report`; the nodes in question are left out."""
+    known = _Kinds(scenario, report)
+    groups = _groups(scenario, report)
+    world = World()
+    owner = world.names
+    for key, block in scenario.nodes.items():
+        at: Keys = ("nodes", key)
+        try:
+            ids = expand(key, MOST_NODES - len(owner))
+        except ValueError as error:
+            report(at, str(error), "for example 'uav-1' or 'uav-[1..3]'")
+            continue
+        taken = [name for name in ids if name in owner]
+        if taken:
+            report(at, f"node '{taken[0]}' is defined twice", f"the other one is nodes.{owner[taken[0]]}")
+            continue
+        owner.update(dict.fromkeys(ids, key))
+        made: dict[tuple[int, ...], NodeBlock | None] = {}
+        for name in ids:
+            member_of = tuple(i for i, (_, _, match) in enumerate(groups) if match(name))
+            if member_of not in made:
+                made[member_of] = _node(scenario, block, [groups[i][1] for i in member_of], known, at, report)
+            resolved = made[member_of]
+            if resolved is not None:
+                (world.fleets if resolved.fleet else world.nodes).append(Resolved(name, key, resolved))
+    for group, _, match in groups:
+        if not any(match(name) for name in owner):
+            hint = did_you_mean(_text(scenario.groups[group].members), owner, otherwise="nodes")
+            report(("groups", group, "members"), f"group '{group}' has no members", hint)
+    return world
+
+
+def _text(members: str | list[str]) -> str:
+    return members if isinstance(members, str) else (members[0] if members else "")
+
+
+def _groups(scenario: Scenario, report: Report) -> list[tuple[str, KindBlock, Callable[[str], bool]]]:
+    groups: list[tuple[str, KindBlock, Callable[[str], bool]]] = []
+    for name, block in scenario.groups.items():
+        members = [block.members] if isinstance(block.members, str) else block.members
+        for member in members:
+            if member.startswith(("kind:", "tier:")):
+                report(("groups", name, "members"), f"'{member}' cannot be a member", "name nodes, for example 'uav-*'")
+        tests = [name_matcher(member) for member in members]
+        groups.append((name, block, partial(_any, tests)))
+    return groups
+
+
+def _any(tests: list[Callable[[str], bool]], name: str) -> bool:
+    return any(test(name) for test in tests)
+
+
+class _Kinds:
+    """The kinds of a scenario, each with the keys of the kind that it starts from."""
+
+    def __init__(self, scenario: Scenario, report: Report) -> None:
+        self.own = scenario.kinds
+        self.names = [*self.own, *(name for name in kinds.NAMES if name not in self.own)]
+        self.chains: dict[str, list[KindBlock]] = {}
+        for name, block in self.own.items():
+            self.chains[name] = self._chain(name, block, report)
+        for name in self.names:
+            if name not in self.chains:
+                self.chains[name] = [kinds.built_in(name)]
+
+    def _chain(self, name: str, block: KindBlock, report: Report) -> list[KindBlock]:
+        chain, seen = [block], [name]
+        while True:
+            base = block.kind or seen[-1]
+            if base == seen[-1]:  # its own name: the built-in kind, if there is one
+                return [kinds.built_in(base), *chain] if base in kinds.NAMES else chain
+            if base in seen:
+                report(("kinds", name, "kind"), f"kinds start from each other: {' -> '.join([*seen, base])}", "")
+                return chain
+            if base not in self.own:
+                if base in kinds.NAMES:
+                    return [kinds.built_in(base), *chain]
+                if len(seen) == 1:
+                    report(("kinds", name, "kind"), f"there is no kind '{base}'", did_you_mean(base, self.names))
+                return chain
+            block = self.own[base]
+            chain.insert(0, block)
+            seen.append(base)
+
+
+def _node(
+    scenario: Scenario, block: NodeBlock, groups: list[KindBlock], known: _Kinds, at: Keys, report: Report
+) -> NodeBlock | None:
+    """The node's block on those of its groups, kind and the defaults."""
+    kind = next((b.kind for b in (block, *reversed(groups), scenario.defaults) if b.kind), None)
+    if kind is None:
+        report(at, "has no kind", did_you_mean("", known.names, otherwise="write 'kind:' and one of"))
+        return None
+    if kind not in known.chains:
+        report((*at, "kind"), f"there is no kind '{kind}'", did_you_mean(kind, known.names))
+        return None
+    merged: NodeBlock = NodeBlock()
+    for layer in (scenario.defaults, *known.chains[kind], *groups, block):
+        merged = over(merged, layer)
+    merged = merged.model_copy(update={"kind": kind})
+    return merged if _sound(merged, block, at, report) else None
+
+
+def over(below: T, above: Block) -> T:
+    """`below` with the keys that were written in `above`."""
+    changes: dict[str, object] = {}
+    for name in above.model_fields_set:
+        if name not in type(below).model_fields:
+            continue  # `members` of a group
+        old, new = getattr(below, name), getattr(above, name)
+        if isinstance(old, PowerBlock) and isinstance(new, PowerBlock):
+            changes[name] = _power(old, new)
+        else:
+            changes[name] = over(old, new) if isinstance(old, Block) and isinstance(new, Block) else new
+    return below.model_copy(update=changes)
+
+
+def _power(below: PowerBlock, above: PowerBlock) -> PowerBlock:
+    """A table replaces idle and max, and they replace a table."""
+    if "table" in above.model_fields_set:
+        return above
+    merged = over(below, above)
+    return merged.model_copy(update={"table": None}) if above.model_fields_set & {"idle", "max"} else merged
+
+
+def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> bool:
+    """What can only be judged when all keys of a node are known."""
+    good = True
+
+    def wrong(key: str, message: str, hint: str) -> None:
+        nonlocal good
+        good = False
+        report((*at, key) if key in written.model_fields_set else at, message, hint)
+
+    if node.tier is None:
+        wrong("tier", f"kind '{node.kind}' has no tier", "write 'tier: device', 'edge' or 'cloud'")
+    if node.power is not None and node.power.table is None and node.power.max < node.power.idle:
+        wrong("power", "max power is below idle power", f"idle is {node.power.idle:g} W, max {node.power.max:g} W")
+    if node.fleet:
+        if node.at is not None:
+            wrong("at", "a fleet moves and has no 'at'", "remove 'at' or 'fleet'")
+        return good
+    if "capacity" in written.model_fields_set:
+        wrong("capacity", "'capacity' is for fleets", "limit the tasks of a host with 'slots'")
+    if node.at is None and (node.cell is not None or node.radio is not None):
+        part = "cell" if node.cell is not None else "radio"
+        wrong("at", f"has a {part} but no position", "write 'at: [east, north, up]', for example [120 m, 40 m, 5 m]")
+    return good

@@ -1,0 +1,202 @@
+"""What a model has to say about wrong data, in words for the author of the file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from cosim.errors import Problem
+from cosim.scenario.tree import Item, Keys, plain, problem
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dataclass_type": "a mapping",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "path_type": "a path",
+}
+_LIMITS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("less than", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "multiple_of": ("a multiple of", "multiple_of"),
+}
+
+
+def found(value: object) -> str:
+    """`value` as an author sees it: ``the number 5``, ``a list``."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r}"
+    if isinstance(value, str):
+        return f"'{shorten(value)}'" if value else "an empty text"
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, (list, tuple)) else type(value).__name__
+
+
+def shorten(text: str) -> str:
+    """`text` short enough for one line of a message."""
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "known") -> str:
+    """A hint that proposes the nearest of `known`, or lists them."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=1, cutoff=0.6) if word else []
+    if near:
+        return f"did you mean '{next(name for name in names if name.lower() == near[0])}'?"
+    if not names:
+        return f"{otherwise}: none"
+    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
+    return f"{otherwise}: {', '.join(names[:30])}{more}"
+
+
+def keys_of(kind: object, way: Sequence[str | int] = ()) -> dict[str, object] | None:
+    """The keys (with the types behind them) that a value of type `kind` has at `way`.
+
+    None when that place holds no keys that are known beforehand: a free mapping, a scalar, text.
+    """
+    kinds = _options(kind)
+    for part in way:
+        kinds = [option for kind in kinds for option in _below(kind, part)]
+    for option in kinds:
+        if isinstance(option, type) and issubclass(option, BaseModel):
+            return _fields(option)
+    return None
+
+
+def _fields(model: type[BaseModel]) -> dict[str, object]:
+    return {info.alias or name: (info.annotation, info.metadata) for name, info in model.model_fields.items()}
+
+
+def _options(kind: object, metadata: Sequence[object] = ()) -> list[object]:
+    """The types that `kind` may be, without those that are written as text."""
+    if any(hasattr(mark, "__get_pydantic_core_schema__") for mark in metadata):
+        return []  # a validator of its own reads it
+    if isinstance(kind, tuple):
+        return _options(*kind)
+    origin = get_origin(kind)
+    if origin is Annotated:
+        base, *marks = get_args(kind)
+        return _options(base, marks)
+    if origin is Union or type(kind).__name__ == "UnionType":
+        return [option for part in get_args(kind) for option in _options(part)]
+    return [kind]
+
+
+def _below(kind: object, part: str | int) -> list[object]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        below = _fields(kind).get(str(part))
+        return _options(below) if below is not None else []
+    arguments = get_args(kind)
+    if get_origin(kind) is dict:
+        return _options(arguments[1])
+    return _options(arguments[0]) if get_origin(kind) in (list, tuple) and arguments else []
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], root: Item, prefix: Keys) -> list[Problem]:
+    """Every mistake in `error`, which came from checking the value at `prefix` of `root` with `model`."""
+    data: Any = plain(root)
+    for part in prefix:
+        data = data[part]
+    groups: dict[Keys, list[Any]] = {}
+    for detail in error.errors(include_url=False):
+        groups.setdefault(_way(detail, data), []).append(detail)
+    return [_problem(details, way, model, root, prefix) for way, details in groups.items()]
+
+
+def _way(detail: Any, data: Any) -> Keys:  # noqa: ANN401 - pydantic's ErrorDetails
+    """The keys that lead to the mistake, without pydantic's notes on which type it was trying."""
+    way: list[str | int] = []
+    location = detail["loc"]
+    for index, part in enumerate(location):
+        last = index == len(location) - 1
+        inside = part in data if isinstance(data, dict) else isinstance(data, list) and part in range(len(data))
+        if inside:
+            data = data[part]
+        elif not (last and detail["type"] == "missing"):
+            continue
+        way.append(part)
+    return tuple(way)
+
+
+def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, prefix: Keys) -> Problem:
+    detail, at = details[0], prefix + way
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if len(details) > 1:
+        wanted = dict.fromkeys(_EXPECTED.get(d["type"], "") for d in details)
+        if all(wanted):
+            return problem(root, at, f"expected {' or '.join(wanted)}, found {found(value)}")
+        inner = [d for d in details if d["type"] not in _EXPECTED]
+        kind, value, context, detail = inner[0]["type"], inner[0]["input"], inner[0].get("ctx", {}), inner[0]
+    if kind == "extra_forbidden":
+        known = keys_of(model, way[:-1]) or {}
+        return problem(root, at, f"unknown key '{at[-1]}'", did_you_mean(str(at[-1]), known), key=True)
+    if kind == "missing":
+        return problem(root, at, f"key '{at[-1]}' is missing", _description(model, way), key=True)
+    if "[key]" in detail["loc"]:
+        return problem(
+            root, at, f"'{shorten(str(value))}' is not a name", "a letter, then letters, digits, . _ -", key=True
+        )
+    if kind == "literal_error":
+        words = [str(word).strip("' ") for word in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
+        return problem(
+            root, at, f"{found(value)} is not possible here", did_you_mean(str(value), words, otherwise="possible")
+        )
+    if kind == "string_pattern_mismatch":
+        return problem(root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", "")))
+    if kind in _EXPECTED:
+        return problem(root, at, f"expected {_EXPECTED[kind]}, found {found(value)}", _description(model, way))
+    if kind in _LIMITS:
+        limit, key = _LIMITS[kind]
+        return problem(root, at, f"must be {limit} {context[key]}, found {found(value)}")
+    if kind in ("too_short", "too_long"):
+        limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context.get('max_length')}"
+        return problem(root, at, f"needs {limit} entries, found {context.get('actual_length')}")
+    message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
+
+
+def _form(pattern: str) -> str:
+    forms = {
+        r"^[a-z0-9][a-z0-9-]{0,62}$": "small letters, digits and '-', at most 63",
+        r"^#[0-9a-fA-F]{6}$": "write a colour as '#rrggbb'",
+        r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$": "a letter, then letters, digits, . _ -",
+    }
+    return forms.get(pattern, f"expected the form {pattern}")
+
+
+def _description(model: type[BaseModel], way: Keys) -> str:
+    """What the model says about the key at `way`, as far as it says anything."""
+    owner: object = model
+    for part in way[:-1]:
+        below = [option for kind in _options(owner) for option in _below(kind, part)]
+        owner = below[0] if below else None
+    for option in _options(owner):
+        if isinstance(option, type) and issubclass(option, BaseModel) and way:
+            for name, info in option.model_fields.items():
+                if way[-1] in (name, info.alias):
+                    return info.description or ""
+    return ""
