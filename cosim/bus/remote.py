@@ -1,0 +1,300 @@
+"""An adapter that runs in another process, used like any other adapter.
+
+`RemoteAdapter` starts a worker process of its own, or connects to a worker that runs elsewhere, and
+passes every call on: one round trip per step, with the inputs there and the frames back. Every wait
+has a limit, and when it expires the error says who waited for whom, for how long, and in which
+state the far end is. Exceptions of the far end come back with their traceback. Closing always ends
+a process that was started here, with everything that it started itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import zmq
+
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.channel import Channel, version
+from cosim.bus.frame import Array, Frame
+from cosim.bus.memory import Reader, Writer, create
+from cosim.bus.process import Child
+from cosim.bus.wire import PROTOCOL, Buffers, Decoder, Encoder, Head, WireError, encode, plain, seconds, summary
+from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
+
+log = logging.getLogger(__name__)
+
+SLICE = 0.5  # s between two looks at the far end while waiting for it
+CLOSE_LIMIT = 10.0  # s for a polite end
+KILL_LIMIT = 2.0  # s between SIGTERM and SIGKILL
+LAST_WORDS = 200  # ms in which an answer may still arrive after its sender has ended
+
+
+class RemoteAdapter:
+    """Adapter `name` of kind `use` in a process of its own, or at the worker at address `connect`.
+
+    `config` is the adapter's block of the scenario as JSON values, `timeout` the limit in s of every
+    wait for the far end. Columns go through shared memory to a process of our own unless `shared` is
+    off, and as ZeroMQ messages otherwise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        use: str,
+        config: Mapping[str, Any],
+        *,
+        timeout: float,
+        connect: str = "",
+        shared: bool = True,
+    ) -> None:
+        self.name = name
+        self.use = use
+        self.timeout = timeout
+        self.connect = connect
+        self.cpu_seconds = 0.0  # of the far end so far, as of its last answer
+        self.pid = 0  # of the far end, once it has answered
+        self._config = plain(config, "config")
+        self._shared = shared and not connect
+        self._open = contextlib.ExitStack()
+        self._child: Child | None = None
+        self._channel: Channel | None = None
+        self._lost: zmq.Socket[bytes] | None = None
+        self._poller = zmq.Poller()
+        self._encoder, self._decoder = Encoder(), Decoder()
+        self._serial = 0
+        self._asked: list[tuple[str, int, float, float | None]] = []  # verb, serial, when, simulated time
+        self._failed = self._closed = False
+
+    # -- the adapter contract ------------------------------------------------------------------
+
+    def start(self, context: Context) -> None:
+        """Start the far end and wait until its adapter is ready."""
+        self.begin_start(context)
+        self.end_start()
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """Advance the far end to `time` (s)."""
+        self.begin_step(time, inputs)
+        return self.end_step()
+
+    def finish(self) -> Summary:
+        """The far end's summary."""
+        self._ask("finish", None)
+        return summary(self._result("finish")[0])
+
+    def close(self) -> None:
+        """End the far end: politely, then by SIGTERM, then by SIGKILL if it is a process of ours."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._channel is not None and not self._failed and self.pid:
+                self._say_goodbye()
+        finally:
+            self._open.close()
+
+    # -- the same in halves, so that several far ends can work at the same time ------------------
+
+    def begin_start(self, context: Context) -> None:
+        """Start the far end without waiting for it."""
+        if self._channel is not None or self._closed:
+            raise RuntimeError(f"adapter '{self.name}' was started before")
+        if self.connect:
+            self._open_channel(self.connect)
+        else:
+            self._spawn(context)
+        self._ask("hello", {"protocol": PROTOCOL, "version": version(), "use": self.use})
+        self._ask("start", {"config": self._config, "context": encode(context)})
+
+    def end_start(self) -> None:
+        """Wait until the far end's adapter is ready."""
+        hello, _ = self._result("hello")
+        if not isinstance(hello, dict) or type(hello.get("pid")) is not int:
+            self._fail("start", None, "the far end said no proper hello")
+        self.pid = hello["pid"]
+        self._result("start")
+
+    def begin_step(self, time: float, inputs: Inputs) -> None:
+        """Send a step without waiting for its frames; the inputs must not change before `end_step`."""
+        arrays: list[Array] = []
+        item = self._encoder.inputs(inputs, arrays)
+        self._ask("step", [float(time), item], arrays, at=float(time))
+
+    def end_step(self) -> Sequence[Frame]:
+        """The frames of the step that was begun."""
+        at = self._asked[0][3] if self._asked else None
+        items, buffers = self._result("step")
+        try:
+            frames = self._decoder.frames(items, buffers)
+            buffers.end()
+        except WireError as error:
+            self._fail("step", at, str(error), cause=error)
+        return frames
+
+    # -- the connection ------------------------------------------------------------------------
+
+    def _spawn(self, context: Context) -> None:
+        folder = tempfile.mkdtemp(prefix="cosim-")  # ours alone (0700)
+        self._open.callback(shutil.rmtree, folder, ignore_errors=True)
+        address = f"ipc://{folder}/bus"
+        if len(address) - 6 > 100:
+            raise SetupError(f"the folder for temporary files has too long a name for a socket: {folder}; set TMPDIR")
+        scratch = Path(context.scratch)
+        scratch.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-P", "-m", "cosim.bus.worker", "--once", "--adapter", self.use]
+        command += ["--bind", address, "--parent", str(os.getpid())]
+        memory: tuple[int, ...] = ()
+        writer = reader = None
+        if self._shared:
+            there, back = create(), create()
+            memory = (*there, *back)
+            for fd in memory:
+                self._open.callback(os.close, fd)
+            writer, reader = Writer(there), Reader(back)
+            command += ["--memory", ",".join(map(str, memory))]
+        env = dict(os.environ)
+        if "PYTHONPATH" in env:
+            command += ["--python-path", env["PYTHONPATH"]]
+        env["PYTHONPATH"] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109 - same text
+        try:
+            self._child = Child(command, scratch / "worker.log", env, memory)
+        except OSError as error:
+            raise SetupError(f"adapter '{self.name}': cannot start a worker process: {error}") from error
+        self._open.callback(self._child.stop, KILL_LIMIT)
+        self._poller.register(self._child.fd, zmq.POLLIN)
+        self._open_channel(address, writer, reader)
+
+    def _open_channel(self, address: str, writer: Writer | None = None, reader: Reader | None = None) -> None:
+        socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        self._open.callback(socket.close, 0)
+        self._channel = Channel(socket, writer, reader)
+        self._poller.register(socket, zmq.POLLIN)
+        if self._child is None:
+            self._lost = socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
+            self._open.callback(self._lost.close, 0)
+            self._open.callback(socket.disable_monitor)
+            self._poller.register(self._lost, zmq.POLLIN)
+        try:
+            socket.connect(address)
+        except zmq.ZMQError as error:
+            raise SetupError(f"adapter '{self.name}': cannot connect to '{address}': {error}") from error
+
+    def _ask(self, verb: str, body: object, arrays: Sequence[Array] = (), at: float | None = None) -> None:
+        if self._channel is None or self._failed:
+            raise RuntimeError(f"adapter '{self.name}' is not running")
+        self._serial += 1
+        self._asked.append((verb, self._serial, time.monotonic(), at))
+        try:
+            self._channel.send(verb, self._serial, body, arrays)
+        except zmq.Again:
+            self._fail(_phase(verb), at, f"cannot send '{verb}': {self._far_end()} takes no messages")
+
+    def _result(self, verb: str, limit: float | None = None) -> tuple[object, Buffers]:
+        """What the far end answered to the oldest question, which was `verb`."""
+        if not self._asked or self._asked[0][0] != verb:
+            raise RuntimeError(f"adapter '{self.name}' was not asked to {verb}")
+        _, serial, asked, at = self._asked.pop(0)
+        head, buffers = self._wait(verb, asked, at, self.timeout if limit is None else limit)
+        if head.serial != serial or head.verb not in ("done", "failed"):
+            self._fail(_phase(verb), at, f"the far end answered '{head.verb}' {head.serial} to '{verb}' {serial}")
+        if head.verb == "failed":
+            self._raise(_phase(verb), at, head.body)
+        try:
+            result, cpu = head.body
+            self.cpu_seconds = seconds(cpu)
+        except (TypeError, ValueError, WireError) as error:
+            self._fail(_phase(verb), at, f"the far end sent no proper answer to '{verb}'", cause=error)
+        return result, buffers
+
+    def _wait(self, verb: str, asked: float, at: float | None, limit: float) -> tuple[Head, Buffers]:
+        assert self._channel is not None
+        socket, child = self._channel.socket, self._child
+        cpu = None
+        while True:
+            left = asked + limit - time.monotonic()
+            ready = dict(self._poller.poll(math.ceil(max(min(left, SLICE), 0.0) * 1e3)))
+            if socket not in ready and child is not None and not child.alive():
+                socket.poll(LAST_WORDS)
+            if socket in ready or socket.poll(0):
+                try:
+                    return self._channel.receive(socket.recv_multipart(copy=False))
+                except WireError as error:
+                    self._fail(_phase(verb), at, str(error), cause=error)
+            waited = f"the run waited {time.monotonic() - asked:.3g} s for {self._far_end()} to answer '{verb}'"
+            if child is not None and not child.alive():
+                self._fail(_phase(verb), at, f"{waited}, but the process {child.state()}")
+            if self._lost is not None and self._lost in ready:
+                self._lost.recv_multipart()
+                if self.pid:
+                    self._fail(_phase(verb), at, f"{waited}, but the connection was lost")
+            if left <= 0.0:
+                self._expired(verb, at, waited, cpu)
+            cpu = child.cpu_seconds() if child is not None and cpu is None else cpu
+
+    def _expired(self, verb: str, at: float | None, waited: str, cpu: float | None) -> NoReturn:
+        if self._child is not None:
+            used = "" if cpu is None else f" and used {self._child.cpu_seconds() - cpu:.2f} s of CPU meanwhile"
+            self._fail(_phase(verb), at, f"{waited}; the process {self._child.state()}{used} (limit: run.timeout)")
+        if verb == "hello":
+            self._failed = True
+            raise SetupError(
+                f"adapter '{self.name}': {waited}; nobody is there. Start one with: "
+                f"python -m cosim.bus.worker --adapter {self.use} --bind {self.connect}"
+            )
+        self._fail(_phase(verb), at, f"{waited}; the connection is up (limit: run.timeout)")
+
+    def _far_end(self) -> str:
+        if self._child is not None:
+            return f"process {self._child.pid} ({self.use})"
+        return f"the worker at {self.connect} ({self.use})"
+
+    def _fail(self, phase: str, at: float | None, message: str, cause: Exception | None = None) -> NoReturn:
+        """Raise for a far end that cannot be used any more."""
+        self._failed = True
+        if self._child is not None:
+            tail = self._child.log_tail()
+            message += f"; its log {self._child.log} ends with:\n{tail}" if tail else "; it wrote no log"
+        raise AdapterError(message, adapter=self.name, phase=phase, time=at) from cause
+
+    def _raise(self, phase: str, at: float | None, body: object) -> NoReturn:
+        """Raise what the far end reported."""
+        if not isinstance(body, dict) or not all(isinstance(body.get(k), str) for k in ("message", "traceback")):
+            self._fail(phase, at, "the far end reported a failure without saying which")
+        message, family = body["message"], body.get("family")
+        if family in ("setup", "scenario", "run"):
+            error: type[RunError | ScenarioError] = {"setup": SetupError, "scenario": ScenarioError}.get(
+                family, RunError
+            )
+            raise error(f"adapter '{self.name}' in {self._far_end()}: {message}")
+        raise AdapterError(message, adapter=self.name, phase=phase, time=at, remote_traceback=body["traceback"])
+
+    def _say_goodbye(self) -> None:
+        try:
+            limit = min(self.timeout, CLOSE_LIMIT)
+            self._ask("close", None)
+            end = time.monotonic() + limit
+            while self._asked:  # steps that were begun and not ended are answered first
+                verb = self._asked[0][0]
+                left = end - self._asked[0][2]
+                with contextlib.nullcontext() if verb == "close" else contextlib.suppress(AdapterError, RunError):
+                    self._result(verb, left)
+            if self._child is not None:
+                self._child.wait(limit)
+        except AdapterError as error:
+            if error.remote_traceback:
+                raise
+            log.warning("%s", error)
+
+
+def _phase(verb: str) -> str:
+    return "start" if verb == "hello" else verb

@@ -1,0 +1,343 @@
+"""What travels between the run and an adapter in another process: msgpack headers, raw columns.
+
+A message is one msgpack header and the buffers of its columns. The header names the verb, a serial
+number, the body and the byte length of every buffer; the buffers follow as further ZeroMQ parts or
+lie in shared memory (`cosim.bus.memory`). There is no pickle, every size is bounded and everything
+is checked on arrival: a message that breaks a rule raises `WireError` and nothing else.
+
+Slot tables travel as differences. Both ends of a connection remember the last table per fleet, so
+an unchanged epoch costs one number, and the reader gets the very same `SlotTable` object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from operator import ne
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgpack
+import numpy as np
+from pydantic import TypeAdapter
+
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Array, Frame, SlotTable
+from cosim.errors import RunError
+from cosim.plan.entities import Event
+
+PROTOCOL = 1
+MAX_HEADER = 128 << 20  # B
+MAX_MESSAGE = 1 << 30  # B, all buffers of a message together
+MAX_BUFFERS = 4096
+DTYPES = frozenset(
+    np.dtype(name).str
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"),
+    )
+)
+_INT32 = np.dtype(np.int32).str
+
+T = TypeVar("T")
+
+
+class WireError(RunError):
+    """A message cannot be sent as it is, or what arrived is not a message of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A message without its buffers. `sizes` are their lengths in bytes, `lane` the shared slot that holds them."""
+
+    verb: str
+    serial: int
+    body: Any  # msgpack values; what they must be depends on the verb
+    sizes: tuple[int, ...] = ()
+    lane: int | None = None
+
+
+def pack(verb: str, serial: int, body: object, arrays: Sequence[Array] = (), lane: int | None = None) -> bytes:
+    """The header of a message whose buffers are those of `arrays`."""
+    try:
+        head: bytes = msgpack.packb((verb, serial, body, [a.nbytes for a in arrays], lane), default=_plain_scalar)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise WireError(f"a '{verb}' message cannot be encoded: {error}") from error
+    if len(head) > MAX_HEADER:
+        raise WireError(f"the header of a '{verb}' message has {len(head)} bytes; the limit is {MAX_HEADER}")
+    return head
+
+
+def check_size(arrays: Sequence[Array]) -> None:
+    """Refuse arrays that are more than one message may hold."""
+    total = sum(array.nbytes for array in arrays)
+    if total > MAX_MESSAGE or len(arrays) > MAX_BUFFERS:
+        raise WireError(
+            f"the frames of one step have {total} bytes in {len(arrays)} arrays; "
+            f"the limits are {MAX_MESSAGE} bytes and {MAX_BUFFERS} arrays"
+        )
+
+
+def unpack(data: bytes | memoryview) -> Head:
+    """The header in `data`."""
+    _expect(len(data) <= MAX_HEADER, "its header is too long")
+    try:
+        item = msgpack.unpackb(data, use_list=True, strict_map_key=True)
+    except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
+        raise WireError(f"the far end sent something that is not a message: {error}") from error
+    _expect(type(item) is list and len(item) == 5, "its header has not five parts")
+    verb, serial, body, sizes, lane = item
+    _expect(type(verb) is str and len(verb) <= 32, "its verb is not a short text")
+    _expect(type(serial) is int and serial >= 0, "its serial number is not a number")
+    _expect(type(sizes) is list and len(sizes) <= MAX_BUFFERS, "its sizes are not a short list")
+    _expect(all(type(size) is int and size >= 0 for size in sizes), "a size is not a number")
+    _expect(sum(sizes) <= MAX_MESSAGE, "it is too large")
+    _expect(lane is None or (type(lane) is int and lane in (0, 1)), "its shared slot is neither 0 nor 1")
+    return Head(verb, serial, body, tuple(sizes), lane)
+
+
+class Buffers:
+    """The buffers of a message that arrived, taken one after another as read-only arrays.
+
+    `parts` are (object with the buffer protocol, offset in bytes) pairs, one per size in the header.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Any, int]], sizes: Sequence[int]) -> None:
+        _expect(len(parts) == len(sizes), f"it has {len(parts)} buffers, its header names {len(sizes)}")
+        self._parts = parts
+        self._sizes = sizes
+        self._next = 0
+
+    @classmethod
+    def of(cls, parts: Sequence[memoryview], sizes: Sequence[int]) -> Buffers:
+        """Buffers that came as message parts of their own."""
+        _expect(
+            [part.nbytes for part in parts] == list(sizes), "its buffers have not the lengths that its header names"
+        )
+        return cls([(part, 0) for part in parts], sizes)
+
+    def take(self, dtype: str, rows: int) -> Array:
+        """The next buffer as (rows,) array; a view unless its memory is not aligned."""
+        _expect(self._next < len(self._sizes), "it has fewer buffers than its frames need")
+        kind = np.dtype(dtype)
+        _expect(self._sizes[self._next] == rows * kind.itemsize, f"a buffer is not {rows} values of {kind}")
+        part, offset = self._parts[self._next]
+        self._next += 1
+        if not rows:
+            return np.empty(0, kind)
+        array: Array = np.frombuffer(part, kind, rows, offset)
+        if not array.flags.aligned:  # compiled code would need a version of its own for such an array
+            array = array.copy()
+        array.flags.writeable = False
+        return array
+
+    def end(self) -> None:
+        """Check that nothing is left."""
+        _expect(self._next == len(self._sizes), "it has more buffers than its frames need")
+
+
+class Encoder:
+    """Turns frames into header items and arrays; remembers the tables that the far end has."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, SlotTable] = {}
+
+    def frames(self, frames: Iterable[Frame], arrays: list[Array]) -> list[object]:
+        """The header items of `frames`; their arrays are appended to `arrays`."""
+        return [self._frame(frame, arrays) for frame in frames]
+
+    def inputs(self, inputs: Inputs, arrays: list[Array]) -> list[object]:
+        """The header item of `inputs`."""
+        frames = [[signal, self.frames(of, arrays)] for signal, of in inputs.frames.items()]
+        return [frames, [asdict(event) for event in inputs.events]]
+
+    def _frame(self, frame: Frame, arrays: list[Array]) -> list[object]:
+        if not isinstance(frame, Frame):
+            raise WireError(f"expected a Frame, found a {type(frame).__name__}")
+        arrays.append(_sendable(frame.slot, frame, "slot", len(frame.slot)))
+        columns: list[str] = []
+        for name, column in frame.columns.items():
+            arrays.append(_sendable(column, frame, name, len(frame.slot)))
+            columns += (str(name), column.dtype.str)
+        table = None if frame.table is None else self._table(frame.table, arrays)
+        return [frame.signal, float(frame.time), len(frame.slot), frame.slot.dtype.str, columns, table]
+
+    def _table(self, table: SlotTable, arrays: list[Array]) -> list[object]:
+        last = self._tables.get(table.first)
+        if last is not None and last.epoch == table.epoch:
+            return [table.first, table.epoch]
+        self._tables[table.first] = table
+        generation = np.ascontiguousarray(table.generation, dtype=np.int32)
+        if generation.shape != (len(table.ids),):
+            raise WireError(f"slot table at {table.first}: {generation.shape} generations for {len(table.ids)} ids")
+        if last is not None and len(last.ids) == len(table.ids):
+            changed = changes(last, table)
+            if len(changed) * 2 < len(table.ids):
+                arrays += (changed, generation[changed])
+                ids = [table.ids[i] for i in changed.tolist()]
+                return [table.first, table.epoch, len(table.ids), ids, last.epoch]
+        arrays.append(generation)
+        return [table.first, table.epoch, len(table.ids), list(table.ids), None]
+
+
+def changes(old: SlotTable, new: SlotTable) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    """Ascending indices at which two tables of the same length differ."""
+    differ = np.asarray(old.generation) != np.asarray(new.generation)
+    step = 256  # equal texts are mostly the same objects, so whole pieces compare at the speed of C
+    for i in range(0, len(new.ids), step):
+        a, b = old.ids[i : i + step], new.ids[i : i + step]
+        if a != b:
+            differ[i : i + step] |= np.fromiter(map(ne, a, b), bool, len(a))
+    return np.flatnonzero(differ).astype(np.int32)
+
+
+class Decoder:
+    """Turns header items and buffers back into frames; remembers the last table of every fleet."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, SlotTable] = {}
+
+    def frames(self, items: object, buffers: Buffers) -> list[Frame]:
+        """Frames whose columns are read-only views of `buffers`."""
+        return [self._frame(item, buffers) for item in _list(items, "frames")]
+
+    def inputs(self, item: object, buffers: Buffers) -> Inputs:
+        """Inputs whose frames are read-only views of `buffers`."""
+        frames_item, events_item = _list(item, "inputs", 2)
+        frames = {}
+        for pair in _list(frames_item, "inputs"):
+            signal, items = _list(pair, "input", 2)
+            _expect(type(signal) is str, "a signal's name is not a text")
+            frames[signal] = self.frames(items, buffers)
+        return Inputs(frames, decode(tuple[Event, ...], events_item) if events_item else ())
+
+    def _frame(self, item: object, buffers: Buffers) -> Frame:
+        signal, time, rows, dtype, pairs, table_item = _list(item, "frame", 6)
+        _expect(type(signal) is str and type(time) is float, "a frame has no signal or time")
+        _expect(type(rows) is int and rows >= 0, "a frame's number of rows is not a number")
+        _expect(type(dtype) is str and dtype in DTYPES, "the type of a slot column is not allowed")
+        slot = buffers.take(dtype, rows)
+        columns: dict[str, Array] = {}
+        names = _list(pairs, "columns")
+        _expect(len(names) % 2 == 0, "a column has no type")
+        for name, kind in zip(names[::2], names[1::2], strict=True):
+            _expect(type(name) is str and name not in columns, "a column has no name of its own")
+            _expect(type(kind) is str and kind in DTYPES, "the type of a column is not allowed")
+            columns[name] = buffers.take(kind, rows)
+        table = None if table_item is None else self._table(table_item, buffers)
+        return Frame(signal, time, slot, columns, table)
+
+    def _table(self, item: object, buffers: Buffers) -> SlotTable:
+        parts = _list(item, "slot table")
+        _expect(len(parts) in (2, 5), "a slot table has neither two nor five parts")
+        first, epoch = parts[:2]
+        _expect(type(first) is int and first >= 0 and type(epoch) is int, "a slot table has no first slot or epoch")
+        last = self._tables.get(first)
+        if len(parts) == 2:
+            _expect(last is not None and last.epoch == epoch, f"slot table at {first}: epoch {epoch} was never sent")
+            assert last is not None
+            return last
+        count, ids, base = parts[2:]
+        _expect(type(count) is int and 0 <= count <= MAX_MESSAGE, "a slot table's length is not a number")
+        _expect(type(ids) is list and all(type(text) is str for text in ids), "an id is not a text")
+        if base is None:
+            _expect(len(ids) == count, "a slot table has not as many ids as slots")
+            table = SlotTable(first, tuple(ids), buffers.take(_INT32, count), epoch)
+        else:
+            _expect(
+                last is not None and last.epoch == base and len(last.ids) == count, "a slot table's base is unknown"
+            )
+            assert last is not None
+            changed = buffers.take(_INT32, len(ids))
+            inside = not len(ids) or (changed[0] >= 0 and changed[-1] < count and bool((np.diff(changed) > 0).all()))
+            _expect(inside, "a slot table changes slots that it does not have")
+            new_ids, generation = list(last.ids), last.generation.copy()
+            for i, text in zip(changed.tolist(), ids, strict=True):
+                new_ids[i] = text
+            generation[changed] = buffers.take(_INT32, len(ids))
+            table = SlotTable(first, tuple(new_ids), generation, epoch)
+        # a table outlives the message that brought it, and the memory of a message does not
+        generation = table.generation.copy()
+        generation.flags.writeable = False
+        table = SlotTable(first, table.ids, generation, epoch)
+        self._tables[first] = table
+        return table
+
+
+def encode(value: Context) -> dict[str, Any]:
+    """A context as msgpack values."""
+    return asdict(value)
+
+
+def decode(kind: type[T], item: object) -> T:
+    """The dataclass (or tuple of them) `kind` that `encode` turned into `item`."""
+    try:
+        checked: T = _adapter(kind).validate_python(item)  # type: ignore[arg-type]  # types are hashable
+        return checked
+    except (ValueError, TypeError, RecursionError) as error:
+        raise WireError(f"the far end sent no valid {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type that pydantic can check
+    return TypeAdapter(kind)
+
+
+def plain(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSON value
+    """`value` as JSON values; numpy scalars and arrays, paths and tuples become what JSON has for them."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry, f"{where}.{key}") for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist(), where)
+    if isinstance(value, np.generic):
+        return plain(value.item(), where)
+    if isinstance(value, Path):
+        return str(value)
+    raise WireError(f"{where} is a {type(value).__name__}, which is not a JSON value")
+
+
+def summary(item: object) -> Summary:
+    """The summary that arrived."""
+    _expect(type(item) is dict and all(type(key) is str for key in item), "a summary is not a mapping of texts")
+    assert isinstance(item, dict)
+    return item
+
+
+def seconds(item: object) -> float:
+    """A finite number of seconds that arrived."""
+    _expect(type(item) in (int, float) and math.isfinite(item), "a time is not a number")  # type: ignore[arg-type]
+    return float(item)  # type: ignore[arg-type]
+
+
+def _plain_scalar(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} does not travel")
+
+
+def _sendable(array: object, frame: Frame, name: str, rows: int) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise WireError(f"{frame.signal}.{name} must be a numpy array, not {type(array).__name__}")
+    if array.dtype.str not in DTYPES:
+        raise WireError(f"{frame.signal}.{name} has the type {array.dtype}, which does not travel")
+    if array.shape != (rows,):
+        raise WireError(f"{frame.signal}.{name} has the shape {array.shape}, expected {(rows,)}")
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _expect(condition: object, what: str) -> None:
+    if not condition:
+        raise WireError(f"the far end sent a message that breaks the protocol: {what}")
+
+
+def _list(item: object, what: str, length: int | None = None) -> list[Any]:
+    if type(item) is not list or (length is not None and len(item) != length):
+        raise WireError(f"the far end sent a message that breaks the protocol: {what} is not a list as expected")
+    return item

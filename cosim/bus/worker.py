@@ -1,0 +1,99 @@
+"""Run an adapter in this process for a run in another one.
+
+A run starts its own workers. A worker on another machine, or in a container, is started by hand:
+
+    python -m cosim.bus.worker --adapter sumo --bind tcp://127.0.0.1:5555
+
+prints its address as one line and serves one run after another (`--once`: only one). The scenario
+names that address as the adapter's `connect`. The connection is neither encrypted nor authenticated:
+bind to loopback or to a network that only the two ends can reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+PATIENCE = 2.0  # s between SIGTERM and SIGKILL when the run has vanished
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve as the arguments say; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cosim.bus.worker", description="run an adapter for a run elsewhere"
+    )
+    parser.add_argument("--adapter", required=True, help="kind of adapter, or module:ATTRIBUTE of its description")
+    parser.add_argument("--bind", default="tcp://127.0.0.1:*", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--once", action="store_true", help="end after one run")
+    parser.add_argument("--root", default="", help="folder of the scenario's files on this machine")
+    parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)  # set by the run that starts a worker:
+    parser.add_argument("--memory", default="", help=argparse.SUPPRESS)  # four open files, comma-separated
+    parser.add_argument("--python-path", default="", help=argparse.SUPPRESS)  # PYTHONPATH to give to further processes
+    options = parser.parse_args(arguments)
+    if options.parent:
+        _follow(options.parent)
+        os.environ.pop("PYTHONPATH", None)
+        if options.python_path:
+            os.environ["PYTHONPATH"] = options.python_path
+    signal.signal(signal.SIGTERM, _leave)
+
+    from cosim.bus.service import Service  # after the fork in _follow: numpy starts threads
+
+    memory = tuple(int(fd) for fd in options.memory.split(",")) if options.memory else ()
+    service = Service(options.bind, options.adapter, memory, options.root)
+    if not options.parent:
+        print(service.address, flush=True)  # noqa: T201 - what the caller waits for
+    try:
+        service.serve(once=options.once)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        service.close()
+    return 0
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """End through the `finally` blocks, so that the adapter gets closed."""
+    raise SystemExit(128 + number)
+
+
+def _follow(parent: int) -> None:
+    """Make sure that this process and what it starts do not outlive `parent` nor, what it starts, this process.
+
+    A forked watcher in the same process group waits for either to end and then ends the group. It
+    works while this process is inside a library call that lets no signal handler run, and it does
+    not depend on which thread of the parent started us, as a parent-death signal would.
+    """
+    worker = os.getpid()
+    watched = os.pidfd_open(parent)
+    if os.getppid() != parent:
+        sys.exit("the run that started this worker has vanished")
+    if os.fork():
+        os.close(watched)
+        return
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        own = os.pidfd_open(worker)
+        os.closerange(3, min(watched, own))
+        poller = select.poll()
+        poller.register(watched, select.POLLIN)
+        poller.register(own, select.POLLIN)
+        if own not in [fd for fd, _ in poller.poll()]:
+            os.killpg(worker, signal.SIGTERM)
+            poller.unregister(watched)
+            poller.poll(PATIENCE * 1e3)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker, signal.SIGKILL)  # this process too
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
