@@ -1,0 +1,51 @@
+"""A cell's airtime and what its sharing costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.radio.pathloss import LIGHT
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+
+
+def per_cell(cell: Ints, weight: Floats | NDArray[np.bool_], cells: int) -> Floats:
+    """Sums (cells,) of `weight` (n,) over the devices of each cell; `cell` (n,) is -1 for none."""
+    return np.asarray(np.bincount(cell + 1, weights=weight, minlength=cells + 1)[1:], np.float64)
+
+
+def shares(cell: Ints, transfers: Ints, cells: int) -> Floats:
+    """Part of its cell's airtime (n,) that each device gets in one direction; equal among the active ones.
+
+    `cell` (n,) is -1 for none and `transfers` (n,) counts the device's transfers under way. An idle
+    device gets what it would have if it became active now. Without a cell the share is 0.
+    """
+    active = transfers > 0
+    others = per_cell(cell, active, cells)
+    competing = np.concatenate([others, [np.inf]])[cell] + ~active
+    return np.asarray(1.0 / np.maximum(competing, 1.0))
+
+
+def utilisation(cell: Ints, bits: Floats, rate: Floats, period: float, cells: int) -> Floats:
+    """Part of the airtime (cells,) that moving `bits` (n,) within `period` s took at `rate` (n,) bit/s; at most 1."""
+    airtime = np.divide(bits, rate * period, out=np.zeros(len(bits)), where=rate > 0)
+    return np.minimum(per_cell(cell, airtime, cells), 1.0)
+
+
+def queueing_delay(utilisation: Floats, service: Floats, limit: float) -> Floats:
+    """Mean wait in s of an M/M/1 queue, S rho / (1 - rho), at most `limit` s.
+
+    `utilisation` rho is taken at no more than 1, `service` S is the time in s to send one packet.
+    """
+    load = np.clip(utilisation, 0.0, 1.0)
+    wait = np.divide(load * service, 1.0 - load, out=np.full(np.shape(load), np.inf), where=load < 1.0)
+    return np.asarray(np.minimum(wait, limit))
+
+
+def propagation_delay(distance: Floats) -> Floats:
+    """Time in s that light needs for `distance` m."""
+    return np.asarray(distance / LIGHT)
