@@ -1,0 +1,264 @@
+"""A run is a folder: its layout, its manifest, and how the next one gets its name."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from cosim.errors import RunError, SetupError
+from cosim.plan.plan import Plan
+from cosim.results.provenance import git_state, host_facts, versions
+
+FORMAT = 1
+Status = Literal["running", "complete", "partial"]
+
+_RESERVE = 256 * 1024  # B held back, so that a run that filled the disk can still say so
+
+
+class RunFolder:
+    """One run's folder. `manifest` mirrors `manifest.json`; `update` changes both.
+
+    Layout (format 1): `manifest.json`, `plan.json`, `scenario.resolved.yaml`,
+    `frames/<signal>/<adapter>.parquet`, `tasks.parquet`, `events.parquet`, `nodes.parquet`,
+    `metrics.json`, `report.html`, `logs/`.
+    """
+
+    def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._lock: int | None = None
+
+    @staticmethod
+    def create(
+        base: Path,
+        plan: Plan,
+        *,
+        driver: Literal["mosaik", "loop"] = "loop",
+        compiled: bool = False,
+        now: datetime | None = None,
+    ) -> RunFolder:
+        """A new folder `base/<scenario>/<YYYYmmdd-HHMMSS>-<hash8>[-n]` (UTC) with manifest and plan.
+
+        Never takes an existing folder, whatever other processes create at the same time. `compiled`
+        says that code was compiled for this run, which explains a slow start. `now` is for tests.
+        """
+        started = now or datetime.now(UTC)
+        path = _claim(base / plan.name, f"{started:%Y%m%d-%H%M%S}-{plan.hash[:8]}")
+        for name in ("frames", "logs"):
+            (path / name).mkdir()
+        folder = RunFolder(path, _first_manifest(plan, driver, compiled, started))
+        folder.hold()
+        (path / "scenario.resolved.yaml").write_text(plan.resolved, encoding="utf-8")
+        write_json(path / "plan.json", plan.as_dict())
+        (path / ".reserve").write_bytes(b"\0" * _RESERVE)
+        folder.update()
+        return folder
+
+    @staticmethod
+    def open(path: str | Path) -> RunFolder:
+        """The folder at `path`. Raises `SetupError` that says why it is not a run folder."""
+        path = Path(path)
+        try:
+            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None
+        except (OSError, ValueError) as error:
+            raise SetupError(f"{path / 'manifest.json'} cannot be read: {error}") from error
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        if found != FORMAT:
+            raise SetupError(
+                f"{path} has run format {found!r}; this version reads format {FORMAT}. "
+                "Read it with the version that wrote it (manifest.json, 'versions')"
+            )
+        return RunFolder(path, manifest)
+
+    def update(self, **changes: object) -> None:
+        """Set keys of the manifest and replace `manifest.json` in one step.
+
+        A reader sees the old or the new one, never a half, even after a power cut.
+        """
+        unknown = set(changes) - set(self.manifest)
+        if unknown:
+            raise KeyError(f"the manifest has no key {', '.join(sorted(unknown))}; it has {', '.join(self.manifest)}")
+        self.manifest.update(changes)
+        write_json(self.path / "manifest.json", self.manifest)
+
+    def release_reserve(self) -> None:
+        """Give back the bytes that were held for the last writes of a run on a full disk."""
+        (self.path / ".reserve").unlink(missing_ok=True)
+
+    def hold(self) -> None:
+        """Mark the folder as being written by this process, until `let_go` or its death."""
+        handle = os.open(self.path / "frames" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            raise RunError(f"{self.path} is being written by another process; wait until it has ended") from error
+        self._lock = handle
+
+    def let_go(self) -> None:
+        """Undo `hold`; may be called twice."""
+        if self._lock is not None:
+            (self.path / "frames" / ".lock").unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process is still writing here."""
+        if self._lock is not None:
+            return True
+        try:
+            handle = os.open(self.path / "frames" / ".lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    @property
+    def status(self) -> Status:
+        """The run's status; a run that says `running` but whose process is gone is `partial`."""
+        written: Status = self.manifest["status"]
+        return "partial" if written == "running" and not self.alive else written
+
+
+def run_folders(base: Path, scenario: str | None = None) -> list[Path]:
+    """All run folders below `base`, of one scenario or of all, oldest first."""
+    pattern = f"{scenario}/*/manifest.json" if scenario else "*/*/manifest.json"
+    return sorted((file.parent for file in base.glob(pattern)), key=lambda path: (path.name[:15], _started(path)))
+
+
+def latest(base: Path, scenario: str | None = None) -> RunFolder:
+    """The youngest run folder. Raises `SetupError` when there is none."""
+    found = run_folders(base, scenario)
+    if not found:
+        what = f"run of '{scenario}'" if scenario else "run"
+        raise SetupError(f"there is no {what} in {base}; make one with: cosim run <scenario>")
+    return RunFolder.open(found[-1])
+
+
+def write_json(path: Path, data: object) -> None:
+    """Replace `path` by `data` as strict JSON in one step; infinities and NaN become null."""
+    text = json.dumps(_strict(data), indent=1, allow_nan=False, ensure_ascii=False, default=_scalar)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    _sync_folder(path.parent)
+
+
+def _claim(parent: Path, name: str) -> Path:
+    """Make `parent/name`, or the first free `parent/name-n`, and no folder that existed."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for n in range(1, 100_000):
+            path = parent / (name if n == 1 else f"{name}-{n}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        raise SetupError(f"cannot make a run folder in {parent}: {error.strerror or error}") from error
+    raise SetupError(f"there are too many run folders named {name} in {parent}; remove some")
+
+
+def _first_manifest(plan: Plan, driver: str, compiled: bool, started: datetime) -> dict[str, Any]:
+    """A manifest with all its keys, as it stands before tick 0."""
+    return {
+        "format": FORMAT,
+        "scenario": plan.name,
+        "title": plan.title,
+        "description": plan.description,
+        "plan_hash": plan.hash,
+        "status": "running",
+        "error": None,
+        "seed": plan.seed,
+        "duration": plan.duration,
+        "reached": 0.0,
+        "step": plan.step,
+        "ticks_done": 0,
+        "pacing": plan.pacing,
+        "driver": driver,
+        "started": started.isoformat(),
+        "ended": None,
+        "wall_seconds": 0.0,
+        "cpu_seconds": 0.0,
+        "compiled": compiled,
+        "versions": versions(),
+        "git": git_state(plan.root),
+        "host": host_facts(),
+        "lag": {"policy": plan.lag.policy, "max": 0.0, "mean": 0.0, "late_ticks": 0, "behind": 0.0},
+        "adapters": [
+            {
+                "name": adapter.name, "use": adapter.use, "origin": adapter.origin,
+                "period": adapter.period * plan.step, "isolated": adapter.isolated, "steps": 0,
+                "wall_seconds": 0.0, "cpu_seconds": None, "summary": {},
+            }
+            for adapter in plan.adapters
+        ],
+        "signals": {},
+        "faults": [],
+        "slow": [],
+    }  # fmt: skip
+
+
+def _strict(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    return value
+
+
+def _scalar(value: object) -> object:
+    """numpy scalars and arrays as plain values, anything else as text."""
+    if hasattr(value, "tolist"):
+        return _strict(value.tolist())
+    return str(value)
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _started(path: Path) -> str:
+    try:
+        return str(json.loads((path / "manifest.json").read_text(encoding="utf-8"))["started"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _why_not(path: Path) -> str:
+    if not path.exists():
+        return "it does not exist"
+    if not path.is_dir():
+        return "it is a file; give the folder that holds manifest.json"
+    inside = list(path.glob("*/manifest.json")) or list(path.glob("*/*/manifest.json"))
+    if inside:
+        return f"it holds {len(inside)} run folder(s), for example {inside[0].parent}; give one of them"
+    return "it has no manifest.json"

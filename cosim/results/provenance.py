@@ -1,0 +1,75 @@
+"""Where a run comes from: versions, git state of the scenario's folder, facts of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "continuum-cosim", "mosaik", "numpy", "numba", "pyzmq", "msgpack", "pyarrow", "duckdb", "pydantic",
+    "eclipse-sumo", "libsumo", "traci",
+)  # fmt: skip
+_GIT_LIMIT = 5.0  # s for one call of git; a hanging network mount must not hold up a run
+
+
+def versions() -> dict[str, str]:
+    """Version of every installed distribution that can change a result, and of Python."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """`{"commit", "dirty"}` of the repository around `folder`; None without one, without git or in time."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    changes = _git(folder, "status", "--porcelain", "--", ".")
+    return {"commit": commit.strip(), "dirty": None if changes is None else bool(changes.strip())}
+
+
+def host_facts() -> dict[str, Any]:
+    """The machine, as far as it explains how long a run took. No host name: folders get published."""
+    return {
+        "platform": platform.platform(),
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory": _memory(),  # B
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True, text=True, timeout=_GIT_LIMIT, check=True, env=environment, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _memory() -> int | None:
+    if sys.platform == "win32":
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

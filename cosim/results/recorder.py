@@ -1,0 +1,246 @@
+"""The recorder: writes the frames of a run while it runs, and makes Parquet files of them at its end."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.bus.frame import Array, Frame
+from cosim.errors import AdapterError, RunError
+from cosim.plan.plan import Plan, Recording
+from cosim.results.convert import MEMBERS, convert_run, disk_error, signals_entry
+from cosim.results.events import JOURNAL, EventLog
+from cosim.results.folder import RunFolder, Status
+from cosim.results.identity import Identities
+from cosim.results.stream import SUFFIX, Spec, Stream, Writer, open_file
+from cosim.telemetry.signals import Signal
+
+_FLUSH = 2.0  # s of wall clock that a killed run may lose at most
+
+
+class Recorder:
+    """Observer of a run. `tick` for every tick, `event` for what happens, `close` always.
+
+    What of a signal is kept follows `plan.recordings`: `every` (node-row signals only: an event-row
+    frame holds what happened since the last one, and dropping it would break the ledgers),
+    `columns`, `slots`, `keep`. Signals without a recording are kept whole.
+
+    Raises `RunError` from `tick` when the disk refuses; `close` is then still due.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        signals: Mapping[str, Signal],
+        *,
+        opener: Callable[[Path], Any] = open_file,
+    ) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._identities = Identities(plan.scene)
+        self._streams: dict[tuple[str, str], _Selection] = {}
+        workloads = tuple(workload.name for workload in plan.scene.workloads)
+        recordings = {recording.signal: recording for recording in plan.recordings}
+        for adapter in plan.adapters:
+            for name in adapter.writes:
+                recording = recordings.get(name, Recording(name, True, 0.0, (), ()))
+                if recording.keep:
+                    spec = Spec.of(signals[name], adapter.name, recording.columns, workloads)
+                    path = folder.path / "frames" / name / f"{adapter.name}{SUFFIX}"
+                    path.parent.mkdir(exist_ok=True)
+                    self._streams[name, adapter.name] = _Selection(Stream(spec, path), recording, plan)
+        self._writer = Writer(folder.path / "frames" / MEMBERS, opener)
+        self._events = EventLog(folder.path, plan)
+        self._closed = False
+        self._ticks = 0
+        self._reached = 0.0  # s
+        self._origins = {adapter.name: adapter.origin for adapter in plan.adapters}
+        self._wall, self._cpu = monotonic(), process_time()
+        self._looked = self._wall
+
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
+        """Keep what is to be kept of the frames that the adapters produced at `tick` (`time` in s)."""
+        self._fail()
+        for adapter, frame in frames:
+            if frame.table is not None:
+                new = self._identities.learn(frame.table, frame.time)
+                if new:
+                    self._writer.put(new)
+                self._identities.seen(frame.slot, frame.time)
+            selection = self._streams.get((frame.signal, adapter))
+            if selection is not None and selection.due(tick):
+                self._keep(selection, frame)
+        self._events.due(time)
+        self._ticks, self._reached = tick + 1, time
+        now = monotonic()
+        if now - self._looked > _FLUSH / 4:
+            self._looked = now
+            self._flush(now - _FLUSH)
+
+    def event(self, time: float, kind: str, node: str = "", detail: str = "") -> None:
+        """Note something that happened at `time` (s): a failure, a pause, lag, an adapter's message."""
+        self._events.add(time, kind, node, detail)
+
+    def close(
+        self,
+        status: Status = "complete",
+        *,
+        error: BaseException | None = None,
+        facts: Mapping[str, object] | None = None,
+    ) -> None:
+        """End the files, make Parquet of them, complete the manifest. A second call does nothing.
+
+        `facts` are further keys of the manifest (`adapters`, `lag`, `wall_seconds`, ...). Raises
+        `RunError` when the disk refused, unless `error` already says why the run ended; the
+        folder is then `partial` and can still be read.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        wall, cpu = monotonic() - self._wall, process_time() - self._cpu
+        self._flush(None)
+        streams = [selection.stream for selection in self._streams.values()]
+        self._writer.stop(streams)
+        problem: BaseException | None = error
+        if self._writer.failure is not None and problem is None:
+            problem = self._disk_error()
+        self._events.close()
+        if self._events.failure is not None and problem is None:
+            problem = disk_error(self._folder.path / JOURNAL, self._events.failure, "the recorded frames are kept")
+        try:
+            members, seen = self._identities.members, self._identities.last_seen()
+            convert_run(self._folder, self._plan.as_dict(), members, seen, self._reached)
+        except RunError as refused:
+            problem = problem or refused
+        changes: dict[str, object] = {
+            "status": status if problem is None else "partial",
+            "error": None if problem is None else describe(problem),
+            "reached": self._reached,
+            "ticks_done": self._ticks,
+            "ended": datetime.now(UTC).isoformat(),
+            "wall_seconds": wall,
+            "cpu_seconds": cpu,
+            "signals": signals_entry([(stream.spec, stream.rows) for stream in streams], self._origins),
+        }
+        self._folder.release_reserve()
+        self._folder.update(**{**changes, **(facts or {})})
+        self._folder.let_go()
+        if problem is not None and error is None:
+            raise problem
+
+    def _keep(self, selection: _Selection, frame: Frame) -> None:
+        chosen = selection.rows(frame)
+        total, done = len(frame) if chosen is None else len(chosen), 0
+        stream = selection.stream
+        slots = frame.slot if chosen is None else frame.slot[chosen]
+        stream.rows += total
+        while done < total:
+            chunk = stream.next_chunk(self._fail)
+            count = min(total - done, chunk.capacity - chunk.rows)
+            here = slice(chunk.rows, chunk.rows + count)
+            there = slice(done, done + count) if chosen is None else chosen[done : done + count]
+            self._owners(stream.spec, frame, slots[done : done + count], there, chunk.serial[here])
+            for column in stream.spec.columns:
+                if column.role == "slot":
+                    self._translate(frame[column.name][there], frame.time, chunk.columns[column.name][here])
+                else:
+                    chunk.columns[column.name][here] = frame[column.name][there]
+            chunk.times.append(frame.time)
+            chunk.counts.append(count)
+            chunk.rows += count
+            done += count
+            if chunk.rows == chunk.capacity:
+                self._hand_over(stream)
+
+    def _owners(
+        self, spec: Spec, frame: Frame, slots: NDArray[np.int32], where: slice | Array, out: NDArray[np.int32]
+    ) -> None:
+        """The serials of the nodes that rows are about.
+
+        A task outlives its device: the slot of one that left may have a new member when the task
+        ends, so rows that say when they were created belong to whoever was there then.
+        """
+        if spec.rows == "event" and "created" in frame.columns:
+            self._introduce(slots, frame.time)
+            self._identities.serials_at(slots, frame["created"][where], out)
+        else:
+            self._translate(slots, frame.time, out)
+
+    def _translate(self, slots: NDArray[np.int32], time: float, out: NDArray[np.int32]) -> None:
+        """The serials of whoever is at `slots` now."""
+        self._identities.serials(slots, out)
+        if len(out) and out.min() < 0 and self._introduce(slots, time):
+            self._identities.serials(slots, out)
+
+    def _introduce(self, slots: NDArray[np.int32], time: float) -> bool:
+        """Give serials to slots that no table has introduced; whether there were any."""
+        strangers = self._identities.strangers(slots, time)
+        if strangers:
+            self._writer.put(strangers)
+        return bool(strangers)
+
+    def _hand_over(self, stream: Stream) -> None:
+        chunk, stream.chunk = stream.chunk, None
+        if chunk is not None:
+            self._writer.put((stream, chunk))
+
+    def _flush(self, older: float | None) -> None:
+        """Hand over chunks whose first row came before `older` (monotonic s), or all."""
+        for selection in self._streams.values():
+            stream = selection.stream
+            if stream.chunk is not None and stream.chunk.rows and (older is None or stream.opened < older):
+                self._hand_over(stream)
+
+    def _fail(self) -> None:
+        if self._writer.failure is not None:
+            raise self._disk_error()
+
+    def _disk_error(self) -> RunError:
+        assert self._writer.failure is not None
+        path, error = self._writer.failure
+        return disk_error(path, error, f"the run's rows up to about {self._reached:g} s are kept")
+
+
+class _Selection:
+    """Which rows of a signal are kept: decimation in time and choice of nodes."""
+
+    def __init__(self, stream: Stream, recording: Recording, plan: Plan) -> None:
+        self.stream = stream
+        every = round(recording.every / plan.step) if stream.spec.rows == "node" else 0
+        self._every = max(1, every)  # ticks
+        self._next = 0  # tick from which on the next frame is kept
+        self._mask: NDArray[np.bool_] | None = None
+        if recording.slots:
+            self._mask = np.zeros(plan.scene.capacity, np.bool_)
+            for first, count in recording.slots:
+                self._mask[first : first + count] = True
+
+    def due(self, tick: int) -> bool:
+        if tick < self._next:
+            return False
+        self._next = (tick // self._every + 1) * self._every
+        return True
+
+    def rows(self, frame: Frame) -> NDArray[np.intp] | None:
+        """Row numbers to keep, None for all."""
+        return None if self._mask is None else np.flatnonzero(self._mask[frame.slot])
+
+
+def describe(error: BaseException) -> dict[str, object]:
+    """`error` as the manifest holds it."""
+    remote = error.remote_traceback if isinstance(error, AdapterError) else ""
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "adapter": error.adapter if isinstance(error, AdapterError) else None,
+        "phase": error.phase if isinstance(error, AdapterError) else None,
+        "traceback": remote or "".join(traceback.format_exception(error)),
+    }
