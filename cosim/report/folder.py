@@ -1,0 +1,135 @@
+"""What a report needs from a run folder: manifest, plan, figures, and SQL over its tables.
+
+Tolerant on purpose: a partial run may lack any file but the manifest, and the report of such a
+run is the one that its owner needs most. What could not be read is listed in `unreadable`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from cosim.errors import RunError
+
+_GLOB = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
+
+
+class Folder:
+    """A run folder, read lazily; close it when done (it is a context manager)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.unreadable: list[str] = []
+        manifest = self._json("manifest.json")
+        if not manifest:
+            raise RunError(f"{self.path} is no run folder: manifest.json is missing or unreadable")
+        if manifest.get("format") != 1:
+            raise RunError(
+                f"{self.path} has format {manifest.get('format')!r}, this version reads format 1; "
+                "make the report with the version that made the run"
+            )
+        self.manifest = manifest
+        self.metrics = self._json("metrics.json")
+        self.plan = self._json("plan.json")
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if "_tables" in self.__dict__:
+            self._tables[0].close()
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            data = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            self.unreadable.append(f"{name}: {error}")
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    @cached_property
+    def name(self) -> str:
+        """How the run is called where several are shown: the folder's own name."""
+        return self.path.resolve().name
+
+    @cached_property
+    def resolved(self) -> str:
+        """The scenario as it was run, as YAML text; empty when it was not kept."""
+        try:
+            return (self.path / "scenario.resolved.yaml").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return ""
+
+    @cached_property
+    def _tables(self) -> tuple[duckdb.DuckDBPyConnection, frozenset[str]]:
+        connection = duckdb.connect(":memory:")
+        connection.execute("SET threads = 1")  # sums in one order, so that a report repeats to the last digit
+        known = set()
+        for table, files in self._files():
+            good = []
+            for file in files:
+                try:
+                    connection.read_parquet(str(file).translate(_GLOB))
+                    good.append(str(file).translate(_GLOB))
+                except duckdb.Error as error:
+                    self.unreadable.append(f"{file.relative_to(self.path)}: {str(error).splitlines()[0]}")
+            if good:
+                names = ", ".join("'" + name.replace("'", "''") + "'" for name in good)
+                quoted = table.replace('"', '""')
+                connection.execute(f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true)')
+                known.add(table)
+        return connection, frozenset(known)
+
+    def _files(self) -> Iterator[tuple[str, list[Path]]]:
+        frames = self.path / "frames"
+        if frames.is_dir():
+            for folder in sorted(frames.iterdir()):
+                if folder.is_dir() and (files := sorted(folder.glob("*.parquet"))):
+                    yield folder.name, files
+        for name in ("tasks", "events", "nodes"):
+            if (self.path / f"{name}.parquet").is_file():
+                yield name, [self.path / f"{name}.parquet"]
+
+    def has(self, *tables: str) -> bool:
+        """Whether all of these signals (or tasks, events, nodes) were recorded and have rows."""
+        connection, known = self._tables
+        return all(t in known and connection.execute(f'SELECT 1 FROM "{t}" LIMIT 1').fetchone() for t in tables)
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """All rows of a query over the tables (values are duckdb's, whence `Any`)."""
+        return self._tables[0].execute(query, list(values)).fetchall()
+
+    def one(self, query: str, *values: object) -> tuple[Any, ...]:
+        """The only row of an aggregate query."""
+        return self.rows(query, *values)[0]
+
+    def columns(self, table: str) -> list[str]:
+        """The names of a table's columns."""
+        return [row[0] for row in self.rows(f'DESCRIBE "{table}"')]
+
+    @cached_property
+    def end(self) -> float:
+        """Simulated seconds that the run reached (more than 0)."""
+        reached = self.manifest.get("reached") or self.manifest.get("duration") or 0.0
+        return max(float(reached), 1e-9)
+
+    @cached_property
+    def ledgers(self) -> Mapping[str, Any]:
+        """Tasks, bytes, energy and cost: from the figures, or from an adapter's own summary."""
+        candidates = [self.metrics.get("ledgers")]
+        candidates += [adapter.get("summary") for adapter in self.manifest.get("adapters") or []]
+        for candidate in candidates:
+            if isinstance(candidate, dict):
+                if isinstance(candidate.get("tasks"), dict):
+                    return candidate
+                for inner in candidate.values():  # keyed by adapter
+                    if isinstance(inner, dict) and isinstance(inner.get("tasks"), dict):
+                        return inner
+        return {}

@@ -1,0 +1,221 @@
+"""Aggregates over a run's tables, small enough to draw: histograms, shares over time, splits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.report.charts import Series
+from cosim.report.folder import Folder
+
+BUCKETS = 120  # places on a time axis
+PHASES = ("upload", "queue", "compute", "download")
+_DONE = "status = 'completed' AND isfinite(ended - created)"
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Sorted response times (s) of the completed tasks of one workload."""
+
+    name: str
+    values: NDArray[np.float64]
+
+    def quantile(self, share: float) -> float:
+        """The smallest value that at least `share` of the tasks do not exceed."""
+        rank = max(0, math.ceil(share * len(self.values)) - 1)
+        return float(self.values[rank])
+
+
+def responses(run: Folder, most: int = 7) -> tuple[list[Responses], int]:
+    """Response times by workload, busiest first, and how many workloads were left out."""
+    if not run.has("tasks"):
+        return [], 0
+    names = [
+        row[0]
+        for row in run.rows(
+            f"SELECT workload::VARCHAR w FROM tasks WHERE {_DONE} GROUP BY w ORDER BY count(*) DESC, w"
+        )
+    ]
+    out = []
+    for name in names[:most]:
+        query = f"SELECT ended - created FROM tasks WHERE {_DONE} AND workload::VARCHAR = ? ORDER BY 1"
+        values = run.rows(query, name)
+        out.append(Responses(name, np.array([v[0] for v in values], dtype=np.float64)))
+    return out, max(0, len(names) - most)
+
+
+def bins(samples: Sequence[NDArray[np.float64]], count: int = 40) -> tuple[NDArray[np.float64], bool]:
+    """Common bin edges for several samples, and whether they are logarithmic.
+
+    Logarithmic when the middle 98 % spans more than a factor of 30. Linear bins end at the 99.5 %
+    quantile; what lies above falls into the last bin.
+    """
+    merged = np.concatenate(samples) if samples else np.empty(0)
+    merged = merged[np.isfinite(merged)]
+    if merged.size == 0:
+        return np.array([]), False
+    low, high = (float(v) for v in np.quantile(merged, [0.01, 0.99]))
+    if low > 0 and high / low > 30:
+        return np.geomspace(max(merged.min(), low / 3), merged.max() * 1.0001, count + 1), True
+    top = float(np.quantile(merged, 0.995)) * 1.02
+    start = min(0.0, float(merged.min()))
+    return np.linspace(start, top if top > start else start + 1.0, count + 1), False
+
+
+def counts(values: NDArray[np.float64], edges: NDArray[np.float64]) -> list[float]:
+    """How many values fall into each bin; those outside go to the first or last one."""
+    clipped = np.clip(values, edges[0], np.nextafter(edges[-1], -np.inf))
+    return [float(c) for c in np.histogram(clipped, edges)[0]]
+
+
+def ecdf(name: str, ordered: NDArray[np.float64], points: int = 160) -> Series:
+    """The cumulative distribution of sorted values, thinned to about `points` steps."""
+    n = len(ordered)
+    ranks = np.unique(np.linspace(1, n, min(n, points)).round().astype(int)) if n else np.empty(0, int)
+    return Series(name, [float(ordered[r - 1]) for r in ranks], [float(r) / n for r in ranks])
+
+
+def split(run: Folder) -> list[tuple[str, dict[str, float]]]:
+    """Mean seconds of upload, queue, compute and download of completed tasks, by workload."""
+    if not run.has("tasks"):
+        return []
+    rows = run.rows(f"""
+        SELECT workload::VARCHAR w, avg(uploaded - created), avg(started - uploaded), avg(computed - started),
+               avg(ended - computed)
+        FROM tasks WHERE {_DONE} AND isfinite(uploaded + started + computed) GROUP BY w ORDER BY count(*) DESC, w""")
+    return [(row[0], dict(zip(PHASES, (max(0.0, v) for v in row[1:]), strict=True))) for row in rows]
+
+
+def grid(run: Folder) -> tuple[float, list[float]]:
+    """Width (s) of a time bucket and the middles of all buckets."""
+    width = max(run.end / BUCKETS, float(run.manifest.get("step") or 0.0), 1e-9)
+    count = max(1, math.ceil(run.end / width - 1e-9))
+    return width, [(k + 0.5) * width for k in range(count)]
+
+
+def over_time(run: Folder, name: str, query: str) -> Series:
+    """A line from a query that gives (bucket, value); `$1` is the bucket width in s.
+
+    The row at the very end of the run counts to the last bucket.
+    """
+    width, middles = grid(run)
+    values = [math.nan] * len(middles)
+    for bucket, value in run.rows(query, width, len(middles) - 1):
+        if bucket is not None and 0 <= bucket < len(values) and value is not None:
+            values[int(bucket)] = float(value)
+    return Series(name, middles, values)
+
+
+_BUCKET = "least(floor({} / $1), $2)"
+
+
+def presence(run: Folder) -> list[Series]:
+    """Devices that are there, have coverage, and transfer, over time."""
+    out = []
+    for name, table, condition in (
+        ("present", "mobility", "true"),
+        ("in coverage", "link", "cell IS NOT NULL"),
+        ("transferring", "traffic", "uploads + downloads > 0"),
+    ):
+        if run.has(table):
+            query = f"""SELECT b, avg(n) FROM (SELECT {_BUCKET.format("time")} b, time,
+                        count(*) FILTER ({condition}) n FROM {table} GROUP BY 1, time) GROUP BY b"""
+            out.append(over_time(run, name, query))
+    return out
+
+
+def throughput(run: Folder) -> list[Series]:
+    """Tasks created, completed and failed per second, over time."""
+    if not run.has("tasks"):
+        return []
+    out = []
+    for name, time, condition in (
+        ("created", "created", "true"),
+        ("completed", "ended", "status = 'completed'"),
+        ("failed", "ended", "status <> 'completed'"),
+    ):
+        query = f"SELECT {_BUCKET.format(time)} b, count(*) / $1 FROM tasks WHERE {condition} GROUP BY b"
+        line = over_time(run, name, query)
+        out.append(Series(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
+    return [s for s in out if any(s.y)]
+
+
+def response_over_time(run: Folder) -> list[Series]:
+    """Median and 95 % quantile of the response time by time of completion."""
+    if not run.has("tasks"):
+        return []
+    return [
+        over_time(
+            run, name, f"SELECT {_BUCKET.format('ended')} b, quantile_disc(ended - created, {share}) "
+            f"FROM tasks WHERE {_DONE} GROUP BY b"
+        )
+        for name, share in (("95 % of tasks within", 0.95), ("median", 0.5))
+    ]  # fmt: skip
+
+
+def utilisation(run: Folder, most: int = 24) -> tuple[list[str], list[list[float]], int]:
+    """The busiest hosts: names, utilisation per time bucket, and how many hosts there are in all.
+
+    A row at time t holds for the time up to t, so it counts to the bucket that ends there.
+    """
+    if not run.has("host"):
+        return [], [], 0
+    ranked = run.rows("SELECT node::VARCHAR n FROM host GROUP BY n ORDER BY avg(utilisation) DESC, n")
+    width, middles = grid(run)
+    names = [row[0] for row in ranked[:most]]
+    table = {name: [math.nan] * len(middles) for name in names}
+    for name, bucket, value in run.rows(
+        "SELECT node::VARCHAR n, greatest(ceil(time / $1 - 1e-9) - 1, 0) b, avg(utilisation) "
+        "FROM host WHERE time > 0 OR utilisation > 0 GROUP BY n, b",
+        width,
+    ):
+        if name in table and value is not None and bucket < len(middles):
+            table[name][int(bucket)] = float(value)
+    held = [_hold(table[name]) for name in names]
+    return names, held, len(ranked)
+
+
+def _hold(values: list[float]) -> list[float]:
+    """Fills gaps with the next known value: a row tells about the time before it."""
+    out, last = list(values), math.nan
+    for k in range(len(out) - 1, -1, -1):
+        if math.isnan(out[k]):
+            out[k] = last
+        else:
+            last = out[k]
+    return out
+
+
+def link_quality(run: Folder) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]] | None:
+    """SNR histogram (values, edges, counts) over all link rows, without storing them all."""
+    if not run.has("link"):
+        return None
+    low, high = run.one("SELECT min(snr), max(snr) FROM link WHERE isfinite(snr) AND cell IS NOT NULL")
+    if low is None:
+        return None
+    edges = np.arange(math.floor(low), math.ceil(high) + 1.5, max(1.0, math.ceil((high - low) / 50)))
+    step = edges[1] - edges[0]
+    found = [0.0] * (len(edges) - 1)
+    for bucket, n in run.rows(
+        "SELECT least(floor((snr - $1) / $2), $3) b, count(*) FROM link "
+        "WHERE isfinite(snr) AND cell IS NOT NULL GROUP BY b",
+        float(edges[0]), float(step), len(found) - 1,
+    ):  # fmt: skip
+        found[int(bucket)] = float(n)
+    return np.empty(0), edges, found
+
+
+def failures(run: Folder) -> list[tuple[str, int]]:
+    """Failed tasks by cause, most first, from the ledger (or the task table when there is none)."""
+    ledger = run.ledgers.get("tasks", {}).get("failed") if run.ledgers else None
+    if isinstance(ledger, dict):
+        pairs = [(str(k), int(v)) for k, v in ledger.items() if v]
+    elif run.has("tasks"):
+        pairs = run.rows("SELECT status::VARCHAR s, count(*) FROM tasks WHERE status <> 'completed' GROUP BY s")
+    else:
+        pairs = []
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))

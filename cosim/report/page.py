@@ -1,0 +1,58 @@
+"""Renders a page: one HTML file with its style, its script and its data inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def embed(data: object) -> Markup:
+    """`data` as JSON that is safe inside a script element, whatever strings it holds."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["embed"] = embed
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def render(template: str, **context: object) -> str:
+    """The whole page as text. Its security policy admits its own script and no network at all."""
+    script = _asset("report.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page = _environment().get_template(template)
+    return page.render(style=Markup(_asset("report.css")), script=Markup(script), policy=policy, **context)
+
+
+def save(text: str, out: Path) -> Path:
+    """Writes the page in one go, so that nobody ever opens half of it."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    half = out.with_name(f".{out.name}.part")
+    half.write_text(text, encoding="utf-8")
+    half.replace(out)
+    return out

@@ -1,0 +1,144 @@
+"""Numbers as readers expect them: three significant digits, SI prefixes, a dash for nothing."""
+
+from __future__ import annotations
+
+import math
+
+NBSP = "\u00a0"
+NOTHING = "–"
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+# Units that take prefixes downwards too; a milli-byte or a milli-cycle would only confuse.
+_DIVISIBLE = frozenset({"s", "m", "J", "W", "J/bit", "m/s"})
+_PREFIXED = frozenset({"B", "J", "W", "bit/s", "cycles", "Hz", "B/s", "J/bit", "cycles/s"})
+_CURRENCY = "currency"
+
+
+def finite(value: object) -> float | None:
+    """`value` as a float, or None when it is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """`value` with about `significant` digits and thousands separators, never in powers of ten
+    between 0.001 and a million million."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e15 or size < 1e-4:
+        return f"{value:.{significant - 1}e}"
+    decimals = max(0, significant - 1 - math.floor(math.log10(size)))
+    text = f"{value:,.{decimals}f}"
+    if float(text.replace(",", "")) == round(float(text.replace(",", ""))) and value == round(value):
+        return f"{value:,.0f}"
+    return text
+
+
+def scale(largest: float, unit: str) -> tuple[float, str]:
+    """The factor and the unit name in which values up to `largest` read best.
+
+    ``scale(0.25, "s") == (1e-3, "ms")``: divide by the factor, then write the name.
+    """
+    size = abs(largest)
+    if not math.isfinite(size) or size == 0:
+        return 1.0, "" if unit == "1" else unit
+    if unit == "s" and size >= 1:
+        for factor, name, start in ((86400.0, "d", 2 * 86400.0), (3600.0, "h", 2 * 3600.0), (60.0, "min", 600.0)):
+            if size >= start:
+                return factor, name
+        return 1.0, "s"
+    if unit == "m" and size >= 1:
+        return (1e3, "km") if size >= 1e4 else (1.0, "m")
+    if unit in _PREFIXED and size >= 1:
+        factor, prefix = next((f, p) for f, p in _PREFIXES if size >= f)
+        return factor, prefix + unit
+    if unit in _DIVISIBLE and size < 1 and unit != "m/s":
+        factor, prefix = next(((f, p) for f, p in _SMALL if size >= f), _SMALL[-1])
+        return factor, prefix + unit
+    return 1.0, "" if unit == "1" else unit
+
+
+def quantity(value: object, unit: str = "") -> str:
+    """`value` (SI) for a reader: ``quantity(0.0831, "s") == "83.1 ms"`` with a no-break space."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    number = finite(value)
+    if number is None:
+        return NOTHING if value is None or isinstance(value, float) else str(value)
+    if unit == "%":
+        return f"{digits(number * 100)}{NBSP}%".replace("-", "−")
+    if unit in ("1", "") and number == round(number) and abs(number) < 1e15:
+        return f"{number:,.0f}".replace("-", "−")
+    factor, name = scale(number, unit)
+    if factor == 1.0 and name == unit and number == round(number) and abs(number) < 1e6:
+        text = f"{number:,.0f}"
+    else:
+        text = digits(number / factor)
+        if text.replace(",", "") == "1000" and factor < 1:  # 999.6 ms rounds up to a full unit
+            factor, name = scale(1.0, unit)
+            text = digits(number / factor, 1)
+    return (f"{text}{NBSP}{name}" if name else text).replace("-", "−")
+
+
+def figure(key: str, value: object, unit: str) -> str:
+    """A named figure: shares of one are written in percent, everything else by `quantity`."""
+    return quantity(value, "%" if is_share(key, value, unit) else unit)
+
+
+def is_share(key: str, value: object, unit: str) -> bool:
+    """Whether a dimensionless figure is a part of a whole, judged by its name and its range."""
+    number = finite(value)
+    words = ("share", "ratio", "fraction", "utilisation", "coverage", "loss", "success", "availability")
+    return unit in ("1", "") and number is not None and 0 <= number <= 1 and any(word in key for word in words)
+
+
+def exact(value: object) -> str:
+    """The value with every digit, for sorting and for the tooltip; empty for nothing."""
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def duration(seconds: object) -> str:
+    """A length of time in words of at most two units: ``1 h 12 min``, ``3 min 20 s``, ``850 ms``."""
+    number = finite(seconds)
+    if number is None:
+        return NOTHING
+    if number < 120:
+        return quantity(number, "s")
+    whole = round(number)
+    for size, name, below, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size}{NBSP}{name}" + (f" {rest}{NBSP}{part}" if rest else "")
+    return quantity(number, "s")
+
+
+def interval(value: object, half: object, unit: str) -> str:
+    """``83.1 ± 2.4 ms``: value and half width in the same unit."""
+    number, width = finite(value), finite(half)
+    if number is None or width is None:
+        return quantity(value, unit)
+    if unit == "%":
+        return f"{digits(number * 100)} ± {digits(width * 100, 2)}{NBSP}%".replace("-", "−")
+    factor, name = scale(max(abs(number), width), unit)
+    text = f"{digits(number / factor)} ± {digits(width / factor, 2)}"
+    return (f"{text}{NBSP}{name}" if name else text).replace("-", "−")
+
+
+def shorten(text: str, length: int = 28) -> str:
+    """`text` with its middle left out when it is longer than `length` characters."""
+    if len(text) <= length:
+        return text
+    tail = (length - 1) // 3
+    return f"{text[: length - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def label(key: str) -> str:
+    """A figure's key as words: ``response_p95`` reads *response p95*."""
+    return key.replace("_", " ").replace(".", " · ")

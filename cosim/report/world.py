@@ -1,0 +1,142 @@
+"""The map's data: nodes, service areas, handovers and thinned trajectories in whole map units."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from typing import Any
+
+from cosim.report.folder import Folder
+from cosim.report.svg import PALETTE
+
+POINTS = 120_000  # of all trajectories together: about 1 MB of text
+TRACKS = 3_000
+MARKS = 2_000  # handovers
+UNITS = 4_000  # map units along the longer side
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+def world(run: Folder) -> dict[str, Any] | None:
+    """JSON for the map, or None when nothing has a position.
+
+    `at` is [x, y] in map units, `unit` metres per map unit, `tracks` hold one list per stretch:
+    [first bucket, x, y, dx, dy, dx, dy, ...], one point per time bucket of `bucket` s.
+    """
+    nodes = _nodes(run)
+    box = _bounds(run, nodes)
+    if box is None:
+        return None
+    west, south, side = box
+    unit = max(side / UNITS, 1e-3)
+
+    def place(x: float, y: float) -> list[int]:
+        return [round((x - west) / unit), round((y - south) / unit)]
+
+    colors: dict[str, str] = {}
+    kinds: list[str] = []
+
+    def kind_of(name: str, color: str | None) -> int:
+        if name not in kinds:
+            kinds.append(name)
+        if color and _COLOR.fullmatch(color):
+            colors.setdefault(name, color)
+        return kinds.index(name)
+
+    radius = _service_radius(run)
+    spots = []
+    for name, kind, tier, x, y, color in nodes:
+        spot = {"id": name, "k": kind_of(kind, color), "tier": tier, "at": place(x, y)}
+        if name in radius:
+            spot["r"] = round(radius[name] / unit)
+        spots.append(spot)
+    tracks, bucket, shown, moving = _tracks(run, place, kind_of)
+    return {
+        "unit": unit, "west": west, "south": south, "end": run.end, "bucket": bucket,
+        "kinds": [{"name": k, "color": colors.get(k), "c": i % PALETTE} for i, k in enumerate(kinds)],
+        "nodes": spots, "tracks": tracks, "handovers": _handovers(run, place), "shown": shown, "moving": moving,
+    }  # fmt: skip
+
+
+def _nodes(run: Folder) -> list[tuple[str, str, str, float, float, str | None]]:
+    if not run.has("nodes"):
+        return []
+    return run.rows(
+        "SELECT node::VARCHAR, kind::VARCHAR, tier::VARCHAR, x, y, color::VARCHAR FROM nodes "
+        "WHERE isfinite(x) AND isfinite(y) ORDER BY slot"
+    )
+
+
+def _bounds(run: Folder, nodes: list[tuple[str, str, str, float, float, str | None]]) -> tuple[float, float, float] | None:
+    xs, ys = [n[3] for n in nodes], [n[4] for n in nodes]
+    if run.has("mobility"):
+        row = run.one("SELECT min(x), max(x), min(y), max(y) FROM mobility WHERE isfinite(x) AND isfinite(y)")
+        if row[0] is not None:
+            xs += row[:2]
+            ys += row[2:]
+    if not xs:
+        return None
+    side = max(max(xs) - min(xs), max(ys) - min(ys), 1.0)
+    middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
+    return middle[0] - side / 2, middle[1] - side / 2, side
+
+
+def _tracks(run: Folder, place: Any, kind_of: Any) -> tuple[list[dict[str, Any]], float, int, int]:  # noqa: ANN401 - two local closures
+    """Trajectories, the bucket width in s, how many are shown, how many there are."""
+    if not run.has("mobility"):
+        return [], 1.0, 0, 0
+    names = [r[0] for r in run.rows("SELECT DISTINCT node::VARCHAR n FROM mobility WHERE isfinite(x + y) ORDER BY n")]
+    if not names:
+        return [], 1.0, 0, 0
+    every = math.ceil(len(names) / TRACKS)
+    chosen = names[::every]
+    per_track = max(2, POINTS // len(chosen))
+    (times,) = run.one("SELECT count(DISTINCT time) FROM mobility")
+    period = run.end / max(1, times - 1)
+    bucket = period * max(1, math.ceil(times / per_track))
+    kinds = {}
+    if run.has("nodes"):
+        kinds = {r[0]: (r[1], r[2]) for r in run.rows("SELECT node::VARCHAR, kind::VARCHAR, color::VARCHAR FROM nodes")}
+    run.rows("CREATE OR REPLACE TEMP TABLE chosen AS SELECT unnest(?::VARCHAR[]) AS node", chosen)
+    points = run.rows(
+        "SELECT node::VARCHAR n, floor(time / ? + 1e-6) b, arg_min(x, time), arg_min(y, time) FROM mobility "
+        "WHERE isfinite(x + y) AND node::VARCHAR IN (SELECT node FROM chosen) GROUP BY n, b ORDER BY n, b",
+        bucket,
+    )
+    stretches: dict[str, list[list[int]]] = defaultdict(list)
+    before: tuple[str, int, list[int]] | None = None
+    for name, b, x, y in points:
+        at = place(x, y)
+        if before and before[0] == name and before[1] == b - 1:
+            stretches[name][-1] += [at[0] - before[2][0], at[1] - before[2][1]]
+        else:
+            stretches[name].append([int(b), *at])
+        before = name, int(b), at
+    tracks = [{"id": n, "k": kind_of(*kinds.get(n, ("device", None))), "p": p} for n, p in stretches.items()]
+    return tracks, bucket, len(chosen), len(names)
+
+
+_SERVED = """FROM (SELECT time, node::VARCHAR node, cell FROM link) l
+             ASOF JOIN (SELECT time, node::VARCHAR node, x, y FROM mobility) m ON m.node = l.node AND m.time <= l.time
+             JOIN nodes c ON c.node::VARCHAR = l.cell::VARCHAR WHERE isfinite(m.x + m.y + c.x + c.y)"""
+
+
+def _service_radius(run: Folder) -> dict[str, float]:
+    """Metres within which 95 % of the positions that a base station served lay."""
+    if not run.has("link", "mobility", "nodes"):
+        return {}
+    return dict(run.rows(f"SELECT c.node::VARCHAR, quantile_cont(sqrt((m.x - c.x) ** 2 + (m.y - c.y) ** 2), 0.95) {_SERVED} GROUP BY 1"))
+
+
+def _handovers(run: Folder, place: Any) -> list[int]:  # noqa: ANN401 - a local closure
+    """Places at which a device changed its base station: x, y, x, y, ..., at most `MARKS` of them."""
+    if not run.has("link", "mobility"):
+        return []
+    rows = run.rows("""
+        SELECT m.x, m.y FROM (
+            SELECT time, node::VARCHAR n, cell::VARCHAR c, lag(cell::VARCHAR) OVER (PARTITION BY node ORDER BY time) p
+            FROM link) l
+        ASOF JOIN (SELECT time, node::VARCHAR node, x, y FROM mobility) m ON m.node = l.n AND m.time <= l.time
+        WHERE c <> p AND isfinite(m.x + m.y) ORDER BY l.time, l.n""")
+    every = max(1, math.ceil(len(rows) / MARKS))
+    return [v for row in rows[::every] for v in place(*row)]
