@@ -1,0 +1,206 @@
+"""One adapter on the bench: it lives its whole life alone, on synthetic inputs, under observation."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel
+
+from cosim.bus.adapter import Adapter, AdapterKind, Context, Inputs, Ports, Read
+from cosim.bus.frame import Array, Frame
+from cosim.bus.watch import Watch, frozen, same_table
+from cosim.plan.entities import Scene
+from cosim.plan.seeds import stream
+from cosim.synthetic import Source, fleet_table, small_events
+from cosim.telemetry.signals import CATALOGUE, Signal
+
+
+class _BrokenContext:
+    """Stands for a context when start must fail: whatever is read from it raises."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"the context has no {name}")
+
+
+@dataclass
+class Bench:
+    """An adapter, a scene, synthetic inputs, and the list of faults found so far."""
+
+    kind: AdapterKind
+    config: BaseModel
+    ports: Ports
+    scene: Scene
+    steps: int
+    root: Path
+    scratch: Path
+    faults: list[str]
+    period: float = field(init=False)
+    signals: dict[str, Signal] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.period = getattr(self.config, "step", None) or 1.0
+        self.signals = {**CATALOGUE, **{signal.name: signal for signal in self.kind.signals_of(self.config)}}
+
+    def check(self) -> None:
+        self._close_without_start()
+        self._failing_start()
+        known = len(self.faults)
+        first = self._run("first", lambda _: True)
+        if first is None or len(self.faults) > known:
+            return  # further runs would only repeat what is wrong
+        if self.kind.origin == "simulated":
+            second = self._run("second", lambda _: True, quiet=True)
+            self._compare(first, second)
+        if any(not read.required for read in self.ports.reads):
+            self._run("without its optional inputs", lambda read: read.required, quiet=True)
+
+    def _build(self) -> Adapter | None:
+        try:
+            return self.kind.build(self.config)
+        except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
+            self.faults.append(f"factory: '{self.kind.factory}' cannot build the adapter: {_told(error)}")
+            return None
+
+    def _close_without_start(self) -> None:
+        adapter = self._build()
+        if adapter is not None:
+            absent = [m for m in ("start", "step", "finish", "close") if not callable(getattr(adapter, m, None))]
+            if absent:
+                self.faults.append(f"the adapter has no {', '.join(absent)}")
+            else:
+                self._calls("close without start", adapter.close)
+
+    def _failing_start(self) -> None:
+        adapter = self._build()
+        if adapter is None or not callable(getattr(adapter, "close", None)):
+            return
+        with contextlib.suppress(Exception):  # it is meant to fail
+            adapter.start(_BrokenContext())  # type: ignore[arg-type]
+        self._calls("close after a start that failed", adapter.close)
+
+    def _calls(self, what: str, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
+            self.faults.append(f"{what} raises {_told(error)}")
+            return False
+        return True
+
+    def _run(self, label: str, feed: Callable[[Read], bool], *, quiet: bool = False) -> list[list[Frame]] | None:
+        """All frames of one whole life, as copies; None when it could not be lived to its end."""
+        adapter = self._build()
+        if adapter is None:
+            return None
+        scratch = self.scratch / label.replace(" ", "-")
+        scratch.mkdir()
+        prefix = f"run {label}: " if quiet else ""
+        context = Context(
+            self.kind.name, self.scene, self.period, self.period * self.steps,
+            stream(1, self.kind.name), str(self.root), str(scratch),
+        )  # fmt: skip
+        try:
+            if not self._calls(f"{prefix}start", lambda: adapter.start(context)):
+                return None
+            frames = self._steps(adapter, feed, prefix)
+            if frames is not None:
+                self._finish(adapter, prefix)
+        finally:
+            self._calls(f"{prefix}close", adapter.close)
+            self._calls(f"{prefix}a second close", adapter.close)
+        return frames
+
+    def _steps(self, adapter: Adapter, feed: Callable[[Read], bool], prefix: str) -> list[list[Frame]] | None:
+        sources = {
+            read: Source(self.signals[read.signal], self.scene, self.period)
+            for read in self.ports.reads
+            if feed(read) and read.signal in self.signals
+        }
+        due = small_events(self.scene, self.period)
+        simulated = self.kind.origin == "simulated"
+        watch = Watch(self.kind.name, self.ports.writes, self.signals, self.scene, simulated)
+        kept: list[list[Frame]] = []
+        held: list[tuple[Frame, Frame]] = []  # frames of the step before: as given, and as they were
+        for step in range(self.steps + 1):
+            at = f"{prefix}step {step}"
+            given: dict[str, list[Frame]] = {}
+            for read, source in sources.items():
+                behind = step - 1 if read.delayed else step
+                given[read.signal] = [source.frame(behind)] if behind >= 0 else []
+            before = {name: [frame.copy() for frame in frames] for name, frames in given.items()}
+            inputs = Inputs(
+                {name: tuple(frames) for name, frames in given.items()}, due[step] if step < len(due) else ()
+            )
+            try:
+                answer = list(adapter.step(step * self.period, inputs))
+            except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
+                self.faults.append(f"{at} raises {_told(error)}")
+                return None
+            for name, frames in given.items():
+                if not all(a.same_as(b) for a, b in zip(frames, before[name], strict=True)):
+                    self._once(f"{at}: the adapter writes into the '{name}' frame that it reads")
+            for frame, copy in held:
+                if not (frame.same_as(copy) and same_table(frame.table, copy.table)):
+                    self._once(
+                        f"{at}: the '{frame.signal}' frame of the step before has changed; "
+                        "a frame must stay as it is through the producer's next step (alternate two buffers)"
+                    )
+            wrong = watch.look(step * self.period, answer, self._identity(step))
+            for text in wrong:
+                self._once(f"{at}: {text}")
+            try:
+                held = [(frame, frozen(frame)) for frame in answer]
+            except Exception:  # noqa: BLE001 - not frames at all, which the watch has said
+                return None
+            kept.append([copy for _, copy in held])
+        return kept
+
+    def _identity(self, step: int) -> Callable[[Array], Array]:
+        """Who holds a slot at `step`, as the adapter can know it from the mobility that it reads."""
+        late = any(read.signal == "mobility" and read.delayed for read in self.ports.reads)
+        fleets = [fleet for fleet in self.scene.fleets if fleet.adapter != self.kind.name]
+        generation = np.zeros(self.scene.capacity, np.int64)
+        if fleets and step >= late:
+            table = fleet_table(self.scene, step - late)
+            generation[table.first : table.first + len(table.ids)] = table.generation
+        return lambda slots: generation[slots]
+
+    def _finish(self, adapter: Adapter, prefix: str) -> None:
+        try:
+            summary = adapter.finish()
+        except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
+            self.faults.append(f"{prefix}finish raises {_told(error)}")
+            return
+        if not isinstance(summary, Mapping):
+            self.faults.append(f"{prefix}finish must return a mapping, not {type(summary).__name__}")
+            return
+        try:
+            json.dumps(dict(summary), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            self.faults.append(f"{prefix}finish must return JSON values: {error}")
+
+    def _compare(self, first: list[list[Frame]], second: list[list[Frame]] | None) -> None:
+        for step, (ours, theirs) in enumerate(zip(first, second or (), strict=False)):
+            other = {frame.signal: frame for frame in theirs}
+            for frame in ours:
+                twin = other.get(frame.signal)
+                if twin is None or not (frame.same_as(twin) and same_table(frame.table, twin.table)):
+                    self._once(f"step {step}: '{frame.signal}' differs between two runs with the same seed")
+
+    def _once(self, text: str) -> None:
+        """Note a fault unless the same one was noted for an earlier step."""
+        tail = text.partition(": ")[2]
+        if not any(known.endswith(tail) for known in self.faults):
+            self.faults.append(text)
+
+
+def _told(error: Exception) -> str:
+    """An error with the place in the adapter's code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
