@@ -83,6 +83,8 @@ FLEET = [
     ("adapter.py", 'moving = inputs.one("mobility")', "pass"),
 ]  # fmt: skip
 
+CLOSE_POPS = "def close(self):\n        self.buffers.pop()"
+NEEDS = 'requires=(Requirement("no_such_module", "ray"),), name="PACKAGE"'
 BAD = {
     "unknown keys accepted": ([("config.py", "(AdapterConfig):", "(AdapterConfig, extra='ignore'):")], "not refused"),
     "silent key": ([("config.py", ', description="mean wind speed"', "")], "no description for mean"),
@@ -123,7 +125,7 @@ BAD = {
     "close needs start": ([("adapter.py", "self.buffers = []\n\n    def start", "pass\n\n    def start"),
                            ("adapter.py", "close(self):\n        ", "close(self):\n        self.buffers.clear();")],
                           "close without start raises AttributeError"),
-    "close once only": ([("adapter.py", "close(self):\n        self.buffers = []", "close(self):\n        self.buffers.pop()"),
+    "close once only": ([("adapter.py", "def close(self):\n        self.buffers = []", CLOSE_POPS),
                          ("adapter.py", "self.buffers = []\n\n", "self.buffers = [1, 2]\n\n"),
                          ("adapter.py", "for _ in range(2)]", "for _ in range(1)]"),
                          ("adapter.py", "self.buffers[0]", "self.buffers[-1]")],
@@ -203,8 +205,10 @@ def test_measured_numbers_need_not_repeat(package):
 
 
 def test_a_missing_requirement_is_told_with_the_way_to_install_it(package):
-    changes = [("__init__.py", "import AdapterKind", "import Requirement, AdapterKind"),
-               ("__init__.py", 'name="PACKAGE"', 'requires=(Requirement("no_such_module", "ray"),), name="PACKAGE"')]  # fmt: skip
+    changes = [
+        ("__init__.py", "import AdapterKind", "import Requirement, AdapterKind"),
+        ("__init__.py", 'name="PACKAGE"', NEEDS),
+    ]
     with pytest.raises(SetupError, match=r"continuum-cosim\[ray\]"):
         check_adapter(package(changes))
 
@@ -219,8 +223,8 @@ def test_the_checker_runs_from_a_shell(package):
     kind = package()
     faulty = package(BAD["shrinking counter"][0])
     folder = str(Path(importlib.import_module(kind.name).__file__).parents[1])
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {folder!r}); from cosim.testing import main; "
-               "sys.exit(main(sys.argv[1:]))"]  # fmt: skip
+    code = f"import sys; sys.path.insert(0, {folder!r}); from cosim.testing import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code]
     good = subprocess.run([*command, kind.name], capture_output=True, text=True, timeout=120)
     bad = subprocess.run([*command, faulty.name], capture_output=True, text=True, timeout=120)
     assert (good.returncode, good.stdout) == (0, f"{kind.name}: keeps the contract\n")

@@ -1,0 +1,143 @@
+"""The `mosaik` block of a scenario, in the words of mosaik's own documentation."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cosim import units
+from cosim.bus.adapter import AdapterConfig, Ports, Read
+from cosim.telemetry.signals import CATALOGUE, Column, Signal
+
+Selector = str | list[str]
+ModelAttr = Annotated[str, Field(pattern=r"^[^.\s]+\.\S.*$")]
+SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+
+
+class Part(BaseModel):
+    """A part of the block: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class SimulatorPart(Part):
+    """Where the simulator comes from: exactly one of mosaik's three ways."""
+
+    python: str | None = Field(
+        None,
+        pattern=r"^[\w.]+:\w+$",
+        description="module:Class, run in this process; the module may lie beside the scenario file",
+    )
+    command: str | None = Field(
+        None,
+        description="command line of a process that connects to %(addr)s (mosaik's 'cmd'); also %(python)s, %(root)s",
+    )
+    connect: str | None = Field(
+        None, pattern=r"^[^:\s]+:\d{1,5}$", description="host:port of a simulator that is already running"
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> SimulatorPart:
+        if sum(way is not None for way in (self.python, self.command, self.connect)) != 1:
+            raise ValueError("give exactly one of 'python', 'command' and 'connect'")
+        if self.command is not None and "%(addr)s" not in self.command:
+            raise ValueError("the command must contain %(addr)s, which becomes the address to connect to")
+        return self
+
+
+class ModelPart(Part):
+    """Entities of one model: one for each selected node, or a number of them."""
+
+    model: str = Field(description="name of the model in the simulator's meta data")
+    params: dict[str, Any] = Field({}, description="parameters of create()")
+    nodes: Selector | None = Field(None, description="one entity for each of these nodes")
+    count: int | None = Field(None, ge=1, le=10_000, description="number of entities that belong to no node")
+
+    @model_validator(mode="after")
+    def _nodes_or_count(self) -> ModelPart:
+        if self.nodes is not None and self.count is not None:
+            raise ValueError("'nodes' and 'count' exclude each other")
+        return self
+
+
+class InputPart(Part):
+    """Values of a column as inputs of entities."""
+
+    signal: str = Field(description="signal to read")
+    column: str = Field(description="its column")
+    nodes: Selector = Field("*", description="nodes whose values are handed over")
+    to: ModelAttr = Field(description="Model.attribute; an entity of a node gets the value of its node")
+    delayed: bool = Field(False, description="take the value from before the present tick (closes a loop)")
+
+
+class OutputPart(Part):
+    """An attribute of entities as a column of a signal."""
+
+    source: ModelAttr = Field(alias="from", description="Model.attribute")
+    signal: SignalName = Field(description="signal to write: a new one, or all columns of one of the catalogue")
+    column: ColumnName = Field(description="its column")
+    unit: str = Field("", max_length=32, description="unit of the column; empty when dimensionless")
+    meaning: str = Field("", description="what the column says")
+    nodes: Selector | None = Field(None, description="nodes that get the value of an entity without a node")
+
+
+class MosaikConfig(AdapterConfig):
+    """Any mosaik simulator."""
+
+    simulator: SimulatorPart = Field(description="python: module:Class | command: text | connect: host:port")
+    resolution: units.Period | None = Field(
+        None, description="time of one integer step of the simulator (time_resolution); default: the adapter's step"
+    )
+    params: dict[str, Any] = Field({}, description="parameters of init(); %(root)s is the scenario's folder")
+    models: list[ModelPart] = Field(min_length=1, description="which entities to create")
+    inputs: list[InputPart] = Field([], description="from columns of signals to attributes of entities")
+    outputs: list[OutputPart] = Field([], description="from attributes of entities to columns of signals")
+    timeout: units.Period = Field(60.0, description="limit of every wait for the simulator")
+
+    @model_validator(mode="after")
+    def _wired(self) -> MosaikConfig:
+        taken = [(part.signal, part.column) for part in self.outputs]
+        for signal, column in taken:
+            if taken.count((signal, column)) > 1:
+                raise ValueError(f"two outputs write {signal}.{column}; give one of them another column")
+        for part in self.inputs:
+            if len({other.delayed for other in self.inputs if other.signal == part.signal}) > 1:
+                raise ValueError(f"inputs from '{part.signal}' are both delayed and not; choose one")
+            if part.signal in CATALOGUE:
+                _column(CATALOGUE[part.signal], part.column)
+        for name in sorted({part.signal for part in self.outputs} & CATALOGUE.keys()):
+            target = CATALOGUE[name]
+            if target.rows != "node":
+                raise ValueError(f"'{name}' holds events; outputs can only write signals with one row per node")
+            columns = [part.column for part in self.outputs if part.signal == name]
+            missing = {column.name for column in target.columns} - set(columns)
+            if missing:
+                raise ValueError(f"'{name}' is a signal of the catalogue and also needs {', '.join(sorted(missing))}")
+            for column in columns:
+                _column(target, column)
+        return self
+
+    def ports(self) -> Ports:
+        """The signals of its inputs and outputs."""
+        reads = {part.signal: Read(part.signal, delayed=part.delayed) for part in self.inputs}
+        return Ports(tuple(reads.values()), tuple(dict.fromkeys(part.signal for part in self.outputs)))
+
+    def signals(self) -> tuple[Signal, ...]:
+        """The signals that its outputs add to the catalogue."""
+        found = []
+        for name in dict.fromkeys(part.signal for part in self.outputs):
+            if name not in CATALOGUE:
+                parts = [part for part in self.outputs if part.signal == name]
+                columns = tuple(Column(p.column, "float64", p.unit, p.meaning or p.source) for p in parts)
+                found.append(Signal(name, f"outputs of {', '.join(sorted({p.source for p in parts}))}", columns))
+        return tuple(found)
+
+
+def _column(signal: Signal, name: str) -> None:
+    try:
+        signal.column(name)
+    except KeyError as error:
+        raise ValueError(re.sub(r"^['\"]|['\"]$", "", str(error))) from None

@@ -1,0 +1,135 @@
+"""Which entity belongs to which node: columns of frames to scalars of entities, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from adapters.mosaik.config import Selector
+from cosim.bus.frame import Array, Frame
+from cosim.plan.entities import Scene
+from cosim.telemetry.signals import Column, Signal
+
+Inputs = dict[str, dict[str, dict[str, Any]]]  # entity -> attribute -> "signal.node" -> value
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity of the simulator; `slot` is its node's, or -1."""
+
+    eid: str
+    model: str
+    slot: int
+
+
+class Roster:
+    """Names of a scene's slots, and the slots that a selector means."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
+
+    def static(self, selector: Selector) -> list[int]:
+        """Static nodes whose id matches one of the patterns, in the order of the file."""
+        patterns = _patterns(selector)
+        return [slot for name, slot in self.slots.items() if any(fnmatchcase(name, p) for p in patterns)]
+
+    def members(self, selector: Selector) -> list[int]:
+        """The slots of fleets whose name matches."""
+        patterns = _patterns(selector)
+        fleets = [fleet for fleet in self.scene.fleets if any(fnmatchcase(fleet.name, p) for p in patterns)]
+        return [fleet.first + place for fleet in fleets for place in range(fleet.capacity)]
+
+    def known(self) -> str:
+        names = [*self.slots, *(fleet.name for fleet in self.scene.fleets)]
+        return ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+
+    def name(self, slot: int) -> str:
+        if slot < len(self.scene.nodes):
+            return self.scene.nodes[slot].id
+        fleet = next(fleet for fleet in self.scene.fleets if fleet.first <= slot < fleet.first + fleet.capacity)
+        return f"{fleet.name}.{slot - fleet.first}"
+
+
+def _patterns(selector: Selector) -> list[str]:
+    return [selector] if isinstance(selector, str) else selector
+
+
+@dataclass
+class Feed:
+    """One input: a column's values at some slots go to an attribute of some entities."""
+
+    signal: str
+    column: Column
+    attr: str
+    targets: Mapping[int, Sequence[str]]  # slot -> entities that get its value
+    roster: Roster
+    sent: int = 0
+
+    def gather(self, frames: Iterable[Frame], inputs: Inputs) -> None:
+        """Add the values of the present rows; NaN and "no node" are no values."""
+        for frame in frames:
+            values = frame[self.column.name].tolist()
+            for slot, value in zip(frame.slot.tolist(), values, strict=True):
+                entities = self.targets.get(slot)
+                if entities is None or (isinstance(value, float) and math.isnan(value)):
+                    continue
+                shown = self._shown(value)
+                if shown is None:
+                    continue
+                source = f"{self.signal}.{self.roster.name(slot)}"
+                for eid in entities:
+                    inputs.setdefault(eid, {}).setdefault(self.attr, {})[source] = shown
+                self.sent += len(entities)
+
+    def _shown(self, value: Any) -> Any:  # noqa: ANN401 - a number, a truth value or a name
+        if self.column.role == "slot":
+            return self.roster.name(value) if value >= 0 else None
+        if self.column.role == "code":
+            workloads = tuple(workload.name for workload in self.roster.scene.workloads)
+            codes = workloads if self.column.codes == "workloads" else self.column.codes
+            return codes[value]
+        return value
+
+
+@dataclass
+class Tap:
+    """One output: an attribute of some entities becomes a column at their nodes."""
+
+    column: str
+    attr: str
+    sources: Mapping[str, Array]  # entity -> places in the signal's rows
+
+
+@dataclass
+class Board:
+    """The rows of one signal that outputs write, in two alternating buffers."""
+
+    signal: Signal
+    slots: Array  # (n,) int32
+    taps: list[Tap] = field(default_factory=list)
+    _buffers: list[dict[str, Array]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._buffers = [self._empty(), self._empty()]
+
+    def _empty(self) -> dict[str, Array]:
+        return {column.name: np.zeros(len(self.slots), column.dtype) for column in self.signal.columns}
+
+    def frame(self, time: float, values: Mapping[tuple[str, str], float]) -> Frame:
+        """The latest `values` of (entity, attribute) at the nodes they belong to; NaN where there is none."""
+        columns = self._buffers[0]
+        self._buffers.reverse()
+        for array in columns.values():
+            array[:] = np.nan if array.dtype.kind == "f" else 0
+        for tap in self.taps:
+            for eid, places in tap.sources.items():
+                value = values.get((eid, tap.attr), math.nan)
+                if columns[tap.column].dtype.kind == "f" or not math.isnan(value):
+                    columns[tap.column][places] = value
+        return Frame(self.signal.name, time, self.slots, columns)
