@@ -60,7 +60,7 @@ def ours(rows: int, ticks: int, drive: Callable[[Runtime, Pacer], None], remote:
     adapters: dict[str, Adapter] = {}
     for name, kind in chain.KINDS.items():
         if name in remote:
-            adapters[name] = RemoteAdapter(f"benchmarks.chain:{name.upper()}", {"rows": rows}, name=name, timeout=60.0)
+            adapters[name] = RemoteAdapter(name, f"benchmarks.chain:{name.upper()}", {"rows": rows}, timeout=60.0)
         else:
             adapters[name] = kind.build(chain.ChainConfig(rows=rows))
     with tempfile.TemporaryDirectory() as scratch:
@@ -163,9 +163,7 @@ def main() -> None:
             cells.append(f"{value:,.2f}" + (f" ({sign} {target:g}: {'met' if met else 'MISSED'})" if target else ""))
             data.setdefault(name, {})[rows] = {"value": value, "target": target, "met": met}
         verdicts.add([name, *cells])
-    print_result(
-        {"benchmark": "bus", "cpu_seconds_per_tick": results, "ratios": data}, [table, verdicts], options.json
-    )
+    print_result({"benchmark": "bus", "cpu_seconds_per_tick": results, "ratios": data}, [table, verdicts], options.json)
 
 
 if __name__ == "__main__":

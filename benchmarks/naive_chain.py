@@ -83,7 +83,7 @@ def run(rows: int, ticks: int) -> float:
     """CPU seconds per tick, after the first one."""
     with mosaik.World({}, skip_greetings=True, configure_logging=False) as world:
         entities = [
-            getattr(world.start(PythonStarter(cls), name, rows=rows), "Vehicle").create(rows)
+            world.start(PythonStarter(cls), name, rows=rows).Vehicle.create(rows)
             for name, cls in (("mob", _Mobility), ("net", _Network), ("cont", _Continuum), ("rec", _Recorder))
         ]
         mobility, network, continuum, recorder = entities

@@ -8,11 +8,11 @@ to the observers (recorder, live view) when the tick is over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from cosim.bus.adapter import Adapter, Context, Inputs, Summary
 from cosim.bus.frame import Frame, fault
@@ -21,6 +21,8 @@ from cosim.plan.plan import AdapterPlan, Plan
 from cosim.telemetry.signals import Signal
 
 log = logging.getLogger("cosim.bus")
+
+T = TypeVar("T")
 
 _CHECKED_STEPS = 2  # frames of the first steps are checked in full, later ones for their length only
 
@@ -41,6 +43,12 @@ class SplitAdapter(Protocol):
 
     def end_step(self) -> Sequence[Frame]:
         """Wait for its frames."""
+
+    def begin_start(self, context: Context) -> None:
+        """Ask for the start."""
+
+    def end_start(self) -> None:
+        """Wait for it."""
 
 
 @dataclass(slots=True)
@@ -112,31 +120,21 @@ class Runtime:
         return [frame for _, frame in self._published]
 
     def start(self) -> None:
-        """Start every adapter, in schedule order.
+        """Start every adapter, in schedule order; those elsewhere get ready at the same time.
 
         Raises `AdapterError` for the first one that fails; the ones started stay open until `close`.
         """
         for station in self._stations:
-            plan = station.plan
-            folder = self.scratch / plan.name
-            folder.mkdir(parents=True, exist_ok=True)
-            context = Context(
-                name=plan.name,
-                scene=self.plan.scene,
-                period=plan.period * self.plan.step,
-                duration=self.plan.duration,
-                seed=plan.seed,
-                root=str(self.plan.root.resolve()),
-                scratch=str(folder.resolve()),
-            )
-            begun = perf_counter()
-            try:
-                station.adapter.start(context)
-            except CosimError:
-                raise
-            except Exception as error:
-                raise self._blame(station, "start", None, error) from error
-            station.wall += perf_counter() - begun
+            split = station.split
+            if split is not None:
+                context = self._context(station.plan)
+                self._attempt(station, "start", None, lambda split=split, context=context: split.begin_start(context))
+        for station in self._stations:
+            if station.split is not None:
+                self._attempt(station, "start", None, station.split.end_start)
+            else:
+                context = self._context(station.plan)
+                self._attempt(station, "start", None, lambda s=station, c=context: s.adapter.start(c))
 
     def tick(self, tick: int) -> None:
         """Step everything that is due at `tick`, then show the observers what was published."""
@@ -162,15 +160,10 @@ class Runtime:
         """Tell every adapter that the run has come to its end; their summaries by name."""
         summaries: dict[str, Summary] = {}
         for station in self._stations:
-            try:
-                if station.asked >= 0 and station.split is not None:
-                    station.split.end_step()
-                    station.asked = -1
-                summaries[station.plan.name] = station.adapter.finish()
-            except CosimError:
-                raise
-            except Exception as error:
-                raise self._blame(station, "finish", self.reached, error) from error
+            if station.asked >= 0 and station.split is not None:
+                self._attempt(station, "finish", self.reached, station.split.end_step)
+                station.asked = -1
+            summaries[station.plan.name] = self._attempt(station, "finish", self.reached, station.adapter.finish)
         return summaries
 
     def close(self) -> list[str]:
@@ -204,66 +197,76 @@ class Runtime:
         """Rows published so far by (adapter, signal)."""
         return {(s.plan.name, signal): n for s in self._stations for signal, n in s.rows.items()}
 
-    def _step(self, station: _Station, tick: int, time: float) -> None:
+    def _context(self, plan: AdapterPlan) -> Context:
+        folder = self.scratch / plan.name
+        folder.mkdir(parents=True, exist_ok=True)
+        return Context(
+            name=plan.name,
+            scene=self.plan.scene,
+            period=plan.period * self.plan.step,
+            duration=self.plan.duration,
+            seed=plan.seed,
+            root=str(self.plan.root.resolve()),
+            scratch=str(folder.resolve()),
+        )
+
+    def _attempt(self, station: _Station, phase: str, time: float | None, act: Callable[[], T]) -> T:
+        """What `act` returns; its time is the station's, and so is the blame for what it raises."""
         begun = perf_counter()
         try:
-            if station.ahead and station.split is not None:
-                if station.asked != tick:
-                    self._ask(station, tick, time)
-                frames = station.split.end_step()
-                station.asked = -1
-                self._ask_ahead(station, tick)
-            else:
-                self._give_events(station, time)
-                frames = station.adapter.step(time, station.inputs)
+            return act()
         except CosimError:
             raise
         except Exception as error:
-            raise self._blame(station, "step", time, error) from error
+            raise AdapterError(
+                f"{type(error).__name__}: {error}", adapter=station.plan.name, phase=phase, time=time
+            ) from error
+        finally:
+            station.wall += perf_counter() - begun
+
+    def _step(self, station: _Station, tick: int, time: float) -> None:
+        if station.split is not None:
+            if station.asked != tick:
+                self._attempt(station, "step", time, lambda: self._ask(station, tick, time))
+            self._await(station, tick, time)
+            return
+        begun = perf_counter()
+        self._give_events(station, time)
+        try:
+            frames = station.adapter.step(time, station.inputs)
+        except CosimError:
+            raise
+        except Exception as error:
+            raise AdapterError(
+                f"{type(error).__name__}: {error}", adapter=station.plan.name, phase="step", time=time
+            ) from error
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)
 
     def _step_together(self, due: Sequence[_Station], tick: int, time: float) -> None:
         """Steps of adapters that do not read from each other: those elsewhere work meanwhile."""
-        begun = {}
         for station in due:
             if station.split is not None and station.asked != tick:
-                started = perf_counter()
-                try:
-                    self._ask(station, tick, time)
-                except CosimError:
-                    raise
-                except Exception as error:
-                    raise self._blame(station, "step", time, error) from error
-                begun[station.plan.name] = perf_counter() - started
+                self._attempt(station, "step", time, lambda s=station: self._ask(s, tick, time))
         for station in due:
-            station.wall += begun.get(station.plan.name, 0.0)
-            if station.split is None:
-                self._step(station, tick, time)
-                continue
-            started = perf_counter()
-            try:
-                frames = station.split.end_step()
-                station.asked = -1
-                self._ask_ahead(station, tick)
-            except CosimError:
-                raise
-            except Exception as error:
-                raise self._blame(station, "step", time, error) from error
-            station.wall += perf_counter() - started
-            self._publish(station, frames, time)
+            self._step(station, tick, time)
+
+    def _await(self, station: _Station, tick: int, time: float) -> None:
+        assert station.split is not None
+        frames = self._attempt(station, "step", time, station.split.end_step)
+        station.asked = -1
+        following = tick + station.plan.period
+        if station.ahead and following <= self.plan.ticks and not self.stopping:
+            # It reads nothing, so it may work on its next step while the others do this one.
+            after = self.plan.time(following)
+            self._attempt(station, "step", after, lambda: self._ask(station, following, after))
+        self._publish(station, frames, time)
 
     def _ask(self, station: _Station, tick: int, time: float) -> None:
         self._give_events(station, time)
         assert station.split is not None
         station.split.begin_step(time, station.inputs)
         station.asked = tick
-
-    def _ask_ahead(self, station: _Station, tick: int) -> None:
-        """Let an adapter that reads nothing work on its next step while the others do this one."""
-        following = tick + station.plan.period
-        if station.ahead and following <= self.plan.ticks and not self.stopping:
-            self._ask(station, following, self.plan.time(following))
 
     def _give_events(self, station: _Station, time: float) -> None:
         events, first = self.plan.events, station.next_event
@@ -320,9 +323,6 @@ class Runtime:
             phase="step",
             time=time,
         )
-
-    def _blame(self, station: _Station, phase: str, time: float | None, error: Exception) -> AdapterError:
-        return AdapterError(f"{type(error).__name__}: {error}", adapter=station.plan.name, phase=phase, time=time)
 
     def _compile(self, adapters: Mapping[str, Adapter]) -> list[list[_Station]]:
         """Stations in schedule order, grouped into stages of adapters that may work at the same time."""

@@ -15,7 +15,8 @@ from cosim.cli.console import Json, emit, errors, note
 
 if TYPE_CHECKING:
     from cosim.results.executor import Result
-    from cosim.results.sweep import Progress, Variant
+    from cosim.results.sweep import Progress
+    from cosim.scenario.sweep import Variant
 
 
 def sweep(
@@ -33,16 +34,16 @@ def sweep(
 ) -> None:
     """Run every combination of the scenario's `sweep` block; runs that are there already are kept."""
     from cosim.scenario.load import load
-    from cosim.scenario.sweep import expand, seeds
+    from cosim.scenario.sweep import expand, repeated, seeds
 
     with errors(as_json):
         loaded = load(scenario, overrides or ())
-        variants = expand(loaded, seeds(seed) if seed is not None else [])
+        variants = [*expand(loaded)] if seed is None else repeated(expand(loaded), seeds(seed))
         if dry:
             emit(
-                {"runs": [dict(variant.assignment) for variant in variants]},
+                {"runs": [dict(variant.assignments) for variant in variants]},
                 as_json,
-                "\n".join(_name(variant.assignment) for variant in variants) + f"\n{len(variants)} runs",
+                "\n".join(variant.label or "as it is" for variant in variants) + f"\n{len(variants)} runs",
             )
             return
         _carry_out(loaded.path, variants, overrides or [], out, executor, workers, driver, with_report, quiet, as_json)
@@ -60,11 +61,11 @@ def replicate(
     as_json: bool,
 ) -> None:
     """The runs of `cosim run --seed 1..20`: one scenario, many seeds."""
-    from cosim.results.sweep import Variant
     from cosim.scenario.load import load
+    from cosim.scenario.sweep import Variant
 
     loaded = load(scenario, overrides)
-    variants = [Variant({"run.seed": value}, (f"run.seed={value}",)) for value in chosen]
+    variants = [Variant({"run.seed": value}) for value in chosen]
     _carry_out(loaded.path, variants, overrides, out, "local", workers, driver, with_report, quiet, as_json)
 
 
@@ -113,7 +114,7 @@ def _carry_out(
         "\n".join(
             [
                 f"{len(results) - len(failed)} of {len(results)} runs complete",
-                *(f"  {_name(r.assignment)}: {r.status}: {r.error}" for r in failed),
+                *(f"  {_name(r)}: {r.status}: {r.error}" for r in failed),
                 f"results  {folder.path}",
                 *([f"report   {path}"] if path else []),
             ]
@@ -135,11 +136,12 @@ def _progress() -> Progress:
         made = done - kept[0]
         left = (time.monotonic() - begun) / made * (total - done)
         mark = "" if result.status == "complete" else f"  {result.status}: {result.error}"
-        note(f"{done}/{total}  {_name(result.assignment)}  {left:.0f} s left{mark}")
+        note(f"{done}/{total}  {_name(result)}  {left:.0f} s left{mark}")
 
     return show
 
 
-def _name(assignment: object) -> str:
-    items = assignment.items() if isinstance(assignment, dict) else ()
-    return " ".join(f"{key}={value}" for key, value in items) or "as it is"
+def _name(result: Result) -> str:
+    from cosim.scenario.sweep import Variant
+
+    return Variant(result.assignment).label or "as it is"

@@ -157,9 +157,7 @@ def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
     if adapter.isolated or adapter.connect:
         from cosim.bus.remote import RemoteAdapter
 
-        return RemoteAdapter(
-            adapter.use, dict(adapter.config), name=adapter.name, timeout=timeout, connect=adapter.connect
-        )
+        return RemoteAdapter(adapter.name, adapter.use, adapter.config, timeout=timeout, connect=adapter.connect)
     kind = adapter_kind(adapter.use)
     return kind.build(kind.load_config().model_validate(adapter.config))
 

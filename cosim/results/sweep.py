@@ -10,25 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from cosim.errors import RunError
 from cosim.plan.compile import compile_plan
 from cosim.results.executor import Executor, Result, Task
 from cosim.scenario.load import load
+from cosim.scenario.sweep import Variant
 
 Progress = Callable[[int, int, int, Result | None], None]  # done, failed, all, the run that just ended
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One combination of a sweep: what is set, as a mapping and as overrides for the loader."""
-
-    assignment: Mapping[str, Any]
-    overrides: tuple[str, ...]
 
 
 class SweepFolder:
@@ -104,7 +96,7 @@ def run_sweep(
     plans = [compile_plan(load(scenario, (*overrides, *variant.overrides))) for variant in variants]
     name = plans[0].name
     probe = [
-        Task(plan.hash, str(scenario), (*overrides, *variant.overrides), variant.assignment, "", driver)
+        Task(plan.hash, str(scenario), (*overrides, *variant.overrides), variant.assignments, "", driver)
         for plan, variant in zip(plans, variants, strict=True)
     ]
     folder = SweepFolder.create(base, name, probe)

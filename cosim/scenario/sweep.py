@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import product
@@ -66,6 +66,11 @@ def expand(scenario: Loaded | Mapping[str, Any]) -> list[Variant]:
         message = f"has {count:,} combinations, more than {MOST_VARIANTS:,}"
         raise ScenarioError(Problem(message, "sweep", problem.file, problem.line, problem.column, "take fewer values"))
     return [Variant(dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
+
+
+def repeated(variants: Sequence[Variant], chosen: Sequence[int]) -> list[Variant]:
+    """Every variant with each of the `chosen` seeds; a seed that the variant sets itself gives way."""
+    return [Variant({**variant.assignments, "run.seed": seed}) for variant in variants for seed in chosen]
 
 
 def values(written: object) -> list[Any]:

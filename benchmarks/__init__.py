@@ -1,0 +1,1 @@
+"""Speed figures, each printed by `python -m benchmarks.NAME`; ratios within one run, CPU seconds."""
