@@ -124,6 +124,7 @@ class Unit:
             "type": "string",
             "pattern": rf"^\s*{pattern(self.dimension)}\s*$",
             "examples": [_EXAMPLES[self.dimension]],
+            "x-dimension": self.dimension,
             "description": f"a {self.dimension} with its unit, for example '{_EXAMPLES[self.dimension]}'",
         }
 

@@ -1,0 +1,142 @@
+"""A plan as text for people: what runs, in which order, who reads from whom, with which seeds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from cosim.plan.entities import Event, Law, Node, Scene, SlotRange, Workload
+from cosim.plan.plan import AdapterPlan, Plan
+
+
+def describe(plan: Plan) -> str:
+    """The whole plan as plain text of at most some dozens of lines per adapter, kind or workload."""
+    parts = [_head(plan), _adapters(plan), _nodes(plan.scene)]
+    scene = plan.scene
+    if scene.links:
+        parts.append(_table("Links", ("between", "and", "rate", "delay", "loss"), [
+            (_slots(scene, link.a), _slots(scene, link.b), _rate(link.rate), _seconds(link.delay), f"{link.loss:.3g}")
+            for link in scene.links
+        ]))  # fmt: skip
+    if scene.workloads:
+        header = ("name", "from", "arrivals", "input", "output", "work", "deadline")
+        parts.append(_table("Workloads", header, [_workload(scene, workload) for workload in scene.workloads]))
+    if plan.events:
+        parts.append(_table("Events", ("at", "what", "where", "how"), [_event(scene, event) for event in plan.events]))
+    parts.append(_table("Recorded", ("signal", "every", "columns", "nodes"), [
+        (r.signal, (_seconds(r.every) if r.every else "step") if r.keep else "not kept", ", ".join(r.columns) or "all",
+         _slots(scene, [SlotRange(*part) for part in r.slots]) if r.slots else "all")
+        for r in plan.recordings
+    ]))  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(plan: Plan) -> str:
+    pacing = f"{plan.pacing:g} x real time" if plan.pacing else "as fast as possible"
+    title = f"{plan.name}: {plan.title}" if plan.title else plan.name
+    return (
+        f"Plan of {title}\n"
+        f"  hash      {plan.hash}\n"
+        f"  duration  {_seconds(plan.duration)} in {plan.ticks:,} steps of {_seconds(plan.step)}, {pacing}\n"
+        f"  seed      {plan.seed}\n"
+        f"  lag       {plan.lag.policy}, warn {_seconds(plan.lag.warn)}, fail {_seconds(plan.lag.fail)}"
+    )
+
+
+def _adapters(plan: Plan) -> str:
+    rows = []
+    for number, adapter in enumerate(plan.adapters, 1):
+        rows.append((str(number), adapter.name, adapter.use, _seconds(adapter.period * plan.step), _where(adapter),
+                     adapter.origin, ", ".join(adapter.writes) or "-"))  # fmt: skip
+    lines = [
+        _table("Adapters, in the order of a step", ("", "name", "kind", "every", "runs", "origin", "writes"), rows)
+    ]
+    lines.append("")
+    lines.append("Wiring")
+    for adapter in plan.adapters:
+        for wire in adapter.reads:
+            sources = ", ".join(wire.sources) or "nobody"
+            late = " (one step later)" if wire.delayed else ""
+            lines.append(f"  {adapter.name} reads {wire.signal} from {sources}{late}")
+    if lines[-1] == "Wiring":
+        lines.append("  no adapter reads anything")
+    lines.append("")
+    lines.append("Seeds")
+    width = max(len(adapter.name) for adapter in plan.adapters)
+    lines += [f"  {a.name:<{width}}  {' '.join(f'{word:08x}' for word in a.seed)}" for a in plan.adapters]
+    return "\n".join(lines)
+
+
+def _where(adapter: AdapterPlan) -> str:
+    if adapter.connect:
+        return f"at {adapter.connect}"
+    return "own process" if adapter.isolated else "in process"
+
+
+def _nodes(scene: Scene) -> str:
+    counts: Counter[tuple[str, str]] = Counter((node.kind, node.tier) for node in scene.nodes)
+    first: dict[tuple[str, str], Node] = {}
+    for node in scene.nodes:
+        first.setdefault((node.kind, node.tier), node)
+    rows = [(kind, tier, str(n), first[kind, tier].id, _host(first[kind, tier])) for (kind, tier), n in counts.items()]
+    rows += [
+        (fleet.template.kind, fleet.template.tier, f"<= {fleet.capacity}", f"{fleet.name} (from {fleet.adapter})",
+         _host(fleet.template))
+        for fleet in scene.fleets
+    ]  # fmt: skip
+    return _table(f"Nodes, {scene.capacity} slots", ("kind", "tier", "count", "first", "host"), rows)
+
+
+def _host(node: Node) -> str:
+    return f"{node.cores} x {node.clock / 1e9:g} GHz" if node.cores else "-"
+
+
+def _workload(scene: Scene, workload: Workload) -> tuple[str, ...]:
+    rate = f"poisson {workload.rate:g} Hz" if workload.arrivals == "poisson" else f"every {_seconds(1 / workload.rate)}"
+    share = "" if workload.share == 1 else f" ({workload.share:.3g} of them)"
+    deadline = "-" if workload.deadline == float("inf") else _seconds(workload.deadline)
+    return (workload.name, _slots(scene, workload.sources) + share, rate, _law(workload.input, "B"),
+            _law(workload.output, "B"), _law(workload.work, "cycles"), deadline)  # fmt: skip
+
+
+def _event(scene: Scene, event: Event) -> tuple[str, ...]:
+    where = _slots(scene, event.nodes)
+    if event.link is not None:
+        where = f"{_slots(scene, event.link[0])} / {_slots(scene, event.link[1])}"
+    how = f"+{_seconds(event.delay)}, +{event.loss:.3g} loss, {event.rate:.3g} of the rate"
+    return (_seconds(event.at), event.do, where, how if event.do == "degrade" else "")
+
+
+def _slots(scene: Scene, parts: Iterable[SlotRange]) -> str:
+    """Names of the nodes and fleets in `parts`, the first of many."""
+    names = [scene.template(part.first).id for part in parts]
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:2])}, ... {names[-1]} ({len(names)})"
+
+
+def _law(law: Law, unit: str) -> str:
+    if law.law == "uniform":
+        return f"{_number(law.a, unit)}..{_number(law.b, unit)}"
+    return ("~ " if law.law == "exponential" else "") + _number(law.a, unit)
+
+
+def _number(value: float, unit: str) -> str:
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:g} {prefix}{unit}"
+    return f"{value:g} {unit}"
+
+
+def _rate(value: float) -> str:
+    return _number(value, "bit/s")
+
+
+def _seconds(value: float) -> str:
+    if value and value < 1:
+        return f"{value * 1e3:.6g} ms" if value >= 1e-3 else f"{value * 1e6:.6g} us"
+    return f"{value:.10g} s"
+
+
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    return "\n".join([title, *(f"  {line}".rstrip() for line in lines)])

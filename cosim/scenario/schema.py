@@ -1,0 +1,116 @@
+"""The JSON schema of scenario files, generated from the model and the adapters that are installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from cosim import registry, units
+from cosim.errors import SetupError
+from cosim.scenario.model import NAME, Scenario
+
+Schema = dict[str, Any]  # JSON values
+
+ID = "https://continuum-cosim.org/schema/scenario.v1.json"
+
+
+def schema() -> Schema:
+    """The schema of a scenario file (JSON Schema 2020-12). Adapters that cannot be imported are left out."""
+    whole = Scenario.model_json_schema(by_alias=True)
+    definitions: Schema = whole.pop("$defs", {})
+    blocks: Schema = {}
+    for name in registry.adapter_names():
+        try:
+            kind = registry.adapter_kind(name)
+            model = kind.load_config()
+        except (SetupError, ImportError, AttributeError, TypeError):
+            continue  # `cosim adapters` says why
+        definitions.update(_definitions(name, model, kind.summary))
+        blocks[name] = {"$ref": f"#/$defs/{_ref(name)}"}
+    properties: Schema = whole["properties"]
+    properties["adapters"] = _adapters(blocks, str(properties["adapters"].get("description", "")), definitions)
+    properties["include"] = {
+        "description": "files whose keys this file starts from, relative to its folder; its own keys win",
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    }
+    required = whole.pop("required")
+    _polish(whole)
+    for definition in definitions.values():
+        _polish(definition)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "continuum-cosim scenario",
+        **whole,
+        # what an including file does not say, an included one may
+        "anyOf": [{"required": ["include"]}, {"required": required}],
+        "$defs": dict(sorted(definitions.items())),
+    }
+
+
+def _polish(part: Any) -> None:  # noqa: ANN401 - JSON values
+    """Say defaults as an author would write them, and drop titles that only repeat the key."""
+    if isinstance(part, list):
+        for child in part:
+            _polish(child)
+    if not isinstance(part, dict):
+        return
+    part.pop("title", None)
+    dimension = part.pop("x-dimension", None)
+    default = part.get("default")
+    if dimension and isinstance(default, (int, float)):
+        part["default"] = units.show(float(default), dimension)
+    elif default is None or isinstance(default, dict):
+        part.pop("default", None)  # nothing to show, or shown at the keys inside
+    if "patternProperties" in part:
+        part.setdefault("additionalProperties", False)
+    for key, child in part.items():
+        if key in ("properties", "patternProperties"):
+            for schema_of_key in child.values():
+                _polish(schema_of_key)
+        elif key not in ("default", "examples", "enum", "const", "required"):
+            _polish(child)
+
+
+def write(path: Path) -> None:
+    """Write the schema to `path`; the same adapters give the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _ref(name: str) -> str:
+    return f"adapter.{name}"
+
+
+def _definitions(name: str, model: type[BaseModel], summary: str) -> Schema:
+    """The configuration model of adapter `name` under names of its own."""
+    own = model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{_ref(name)}.{{model}}")
+    inner = own.pop("$defs", {})
+    own.setdefault("description", summary)
+    return {_ref(name): own, **{f"{_ref(name)}.{part}": definition for part, definition in inner.items()}}
+
+
+def _adapters(blocks: Schema, description: str, definitions: Schema) -> Schema:
+    """Blocks named after their adapter, and blocks of any name that say `use:`."""
+    definitions["adapter-by-use"] = {
+        "description": "an adapter whose name in the scenario is not that of its kind",
+        "type": "object",
+        "required": ["use"],
+        "properties": {"use": {"enum": list(blocks)}},
+        "allOf": [
+            {"if": {"properties": {"use": {"const": name}}, "required": ["use"]}, "then": block}
+            for name, block in blocks.items()
+        ],
+    }
+    other = {"$ref": "#/$defs/adapter-by-use"}
+    return {
+        "type": "object",
+        "description": description,
+        "minProperties": 1,
+        "propertyNames": {"pattern": f"^{NAME}$"},
+        "properties": {name: {"anyOf": [block, other, {"type": "null"}]} for name, block in blocks.items()},
+        "additionalProperties": other,
+    }
