@@ -1,0 +1,210 @@
+"""The engine as its caller sees it: tell it what changes, let time pass, collect what ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosim.continuum import kernel, routes
+from cosim.continuum.layout import DEVICE, ENDED, META, TASK
+from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
+from cosim.continuum.question import question
+from cosim.continuum.system import REFERENCE, System, lay_out, link_up
+
+_NONE_I = np.empty((0, 1), np.int32)
+_NONE_F = np.empty((0, 3))
+_ROOM = 1024  # rows at the beginning; all row arrays double when they are full
+
+COLUMNS = tuple(name for name in ENDED.names or ())
+
+
+class Engine:
+    """A compute continuum in simulated time.
+
+    `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`).
+    `patience` (s) is how long a task waits for coverage. With `drop_late` tasks end at their
+    deadline; otherwise they complete and are counted late. `threshold` (tasks per core) is for the
+    schedulers that have one. `seed` is any non-negative integer; 64 bits of it count.
+
+    Time passes in `advance` only; all other calls hold for the present time `now`. Stepping more or
+    less finely gives bit-equal results. `state` is documented in `cosim.continuum.layout`.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        seed: int,
+        scheduler: int | Callable[[Any, Any, Any], int] = 1,
+        *,
+        patience: float = 2.0,
+        drop_late: bool = False,
+        threshold: float = 2.0,
+    ) -> None:
+        self.system = system
+        self._choose = None if isinstance(scheduler, int) else scheduler
+        meta = np.zeros(1, META)
+        meta["seed"] = seed % 2**64
+        meta["scheduler"] = scheduler if isinstance(scheduler, int) else -1
+        meta["patience"], meta["drop_late"], meta["threshold"] = patience, drop_late, threshold
+        meta["reference"] = REFERENCE
+        meta["undecided"] = meta["free"] = -1
+        self.state = lay_out(system, meta, np.zeros(0, TASK), np.zeros(2 * _ROOM, ENDED))
+        self._make_room()
+        self._edges = self._adjacency()
+        self._find_ways()
+        static = np.flatnonzero(system.present)
+        self.appear(static, np.zeros(len(static), np.int32))
+
+    @property
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        return float(self.state.meta["now"][0])
+
+    @property
+    def created(self) -> int:
+        """Tasks made so far."""
+        return int(self.state.meta["serial"][0])
+
+    def advance(self, until: float) -> None:
+        """Let time pass to `until` (s, not before `now`), inclusive of what happens at that time."""
+        if not self.now <= until < math.inf:
+            raise ValueError(f"cannot advance from {self.now:g} s to {until:g} s")
+        while True:
+            answer = kernel.act(self.state.meta, kernel.ADVANCE, until, _NONE_I, _NONE_F)
+            if answer == kernel.DONE:
+                return
+            if answer == kernel.GROW:
+                self._make_room()
+            else:
+                self._ask()
+
+    def appear(self, slots: ArrayLike, generations: ArrayLike) -> None:
+        """Nodes come into being, each with the `generation` of its slot; their sources start."""
+        self._tell(kernel.APPEAR, np.stack([np.asarray(slots), np.asarray(generations)], axis=1))
+
+    def vanish(self, slots: ArrayLike) -> None:
+        """Nodes cease to be; their tasks end as `left`."""
+        self._tell(kernel.VANISH, np.asarray(slots)[:, None])
+
+    def set_radio(
+        self,
+        slots: ArrayLike,
+        cell: ArrayLike,
+        uplink: ArrayLike,
+        downlink: ArrayLike,
+        delay: ArrayLike,
+        loss: ArrayLike,
+    ) -> None:
+        """From now on these devices are served so: rates in bit/s shared by each device's transfers.
+
+        `cell` is the slot of the serving node or -1. Loss lowers the goodput to rate * (1 - loss). A
+        device without a cell or with a rate of zero is out of coverage. Rows that say what already
+        holds change nothing.
+        """
+        goodput = (1.0 - np.clip(np.asarray(loss, np.float64), 0.0, 1.0)) / 8.0
+        values = np.stack([np.asarray(uplink) * goodput, np.asarray(downlink) * goodput, np.asarray(delay)], axis=1)
+        self._tell(kernel.RADIO, np.stack([np.asarray(slots), np.asarray(cell)], axis=1), values)
+
+    def set_links(self, links: ArrayLike, factor: ArrayLike, delay: ArrayLike, loss: ArrayLike) -> None:
+        """From now on these fixed links differ so from their nominal values; factor 0 breaks a link.
+
+        The ways of tasks are found anew when links break or come back, not when they change speed.
+        """
+        numbers = np.asarray(links)
+        before = self.state.links["up"][numbers].copy()
+        self._tell(kernel.LINK_STATE, numbers[:, None], np.stack(np.broadcast_arrays(factor, delay, loss), axis=1))
+        if np.any(before != self.state.links["up"][numbers]):
+            self._find_ways()
+
+    def fail(self, slots: ArrayLike) -> None:
+        """Nodes fail: what is on them ends as `node-failed`; cells stop serving, devices stop making tasks."""
+        self._tell(kernel.NODE_DOWN, self._present(slots))
+        self._find_ways()
+
+    def recover(self, slots: ArrayLike) -> None:
+        """Failed nodes are back, empty."""
+        self._tell(kernel.NODE_UP, self._present(slots))
+        self._find_ways()
+
+    def drain(self) -> dict[str, NDArray[Any]]:
+        """The tasks that ended since the last call, by time of their end, then serial number.
+
+        Columns of `cosim.continuum.layout.ENDED`, arrays of the caller's own.
+        """
+        count = int(self.state.meta["done"][0])
+        rows = self.state.ended[:count]
+        order = np.lexsort((rows["serial"], rows["ended"]))
+        self.state.meta["done"] = 0
+        return {name: rows[name][order] for name in COLUMNS}
+
+    def meters(self, slots: ArrayLike) -> Meters:
+        """What the meters of these nodes show now. Looking changes nothing."""
+        return read_meters(self.state, np.asarray(slots))
+
+    def ledger(self) -> Ledger:
+        """The books up to now. Looking changes nothing."""
+        return close_books(self.state, self.system)
+
+    def _present(self, slots: ArrayLike) -> NDArray[Any]:
+        asked = np.asarray(slots)
+        return asked[self.state.nodes["present"][asked] != 0][:, None]
+
+    def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
+        while len(self.state.ended) - self.state.meta["done"][0] <= self.state.meta["live"][0]:
+            self._make_room()
+        kernel.act(self.state.meta, what, 0.0, np.ascontiguousarray(slots, np.int32), np.ascontiguousarray(values))
+
+    def _ask(self) -> None:
+        """Let the caller's scheduler decide about the task at which the kernel stopped."""
+        request, reach, hosts = question(self.state)
+        answer = self._choose(request, reach, hosts) if self._choose is not None else -1
+        if not isinstance(answer, (int, np.integer)) or not -2 <= answer < len(hosts):
+            raise ValueError(
+                f"the scheduler answered {answer!r} for task {self.created - 1}; "
+                f"expected the number of a host, 0..{len(hosts) - 1}, -1 for none or -2 for the device itself"
+            )
+        self._tell(kernel.ANSWER, np.array([[answer]]))
+
+    def _make_room(self) -> None:
+        """Double whichever row arrays are full."""
+        s = self.state
+        if len(s.ended) - s.meta["done"][0] <= s.meta["live"][0]:
+            ended = np.zeros(2 * len(s.ended), ENDED)
+            ended[: len(s.ended)] = s.ended
+            s = s._replace(ended=ended)
+        if s.meta["free"][0] < 0:
+            old, more = len(s.tasks), max(len(s.tasks), _ROOM)
+            tasks = np.zeros(old + more, TASK)
+            tasks[:old] = s.tasks
+            tasks["newer"][old:-1] = np.arange(old + 1, old + more)
+            tasks["newer"][-1] = -1
+            s.meta["free"] = old
+            events = len(s.due) + 2 * more
+            due, what, place = np.zeros(events), np.zeros(events, np.int32), np.full(events, -1, np.int32)
+            due[: len(s.due)], what[: len(s.what)], place[: len(s.place)] = s.due, s.what, s.place
+            s = s._replace(tasks=tasks, due=due, what=what, place=place)
+        self.state = link_up(s)
+
+    def _adjacency(self) -> tuple[NDArray[np.int32], ...]:
+        """Links between forwarding nodes, grouped by node: first, ends, over, room for a queue."""
+        s = self.state
+        infra = s.nodes["infra"]
+        a, b = infra[s.links["a"]], infra[s.links["b"]]
+        numbers = np.flatnonzero(
+            (self.system.tier[s.links["a"]] != DEVICE) & (self.system.tier[s.links["b"]] != DEVICE)
+        )
+        start = np.concatenate([a[numbers], b[numbers]])
+        end = np.concatenate([b[numbers], a[numbers]])
+        over = np.concatenate([numbers, numbers])
+        order = np.lexsort((over, start))
+        first = np.searchsorted(start[order], np.arange(len(s.infra) + 1)).astype(np.int32)
+        line = np.zeros(max(1, len(s.infra)), np.int32)
+        return first, end[order].astype(np.int32), over[order].astype(np.int32), line
+
+    def _find_ways(self) -> None:
+        routes.find(self.state.meta, *self._edges)
+        kernel.act(self.state.meta, kernel.RETRY, 0.0, _NONE_I, _NONE_F)

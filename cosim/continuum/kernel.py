@@ -1,0 +1,282 @@
+"""The compiled entry point: runs events up to a time, or makes one change to the world."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.flow import (
+    abort,
+    arm,
+    assign,
+    decide,
+    lose_patience,
+    proceed,
+    task_number,
+    timer_number,
+    unpark,
+)
+from cosim.continuum import memory
+from cosim.continuum.jit import entry, jit
+from cosim.continuum.layout import (
+    DEADLINE,
+    DOWN,
+    FREE,
+    LEFT,
+    LINK_FAILED,
+    NEW,
+    NODE_FAILED,
+    Record,
+)
+from cosim.continuum.queue import drop, put
+from cosim.continuum.sources import arrive, begin, halt
+from cosim.continuum.station import draw_power, leave, set_rate, touch
+
+DONE, GROW, ASK = range(3)  # answers of `act`
+ADVANCE, ANSWER, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY = range(9)  # what to do
+
+
+@jit
+def _fly(s: Record, i: int, delay: float, now: float) -> None:
+    """Task i goes on after a delay."""
+    if delay > 0.0:
+        put(s, task_number(s, i), now + delay)
+    else:
+        proceed(s, i, now)
+
+
+@jit
+def _served(s: Record, j: int, now: float) -> None:
+    """The first task of station j has got all it needs there."""
+    station = memory.station(s.stations, j)
+    i = station.root
+    t = memory.task(s.tasks, i)
+    touch(station, now)
+    station.virtual = t.tag  # what rounding left
+    leave(s, i, now)
+    nodes = s.node_count
+    if j >= 3 * nodes:
+        link = (j - 3 * nodes) >> 1
+        t.at = memory.link(s.links, link).b if (j - 3 * nodes) % 2 == 0 else memory.link(s.links, link).a
+        _fly(s, i, memory.link(s.links, link).delay + memory.link(s.links, link).added, now)
+        return
+    n = j // 3
+    if j == 3 * n:
+        t.computed = now
+        t.phase = DOWN
+        s.output_offered += t.output
+        host = memory.node(s.nodes, n).host
+        if host >= 0:
+            memory.host(s.hosts, host).running -= 1
+        if t.counted != 0:
+            t.counted = 0
+            memory.host(s.hosts, host).assigned -= 1
+        proceed(s, i, now)
+        return
+    t.at = memory.node(s.nodes, n).cell if j == 3 * n + 1 else n
+    _fly(s, i, memory.node(s.nodes, n).delay, now)
+
+
+@jit
+def _handle(s: Record, number: int, now: float) -> bool:
+    """Let one event happen. False when the caller must decide about a task."""
+    s.events += 1
+    if number < s.source_count:
+        return arrive(s, number, now)
+    number -= s.source_count
+    if number < s.station_count:
+        _served(s, number, now)
+        return True
+    drop(s, number + s.source_count)
+    number -= s.station_count
+    if number < s.node_count:
+        lose_patience(s, number, now)
+        return True
+    number -= s.node_count
+    i = number >> 1
+    if number % 2 == 1:
+        abort(s, i, DEADLINE, now)
+    elif memory.task(s.tasks, i).phase == NEW:
+        return decide(s, i, now)
+    else:
+        proceed(s, i, now)
+    return True
+
+
+@jit
+def _advance(s: Record, until: float) -> int:
+    """Handle all events up to and including `until`."""
+    while s.queue > 0 and memory.real(s.due, 0).v <= until:
+        # one event makes one task at most, and ends those of one device at most
+        if s.free < 0 or s.ended_room - s.done <= s.live:
+            return GROW
+        now = memory.real(s.due, 0).v
+        s.now = now
+        if not _handle(s, memory.small(s.what, 0).v, now):
+            return ASK
+    s.now = until
+    return DONE
+
+
+@jit
+def refresh_radio(s: Record, n: int) -> None:
+    """Carry what is known of the device's radio and cell over to its stations."""
+    node, now = memory.node(s.nodes, n), s.now
+    covered = (
+        node.present != 0
+        and node.cell >= 0
+        and memory.node(s.nodes, node.cell).up != 0
+        and memory.node(s.nodes, node.cell).infra >= 0
+        and node.up_rate > 0.0
+        and node.down_rate > 0.0
+    )
+    set_rate(s, 3 * n + 1, node.up_rate if covered else 0.0, now)
+    set_rate(s, 3 * n + 2, node.down_rate if covered else 0.0, now)
+    if covered and node.covered == 0:
+        node.covered = 1
+        drop(s, timer_number(s, n))
+        unpark(s, n, now)
+    elif not covered and node.covered != 0:
+        node.covered = 0
+        node.outage = now
+        arm(s, n)
+
+
+@jit
+def _abort_all(s: Record, n: int, status: int) -> None:
+    """End all tasks that device n made."""
+    while memory.node(s.nodes, n).first_task >= 0:
+        abort(s, memory.node(s.nodes, n).first_task, status, s.now)
+
+
+@jit
+def _power(s: Record, n: int) -> None:
+    touch(memory.station(s.stations, 3 * n), s.now)
+    draw_power(s, 3 * n)
+
+
+@jit
+def _appear(s: Record, n: int, generation: int) -> None:
+    node, now = memory.node(s.nodes, n), s.now
+    node.present, node.up, node.covered = 1, 1, 0
+    node.cell, node.outage, node.generation = -1, now, generation
+    _power(s, n)
+    for k in range(node.first_source, node.first_source + node.sources):
+        begin(s, k, now)
+
+
+@jit
+def _vanish(s: Record, n: int) -> None:
+    node = memory.node(s.nodes, n)
+    for k in range(node.first_source, node.first_source + node.sources):
+        halt(s, k)
+    _abort_all(s, n, LEFT)
+    node.present = 0
+    node.cell = -1
+    refresh_radio(s, n)
+    _power(s, n)
+
+
+@jit
+def _node_down(s: Record, n: int) -> None:
+    """Fail node n, the tasks on it and those it makes; links that end there break."""
+    if memory.node(s.nodes, n).up == 0:
+        return
+    now = s.now
+    memory.node(s.nodes, n).up = 0
+    if memory.node(s.nodes, n).host >= 0:
+        memory.host(s.hosts, memory.node(s.nodes, n).host).up = 0
+    base = 3 * s.node_count
+    for i in range(s.task_room):
+        t = memory.task(s.tasks, i)
+        if t.phase == FREE:
+            continue
+        hit = t.device == n or t.station == 3 * n or (t.station < 0 and t.at == n)
+        if t.station >= base:
+            link = memory.link(s.links, (t.station - base) >> 1)
+            hit = hit or link.a == n or link.b == n
+        if hit:
+            abort(s, i, NODE_FAILED, now)
+    _power(s, n)
+    for d in range(s.node_count):
+        if memory.node(s.nodes, d).cell == n:
+            refresh_radio(s, d)
+
+
+@jit
+def _node_up(s: Record, n: int) -> None:
+    if memory.node(s.nodes, n).up != 0:
+        return
+    memory.node(s.nodes, n).up = 1
+    if memory.node(s.nodes, n).host >= 0:
+        memory.host(s.hosts, memory.node(s.nodes, n).host).up = 1
+    _power(s, n)
+    for d in range(s.node_count):
+        if memory.node(s.nodes, d).cell == n:
+            refresh_radio(s, d)
+
+
+@jit
+def _link_state(s: Record, number: int, factor: float, delay: float, loss: float) -> None:
+    """Change link `number` against its nominal values; factor 0 breaks it."""
+    link, now = memory.link(s.links, number), s.now
+    link.added = delay
+    rate = link.rate * factor * (1.0 - min(1.0, link.loss + loss - link.loss * loss))
+    link.up = 1 if rate > 0.0 else 0
+    base = 3 * s.node_count + 2 * number
+    if link.up == 0:
+        for i in range(s.task_room):
+            if memory.task(s.tasks, i).phase != FREE and (
+                memory.task(s.tasks, i).station == base or memory.task(s.tasks, i).station == base + 1
+            ):
+                abort(s, i, LINK_FAILED, now)
+    set_rate(s, base, rate, now)
+    set_rate(s, base + 1, rate, now)
+
+
+@entry
+def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int32], values: NDArray[np.float64]) -> int:
+    """Do `what`; DONE, GROW (make room and call again) or ASK (answer for `meta.undecided` first).
+
+    ADVANCE: events up to `until`. All others change the world at the present time, `meta.now`.
+    ANSWER: slots[0] is the scheduler's answer. APPEAR: slots (n, 2) node and generation.
+    VANISH, NODE_DOWN, NODE_UP: slots (n, 1). RADIO: slots (n, 2) device and cell, values (n, 3)
+    uplink and downlink B/s after loss, delay s. LINK_STATE: slots (n, 1) links, values (n, 3) rate
+    factor, added delay, added loss. RETRY: ways have changed, waiting tasks try again.
+    Before all but ADVANCE and ANSWER there must be room for every task in flight in `ended`.
+    """
+    s = meta[0]
+    if what == ADVANCE:
+        return _advance(s, until)
+    if what == RETRY:
+        for n in range(s.node_count):
+            if memory.node(s.nodes, n).first_task >= 0:
+                unpark(s, n, s.now)
+        return DONE
+    if what == ANSWER:
+        i = s.undecided
+        s.undecided = -1
+        s.turn += 1
+        assign(s, i, slots[0, 0], s.now)
+        return DONE
+    for row in range(len(slots)):
+        n = slots[row, 0]
+        if what == RADIO:
+            node = memory.node(s.nodes, n)
+            if node.cell != slots[row, 1] or node.up_rate != values[row, 0] or node.down_rate != values[row, 1]:
+                node.cell = slots[row, 1]
+                node.up_rate = values[row, 0]
+                node.down_rate = values[row, 1]
+                refresh_radio(s, n)
+            node.delay = values[row, 2]
+        elif what == APPEAR:
+            _appear(s, n, slots[row, 1])
+        elif what == VANISH:
+            _vanish(s, n)
+        elif what == NODE_DOWN:
+            _node_down(s, n)
+        elif what == NODE_UP:
+            _node_up(s, n)
+        elif what == LINK_STATE:
+            _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
+    return DONE

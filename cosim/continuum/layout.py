@@ -1,0 +1,198 @@
+"""The engine's state: a handful of flat record arrays, and what every field means.
+
+Times are in s, bytes in B, work in cycles, energy in J. Numbers of nodes are *slots*. A record
+array is read as columns from Python (`state.tasks["created"]`) and as records in compiled code
+(`state.tasks[i].created`).
+
+Stations are numbered by what they belong to: node n has `3n` its processor, `3n + 1` its radio
+uplink, `3n + 2` its radio downlink; link l has, behind all nodes, `2l` from a to b, `2l + 1` back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# How a task ended: the positions in the `task` signal's list of statuses.
+COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE = range(7)
+STATUSES: Final = 7
+
+# Where a task is in its life. NEW: not yet given a host.
+FREE, NEW, UP, RUN, DOWN = range(5)
+
+FIXED, EXPONENTIAL, UNIFORM = range(3)  # laws of sizes
+DEVICE, EDGE, CLOUD = range(3)  # tiers
+CUSTOM: Final = -1  # scheduler: ask the caller
+
+
+def _record(*fields: tuple[str, str]) -> np.dtype[np.void]:
+    """A record whose fields need no padding: the 8-byte ones come first."""
+    ordered = sorted(fields, key=lambda field: -np.dtype(field[1]).itemsize)
+    return np.dtype(ordered, align=True)
+
+
+TASK = _record(
+    ("created", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"),  # s, NaN: not yet
+    ("input", "f8"), ("output", "f8"), ("work", "f8"),  # B, B, cycles
+    ("deadline", "f8"),  # s after creation, inf: none
+    ("entered", "f8"),  # s, when it began to wait for its present station or for coverage
+    ("chance", "f8"),  # uniform number in [0, 1) for the scheduler
+    ("tag", "f8"),  # station's virtual time at which it is served
+    ("serial", "i8"),  # order of creation
+    ("workload", "i4"), ("device", "i4"), ("host", "i4"),  # host -1: none yet
+    ("at", "i4"),  # node where its data is
+    ("station", "i4"),  # -1: in none
+    ("child", "i4"), ("next", "i4"), ("prev", "i4"),  # the station's heap or queue
+    ("older", "i4"), ("newer", "i4"),  # the device's list of its tasks; `newer` also links free rows
+    ("phase", "i4"),  # FREE, NEW, UP, RUN, DOWN
+    ("parked", "i1"),  # waits for coverage
+    ("counted", "i1"),  # counted in its host's `assigned`
+)  # fmt: skip
+
+STATION = _record(
+    ("virtual", "f8"),  # units that every task in service since the start has got
+    ("since", "f8"),  # s, time that the accumulated values hold for
+    ("rate", "f8"),  # units/s of one server: cycles/s or B/s
+    ("served", "f8"),  # units served in all
+    ("busy", "f8"),  # s, integral of the busy servers
+    ("power", "f8"),  # W now
+    ("energy", "f8"),  # J
+    ("servers", "i4"),
+    ("active", "i4"),  # tasks in service
+    ("root", "i4"),  # heap of the tasks in service, -1: none
+    ("head", "i4"), ("tail", "i4"), ("queued", "i4"),  # tasks that wait (fcfs)
+    ("fcfs", "i4"),
+)  # fmt: skip
+
+NODE = _record(
+    ("up_rate", "f8"), ("down_rate", "f8"),  # B/s over the air after loss, as last told
+    ("delay", "f8"),  # s, one way over the air
+    ("outage", "f8"),  # s, since when there is no coverage
+    ("outputs", "f8"), ("inputs", "f8"),  # B of completed outputs and delivered inputs, as a host
+    ("completed", "i8"),
+    ("generation", "i4"),
+    ("cell", "i4"),  # serving node, -1
+    ("first_task", "i4"),  # newest task in flight, -1
+    ("kind", "i4"),  # index into kinds
+    ("infra", "i4"),  # number among the nodes that forward, -1 for a device
+    ("host", "i4"),  # number among the hosts, -1
+    ("first_source", "i4"), ("sources", "i4"),
+    ("first_link", "i4"), ("links", "i4"),  # its fixed links in `access`
+    ("present", "i1"), ("up", "i1"), ("covered", "i1"),
+)  # fmt: skip
+
+KIND = _record(
+    ("clock", "f8"),  # cycles/s
+    ("cores", "i4"), ("slots", "i4"),  # slots 0: unlimited
+    ("first_power", "i4"), ("powers", "i4"),  # its table in `power`; 0: none
+    ("fcfs", "i4"),
+)  # fmt: skip
+
+LINK = _record(
+    ("rate", "f8"), ("loss", "f8"), ("delay", "f8"),  # B/s, 1, s: nominal
+    ("added", "f8"),  # s, added by events
+    ("cost", "f8"),  # s, nominal time of a reference transfer
+    ("a", "i4"), ("b", "i4"), ("up", "i4"),
+)  # fmt: skip
+
+HOST = _record(
+    ("speed", "f8"),  # cycles/s of all cores
+    ("clock", "f8"),
+    ("slot", "i4"), ("tier", "i4"), ("cores", "i4"), ("slots", "i4"),
+    ("assigned", "i4"),  # tasks sent here whose computation has not ended, on their way included
+    ("running", "i4"),  # tasks on the host, waiting ones included
+    ("up", "i4"),
+)  # fmt: skip
+
+SOURCE = _record(
+    ("key", "u8"),  # of its own random stream
+    ("base", "f8"),  # s, last arrival, or start of the periodic pattern
+    ("phase_end", "f8"),  # s, end of the active phase
+    ("drawn", "i8"),  # arrivals drawn so far
+    ("phases", "i8"),  # phases drawn so far
+    ("step", "i8"),  # periodic arrivals in this pattern
+    ("node", "i4"), ("workload", "i4"),
+)  # fmt: skip
+
+WORKLOAD = _record(
+    ("rate", "f8"),
+    ("input_a", "f8"), ("input_b", "f8"), ("output_a", "f8"), ("output_b", "f8"), ("work_a", "f8"), ("work_b", "f8"),
+    ("deadline", "f8"), ("share", "f8"), ("active", "f8"), ("idle", "f8"), ("start", "f8"), ("stop", "f8"),
+    ("input_law", "i4"), ("output_law", "i4"), ("work_law", "i4"), ("periodic", "i4"),
+)  # fmt: skip
+
+ENDED = _record(
+    ("created", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"), ("ended", "f8"),
+    ("input", "f8"), ("output", "f8"), ("work", "f8"), ("deadline", "f8"), ("serial", "i8"),
+    ("device", "i4"), ("host", "i4"), ("workload", "i4"), ("status", "i4"), ("late", "i4"),
+)  # fmt: skip
+
+
+def _sources() -> str:
+    """Digest of all source files that end up in the machine code.
+
+    numba's cache looks at the entry point's file only. The digest is a field name of `META`, hence
+    a part of the compiled signature, so that a change anywhere compiles anew.
+    """
+    here = Path(__file__).parent
+    digest = hashlib.sha256()
+    for file in [*sorted(here.glob("*.py")), *sorted((here.parent / "schedulers").glob("*.py"))]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+META = _record(
+    ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
+    ("input_offered", "f8"), ("input_delivered", "f8"), ("input_dropped", "f8"),  # B
+    ("output_offered", "f8"), ("output_delivered", "f8"), ("output_dropped", "f8"),  # B
+    ("seed", "u8"),
+    ("serial", "i8"),  # tasks created so far
+    ("turn", "i8"),  # decisions taken so far
+    ("events", "i8"),  # events handled so far
+    ("live", "i8"), ("done", "i8"), ("free", "i8"),  # tasks in flight, rows in `ended`, first free row
+    ("queue", "i8"),  # entries of the event heap
+    ("scheduler", "i4"), ("drop_late", "i4"),
+    ("threshold", "f8"),  # tasks per core, for the schedulers that have one
+    ("undecided", "i4"), ("serving", "i4"),  # task that waits for the caller's decision, -1; its device's node
+    ("node_count", "i8"), ("link_count", "i8"), ("source_count", "i8"), ("station_count", "i8"),
+    ("infra_count", "i8"), ("host_count", "i8"), ("task_room", "i8"), ("ended_room", "i8"),
+    # addresses of the arrays of the same names in `State`
+    *((name, "i8") for name in (
+        "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
+        "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
+    )),
+    ("source_" + _sources(), "i4"),
+)  # fmt: skip
+
+
+class State(NamedTuple):
+    """Everything that the kernel knows. The arrays are the engine's own; look, do not write."""
+
+    meta: NDArray[np.void]  # (1,) META
+    nodes: NDArray[np.void]  # (slots,) NODE
+    kinds: NDArray[np.void]  # KIND
+    power: NDArray[np.float64]  # W, the power tables one after another
+    links: NDArray[np.void]  # LINK
+    access: NDArray[np.int32]  # links of devices, grouped by device
+    hosts: NDArray[np.void]  # HOST, edge and cloud nodes with cores
+    infra: NDArray[np.int32]  # slots of the nodes that forward
+    toward: NDArray[np.int32]  # (infra, infra) link of the first hop, -1: no way
+    distance: NDArray[np.float64]  # (infra, infra) s of a reference transfer, inf: no way
+    reach: NDArray[np.float64]  # (infra, hosts) s of a reference transfer to the host
+    scratch: NDArray[np.float64]  # (hosts,) reach of a device with fixed links
+    workloads: NDArray[np.void]  # WORKLOAD
+    sources: NDArray[np.void]  # SOURCE
+    stations: NDArray[np.void]  # STATION
+    tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, by status
+    tasks: NDArray[np.void]  # TASK
+    ended: NDArray[np.void]  # ENDED, the first meta.done rows
+    due: NDArray[np.float64]  # event heap: times
+    what: NDArray[np.int32]  # event heap: event numbers
+    place: NDArray[np.int32]  # event number -> position in the heap, -1
+
+
+Record = Any  # one row of a record array: mypy cannot see through numpy's void

@@ -1,0 +1,105 @@
+"""Meters and books, read from the state without changing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.layout import DOWN, FREE, NEW, UP, State
+from cosim.continuum.system import System
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meters:
+    """Readings of some nodes, all since the start of the run and of all generations of the slot."""
+
+    running: NDArray[np.int32]  # (n,) tasks on the node
+    busy: Floats  # (n,) s, integral of the cores in use
+    energy: Floats  # (n,) J of the node's electrical power, its radio apart
+    completed: NDArray[np.int64]  # (n,) tasks completed with this node as host
+    up: NDArray[np.bool_]  # (n,)
+    transferred: Floats  # (n,) B of inputs got and of outputs that reached their device, as host
+    uploads: NDArray[np.int32]  # (n,) transfers under way over the air
+    downloads: NDArray[np.int32]
+    sent: Floats  # (n,) B over the air, of unfinished transfers too
+    received: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ledger:
+    """The books of a run; every list of the same thing has the same sum."""
+
+    tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, then by status
+    in_flight: NDArray[np.int64]  # (workloads,)
+    input: tuple[float, float, float, float]  # B offered, delivered, dropped, in transit
+    output: tuple[float, float, float, float]
+    energy: Floats  # (nodes,) J
+    radio: Floats  # (nodes,) J spent by the node's radio
+    links: Floats  # (links,) J
+    cost_cpu: Floats  # (nodes,)
+    cost_transfer: Floats  # (nodes,)
+    cost_energy: Floats  # (nodes,)
+
+
+def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:
+    """(units served, busy server-seconds, J) of stations at `now`."""
+    span = now - stations["since"]
+    used = np.minimum(stations["active"], stations["servers"])
+    served = stations["served"] + stations["rate"] * used * span
+    return served, stations["busy"] + used * span, stations["energy"] + stations["power"] * span
+
+
+def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
+    """The meters of nodes at the present time."""
+    now = float(s.meta["now"][0])
+    nodes = s.nodes[slots]
+    processors = s.stations[3 * slots]
+    uplinks, downlinks = s.stations[3 * slots + 1], s.stations[3 * slots + 2]
+    _, busy, energy = _upto(processors, now)
+    return Meters(
+        running=processors["active"] + processors["queued"],
+        busy=busy,
+        energy=energy,
+        completed=nodes["completed"].copy(),
+        up=nodes["up"] != 0,
+        transferred=nodes["inputs"] + nodes["outputs"],
+        uploads=uplinks["active"].copy(),
+        downloads=downlinks["active"].copy(),
+        sent=_upto(uplinks, now)[0],
+        received=_upto(downlinks, now)[0],
+    )
+
+
+def close_books(s: State, system: System) -> Ledger:
+    """The books at the present time. What is in flight is counted, not inferred."""
+    meta = s.meta[0]
+    live = s.tasks[s.tasks["phase"] != FREE]
+    inward = np.isin(live["phase"], (NEW, UP))
+    outward = live["phase"] == DOWN
+    slots = np.arange(len(s.nodes))
+    meters = read_meters(s, slots)
+    links = _upto(s.stations[3 * len(s.nodes) :], float(meta["now"]))[0]
+
+    def each(name: str) -> Floats:
+        return np.array([getattr(kind, name) for kind in system.kinds], np.float64)[system.kind]
+
+    def amounts(name: str, in_transit: float) -> tuple[float, float, float, float]:
+        offered, delivered, dropped = (float(meta[f"{name}_{what}"]) for what in ("offered", "delivered", "dropped"))
+        return offered, delivered, dropped, in_transit
+
+    return Ledger(
+        tally=s.tally.copy(),
+        in_flight=np.bincount(live["workload"], minlength=len(s.tally)),
+        input=amounts("input", float(live["input"][inward].sum())),
+        output=amounts("output", float(live["output"][outward].sum())),
+        energy=meters.energy,
+        radio=8.0 * (meters.sent * each("radio_sent") + meters.received * each("radio_received")),
+        links=8.0 * (links[0::2] + links[1::2]) * system.link_energy,
+        cost_cpu=meters.busy * each("price_cpu"),
+        cost_transfer=meters.transferred * each("price_transfer"),
+        cost_energy=meters.energy * each("price_energy"),
+    )

@@ -1,0 +1,78 @@
+"""Rows of the state arrays by address, for compiled code.
+
+Passing twenty arrays from function to function costs numba most of its compile time and the kernel
+most of its run time (measured: 108 s and a tenth of the speed). So compiled functions get one
+record, `META`, which holds the addresses of all others; `task(s.tasks, i)` is row i, a plain
+pointer. The arrays themselves belong to `Engine.state`, which keeps them alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from cosim.continuum import layout
+from cosim.continuum.layout import Record
+
+Row = Callable[[int, int], Record]
+
+
+def _rows_of(dtype: np.dtype[Any]) -> Row:
+    """A compiled function (address, i) -> record i of the array of `dtype` at the address."""
+    record = numba.from_dtype(dtype)
+    size = dtype.itemsize
+
+    def row(typing_context: object, address: object, i: object) -> Any:  # noqa: ANN401, ARG001 - numba's protocol
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
+            start, number = arguments
+            place = builder.add(start, builder.mul(number, ir.Constant(ir.IntType(64), size)))
+            return builder.inttoptr(place, context.get_value_type(record))
+
+        return record(types.int64, types.int64), generate
+
+    compiled: Row = intrinsic(row)
+    return compiled
+
+
+def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
+    """A compiled function (address, n) -> the array of n `dtype` at the address."""
+    element = numba.from_dtype(dtype)
+
+    def pointer(typing_context: object, address: object) -> Any:  # noqa: ANN401, ARG001
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
+            return builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(element)))
+
+        return types.CPointer(element)(types.int64), generate
+
+    cast = intrinsic(pointer)
+
+    def array(address: int, count: int) -> NDArray[Any]:
+        found: NDArray[Any] = numba.carray(cast(address), count)
+        return found
+
+    compiled: Callable[[int, int], NDArray[Any]] = numba.njit(array)
+    return compiled
+
+
+task = _rows_of(layout.TASK)
+station = _rows_of(layout.STATION)
+node = _rows_of(layout.NODE)
+kind = _rows_of(layout.KIND)
+link = _rows_of(layout.LINK)
+host = _rows_of(layout.HOST)
+source = _rows_of(layout.SOURCE)
+workload = _rows_of(layout.WORKLOAD)
+ended = _rows_of(layout.ENDED)
+real = _rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
+small = _rows_of(np.dtype([("v", "i4")]))  # of an int32 array
+count = _rows_of(np.dtype([("v", "i8")]))  # of an int64 array
+
+reals = _array_of(np.dtype("f8"))
+hosts = _array_of(layout.HOST)

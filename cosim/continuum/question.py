@@ -1,0 +1,26 @@
+"""What a scheduler outside the kernel is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.layout import State
+from cosim.schedulers.builtin import Request
+
+
+def question(s: State) -> tuple[Request, NDArray[np.float64], NDArray[np.void]]:
+    """The arguments of a scheduler for the task at which the kernel has stopped."""
+    meta = s.meta[0]
+    task = s.tasks[meta["undecided"]]
+    device = int(task["device"])
+    node = s.nodes[device]
+    kind = s.kinds[node["kind"]]
+    own = s.stations[3 * device]
+    request = Request(
+        float(meta["now"]), device, int(meta["serving"]), int(task["workload"]),
+        float(task["input"]), float(task["output"]), float(task["work"]), float(task["deadline"]),
+        float(kind["clock"] * kind["cores"]), int(own["active"] + own["queued"]), float(task["chance"]),
+        int(meta["turn"]), float(meta["threshold"]),
+    )  # fmt: skip
+    return request, s.scratch, s.hosts

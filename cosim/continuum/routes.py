@@ -1,0 +1,57 @@
+"""Ways through the fixed network: shortest by the time of a reference transfer."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum import memory
+from cosim.continuum.jit import entry
+
+
+@entry
+def find(
+    meta: NDArray[np.void],
+    first: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    over: NDArray[np.int32],
+    line: NDArray[np.int32],
+) -> None:
+    """Fill `toward`, `distance` and `reach` for the links and nodes that are up.
+
+    `ends[first[u]:first[u + 1]]` are the neighbours of forwarding node u, `over` the links to them.
+    `line` (infra,) is room for the nodes whose distance has become shorter (Moore 1959's queue).
+    """
+    s = meta[0]
+    count = s.infra_count
+    for k in range(count * count):
+        memory.small(s.toward, k).v = -1
+        memory.real(s.distance, k).v = np.inf
+    waiting = np.zeros(count, np.bool_)
+    for target in range(count):
+        if memory.node(s.nodes, memory.small(s.infra, target).v).up == 0:
+            continue
+        memory.real(s.distance, target * count + target).v = 0.0
+        line[0] = target
+        head, length = 0, 1
+        while length > 0:
+            v = line[head]
+            head = (head + 1) % count
+            length -= 1
+            waiting[v] = False
+            for k in range(first[v], first[v + 1]):
+                u, link = ends[k], over[k]
+                if memory.link(s.links, link).up == 0 or memory.node(s.nodes, memory.small(s.infra, u).v).up == 0:
+                    continue
+                through = memory.real(s.distance, v * count + target).v + memory.link(s.links, link).cost
+                if through < memory.real(s.distance, u * count + target).v:
+                    memory.real(s.distance, u * count + target).v = through
+                    memory.small(s.toward, u * count + target).v = link
+                    if not waiting[u]:
+                        line[(head + length) % count] = u
+                        length += 1
+                        waiting[u] = True
+    for h in range(s.host_count):
+        target = memory.node(s.nodes, memory.host(s.hosts, h).slot).infra
+        for k in range(count):
+            memory.real(s.reach, k * s.host_count + h).v = memory.real(s.distance, k * count + target).v

@@ -1,0 +1,105 @@
+"""Sources of tasks: one per device and workload, each with a random stream of its own.
+
+Only the next arrival of a source is known. Draw n of a source is the n-th gap that it draws, used
+or not; the task that follows takes its sizes from the same number.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cosim.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, SHARE, exponential, stream, uniform
+from cosim.continuum.flow import make
+from cosim.continuum import memory
+from cosim.continuum.jit import jit
+from cosim.continuum.layout import Record
+from cosim.continuum.queue import drop, put
+
+
+@jit
+def _next_phase(source: Record, work: Record, start: float) -> None:
+    """Begin an active phase at `start` and draw its length."""
+    source.phases += 1
+    source.phase_end = start + work.active * exponential(source.key, source.phases, ACTIVE)
+    source.base = start
+    source.step = 0
+    if work.periodic != 0:
+        source.base = start + uniform(source.key, source.phases, OFFSET) / work.rate
+
+
+@jit
+def _next_time(source: Record, work: Record) -> float:
+    """When the next task is made."""
+    while True:
+        if work.periodic != 0:
+            time = source.base + source.step / work.rate
+            source.step += 1
+            source.drawn += 1
+        else:
+            source.drawn += 1
+            time = source.base + exponential(source.key, source.drawn, GAP) / work.rate
+        if time <= source.phase_end:
+            break
+        rest = work.idle * exponential(source.key, source.phases, IDLE)
+        _next_phase(source, work, source.phase_end + rest)
+        if source.base > work.stop:
+            return math.inf
+    if work.periodic == 0:
+        source.base = time
+    return time
+
+
+@jit
+def _plan(s: Record, k: int) -> None:
+    """Put the source's next arrival into the event heap, if there is one before its end."""
+    source = memory.source(s.sources, k)
+    work = memory.workload(s.workloads, source.workload)
+    time = _next_time(source, work)
+    if time < work.stop:
+        put(s, k, time)
+    else:
+        drop(s, k)
+
+
+@jit
+def begin(s: Record, k: int, now: float) -> None:
+    """The source's device is there from `now` on: start a fresh stream for it.
+
+    On/off sources start in their stationary state: active with probability active/(active + idle),
+    with an exponential rest of the phase, as the exponential law has no memory.
+    """
+    source = memory.source(s.sources, k)
+    work = memory.workload(s.workloads, source.workload)
+    generation = memory.node(s.nodes, source.node).generation
+    source.key = stream(s.seed, source.node, generation, source.workload)
+    source.drawn = source.phases = 0
+    if uniform(source.key, 0, SHARE) >= work.share:
+        return
+    start = max(now, work.start)
+    if work.active > 0.0:
+        if uniform(source.key, 0, ACTIVE) * (work.active + work.idle) >= work.active:
+            start += work.idle * exponential(source.key, 0, IDLE)
+        _next_phase(source, work, start)
+    else:
+        source.phase_end = math.inf
+        source.step = 0
+        source.base = start
+        if work.periodic != 0:
+            source.base = start + uniform(source.key, 0, OFFSET) / work.rate
+    _plan(s, k)
+
+
+@jit
+def halt(s: Record, k: int) -> None:
+    """The source's device is gone."""
+    drop(s, k)
+
+
+@jit
+def arrive(s: Record, k: int, now: float) -> bool:
+    """A task of source k is due. False when the caller must decide about it."""
+    n = memory.source(s.sources, k).drawn
+    _plan(s, k)
+    if memory.node(s.nodes, memory.source(s.sources, k).node).up == 0:
+        return True
+    return make(s, k, n, now)

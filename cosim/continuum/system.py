@@ -1,0 +1,193 @@
+"""What the engine is told about the world: kinds and workloads as records, the rest as flat arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.layout import (
+    DEVICE,
+    HOST,
+    KIND,
+    LINK,
+    NODE,
+    SOURCE,
+    STATION,
+    WORKLOAD,
+    State,
+)
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+REFERENCE = 100e3  # B, size of the transfer by which ways are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What nodes have in common."""
+
+    cores: int = 0
+    clock: float = 0.0  # cycles/s per core
+    slots: int = 0  # tasks admitted at once, 0: unlimited
+    power: tuple[float, ...] = ()  # W at equal load steps from 0 to 1; one value: constant
+    fcfs: bool = False  # one core per task and a queue, instead of sharing
+    price_cpu: float = 0.0  # per second of a busy core
+    price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
+    price_energy: float = 0.0  # per J
+    radio_sent: float = 0.0  # J/bit
+    radio_received: float = 0.0  # J/bit
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A workload: each of its sources makes tasks by these laws, given as (law, a, b)."""
+
+    rate: float  # tasks/s
+    work: tuple[int, float, float]  # cycles
+    input: tuple[int, float, float] = (0, 0.0, 0.0)  # B
+    output: tuple[int, float, float] = (0, 0.0, 0.0)  # B
+    periodic: bool = False
+    deadline: float = math.inf  # s
+    share: float = 1.0
+    active: float = 0.0  # s, mean; 0: always active
+    idle: float = 0.0  # s, mean
+    start: float = 0.0  # s
+    stop: float = math.inf  # s
+
+
+def _ints() -> Ints:
+    return np.empty(0, np.int32)
+
+
+def _floats() -> Floats:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class System:
+    """Nodes, links, workloads and who makes them.
+
+    Nodes of the tiers edge and cloud forward; those of them that have cores are hosts. Nodes that
+    are not `present` appear and vanish later.
+    """
+
+    kinds: tuple[Kind, ...]
+    kind: Ints  # (nodes,) index into kinds
+    tier: Ints  # (nodes,) DEVICE, EDGE, CLOUD
+    present: NDArray[np.bool_]  # (nodes,)
+    workloads: tuple[Stream, ...] = ()
+    source_node: Ints = field(default_factory=_ints)  # (sources,)
+    source_workload: Ints = field(default_factory=_ints)  # (sources,)
+    link_a: Ints = field(default_factory=_ints)  # (links,) nodes
+    link_b: Ints = field(default_factory=_ints)  # (links,)
+    link_rate: Floats = field(default_factory=_floats)  # (links,) bit/s in each direction
+    link_delay: Floats = field(default_factory=_floats)  # (links,) s
+    link_loss: Floats = field(default_factory=_floats)  # (links,) 1
+    link_energy: Floats = field(default_factory=_floats)  # (links,) J/bit
+
+
+def _tables(system: System) -> tuple[NDArray[np.void], Floats]:
+    kinds = np.zeros(len(system.kinds), KIND)
+    power: list[float] = []
+    for row, kind in zip(kinds, system.kinds, strict=True):
+        table = kind.power * 2 if len(kind.power) == 1 else kind.power
+        row["clock"], row["cores"], row["slots"], row["fcfs"] = kind.clock, kind.cores, kind.slots, kind.fcfs
+        row["first_power"], row["powers"] = len(power), len(table)
+        power.extend(table)
+    return kinds, np.array(power, np.float64)
+
+
+def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], Ints]:
+    """The links, and those of the devices grouped by device."""
+    links = np.zeros(len(system.link_a), LINK)
+    links["a"], links["b"], links["up"] = system.link_a, system.link_b, 1
+    links["rate"], links["delay"], links["loss"] = system.link_rate / 8, system.link_delay, system.link_loss
+    with np.errstate(divide="ignore"):
+        links["cost"] = links["delay"] + REFERENCE / (links["rate"] * (1.0 - links["loss"]))
+    numbers = np.arange(len(links), dtype=np.int32)
+    ends = np.concatenate([links["a"], links["b"]])
+    both = np.concatenate([numbers, numbers])
+    ours = system.tier[ends] == DEVICE
+    ends, both = ends[ours], both[ours]
+    order = np.lexsort((both, ends))
+    nodes["links"] = np.bincount(ends, minlength=len(nodes))
+    nodes["first_link"] = np.cumsum(nodes["links"]) - nodes["links"]
+    return links, both[order]
+
+
+def _sources(system: System, nodes: NDArray[np.void]) -> NDArray[np.void]:
+    order = np.lexsort((system.source_workload, system.source_node))
+    sources = np.zeros(len(order), SOURCE)
+    sources["node"], sources["workload"] = system.source_node[order], system.source_workload[order]
+    nodes["sources"] = np.bincount(sources["node"], minlength=len(nodes))
+    nodes["first_source"] = np.cumsum(nodes["sources"]) - nodes["sources"]
+    return sources
+
+
+def _workloads(system: System) -> NDArray[np.void]:
+    rows = np.zeros(len(system.workloads), WORKLOAD)
+    for row, load in zip(rows, system.workloads, strict=True):
+        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "periodic"):
+            row[name] = getattr(load, name)
+        for name in ("input", "output", "work"):
+            row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(load, name)
+    return rows
+
+
+def _stations(system: System, kinds: NDArray[np.void], links: NDArray[np.void]) -> NDArray[np.void]:
+    count = len(system.kind)
+    stations = np.zeros(3 * count + 2 * len(links), STATION)
+    stations["servers"] = 1
+    stations["root"] = stations["head"] = stations["tail"] = -1
+    processors = stations[0 : 3 * count : 3]
+    for name, source in (("rate", "clock"), ("servers", "cores"), ("fcfs", "fcfs")):
+        processors[name] = kinds[source][system.kind]
+    rate = links["rate"] * (1.0 - links["loss"])
+    stations["rate"][3 * count :: 2] = rate
+    stations["rate"][3 * count + 1 :: 2] = rate
+    return stations
+
+
+def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], ended: NDArray[np.void]) -> State:
+    """The state of `system` at time 0, before any node has appeared and any way was found."""
+    count = len(system.kind)
+    kinds, power = _tables(system)
+    nodes = np.zeros(count, NODE)
+    nodes["kind"] = system.kind
+    nodes["cell"] = nodes["first_task"] = nodes["infra"] = nodes["host"] = -1
+    infra = np.flatnonzero(system.tier != DEVICE).astype(np.int32)
+    nodes["infra"][infra] = np.arange(len(infra))
+    nodes["up"][infra] = 1
+    slots = infra[kinds["cores"][system.kind[infra]] > 0]
+    nodes["host"][slots] = np.arange(len(slots))
+    hosts = np.zeros(len(slots), HOST)
+    kind_of = kinds[system.kind[slots]]
+    hosts["slot"], hosts["tier"], hosts["up"] = slots, system.tier[slots], 1
+    hosts["cores"], hosts["clock"], hosts["slots"] = kind_of["cores"], kind_of["clock"], kind_of["slots"]
+    hosts["speed"] = kind_of["cores"] * kind_of["clock"]
+    links, access = _links(system, nodes)
+    sources = _sources(system, nodes)
+    stations = _stations(system, kinds, links)
+    events = len(sources) + len(stations) + count + 2 * len(tasks)
+    return State(
+        meta=meta, nodes=nodes, kinds=kinds, power=power, links=links, access=access, hosts=hosts, infra=infra,
+        toward=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
+        reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=_workloads(system),
+        sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 9), np.int64),
+        tasks=tasks, ended=ended, due=np.zeros(events), what=np.zeros(events, np.int32),
+        place=np.full(events, -1, np.int32),
+    )  # fmt: skip
+
+
+def link_up(s: State) -> State:
+    """Write the addresses and sizes of the arrays into `meta`; needed whenever an array is replaced."""
+    for name in State._fields:
+        if name != "meta":
+            s.meta[name] = getattr(s, name).ctypes.data
+    s.meta["node_count"], s.meta["link_count"], s.meta["source_count"] = len(s.nodes), len(s.links), len(s.sources)
+    s.meta["station_count"], s.meta["infra_count"], s.meta["host_count"] = len(s.stations), len(s.infra), len(s.hosts)
+    s.meta["task_room"], s.meta["ended_room"] = len(s.tasks), len(s.ended)
+    return s
