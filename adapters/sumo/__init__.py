@@ -1,0 +1,21 @@
+"""Road traffic from SUMO: the vehicles of a SUMO simulation are the members of a fleet."""
+
+from cosim.bus.adapter import AdapterKind, Ports, Requirement
+
+ADAPTER = AdapterKind(
+    name="sumo",
+    summary="road vehicles simulated by SUMO (libsumo, or TraCI for a GUI or a SUMO that runs elsewhere)",
+    config="adapters.sumo.config:SumoConfig",
+    factory="adapters.sumo.adapter:SumoAdapter",
+    ports=Ports(writes=("mobility",)),
+    origin="simulated",
+    # libsumo and sumo are of the same release, and sumo brings the binaries and networks of `package:` paths
+    requires=(Requirement("libsumo", "sumo"), Requirement("sumo", "sumo"), Requirement("sumolib", "sumo")),
+    isolated=True,  # libsumo holds the interpreter lock, allows one simulation and clashes with pyarrow
+    fleet=True,
+    example="""\
+sumo:
+  network: package:sumo/tools/game/DRT/osm.net.xml
+  demand: {vehicles: 100, over: 1 min}
+""",
+)

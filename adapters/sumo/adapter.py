@@ -1,0 +1,246 @@
+"""The SUMO adapter: steps SUMO and shows its vehicles as the members of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.sumo import install
+from adapters.sumo.backend import Backend, Columns, LibsumoBackend
+from adapters.sumo.config import SumoConfig
+from adapters.sumo.roster import Roster
+from adapters.sumo.space import Alignment, Fence
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Frame
+from cosim.bus.slots import SlotBook
+from cosim.errors import Problem, RunError, ScenarioError
+from cosim.plan.entities import Fleet
+
+COLUMNS = ("x", "y", "z", "speed", "heading")
+
+
+class SumoAdapter:
+    """Vehicles of a SUMO simulation.
+
+    The frame at time t holds what SUMO's own trajectory output stamps with begin + t: the state
+    after the simulation step of that time, so that vehicles which depart at `begin` are there at
+    time 0. A vehicle is absent while SUMO teleports it.
+    """
+
+    def __init__(self, config: SumoConfig) -> None:
+        self._config = config
+        self._backend: Backend | None = None
+        self._row_sums = [0.0, 0]  # sum of speeds (m/s), rows
+        self._counted = {"departed": 0, "arrived": 0}
+        self._step = 0
+
+    def start(self, context: Context) -> None:
+        config = self._config
+        fleet = only_fleet(context)
+        scratch = Path(context.scratch)
+        scratch.mkdir(parents=True, exist_ok=True)
+        log_file = scratch / "sumo.log"
+        resolution = config.resolution or context.period
+        check_steps(context.name, context.period, resolution)
+        arguments = [] if config.server else command(config, context, log_file, resolution)
+        backend = self._backend = make_backend(config, log_file)
+        try:
+            backend.start(arguments)
+        except RunError as error:
+            raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}")) from error
+        if abs(backend.step_length() - resolution) > 1e-9:
+            raise ScenarioError(
+                Problem(
+                    f"the SUMO at {config.server} has steps of {backend.step_length():g} s, not of {resolution:g} s",
+                    path=f"adapters.{context.name}.resolution",
+                    hint="start it with another --step-length, or set 'resolution' to its steps",
+                )
+            )
+        self._begin, self._resolution = backend.time(), resolution
+        self._alignment = Alignment.between(context.scene.geo, backend.project, backend.elevated)
+        classes = frozenset(config.classes) if config.classes is not None else None
+        self._roster = Roster(None if classes is None else lambda v: backend.vehicle_class(v) in classes)
+        self._fence = Fence(config.region, context.period) if config.region is not None else None
+        self._inside: dict[str, None] = {}  # vehicles that the frame shows, when there is a fence
+        self._book = SlotBook(fleet.first, fleet.capacity, fleet.name)
+        self._slots = np.empty(0, np.int32)
+        self._buffers = [np.empty((5, 0)), np.empty((5, 0))]
+        self._room = fleet.capacity
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:  # noqa: ARG002 - it reads nothing
+        backend = self._backend
+        assert backend is not None
+        moves = backend.advance(self._begin + time + self._resolution)
+        came, went = self._roster.update(moves, backend.visible)
+        self._counted["departed"] += len(moves.departed)
+        self._counted["arrived"] += len(moves.arrived)
+        shown = self._roster.present
+        if self._fence is None:
+            for vehicle in came:
+                backend.watch(vehicle)
+            changed = bool(came or went)
+        else:
+            changed = self._move_fence(self._fence, came, went, moves.landed)
+            shown = self._inside
+        values = self._read(shown)
+        if self._fence is not None and self._leave_region(self._fence, values):
+            changed = True
+            values = self._read(shown)
+        if changed:
+            self._slots = self._book.assign(list(shown))
+        self._row_sums[0] += float(values[3].sum())
+        self._row_sums[1] += values.shape[1]
+        self._step += 1
+        return [Frame("mobility", time, self._slots, dict(zip(COLUMNS, values, strict=True)), self._book.table())]
+
+    def _read(self, vehicles: dict[str, None]) -> NDArray[np.float64]:
+        """The state of `vehicles`, (5, n) in the scenario's frame; the buffers take turns by step."""
+        assert self._backend is not None
+        count, side = len(vehicles), self._step % 2
+        if self._buffers[side].shape[1] < count:
+            # the book refuses more than the capacity; with a region, some of these may still leave
+            self._buffers[side] = np.empty((5, max(count, min(2 * count + 64, self._room))))
+        values = self._buffers[side][:, :count]
+        # items of a memoryview take half the time of those of an array
+        self._backend.read(vehicles, cast("Columns", [memoryview(row) for row in values]))
+        if not self._alignment.identity:
+            self._alignment.apply(values[0], values[1], values[2], values[4])
+        return values
+
+    def _move_fence(self, fence: Fence, came: list[str], went: list[str], landed: Sequence[str]) -> bool:
+        """Let in what has come into the region; true when the shown vehicles changed."""
+        assert self._backend is not None
+        changed = False
+        for vehicle in went:
+            if not fence.forget(vehicle):
+                del self._inside[vehicle]
+                changed = True
+        for vehicle in (*fence.due(self._step, landed), *came):
+            distance = fence.distance(*self._alignment.point(*self._backend.place(vehicle)))
+            if distance > 0.0:
+                fence.sleep(vehicle, distance, self._step)
+            else:
+                self._backend.watch(vehicle)
+                self._inside[vehicle] = None
+                changed = True
+        return changed
+
+    def _leave_region(self, fence: Fence, values: NDArray[np.float64]) -> bool:
+        """Send vehicles that have left the region to sleep; true when there were any."""
+        assert self._backend is not None
+        rows = fence.outside(values[0], values[1]).tolist()
+        if rows:
+            names = list(self._inside)
+            for row in rows:
+                self._backend.unwatch(names[row])
+                del self._inside[names[row]]
+                fence.sleep(names[row], fence.distance(values[0, row], values[1, row]), self._step)
+        return bool(rows)
+
+    def finish(self) -> Summary:
+        backend = self._backend
+        assert backend is not None
+        speed, rows = self._row_sums
+        return {
+            **self._counted,
+            "running": backend.statistic("stats.vehicles.running"),
+            "waiting": backend.statistic("stats.vehicles.waiting"),  # to be inserted, for lack of room
+            "teleports": backend.statistic("stats.teleports.total"),
+            "collisions": backend.statistic("stats.safety.collisions"),
+            "mean_speed": speed / rows if rows else None,  # m/s, over all rows of the frames
+            "rows": rows,
+            "version": backend.version(),
+            "interface": "traci" if self._config.over_traci else "libsumo",
+        }
+
+    def close(self) -> None:
+        backend, self._backend = self._backend, None
+        if backend is not None:
+            backend.close()
+
+
+def only_fleet(context: Context) -> Fleet:
+    """The fleet that this adapter brings to life. Raises `ScenarioError` unless there is just one."""
+    fleets = [fleet for fleet in context.scene.fleets if fleet.adapter == context.name]
+    if len(fleets) != 1:
+        found = ", ".join(fleet.name for fleet in fleets) or "none"
+        raise ScenarioError(
+            Problem(
+                f"needs one fleet for its vehicles, found {found}",
+                path=f"adapters.{context.name}",
+                hint=f"write under nodes:  cars: {{kind: ..., fleet: {context.name}}}",
+            )
+        )
+    return fleets[0]
+
+
+def check_steps(name: str, period: float, resolution: float) -> None:
+    """Raise `ScenarioError` unless SUMO's steps are whole milliseconds and fill the period."""
+    milliseconds = round(resolution * 1000)
+    if milliseconds < 1 or abs(resolution * 1000 - milliseconds) > 1e-6:
+        raise ScenarioError(
+            Problem(f"SUMO counts in whole milliseconds, not in steps of {resolution:g} s", path=f"adapters.{name}")
+        )
+    ratio = period / resolution
+    if ratio < 1 - 1e-9 or abs(ratio - round(ratio)) > 1e-9:
+        raise ScenarioError(
+            Problem(
+                f"SUMO's step of {resolution:g} s does not divide the adapter's step of {period:g} s",
+                path=f"adapters.{name}.resolution",
+            )
+        )
+
+
+def make_backend(config: SumoConfig, log_file: Path) -> Backend:
+    """libsumo in this process, or TraCI when the configuration asks for something that needs it."""
+    if not config.over_traci:
+        return LibsumoBackend(log_file)
+    from adapters.sumo.traci_backend import TraciBackend
+
+    return TraciBackend(log_file, gui=config.gui, server=config.server or "")
+
+
+def command(config: SumoConfig, context: Context, log_file: Path, resolution: float) -> list[str]:
+    """SUMO's command line. Raises `ScenarioError` for every file that is not there, all at once."""
+    problems: list[Problem] = []
+
+    def file(text: str, key: str) -> str:
+        try:
+            path = install.package_file(text) if text.startswith(install.PREFIX) else context.path(text)
+            if not path.is_file():
+                raise ScenarioError(Problem(f"there is no file {path}"))
+        except ScenarioError as error:
+            problems.extend(replace(p, path=f"adapters.{context.name}.{key}") for p in error.problems)
+            return ""
+        return str(path)
+
+    arguments = ["-c", file(config.config, "config")] if config.config is not None else []
+    network = file(config.network, "network") if config.network is not None else ""
+    routes = [file(text, "routes") for text in config.files("routes")]
+    additional = [file(text, "additional") for text in config.files("additional")]
+    if problems:
+        raise ScenarioError(problems)
+    if config.demand is not None:
+        from adapters.sumo.demand import demand_file
+
+        routes.append(str(demand_file(Path(network), config.demand, config.begin or 0.0)))
+    for option, files in (("--net-file", [network] if network else []), ("--route-files", routes),
+                          ("--additional-files", additional)):  # fmt: skip
+        if files:
+            arguments += [option, ",".join(files)]
+    seed = config.seed
+    if seed is None:
+        seed = int(np.random.SeedSequence(context.seed).generate_state(1)[0]) & 0x7FFFFFFF
+    values: dict[str, object] = {"step-length": f"{resolution:.3f}", "seed": seed, "begin": config.begin,
+                                 "scale": config.scale, "time-to-teleport": config.teleport, "log": log_file,
+                                 "no-step-log": True, **config.options}  # fmt: skip
+    for option, value in values.items():
+        if value is not None:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            arguments += [f"--{option.lstrip('-')}", text]
+    return arguments
