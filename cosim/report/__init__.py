@@ -1,1 +1,25 @@
-"""The report: one offline HTML file per run or comparison."""
+"""The report: one offline HTML file per run, per comparison and per sweep.
+
+`write_report(run)` draws a run folder, `write_comparison([a, b], out)` sets runs side by side, and
+`write_sweep_report(folder)` shows figures over the parameters that a sweep varies. Each gives the
+path of a file that holds everything it shows: it opens without a network and without other files.
+
+The drawing code is imported on first use, so that naming these functions costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cosim.report.write import write_comparison, write_report, write_sweep_report
+
+__all__ = ["write_comparison", "write_report", "write_sweep_report"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from cosim.report import write
+
+        return getattr(write, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -35,8 +35,12 @@ def _legend(names: Sequence[str], prefix: str = "f") -> tuple[tuple[str, str], .
 
 
 def lines(title: str, series: Sequence[Series], *, x: str, x_unit: str, y: str, y_unit: str, note: str = "",
-          empty: str = "nothing was recorded", end: float | None = None, top: float | None = None) -> Chart:  # fmt: skip
-    """Lines over a common axis; with `x_unit` s the axis reads as a clock from 0 to `end`."""
+          empty: str = "nothing was recorded", end: float | None = None, top: float | None = None,
+          marks: Sequence[tuple[float, str]] = ()) -> Chart:  # fmt: skip
+    """Lines over a common axis; with `x_unit` s the axis reads as a clock from 0 to `end`.
+
+    `marks` are dashed uprights at an x, with words for the tooltip.
+    """
     series = [s for s in series if any(math.isfinite(v) for v in s.y)]
     if not series:
         return Chart(title, empty=empty)
@@ -55,6 +59,10 @@ def lines(title: str, series: Sequence[Series], *, x: str, x_unit: str, y: str, 
         if len(points) == 1:
             canvas.add("circle", cx=points[0][0], cy=points[0][1], r=3, class_=f"f{color(i)}")
     _hover(canvas, series, across, up, x_unit, y_unit)
+    for value, words in marks:
+        x0 = across.at(value)
+        canvas.line([(x0, BOTTOM), (x0, TOP)], "mk")
+        canvas.add("path", d=f"M{coordinate(x0 - 4)} {coordinate(TOP - 6)}h8l-4 6z", class_="ev", data_tip=words)
     return Chart(title, canvas.finish(title), note, _legend([s.name for s in series]))
 
 
@@ -93,7 +101,7 @@ def histogram(title: str, edges: Sequence[float], counts: Mapping[str, Sequence[
         for k, share in enumerate(shares[name]):
             points += [(across.at(edges[k]), up.at(share)), (across.at(edges[k + 1]), up.at(share))]
         points.append((across.at(edges[-1]), BOTTOM))
-        canvas.line(points, f"l{color(i)} a{color(i)}")
+        canvas.line(points, f"l{color(i)} a{color(i)}" if len(names) == 1 else f"l{color(i)}")
     for value, words in marks:
         if edges[0] < value < edges[-1]:
             canvas.line([(across.at(value), BOTTOM), (across.at(value), TOP)], "mk")

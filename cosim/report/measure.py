@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from cosim.report.charts import Series
 from cosim.report.folder import Folder
+from cosim.report.text import quantity
 
-BUCKETS = 120  # places on a time axis
+BUCKETS = 60  # places on a time axis
+FINE = 120  # places in the chart of hosts
 PHASES = ("upload", "queue", "compute", "download")
 _DONE = "status = 'completed' AND isfinite(ended - created)"
 
@@ -48,7 +50,7 @@ def responses(run: Folder, most: int = 7) -> tuple[list[Responses], int]:
     return out, max(0, len(names) - most)
 
 
-def bins(samples: Sequence[NDArray[np.float64]], count: int = 40) -> tuple[NDArray[np.float64], bool]:
+def bins(samples: Sequence[NDArray[np.float64]]) -> tuple[NDArray[np.float64], bool]:
     """Common bin edges for several samples, and whether they are logarithmic.
 
     Logarithmic when the middle 98 % spans more than a factor of 30. Linear bins end at the 99.5 %
@@ -58,6 +60,8 @@ def bins(samples: Sequence[NDArray[np.float64]], count: int = 40) -> tuple[NDArr
     merged = merged[np.isfinite(merged)]
     if merged.size == 0:
         return np.array([]), False
+    smallest = min(len(s) for s in samples if len(s))
+    count = int(min(40, max(12, 2 * smallest ** (1 / 2.5))))
     low, high = (float(v) for v in np.quantile(merged, [0.01, 0.99]))
     if low > 0 and high / low > 30:
         return np.geomspace(max(merged.min(), low / 3), merged.max() * 1.0001, count + 1), True
@@ -90,9 +94,9 @@ def split(run: Folder) -> list[tuple[str, dict[str, float]]]:
     return [(row[0], dict(zip(PHASES, (max(0.0, v) for v in row[1:]), strict=True))) for row in rows]
 
 
-def grid(run: Folder) -> tuple[float, list[float]]:
+def grid(run: Folder, places: int = BUCKETS) -> tuple[float, list[float]]:
     """Width (s) of a time bucket and the middles of all buckets."""
-    width = max(run.end / BUCKETS, float(run.manifest.get("step") or 0.0), 1e-9)
+    width = max(run.end / places, float(run.manifest.get("step") or 0.0), 1e-9)
     count = max(1, math.ceil(run.end / width - 1e-9))
     return width, [(k + 0.5) * width for k in range(count)]
 
@@ -165,7 +169,7 @@ def utilisation(run: Folder, most: int = 24) -> tuple[list[str], list[list[float
     if not run.has("host"):
         return [], [], 0
     ranked = run.rows("SELECT node::VARCHAR n FROM host GROUP BY n ORDER BY avg(utilisation) DESC, n")
-    width, middles = grid(run)
+    width, middles = grid(run, FINE)
     names = [row[0] for row in ranked[:most]]
     table = {name: [math.nan] * len(middles) for name in names}
     for name, bucket, value in run.rows(
@@ -190,8 +194,14 @@ def _hold(values: list[float]) -> list[float]:
     return out
 
 
-def link_quality(run: Folder) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]] | None:
-    """SNR histogram (values, edges, counts) over all link rows, without storing them all."""
+def coverage(run: Folder) -> Series:
+    """The share of the present devices that a base station serves, over time."""
+    query = f"SELECT {_BUCKET.format('time')} b, avg((cell IS NOT NULL)::INT) FROM link GROUP BY b"
+    return over_time(run, "in coverage", query)
+
+
+def link_quality(run: Folder) -> tuple[list[float], list[float]] | None:
+    """Bin edges (dB) and counts of the SNR over all link rows with coverage."""
     if not run.has("link"):
         return None
     low, high = run.one("SELECT min(snr), max(snr) FROM link WHERE isfinite(snr) AND cell IS NOT NULL")
@@ -206,7 +216,7 @@ def link_quality(run: Folder) -> tuple[NDArray[np.float64], NDArray[np.float64],
         float(edges[0]), float(step), len(found) - 1,
     ):  # fmt: skip
         found[int(bucket)] = float(n)
-    return np.empty(0), edges, found
+    return [float(e) for e in edges], found
 
 
 def failures(run: Folder) -> list[tuple[str, int]]:
@@ -219,3 +229,24 @@ def failures(run: Folder) -> list[tuple[str, int]]:
     else:
         pairs = []
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+
+
+def overall_split(run: Folder) -> dict[str, float]:
+    """Mean seconds of each phase over all completed tasks; empty when there are none."""
+    if not run.has("tasks"):
+        return {}
+    row = run.one(f"""
+        SELECT avg(uploaded - created), avg(started - uploaded), avg(computed - started), avg(ended - computed)
+        FROM tasks WHERE {_DONE} AND isfinite(uploaded + started + computed)""")
+    return {} if row[0] is None else dict(zip(PHASES, (max(0.0, v) for v in row), strict=True))
+
+
+def marked_events(run: Folder, most: int = 8) -> list[tuple[float, str]]:
+    """The first events of the scenario as (time, words), for marks on time axes."""
+    if not run.has("events"):
+        return []
+    rows = run.rows(
+        "SELECT time, string_agg(concat_ws(' ', kind::VARCHAR, node::VARCHAR), chr(10)) FROM "
+        "(SELECT * FROM events WHERE isfinite(time) ORDER BY time, node) GROUP BY time ORDER BY time"
+    )
+    return [(float(t), f"{quantity(t, 's')}\n{words}") for t, words in rows] if len(rows) <= most else []

@@ -90,10 +90,15 @@ _FIRST = ("tasks_created", "created", "completed", "success", "response_p50", "r
           "late", "failed", "coverage", "handover", "utilisation", "energy", "cost")  # fmt: skip
 
 
+def rank(key: str) -> int:
+    """Where a figure stands on the page: those that readers look for first have low ranks."""
+    return next((i for i, part in enumerate(_FIRST) if part in key), len(_FIRST))
+
+
 def tiles(run: Folder, most: int = 10) -> list[Tile]:
     """The figures that readers look for first, then the rest in the order of the file."""
     known = figures(run)
-    order = sorted(known, key=lambda k: next((i for i, part in enumerate(_FIRST) if part in k), len(_FIRST)))
+    order = sorted(known, key=rank)
     return [tile(k, known[k]) for k in order if finite(known[k].get("value")) is not None][:most]
 
 
@@ -274,7 +279,7 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
     for entry in run.unreadable:
         out.append(("Unreadable", entry, "bad"))
     out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))
-    out.append(("Plan hash", str(m.get("plan_hash") or NOTHING), ""))
+    out.append(("Plan", str(m.get("plan_hash") or NOTHING)[:16], ""))
     git = m.get("git")
     if isinstance(git, dict):
         out.append(("Source", f"commit {str(git.get('commit'))[:12]}" + (", with uncommitted changes" if git.get("dirty") else ""),
@@ -321,7 +326,7 @@ def adapters(run: Folder) -> tuple[Chart, Table]:
 
 
 def response_charts(run: Folder) -> list[Chart]:
-    """Distribution and split of the response time, and its course over time."""
+    """Distribution and split of the response time."""
     found, left_out = measure.responses(run)
     none = "no tasks completed in this run" if run.has("tasks") else "no tasks ended in this run"
     if not found:
@@ -336,47 +341,45 @@ def response_charts(run: Folder) -> list[Chart]:
                      unit="s", log=log, note=note),
         bars("Where the time went", measure.split(run)[:10], measure.PHASES, unit="s",
              note="Mean over completed tasks. Queue: from input complete to the first core.", empty=none),
-        lines("Response time over the run", measure.response_over_time(run), x="simulated time", x_unit="s",
-              y="response time", y_unit="s", end=run.end, note="By time of completion.", empty=none),
     ]  # fmt: skip
 
 
-def task_charts(run: Folder) -> list[Chart]:
-    """Throughput and failures."""
+def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
+    """Response time, tasks and devices over simulated time, with the scenario's events."""
+    marks = measure.marked_events(run)
+    return [
+        lines("Response time over the run", measure.response_over_time(run), x="simulated time", x_unit="s",
+              y="response time", y_unit="s", end=run.end, marks=marks, note="By time of completion.",
+              empty="no tasks completed in this run"),
+        lines("Tasks over the run", measure.throughput(run), x="simulated time", x_unit="s", y="tasks per second",
+              y_unit="1", end=run.end, marks=marks, empty="no tasks ended in this run"),
+        lines("Devices over the run", present, x="simulated time", x_unit="s", y="devices", y_unit="1", end=run.end, marks=marks,
+              empty="no moving device was recorded"),
+    ]  # fmt: skip
+
+
+def trouble_charts(run: Folder) -> list[Chart]:
+    """Why tasks failed, and how good the radio links were."""
     failed = measure.failures(run)
-    tasks = run.ledgers.get("tasks") or {}
-    created = finite(tasks.get("created"))
+    created = finite((run.ledgers.get("tasks") or {}).get("created"))
     if failed:
         note = f"{sum(n for _, n in failed):,} of {created:,.0f} tasks failed." if created else ""
         chart = bars("Failures by cause", [(c, {"tasks": float(n)}) for c, n in failed[:12]], ["tasks"], unit="1",
                      share=True, first_color=1, note=note)  # fmt: skip
     else:
         chart = blank("Failures by cause", "no task failed in this run" if created else "no tasks were made in this run")
+    found = measure.link_quality(run)
+    if found is None:
+        why = "no radio link was recorded"
+        return [chart, blank("Link quality", why), blank("Coverage over the run", why)]
+    edges, rows = found
     return [
-        lines("Tasks over the run", measure.throughput(run), x="simulated time", x_unit="s", y="tasks per second",
-              y_unit="1", end=run.end, empty="no tasks ended in this run"),
         chart,
+        histogram("Link quality", edges, {"all devices": rows}, x="downlink SNR", unit="dB",
+                  note="Over all recorded positions with coverage."),
+        lines("Coverage over the run", [measure.coverage(run)], x="simulated time", x_unit="s",
+              y="devices in coverage", y_unit="%", end=run.end, top=1.0),
     ]  # fmt: skip
-
-
-def world_charts(run: Folder) -> list[Chart]:
-    """Devices over time and link quality."""
-    present = measure.presence(run)
-    snr = measure.link_quality(run)
-    charts = [lines("Devices over the run", present, x="simulated time", x_unit="s", y="devices", y_unit="1",
-                    end=run.end, empty="no moving device was recorded")]  # fmt: skip
-    if snr is None:
-        return [*charts, blank("Link quality", "no radio link was recorded"), blank("Coverage over the run", "no radio link was recorded")]
-    _, edges, found = snr
-    charts.append(histogram("Link quality", [float(e) for e in edges], {"all devices": found}, x="downlink SNR", unit="dB",
-                            note="Over all recorded positions with coverage."))  # fmt: skip
-    by_name = {s.name: s for s in present}
-    linked = by_name.get("in coverage")
-    query = ("SELECT least(floor(time / $1), $2) b, avg((cell IS NOT NULL)::INT) FROM link GROUP BY b")  # fmt: skip
-    share = measure.over_time(run, "in coverage", query) if linked else Series("", [], [])
-    charts.append(lines("Coverage over the run", [share], x="simulated time", x_unit="s", y="devices in coverage",
-                        y_unit="%", end=run.end, top=1.0))  # fmt: skip
-    return charts
 
 
 def host_chart(run: Folder) -> Chart:

@@ -98,7 +98,7 @@ class Axis:
             factor, name = 0.01, "%"
         else:
             factor, name = scale(max(abs(self.low), abs(self.high)) * 0.95, self.unit)
-        count = max(2, round(abs(self.end - self.start) / 55))
+        count = max(2, round(abs(self.end - self.start) / 48))
         if self.log:
             values = _decades(self.low, self.high, count)
         elif self.clock:
@@ -163,7 +163,7 @@ class Canvas:
             y = axis.at(value)
             self.add("path", d=f"M{coordinate(left)} {coordinate(y)}H{coordinate(right)}", class_="gr")
             self.text(left - 6, y + 4, words, "end")
-        self.text(2, axis.end - 8, title, "start", "tt")
+        self.text(2, axis.end - 13, title, "start", "tt")
 
     def finish(self, label: str) -> Markup:
         size = f"0 0 {coordinate(self.width)} {coordinate(self.height)}"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from cosim.report import sections
+from cosim.errors import RunError
+from cosim.report import compare, measure, sections, sweep
 from cosim.report.folder import Folder
+from cosim.report.groups import group, text_diff
 from cosim.report.page import render, save
+from cosim.report.text import duration, finite
 from cosim.report.world import world
 
 
@@ -29,8 +34,8 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             tiles=sections.tiles(run),
             map=world(run),
             response=sections.response_charts(run),
-            tasks=sections.task_charts(run),
-            world=sections.world_charts(run),
+            course=sections.course_charts(run, measure.presence(run)),
+            trouble=sections.trouble_charts(run),
             hosts=sections.host_chart(run),
             checks=checks,
             ledger=sections.ledger_nodes(run.ledgers),
@@ -49,3 +54,66 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             resolved=run.resolved,
         )
         return save(text, out or run.path / "report.html")
+
+
+def write_comparison(run_folders: Sequence[Path], out: Path) -> Path:
+    """One page that sets runs side by side, replications of a configuration taken together.
+
+    The first configuration is the one that others are compared with. Raises `RunError` when
+    fewer than two folders are given or one of them is no run folder.
+    """
+    if len(run_folders) < 2:
+        raise RunError("a comparison needs at least two run folders")
+    with ExitStack() as stack:
+        runs = [stack.enter_context(Folder(path)) for path in run_folders]
+        groups = group(runs)
+        samples = compare.pooled(groups)
+        names = dict.fromkeys(str(r.manifest.get("title") or r.manifest.get("scenario")) for r in runs)
+        text = render(
+            "compare.html.j2",
+            title=" and ".join(list(names)[:3]),
+            count=len(runs),
+            groups=groups,
+            table=compare.group_table(groups),
+            charts=compare.figure_charts(groups),
+            figures=compare.figure_comparison(groups),
+            response=compare.response_charts(samples),
+            quantiles=compare.response_table(groups, samples),
+            split=compare.split_chart(groups),
+            failures=compare.failure_chart(groups),
+            scenario=compare.scenario_table(groups),
+            diffs=[(g.key, text) for g in groups[1:] if (text := text_diff(groups[0], g))],
+            environment=compare.environment_table(groups),
+        )
+        return save(text, out)
+
+
+def write_sweep_report(sweep_folder: Path, out: Path | None = None) -> Path:
+    """One page about all runs of a sweep; `report.html` in its folder unless `out` says otherwise.
+
+    Raises `RunError` when the folder holds no run.
+    """
+    folder = Path(sweep_folder)
+    members = sweep.collect(folder)
+    with ExitStack() as stack:
+        for member in members:
+            if member.run:
+                stack.enter_context(member.run)
+        whole = [m for m in members if m.status == "complete"]
+        known = sweep.parameters(members)
+        first = next((m.run for m in members if m.run), None)
+        wall = sum(finite(m.run.manifest.get("wall_seconds")) or 0.0 for m in members if m.run)
+        text = render(
+            "sweep.html.j2",
+            title=(first and (first.manifest.get("title") or first.manifest.get("scenario"))) or folder.name,
+            good=len(whole),
+            bad=len(members) - len(whole),
+            parameters=known,
+            seeds=len({m.seed for m in members if m.seed}),
+            wall=duration(wall),
+            tiles=sweep.tiles(whole) if not known else [],
+            charts=sweep.charts(whole),
+            failed=sweep.failed(members),
+            runs=sweep.run_table(members),
+        )
+        return save(text, out or folder / "report.html")

@@ -1,0 +1,240 @@
+"""The words and numbers of a sweep's page.
+
+A sweep folder holds run folders at any depth up to four. It may also hold `*.jsonl` files with one
+object per finished run, which is how runs are known that failed before they had a folder:
+`{"run": folder relative to the sweep, "parameters": {path: value}, "seed", "status", "error"}`.
+Later lines about the same run replace earlier ones. Parameters that no line tells are found by
+comparing the resolved scenarios.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosim.errors import RunError
+from cosim.report import effect
+from cosim.report.charts import blank, intervals
+from cosim.report.compare import entries, unit_for
+from cosim.report.folder import Folder
+from cosim.report.groups import SEED, configuration
+from cosim.report.sections import Cell, Table, Tile, amount, figures, word
+from cosim.report.svg import PALETTE, Chart
+from cosim.report.text import figure, finite, interval, label, quantity
+
+FIGURES = 6
+PARAMETERS = 4
+_DEPTH = 4
+
+
+@dataclass
+class Member:
+    """One run of the sweep: with a folder, or only with the line that tells why it has none."""
+
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    seed: str = ""
+    status: str = "failed"
+    error: str = ""
+    run: Folder | None = None
+
+    def value(self, key: str) -> float | None:
+        return finite(figures(self.run).get(key, {}).get("value")) if self.run else None
+
+
+def collect(folder: Path) -> list[Member]:
+    """All runs of a sweep, in the order of their names. Raises `RunError` when there are none."""
+    members: dict[str, Member] = {}
+    for path in sorted(_run_folders(folder, _DEPTH)):
+        name = str(path.relative_to(folder))
+        try:
+            run = Folder(path)
+        except RunError as error:
+            members[name] = Member(name, error=str(error))
+            continue
+        fault = run.manifest.get("error") or {}
+        members[name] = Member(
+            name, {}, str(run.manifest.get("seed")), str(run.manifest.get("status")), str(fault.get("message") or ""), run
+        )
+    for line in _lines(folder):
+        name = str(line.get("run") or line.get("folder") or json.dumps([line.get("parameters"), line.get("seed")], default=str))
+        name = name.removeprefix(f"{folder}/")
+        member = members.setdefault(name, Member(name if line.get("run") or line.get("folder") else "–"))
+        member.parameters = dict(line.get("parameters") or {})
+        member.seed = str(member.parameters.pop(SEED, line.get("seed", member.seed)))
+        if member.run is None:
+            fault = line.get("error")
+            member.error = str(fault.get("message") if isinstance(fault, dict) else fault or member.error)
+            member.status = str(line.get("status") or member.status)
+    if not members:
+        raise RunError(f"{folder} holds no run: no manifest.json and no line about a run was found")
+    found = list(members.values())
+    _discover(found)
+    return found
+
+
+def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
+    if (folder / "manifest.json").is_file():
+        yield folder
+    elif depth > 0 and folder.is_dir():
+        for inner in folder.iterdir():
+            if inner.is_dir() and not inner.is_symlink() and not inner.name.startswith("."):
+                yield from _run_folders(inner, depth - 1)
+
+
+def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """Every object of the folder's `*.jsonl` files; a last line cut short by a crash is left out."""
+    for file in sorted(folder.glob("*.jsonl")):
+        for text in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                line = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(line, dict):
+                yield line
+
+
+def _discover(members: Sequence[Member]) -> None:
+    """Fills in the parameters of runs that no line tells about: what differs between scenarios."""
+    silent = [m for m in members if not m.parameters and m.run]
+    settings = [configuration(m.run.resolved) for m in silent if m.run]
+    paths = dict.fromkeys(p for s in settings for p in s if p != SEED and not p.startswith("sweep."))
+    for path in paths:
+        values = [s.get(path) for s in settings]
+        if len({str(v) for v in values}) > 1:
+            for member, value in zip(silent, values, strict=True):
+                member.parameters[path] = value
+
+
+def parameters(members: Sequence[Member]) -> dict[str, list[Any]]:
+    """What varies over the sweep: path -> its values, numbers in order, else as they come."""
+    found: dict[str, dict[str, Any]] = {}
+    for member in members:
+        for path, value in member.parameters.items():
+            found.setdefault(path, {}).setdefault(str(value), value)
+    out = {}
+    for path, by_text in found.items():
+        values = list(by_text.values())
+        numbers = [number(v) for v in values]
+        if all(n is not None for n in numbers):
+            values = [v for _, v in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0] or 0.0)]
+        if len(values) > 1:
+            out[path] = values
+    return out
+
+
+def number(value: object) -> float | None:
+    """A number, also when it is written with a unit ("20 ms" gives 20)."""
+    if isinstance(value, str):
+        first = value.split(" ")[0]
+        try:
+            return finite(float(first))
+        except ValueError:
+            return None
+    return finite(value)
+
+
+def charts(members: Sequence[Member]) -> list[tuple[str, list[Chart]]]:
+    """For each parameter, the first figures over it; the next parameter gives the colours."""
+    known = parameters(members)
+    keys = entries([m.run for m in members if m.run])
+    out = []
+    for path in list(known)[:PARAMETERS]:
+        color = next((p for p in known if p != path and len(known[p]) <= PALETTE), None)
+        rest = [label(p) for p in known if p not in (path, color)]
+        note = f"Mean over {', '.join(rest)}, with the 95 % interval over all these runs." if rest else ""
+        drawn = []
+        for key, entry in keys.items():
+            chart = _chart(members, key, entry, path, known[path], color, known.get(color or "", []), note)
+            if chart is not None:
+                drawn.append(chart)
+            if len(drawn) == FIGURES:
+                break
+        out.append((path, drawn or [blank("Figures", "no run has figures that vary")]))
+    return out
+
+
+def _chart(members: Sequence[Member], key: str, entry: Mapping[str, Any], path: str, values: Sequence[Any],
+           color: str | None, colors: Sequence[Any], note: str) -> Chart | None:  # fmt: skip
+    every = [v for m in members if (v := m.value(key)) is not None]
+    if len(set(every)) < 2:
+        return None
+    groups = {}
+    for shade in [str(c) for c in colors] or [""]:
+        spots = []
+        for value in values:
+            mine = [
+                v for m in members if str(m.parameters.get(path)) == str(value) and (v := m.value(key)) is not None
+                and (color is None or str(m.parameters.get(color)) == shade)
+            ]  # fmt: skip
+            m = effect.mean(mine)
+            spots.append((m.value, m.value - m.half, m.value + m.half))
+        groups[shade] = spots
+    numbers = [number(v) for v in values]
+    units = {str(v).partition(" ")[2] for v in values if isinstance(v, str)}
+    to_scale = all(n is not None for n in numbers) and len(units) <= 1
+    places: list[float | str] = [n for n in numbers if n is not None] if to_scale else [str(v) for v in values]
+    unit = units.pop() if to_scale and units else ""
+    short = label(path.rsplit(".", 1)[-1]) + (f" ({unit})" if unit else "")
+    return intervals(label(key).capitalize(), places, groups, x_title=short, y=label(key),
+                     unit=unit_for(key, dict(entry), every), note=note)  # fmt: skip
+
+
+def tiles(members: Sequence[Member], most: int = 10) -> list[Tile]:
+    """Mean and interval of the first figures over all runs: for replications of one scenario."""
+    out = []
+    for key, entry in entries([m.run for m in members if m.run]).items():
+        values = [v for m in members if (v := m.value(key)) is not None]
+        if not values:
+            continue
+        unit = unit_for(key, entry, values)
+        m = effect.mean(values)
+        spread = f"{quantity(min(values), unit)} to {quantity(max(values), unit)}, {m.n} runs"
+        shown = interval(m.value, m.half, unit) if m.n > 1 else quantity(m.value, unit)
+        out.append(Tile(label(key), shown, repr(m.value), str(entry.get("meaning") or ""), spread))
+    return out[:most]
+
+
+def run_table(members: Sequence[Member], most: int = 8) -> Table:
+    """Every run with its parameters, status, error and first figures."""
+    known = list(parameters(members))
+    keys = list(entries([m.run for m in members if m.run]).items())[:most]
+    heads = ("Run", "Status", *(label(p.rsplit(".", 1)[-1]) for p in known), "Seed", *(label(k) for k, _ in keys), "Wall", "Error")
+    rows = tuple(
+        (
+            word(m.name, 44), Cell(m.status, m.status, mark="good" if m.status == "complete" else "bad"),
+            *(_parameter(m.parameters.get(p)) for p in known), Cell(m.seed, m.seed, number=True),
+            *(_value(m, k, e) for k, e in keys), amount("", m.run.manifest.get("wall_seconds") if m.run else None, "s"),
+            word(m.error, 120),
+        )
+        for m in members
+    )  # fmt: skip
+    return Table("runs", heads, rows)
+
+
+def _parameter(value: object) -> Cell:
+    text = "–" if value is None else str(value)
+    n = number(value)
+    return Cell(text, repr(n) if n is not None else text, number=n is not None)
+
+
+def _value(member: Member, key: str, entry: Mapping[str, Any]) -> Cell:
+    value = member.value(key)
+    unit = str(entry.get("unit") or "")
+    if value is None or not math.isfinite(value):
+        return Cell("–", number=True)
+    return Cell(figure(key, value, unit), repr(value), repr(value), True)
+
+
+def failed(members: Sequence[Member]) -> Table:
+    """The runs that did not complete, with the reason."""
+    rows = tuple(
+        (word(m.name, 60), word(", ".join(f"{k} = {v}" for k, v in m.parameters.items()), 80), word(m.seed),
+         Cell(m.status, mark="bad"), word(m.error or "no reason was recorded", 300))
+        for m in members if m.status != "complete"
+    )  # fmt: skip
+    return Table("failed runs", ("Run", "Parameters", "Seed", "Status", "Error"), rows, empty="every run is complete")
