@@ -12,7 +12,7 @@ import numpy as np
 from adapters.mosaik.backend import Backend, SimulatorFaultError
 from adapters.mosaik.clock import Clock, transient, triggers
 from adapters.mosaik.config import MosaikConfig
-from adapters.mosaik.wiring import Board, Entity, Feed, Inputs, Roster, Tap
+from adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, Roster, Tap
 from cosim.bus.adapter import Context, Summary
 from cosim.bus.adapter import Inputs as BusInputs
 from cosim.bus.frame import Frame
@@ -189,7 +189,7 @@ class MosaikAdapter:
         part, backend = self.config.models[number], self.backend
         if backend is None:
             raise SimulatorFaultError("it is closed")
-        slots = [-1] * (part.count or 1) if part.nodes is None else self.roster.static(part.nodes)
+        slots = [FREE] * (part.count or 1) if part.nodes is None else self.roster.static(part.nodes)
         created = backend.call("create", len(slots), part.model, **params)
         if not isinstance(created, list) or len(created) != len(slots):
             raise SimulatorFaultError(
@@ -207,7 +207,7 @@ class MosaikAdapter:
         if self.backend is not None:
             self.backend.callbacks.nodes[f"{self.name}.{entity['eid']}"] = {"type": entity["type"]}
         for child in entity.get("children") or ():
-            self._add(child, self.roster.slots.get(child["eid"], -1))
+            self._add(child, self.roster.slots.get(child["eid"], NOWHERE))
 
     def _wire(self) -> None:
         problems: list[tuple[str, str]] = []
@@ -219,7 +219,7 @@ class MosaikAdapter:
                 problems.append((f"inputs[{number}].nodes", self._no_nodes(part.nodes)))
             name, _, attr = part.to.partition(".")
             ours = [entity for entity in self.entities if entity.model == name]
-            targets = {slot: [e.eid for e in ours if e.slot in (slot, -1)] for slot in chosen}
+            targets = {slot: [e.eid for e in ours if e.slot in (slot, FREE)] for slot in chosen}
             column = (
                 CATALOGUE[part.signal].column(part.column)
                 if part.signal in CATALOGUE
@@ -255,7 +255,7 @@ class MosaikAdapter:
         """entity -> slots whose rows get its values: its own node's, or those of the selected nodes."""
         ours = [entity for entity in self.entities if entity.model == model]
         chosen = self.roster.static(nodes) if nodes is not None else []
-        free = [entity for entity in ours if entity.slot < 0]
+        free = [entity for entity in ours if entity.slot == FREE]
         found = {e.eid: [e.slot] for e in ours if e.slot >= 0 and (nodes is None or e.slot in chosen)}
         if len(free) == 1:
             found[free[0].eid] = chosen

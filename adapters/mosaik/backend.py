@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from mosaik import exceptions as mosaik_exceptions
 from mosaik.adapters import init_and_get_adapter
-from mosaik.proxies import BaseProxy, Proxy, RemoteProxy
+from mosaik.proxies import BaseProxy, LocalProxy, Proxy, RemoteProxy
 from mosaik.simmanager import MosaikRemote
 from mosaik.starters import ConnectStarter, PythonStarter
 from mosaik_api_v3 import MosaikProxy
@@ -35,7 +35,7 @@ from mosaik_api_v3.connection import Channel, RemoteException
 from adapters.mosaik.config import SimulatorPart
 
 log = logging.getLogger(__name__)
-UNUSED: Any = {}  # mosaik's own settings, which these two ways of starting do not look at
+UNUSED: Any = {}  # mosaik's own settings, which connecting does not look at
 LAST_WORDS = 2_000  # characters of a dead simulator's output that an error shows
 FAREWELL = 10.0  # s that a process has to end by itself after a run that went well
 
@@ -82,12 +82,13 @@ class Backend:
         self.name, self.where, self.timeout, self.root = name, where, timeout, root
         self.output = Path(scratch) / "simulator.log"
         self.callbacks = Callbacks(name)
-        self._remote = cast(MosaikRemote, self.callbacks)  # used by mosaik through the methods above only
+        self._remote = cast(MosaikRemote, self.callbacks)  # mosaik only uses the methods of Callbacks
         self._process: subprocess.Popen[bytes] | None = None
         self._proxy: Proxy | None = None
         self._finished = False
+        self._hung = False  # a call in this process did not come back, and the loop is stuck in it
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=f"mosaik {name}", daemon=True)
+        self._thread = threading.Thread(target=self._turn, name=f"mosaik {name}", daemon=True)
         self._thread.start()
 
     def open(self, resolution: float, params: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class Backend:
 
     def close(self) -> None:
         """End the process and the event loop, whatever state they are in."""
-        if self._proxy is not None and not self._finished:
+        if self._proxy is not None and not self._finished and not self._hung:
             self._finished = True
             try:
                 self._await(self._proxy.stop(), "finalize", limit=min(2.0, self.timeout))
@@ -123,7 +124,12 @@ class Backend:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._cancel_and_stop)
             self._thread.join(2.0)
-        if not self._thread.is_alive() and not self._loop.is_closed():
+
+    def _turn(self) -> None:
+        """The thread: the event loop closes when it stops, even after a call that hung for a while."""
+        try:
+            self._loop.run_forever()
+        finally:
             self._loop.close()
 
     def _cancel_and_stop(self) -> None:
@@ -163,6 +169,7 @@ class Backend:
                 future.cancel()
                 raise SimulatorFaultError(f"it ended during {what}{self._last_words()}")
         elif time.monotonic() >= ends:
+            self._hung = self.where.python is not None
             future.cancel()
             raise SimulatorFaultError(
                 f"the bus waited {limit:g} s for it to answer '{what}'; raise 'timeout' if it may"
@@ -185,7 +192,7 @@ class Backend:
             if self.where.python is not None:
                 with _importable(self.root):
                     starter = PythonStarter.from_string(self.where.python)
-                return await starter.start(self.name, self._remote, UNUSED)
+                return _InProcess(starter.cls(*starter.args, **starter.kwargs), self.callbacks)
             if self.where.connect is not None:
                 return await ConnectStarter.from_addr(self.where.connect).start(self.name, self._remote, UNUSED)
         except (mosaik_exceptions.ScenarioError, mosaik_exceptions.SimulationError) as error:
@@ -229,6 +236,13 @@ class Backend:
         for warning in noted:
             log.warning("%s: %s", self.name, warning.message)
         return dict(self._proxy.meta)
+
+
+class _InProcess(LocalProxy):
+    """A simulator in this process whose sys.exit ends the run with a word, and not the event loop."""
+
+    async def send(self, request: tuple[str, tuple[Any, ...], dict[str, Any]]) -> Any:  # noqa: ANN401
+        return await _no_exit(super().send(request))
 
 
 async def _no_exit(work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401

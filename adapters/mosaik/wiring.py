@@ -18,9 +18,13 @@ from cosim.telemetry.signals import Column, Signal
 Inputs = dict[str, dict[str, dict[str, Any]]]  # entity -> attribute -> "signal.node" -> value
 
 
+FREE = -1  # an entity that was created without a node: `nodes` of a wire say whose values it deals with
+NOWHERE = -2  # a child that bears no node's name: nothing is wired to it
+
+
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entity of the simulator; `slot` is its node's, or -1."""
+    """An entity of the simulator; `slot` is its node's, `FREE`, or `NOWHERE`."""
 
     eid: str
     model: str
