@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -18,9 +19,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def emit(data: object, as_json: bool, text: Callable[[], str] | str) -> None:
     """Print `data` as JSON, or `text` for people."""
     if as_json:
-        typer.echo(json.dumps(data, indent=2, default=str, allow_nan=False))
+        typer.echo(json.dumps(_strict(data), indent=2, default=str, allow_nan=False))
     else:
         typer.echo(text if isinstance(text, str) else text())
+
+
+def _strict(data: object) -> object:
+    """`data` with the numbers that JSON does not have as text: inf, -inf, nan."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return str(data)
+    if isinstance(data, Mapping):
+        return {str(key): _strict(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_strict(value) for value in data]
+    return data
 
 
 def note(text: str) -> None:

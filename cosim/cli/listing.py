@@ -32,9 +32,9 @@ def adapters(as_json: Json = False) -> None:
 
 def schedulers(as_json: Json = False) -> None:
     """List the schedulers that `adapters.continuum.scheduler` can name."""
-    from cosim.schedulers import summaries
+    from cosim.schedulers import list_schedulers
 
-    found = summaries()
+    found = dict(list_schedulers())
     width = max(map(len, found), default=0)
     emit(
         {"schedulers": [{"name": name, "summary": summary} for name, summary in found.items()]},

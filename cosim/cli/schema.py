@@ -18,13 +18,11 @@ def schema(
     """Print the JSON schema of scenario files with the installed adapters' blocks."""
     import json
 
-    from cosim.scenario.schema import scenario_schema
+    from cosim.scenario import schema as made
 
     with errors():
-        text = json.dumps(scenario_schema(), indent=2) + "\n"
         if out is None:
-            typer.echo(text, nl=False)
+            typer.echo(json.dumps(made.schema(), indent=2))
         else:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            out.write_text(text, encoding="utf-8")
+            made.write(out)
             note(f"schema written to {out}")

@@ -13,6 +13,8 @@ import typer
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
 
+Driver = Literal["mosaik", "loop"]
+
 if TYPE_CHECKING:
     from cosim.results.executor import Result
     from cosim.results.sweep import Progress
@@ -26,7 +28,7 @@ def sweep(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder that the sweep's folder is made in.")] = Path("runs"),
     executor: Annotated[str, typer.Option(help="Where the runs are made: local, ray, or ray:ADDRESS.")] = "local",
     workers: Annotated[int, typer.Option(help="Runs at the same time; 0: one per core.", min=0)] = 0,
-    driver: Annotated[Literal["mosaik", "loop"], typer.Option(help="Who coordinates a run.")] = "loop",
+    driver: Annotated[Driver, typer.Option(help="Who coordinates a run.")] = "loop",
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     dry: Annotated[bool, typer.Option("--dry-run", help="List the runs and make none.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
@@ -54,7 +56,7 @@ def replicate(
     overrides: list[str],
     chosen: Sequence[int],
     out: Path,
-    driver: str,
+    driver: Driver,
     workers: int,
     with_report: bool,
     quiet: bool,
@@ -76,7 +78,7 @@ def _carry_out(
     out: Path,
     executor: str,
     workers: int,
-    driver: str,
+    driver: Driver,
     with_report: bool,
     quiet: bool,
     as_json: bool,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from cosim.errors import SetupError
 
@@ -36,7 +37,7 @@ class Task:
     overrides: tuple[str, ...]
     assignment: Mapping[str, Any]
     base: str  # folder that the run's folder is made in
-    driver: str = "loop"
+    driver: Literal["mosaik", "loop"] = "loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class RayExecutor:
             raise SetupError("Ray is not installed: pip install 'continuum-cosim[ray]'") from error
         self._ray = ray
         try:
-            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
+            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
         except ConnectionError as error:
             raise SetupError(f"no Ray cluster at '{address}': {error}") from error
 

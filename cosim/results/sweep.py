@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 from cosim.errors import RunError
 from cosim.plan.compile import compile_plan
@@ -85,7 +86,7 @@ def run_sweep(
     *,
     base: Path,
     overrides: Sequence[str] = (),
-    driver: str = "loop",
+    driver: Literal["mosaik", "loop"] = "loop",
     progress: Progress | None = None,
 ) -> SweepFolder:
     """Make the runs of `variants` that are not there yet.

@@ -1,0 +1,112 @@
+"""The direction of imports, walked in the source: what each package may know of."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+BASE = {"errors", "units", "telemetry"}
+# Each package and what it may import of cosim besides itself.
+MAY_IMPORT = {
+    "errors": set(),
+    "units": set(),
+    "telemetry": set(),
+    "continuum": set(),
+    "radio": set(),
+    "schedulers": {"continuum", "errors"},
+    # The registry hands out descriptions of adapters, so it knows the contract and nothing else.
+    "registry": {"errors", "bus.adapter"},
+    "scenario": BASE | {"registry", "bus.adapter"},
+    "plan": BASE | {"scenario", "registry", "bus.adapter"},
+    "bus": BASE | {"plan", "registry"},
+    "results": BASE | {"scenario", "plan", "registry", "bus", "continuum"},
+    "report": BASE | {"plan", "bus", "results"},
+    "testing": BASE | {"plan", "registry", "bus", "synthetic", "bench"},
+    "cli": BASE | {"scenario", "plan", "registry", "bus", "continuum", "schedulers", "results", "report", "testing"},
+}
+ADAPTERS_MAY_IMPORT = {
+    "errors", "units", "telemetry", "continuum", "radio", "schedulers", "plan.entities", "plan.geo",
+    "bus.adapter", "bus.frame", "bus.slots", "testing",
+}  # fmt: skip
+MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted(path for path in (ROOT / folder).rglob("*.py") if "tests" not in path.parts)
+
+
+def imports(path: Path) -> set[str]:
+    """Dotted names of the modules that a file imports, wherever in it, but for type checking only."""
+    found: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.add(node.module)
+            if node.module in ("cosim", "cosim.bus", "cosim.plan", "cosim.telemetry"):
+                found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def package(path: Path) -> str:
+    relative = path.relative_to(ROOT / "cosim")
+    return relative.parts[0].removesuffix(".py")
+
+
+def allowed(name: str, permitted: set[str]) -> bool:
+    """Whether `name` ("cosim.bus.frame") lies in one of the permitted packages or modules."""
+    inner = name.removeprefix("cosim.")
+    return any(inner == entry or inner.startswith(entry + ".") for entry in permitted)
+
+
+@pytest.mark.parametrize("path", modules("cosim"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_core_imports_point_one_way(path):
+    own = package(path)
+    if own in ("__init__", "__main__"):
+        return
+    permitted = MAY_IMPORT[own] | {own} if own in MAY_IMPORT else BASE | {"plan", "bus", own}
+    wrong = {
+        name
+        for name in imports(path)
+        if name.startswith("cosim.") and not allowed(name, permitted) and name not in ("cosim.bus", "cosim.plan")
+    }
+    wrong -= {"cosim.version"}
+    assert not wrong, f"{path.relative_to(ROOT)} must not import {', '.join(sorted(wrong))}"
+
+
+@pytest.mark.parametrize("path", modules("cosim"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_core_names_no_adapter(path):
+    named = {name for name in imports(path) if name.startswith("adapters.")}
+    assert not named
+
+
+@pytest.mark.parametrize("path", modules("adapters"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_adapters_know_the_contract_and_the_leaves_only(path):
+    own = path.relative_to(ROOT / "adapters").parts[0]
+    names = imports(path)
+    others = {name for name in names if name.startswith("adapters.") and name.split(".")[1] != own}
+    assert not others, f"adapters must not import each other: {others}"
+    core = {n for n in names if n.startswith("cosim.") and not allowed(n, ADAPTERS_MAY_IMPORT)}
+    core -= {"cosim.bus", "cosim.plan", "cosim.telemetry", "cosim.version"}
+    assert not core, f"{path.relative_to(ROOT)} must not import {', '.join(sorted(core))}"
+
+
+@pytest.mark.parametrize("path", [*modules("cosim"), *modules("adapters")], ids=lambda p: str(p.relative_to(ROOT)))
+def test_mosaik_is_known_in_two_places(path):
+    relative = str(path.relative_to(ROOT))
+    if any(relative.startswith(place) for place in MOSAIK):
+        return
+    assert not {name for name in imports(path) if name.split(".")[0] in ("mosaik", "mosaik_api_v3")}
