@@ -58,6 +58,12 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([
 _LONGEST = 64  # characters; no honest quantity is longer
 
 
+def noun(dimension: str) -> str:
+    """What a quantity of `dimension` is called, with its article."""
+    word = {"bytes": "number of bytes", "work": "number of cycles", "rate": "bit rate"}.get(dimension, dimension)
+    return f"an {word}" if word[0] in "aeio" else f"a {word}"
+
+
 def parse(text: object, dimension: str) -> float:
     """The SI value of `text`, for example ``parse("20 ms", "time") == 0.02``.
 
@@ -68,18 +74,18 @@ def parse(text: object, dimension: str) -> float:
     example = _EXAMPLES[dimension]
     if isinstance(text, bool) or not isinstance(text, str):
         if isinstance(text, (int, float)) and not isinstance(text, bool):
-            raise ValueError(f"{text!r} has no unit; write a {dimension} with its unit, for example '{example}'")
-        raise ValueError(f"expected a {dimension} such as '{example}', found {type(text).__name__}")
+            raise ValueError(f"{text!r} has no unit; write {noun(dimension)} with its unit, for example '{example}'")
+        raise ValueError(f"expected {noun(dimension)} such as '{example}', found {type(text).__name__}")
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(
-            f"'{text[:_LONGEST]}' is not a {dimension}; write a number and a unit, for example '{example}'"
+            f"'{text[:_LONGEST]}' is not {noun(dimension)}; write a number and a unit, for example '{example}'"
         )
     number, unit = match.groups()
     if unit is None:
         raise ValueError(f"'{text}' has no unit; write for example '{number} {next(iter(units))}' or '{example}'")
     if unit not in units:
-        raise ValueError(f"unknown unit '{unit}' for a {dimension}; known units: {', '.join(units)}")
+        raise ValueError(f"unknown unit '{unit}' for {noun(dimension)}; known units: {', '.join(units)}")
     value = float(number) * units[unit]
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"'{text}' is too large")
@@ -125,7 +131,7 @@ class Unit:
             "pattern": rf"^\s*{pattern(self.dimension)}\s*$",
             "examples": [_EXAMPLES[self.dimension]],
             "x-dimension": self.dimension,
-            "description": f"a {self.dimension} with its unit, for example '{_EXAMPLES[self.dimension]}'",
+            "description": f"{noun(self.dimension)} with its unit, for example '{_EXAMPLES[self.dimension]}'",
         }
 
     def _serialize(self) -> Callable[[float], str]:

@@ -27,10 +27,11 @@ def compile_plan(loaded: Loaded) -> Plan:
     step = _nanoseconds(loaded, ("run", "step"), run.step, problems)
     duration = _nanoseconds(loaded, ("run", "duration"), run.duration, problems)
     ticks = _multiple(loaded, ("run", "duration"), duration, step, problems)
-    stations = [_station(loaded, name, step, run.seed, problems) for name in loaded.adapters]
+    signals = signals_in(loaded, problems)
+    stations = [_station(loaded, name, step, signals, problems) for name in loaded.adapters]
     ordered = wire(loaded, stations, problems)
     builder = SceneBuilder(scenario, loaded.world)
-    recordings = _recordings(loaded, ordered, builder, step, problems)
+    recordings = _recordings(loaded, ordered, builder, signals, step, problems)
     if problems:
         raise ScenarioError(problems)
     return Plan(
@@ -83,7 +84,7 @@ def _text(nanoseconds: int) -> str:
     return f"{nanoseconds} ns"
 
 
-def _station(loaded: Loaded, name: str, step: int, seed: int, problems: list[Problem]) -> Station:
+def _station(loaded: Loaded, name: str, step: int, signals: dict[str, Signal], problems: list[Problem]) -> Station:
     """What the plan needs to know of one adapter before it is wired."""
     used = loaded.adapters[name]
     config: Any = used.config  # AdapterConfig's keys; a foreign model may lack them
@@ -103,7 +104,6 @@ def _station(loaded: Loaded, name: str, step: int, seed: int, problems: list[Pro
         hint = "'connect' names a worker that runs already, 'isolated' starts one: remove one of them"
         problems.append(loaded.problem((*at, "isolated"), "cannot be isolated and connected", hint))
     ports = used.kind.ports_of(used.config)
-    signals = signals_in(loaded)
     problems += [
         loaded.problem(at, f"adapter '{name}' uses signal '{signal}', which nobody defines", "its kind is wrong")
         for signal in (*ports.writes, *(read.signal for read in ports.reads))
@@ -120,25 +120,33 @@ def _station(loaded: Loaded, name: str, step: int, seed: int, problems: list[Pro
             origin=used.kind.origin,
             isolated=not connect and (used.kind.isolated if isolated is None else bool(isolated)),
             connect=connect,
-            seed=stream(seed, name),
+            seed=stream(loaded.scenario.run.seed, name),
         ),
         reads=ports.reads,
     )
 
 
-def signals_in(loaded: Loaded) -> dict[str, Signal]:
-    """The catalogue with the signals that the scenario's adapters add."""
+def signals_in(loaded: Loaded, problems: list[Problem] | None = None) -> dict[str, Signal]:
+    """The catalogue with the signals that the scenario's adapters add; contradictions go to `problems`."""
     signals = dict(CATALOGUE)
-    for used in loaded.adapters.values():
-        signals.update({signal.name: signal for signal in used.kind.signals_of(used.config)})
+    for name, used in loaded.adapters.items():
+        for signal in used.kind.signals_of(used.config):
+            if signals.setdefault(signal.name, signal) != signal and problems is not None:
+                message = f"adapter '{name}' defines signal '{signal.name}' in another way than others do"
+                problems.append(loaded.problem(("adapters", name), message, "give the signal another name"))
     return signals
 
 
 def _recordings(
-    loaded: Loaded, adapters: list[AdapterPlan], builder: SceneBuilder, step: int, problems: list[Problem]
+    loaded: Loaded,
+    adapters: list[AdapterPlan],
+    builder: SceneBuilder,
+    signals: dict[str, Signal],
+    step: int,
+    problems: list[Problem],
 ) -> tuple[Recording, ...]:
     """One recording for every signal that some adapter writes, as `record` says; `'*'` holds the defaults."""
-    blocks, signals = loaded.scenario.record, signals_in(loaded)
+    blocks = loaded.scenario.record
     for name, block in blocks.items():
         if block.every is not None:
             length = _nanoseconds(loaded, ("record", name, "every"), block.every, problems)

@@ -70,6 +70,8 @@ class _Checks:
             owner.setdefault(adapter, f"nodes.{fleet.key}")
 
     def select(self, selector: str | list[str], at: Keys) -> None:
+        if self.world.unreadable:
+            return
         for index, part, hint in self.world.empty_parts(selector):
             if self.certain or not (
                 part.startswith(("kind:", "tier:")) or any(map(name_matcher(part), self.world.names))

@@ -45,6 +45,7 @@ class World:
 
     nodes: list[Resolved] = field(default_factory=list)
     fleets: list[Resolved] = field(default_factory=list)
+    unreadable: bool = False  # a name of nodes could not be read, so that selectors may miss some
     names: dict[str, str] = field(default_factory=dict)  # id -> key under `nodes`, wrong nodes included
 
     @property
@@ -148,6 +149,7 @@ def resolve(scenario: Scenario, report: Report) -> World:
             ids = expand(key, MOST_NODES - len(owner))
         except ValueError as error:
             report(at, str(error), "for example 'uav-1' or 'uav-[1..3]'")
+            world.unreadable = True
             continue
         taken = [name for name in ids if name in owner]
         if taken:
@@ -163,7 +165,7 @@ def resolve(scenario: Scenario, report: Report) -> World:
             if resolved is not None:
                 (world.fleets if resolved.fleet else world.nodes).append(Resolved(name, key, resolved))
     for group, _, match in groups:
-        if not any(match(name) for name in owner):
+        if not world.unreadable and not any(match(name) for name in owner):
             hint = did_you_mean(_text(scenario.groups[group].members), owner, otherwise="nodes")
             report(("groups", group, "members"), f"group '{group}' has no members", hint)
     return world

@@ -64,13 +64,19 @@ def shorten(text: str) -> str:
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "known") -> str:
     """A hint that proposes the nearest of `known`, or lists them."""
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=1, cutoff=0.6) if word else []
-    if near:
-        return f"did you mean '{next(name for name in names if name.lower() == near[0])}'?"
+    for name in _nearest(word, names):
+        return f"did you mean '{name}'?"
     if not names:
         return f"{otherwise}: none"
     more = f" and {len(names) - 30} more" if len(names) > 30 else ""
     return f"{otherwise}: {', '.join(names[:30])}{more}"
+
+
+def _nearest(word: str, known: Iterable[str]) -> list[str]:
+    """The one of `known` that looks most like `word`, if any does."""
+    small = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word[:100].lower(), small, n=1, cutoff=0.6) if word else []
+    return [small[name] for name in near]
 
 
 def keys_of(kind: object, way: Sequence[str | int] = ()) -> dict[str, object] | None:
@@ -124,7 +130,17 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Item, pref
     groups: dict[Keys, list[Any]] = {}
     for detail in error.errors(include_url=False):
         groups.setdefault(_way(detail, data), []).append(detail)
-    return [_problem(details, way, model, root, prefix) for way, details in groups.items()]
+    misspelt = {
+        (*way[:-1], name)
+        for way, details in groups.items()
+        if details[0]["type"] == "extra_forbidden"
+        for name in _nearest(str(way[-1]), keys_of(model, way[:-1]) or {})
+    }
+    return [
+        _problem(details, way, model, root, prefix)
+        for way, details in groups.items()
+        if not (details[0]["type"] == "missing" and way in misspelt)  # the hint at the other key says it
+    ]
 
 
 def _way(detail: Any, data: Any) -> Keys:  # noqa: ANN401 - pydantic's ErrorDetails

@@ -1,0 +1,256 @@
+"""What the scenario file writes as one text and the model holds as numbers: laws, processors, pacing.
+
+Each is a small record, and an annotated type for the fields of the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from cosim import units
+
+
+class TextForm:
+    """Pydantic marker: the field is written as text, read by `read` and printed by `write`.
+
+    `read` gets whatever the file holds and raises `ValueError`; a `value_type` passes as it is.
+    `schema` is its JSON schema beside ``type: string``.
+    """
+
+    def __init__(
+        self,
+        value_type: type,
+        read: Callable[[object], object],
+        write: Callable[[Any], str],  # the value that `read` returned
+        schema: dict[str, Any],  # JSON values
+    ) -> None:
+        self.value_type, self.read, self.write, self.schema = value_type, read, write, schema
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            lambda found: found if isinstance(found, self.value_type) else self.read(found),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                self.write, return_schema=core_schema.str_schema()
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", **self.schema}
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A probability law over a quantity, in SI: `fixed` a, `exponential` mean a, `uniform` a..b."""
+
+    law: Literal["fixed", "exponential", "uniform"]
+    a: float
+    b: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return (self.a + self.b) / 2 if self.law == "uniform" else self.a
+
+
+class LawText(TextForm):
+    """A law over `dimension`: `180 kB`, `exponential 180 kB` or `uniform 10 kB .. 20 kB`."""
+
+    def __init__(self, dimension: str) -> None:
+        self.dimension = dimension
+        self.sample = {"bytes": "180 kB", "work": "90 Mcycles"}[dimension]
+        super().__init__(Law, self._read, self._write, {
+            "pattern": rf"^\s*(exponential\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}\s*$",
+            "description": f"{units.noun(dimension)}: fixed, or drawn from a law",
+            "examples": [self.sample, f"exponential {self.sample}", f"uniform {self.sample} .. {self.sample}"],
+        })  # fmt: skip
+
+    def _read(self, text: object) -> Law:
+        word, _, rest = text.strip().partition(" ") if isinstance(text, str) else ("", "", "")
+        if word == "exponential":
+            return Law(law="exponential", a=self._amount(rest))
+        if word == "uniform":
+            low, dots, high = rest.partition("..")
+            if not dots:
+                raise ValueError(f"'{text}' needs two bounds, for example 'uniform {self.sample} .. {self.sample}'")
+            a, b = self._amount(low), self._amount(high)
+            if b < a:
+                raise ValueError(f"the upper bound of '{text}' is below the lower one")
+            return Law(law="uniform", a=a, b=b)
+        return Law(law="fixed", a=self._amount(text))
+
+    def _write(self, value: Law) -> str:
+        shown = units.show(value.a, self.dimension)
+        if value.law == "uniform":
+            return f"uniform {shown} .. {units.show(value.b, self.dimension)}"
+        return shown if value.law == "fixed" else f"{value.law} {shown}"
+
+    def _amount(self, text: object) -> float:
+        value = units.parse(text, self.dimension)
+        if value < 0:
+            raise ValueError(f"'{text}' must not be negative")
+        return value
+
+
+LawOfBytes = Annotated[Law, LawText("bytes")]
+LawOfWork = Annotated[Law, LawText("work")]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When a node makes tasks: `poisson 2 Hz` or `every 500 ms`."""
+
+    law: Literal["poisson", "every"]
+    rate: float  # 1/s
+
+
+def _read_arrivals(text: object) -> Arrivals:
+    if isinstance(text, str):
+        word, _, rest = text.strip().partition(" ")
+        if word == "poisson":
+            rate = units.parse(rest, "frequency")
+            if rate > 0:
+                return Arrivals(law="poisson", rate=rate)
+        if word == "every":
+            period = units.parse(rest, "time")
+            if period > 0:
+                return Arrivals(law="every", rate=1 / period)
+    raise ValueError(f"{text!r} is not an arrival law; write 'poisson 2 Hz' or 'every 500 ms'")
+
+
+def _write_arrivals(value: Arrivals) -> str:
+    if value.law == "poisson":
+        return f"poisson {units.show(value.rate, 'frequency')}"
+    return f"every {units.show(1 / value.rate, 'time')}"
+
+
+ArrivalLaw = Annotated[
+    Arrivals,
+    TextForm(
+        Arrivals,
+        _read_arrivals,
+        _write_arrivals,
+        {
+            "pattern": rf"^\s*(poisson\s+{units.pattern('frequency')}|every\s+{units.pattern('time')})\s*$",
+            "description": "when tasks are made: at random with a mean rate, or one per period",
+            "examples": ["poisson 2 Hz", "every 500 ms"],
+        },
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Cores and their clock, written `4 x 1.8 GHz` or `1.8 GHz`."""
+
+    cores: int
+    clock: float  # Hz = cycles/s per core
+
+
+def _read_cpu(text: object) -> Cpu:
+    if isinstance(text, str):
+        match = re.fullmatch(r"\s*(?:(\d{1,6})\s*x\s*)?(\S.*)", text, re.ASCII)
+        if match:
+            try:
+                clock = units.parse(match[2], "frequency")
+            except ValueError as error:
+                raise ValueError(f"'{text[:60]}' is not a processor such as '4 x 1.8 GHz': {error}") from None
+            cores = int(match[1] or 1)
+            if clock > 0 and cores > 0:
+                return Cpu(cores=cores, clock=clock)
+    raise ValueError(f"{text!r} is not a processor; write cores x clock, for example '4 x 1.8 GHz'")
+
+
+def _write_cpu(value: Cpu) -> str:
+    return f"{value.cores} x {units.show(value.clock, 'frequency')}"
+
+
+CpuText = Annotated[
+    Cpu,
+    TextForm(
+        Cpu,
+        _read_cpu,
+        _write_cpu,
+        {
+            "pattern": rf"^\s*(\d+\s*x\s*)?{units.pattern('frequency')}\s*$",
+            "description": "cores x clock",
+            "examples": ["4 x 1.8 GHz"],
+        },
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """How simulated time follows the wall clock: factor 0 = as fast as possible, 1 = real time."""
+
+    factor: float
+
+
+def _read_pacing(text: object) -> Pacing:
+    if text == "as-fast-as-possible":
+        return Pacing(factor=0.0)
+    if text == "real-time":
+        return Pacing(factor=1.0)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*x\s*", text, re.ASCII) if isinstance(text, str) else None
+    if match and float(match[1]) > 0:
+        return Pacing(factor=float(match[1]))
+    raise ValueError(f"{text!r} is not a pacing; write as-fast-as-possible, real-time, or a factor such as '10 x'")
+
+
+def _write_pacing(value: Pacing) -> str:
+    return {0.0: "as-fast-as-possible", 1.0: "real-time"}.get(value.factor, f"{value.factor!r} x")
+
+
+PacingText = Annotated[
+    Pacing,
+    TextForm(
+        Pacing,
+        _read_pacing,
+        _write_pacing,
+        {
+            "pattern": r"^\s*(as-fast-as-possible|real-time|\d+(\.\d*)?\s*x)\s*$",
+            "description": "how simulated time follows the wall clock",
+            "examples": ["as-fast-as-possible", "real-time", "10 x"],
+        },
+    ),
+]
+
+
+class Origin:
+    """Pydantic marker: `[latitude, longitude]` in degrees, with or without a height that has a unit."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self._read,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: [*value[:2], units.show(value[2], "length")]
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {
+            "type": "array",
+            "description": "latitude and longitude in degrees (WGS84), height above the ellipsoid with its unit",
+            "prefixItems": [
+                {"type": "number", "minimum": -90, "maximum": 90},
+                {"type": "number", "minimum": -180, "maximum": 180},
+                {"type": "string", "pattern": rf"^\s*{units.pattern('length')}\s*$"},
+            ],
+            "minItems": 2,
+            "maxItems": 3,
+            "examples": [[39.36, 22.95, "60 m"]],
+        }
+
+    @staticmethod
+    def _read(found: object) -> tuple[float, float, float]:
+        if not isinstance(found, (list, tuple)) or len(found) not in (2, 3):
+            raise ValueError("expected [latitude, longitude] or [latitude, longitude, height]")
+        degrees = [float(part) for part in found[:2] if isinstance(part, (int, float)) and not isinstance(part, bool)]
+        if len(degrees) != 2 or not (abs(degrees[0]) <= 90 and abs(degrees[1]) <= 180):
+            raise ValueError(f"{list(found[:2])} is not latitude (-90..90) and longitude (-180..180) in degrees")
+        return degrees[0], degrees[1], units.parse(found[2], "length") if len(found) == 3 else 0.0
