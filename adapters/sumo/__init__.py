@@ -16,6 +16,6 @@ ADAPTER = AdapterKind(
     example="""\
 sumo:
   network: package:sumo/tools/game/DRT/osm.net.xml
-  demand: {vehicles: 100, over: 1 min}
+  demand: {vehicles: 6, over: 20 s}
 """,
 )

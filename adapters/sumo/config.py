@@ -39,18 +39,18 @@ class Demand(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    vehicles: Annotated[int, Field(ge=1, le=1_000_000)]
+    vehicles: int = Field(ge=1, le=1_000_000, description="trips in all")
     over: Period = Field(600.0, description="departures are drawn evenly from this span, from `begin` on")
     distance: Distance = Field(2000.0, description="least crow-fly length of a trip, by further places to call at")
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
+    seed: int = Field(1, ge=0, lt=2**32, description="of the trips; the run's seed does not change them")
 
 
 class Region(BaseModel):
     """The part of the scene whose vehicles are members of the fleet, in the scenario's coordinates."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    center: Annotated[list[Length], Field(min_length=2, max_length=2)] | None = None
-    radius: Distance | None = None
+    center: Annotated[list[Length], Field(min_length=2, max_length=2)] | None = Field(None, description="east, north")
+    radius: Distance | None = Field(None, description="around the center")
     box: Annotated[list[Length], Field(min_length=4, max_length=4)] | None = Field(
         None, description="west, south, east, north"
     )
@@ -71,7 +71,7 @@ class SumoConfig(AdapterConfig):
     network: str | None = Field(None, description=".net.xml[.gz] file, when there is no `config`")
     routes: list[str] | str = Field([], description="files with routes and trips")
     additional: list[str] | str = Field([], description="additional files: stops, signals, detectors")
-    demand: Demand | None = None
+    demand: Demand | None = Field(None, description="traffic generated on `network`, besides that of `routes`")
     server: Annotated[str, Field(pattern=r"^[^:\s]+:\d{1,5}$")] | None = Field(
         None, description="host:port of a SUMO that runs already (sumo --remote-port); it keeps its own options"
     )
@@ -85,7 +85,7 @@ class SumoConfig(AdapterConfig):
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(None, description="default: drawn from run.seed")
     teleport: Teleport | None = Field(None, description="'never', or how long a jammed vehicle waits; SUMO: 300 s")
     classes: list[str] | None = Field(None, description="SUMO vehicle classes that join the fleet; default: all")
-    region: Region | None = None
+    region: Region | None = Field(None, description="where vehicles are members of the fleet; default: everywhere")
     options: dict[str, str | int | float | bool] = Field({}, description="further SUMO options, without the dashes")
 
     @model_validator(mode="after")

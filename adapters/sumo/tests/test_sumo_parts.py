@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from adapters.sumo import ADAPTER, install
 from adapters.sumo.adapter import check_steps, command, only_fleet
@@ -63,8 +64,8 @@ def test_teleport_reads_back_what_it_writes(text: str) -> None:
 
 
 def test_the_example_is_a_valid_block() -> None:
-    config = SumoConfig.model_validate({"network": "n.net.xml", "demand": {"vehicles": 100, "over": "1 min"}})
-    assert "vehicles: 100, over: 1 min" in ADAPTER.example
+    config = SumoConfig.model_validate(YAML(typ="safe").load(ADAPTER.example)["sumo"])
+    assert config.demand is not None
     assert ADAPTER.ports_of(config).writes == ("mobility",)
 
 
