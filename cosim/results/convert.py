@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cosim.errors import RunError, SetupError
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import RunFolder
-from cosim.results.identity import Member, member_from
+from cosim.results.identity import Member, members_from
 from cosim.results.stream import SUFFIX, Spec, unpack_runs
 
 GROUP_ROWS = 2**19  # rows per row group: what conversion holds in memory at a time
@@ -234,7 +234,7 @@ def read_members(folder: Path, plan: Mapping[str, Any]) -> list[Member]:
     members = [Member(i, node["id"], "", i, 0, 0.0) for i, node in enumerate(plan["scene"]["nodes"])]
     path = folder / "frames" / MEMBERS
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # behind the last newline: cut off
-    return members + [member_from(json.loads(line)) for line in lines]
+    return members + [member for line in lines for member in members_from(line)]
 
 
 def disk_error(path: Path, error: OSError, kept: str) -> RunError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,7 @@ from cosim.bus.frame import SlotTable
 from cosim.plan.entities import Scene
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One taking of a slot: by a static node for the whole run, by a fleet's member for a while."""
 
     serial: int
@@ -44,6 +44,7 @@ class Identities:
         self._seen = np.full(scene.capacity, np.nan)  # slot -> s, last row of its present member
         self._last: dict[int, float] = {}  # serial -> s, for members that have lost their slot
         self._epochs: dict[int, int] = {}  # first slot of a table -> its epoch
+        self._present: dict[int, tuple[NDArray[np.int32], float]] = {}  # the same -> latest rows, not yet in _seen
 
     def learn(self, table: SlotTable, time: float) -> list[Member]:
         """The members that are new in `table`, which holds from `time` (s) on."""
@@ -52,16 +53,23 @@ class Identities:
         self._epochs[table.first] = table.epoch
         generations = self._generation[table.first : table.first + len(table.ids)]
         changed = np.flatnonzero(generations != table.generation)
-        new = []
-        for i in changed.tolist():
-            if table.ids[i]:
-                generations[i] = table.generation[i]
-                new.append(self._take(table.first + i, table.ids[i], int(table.generation[i]), time))
-        return new
+        taken = [i for i in changed.tolist() if table.ids[i]]
+        if not taken:
+            return []
+        generations[taken] = table.generation[taken]
+        slots = np.array(taken) + table.first
+        return self._take(slots, [table.ids[i] for i in taken], table.generation[taken].tolist(), time)
 
-    def seen(self, slots: NDArray[np.int32], time: float) -> None:
-        """The members at `slots` are present at `time` (s)."""
-        self._seen[slots] = time
+    def seen(self, table: SlotTable, slots: NDArray[np.int32], time: float) -> None:
+        """The members of `table` at `slots` are present at `time` (s)."""
+        # most frames have the rows of the frame before; comparing is ten times cheaper than scattering
+        before = self._present.get(table.first)
+        if before is not None and np.array_equal(before[0], slots):
+            self._present[table.first] = (before[0], time)
+            return
+        if before is not None:
+            self._seen[before[0]] = before[1]
+        self._present[table.first] = (slots.copy(), time)
 
     def serials(self, slots: NDArray[np.int32], out: NDArray[np.int32]) -> None:
         """Write the present serials of `slots` to `out`; slot -1 gives -1."""
@@ -70,7 +78,9 @@ class Identities:
     def strangers(self, slots: NDArray[np.int32], time: float) -> list[Member]:
         """Serials for those of `slots` that no table has introduced; the new members."""
         unknown = np.unique(slots[(slots >= 0) & (self._current.take(slots, mode="wrap") < 0)])
-        return [self._take(slot, self._anonymous(slot), 0, time) for slot in unknown.tolist()]
+        if not len(unknown):
+            return []
+        return self._take(unknown, [self._anonymous(slot) for slot in unknown.tolist()], [0] * len(unknown), time)
 
     def serials_at(self, slots: NDArray[np.int32], times: NDArray[np.float64], out: NDArray[np.int32]) -> None:
         """As `serials`, but whoever held slot `slots[i]` at `times[i]` (s), which may have left since."""
@@ -83,36 +93,54 @@ class Identities:
 
     def last_seen(self) -> dict[int, float]:
         """Serial -> time (s) of the last row in its owner's frames, for members that had one."""
+        self._settle()
         present = np.flatnonzero(~np.isnan(self._seen))
         now = zip(self._current[present].tolist(), self._seen[present].tolist(), strict=True)
         return {**self._last, **dict(now)}
 
-    def _take(self, slot: int, identity: str, generation: int, time: float) -> Member:
-        old = int(self._current[slot])
-        if old >= 0 and not np.isnan(self._seen[slot]):
-            self._last[old] = float(self._seen[slot])
-            self._seen[slot] = np.nan
-        static = slot < len(self._scene.nodes)
-        member = Member(len(self.members), identity, "" if static else self._fleet(slot), slot, generation, time)
-        self.members.append(member)
-        self._previous.append(old)
-        self._current[slot] = member.serial
-        self._since[slot] = time
-        return member
+    def _take(self, slots: NDArray[Any], ids: Sequence[str], generations: Sequence[int], time: float) -> list[Member]:
+        """New members at `slots`, whose members until now have left."""
+        self._settle()
+        old = self._current[slots]
+        gone = slots[(old >= 0) & ~np.isnan(self._seen[slots])]
+        self._last.update(zip(self._current[gone].tolist(), self._seen[gone].tolist(), strict=True))
+        self._seen[slots] = np.nan
+        first = len(self.members)
+        fleets = self._fleets(slots)
+        new = [
+            Member(first + i, identity, fleet, slot, generation, time)
+            for i, (identity, fleet, slot, generation) in enumerate(
+                zip(ids, fleets, slots.tolist(), generations, strict=True)
+            )
+        ]
+        self.members += new
+        self._previous += old.tolist()
+        self._current[slots] = np.arange(first, len(self.members))
+        self._since[slots] = time
+        return new
 
-    def _fleet(self, slot: int) -> str:
-        return next((f.name for f in self._scene.fleets if f.first <= slot < f.first + f.capacity), "")
+    def _settle(self) -> None:
+        for slots, time in self._present.values():
+            self._seen[slots] = time
+        self._present.clear()
+
+    def _fleets(self, slots: NDArray[Any]) -> list[str]:
+        """The fleets that own `slots`, "" for static nodes."""
+        names = np.full(len(slots), "", object)
+        for fleet in self._scene.fleets:
+            names[(slots >= fleet.first) & (slots < fleet.first + fleet.capacity)] = fleet.name
+        found: list[str] = names.tolist()
+        return found
 
     def _anonymous(self, slot: int) -> str:
         fleet = next((f for f in self._scene.fleets if f.first <= slot < f.first + f.capacity), None)
         return f"slot#{slot}" if fleet is None else f"{fleet.name}#{slot - fleet.first}"
 
 
-def member_line(member: Member) -> list[Any]:
-    """`member` as a JSON line's content; `member_from` reads it back."""
-    return [member.serial, member.id, member.fleet, member.slot, member.generation, member.first_seen]
+def members_line(members: Sequence[Member]) -> bytes:
+    """Members as one line of JSON; `members_from` reads it back."""
+    return json.dumps(members, separators=(",", ":")).encode() + b"\n"
 
 
-def member_from(line: list[Any]) -> Member:
-    serial, identity, fleet, slot, generation, first_seen = line
-    return Member(int(serial), str(identity), str(fleet), int(slot), int(generation), float(first_seen))
+def members_from(line: bytes) -> list[Member]:
+    return [Member(*fields) for fields in json.loads(line)]

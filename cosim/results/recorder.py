@@ -19,7 +19,7 @@ from cosim.results.convert import MEMBERS, convert_run, disk_error, signals_entr
 from cosim.results.events import JOURNAL, EventLog
 from cosim.results.folder import RunFolder, Status
 from cosim.results.identity import Identities
-from cosim.results.stream import SUFFIX, Spec, Stream, Writer, open_file
+from cosim.results.stream import DIRECT_BYTES, SUFFIX, Spec, Stream, Writer, open_file
 from cosim.telemetry.signals import Signal
 
 _FLUSH = 2.0  # s of wall clock that a killed run may lose at most
@@ -70,12 +70,15 @@ class Recorder:
         """Keep what is to be kept of the frames that the adapters produced at `tick` (`time` in s)."""
         self._fail()
         for adapter, frame in frames:
+            selection = self._streams.get((frame.signal, adapter))
+            if selection is not None:
+                # the producer may write into the columns of its frame before this one from now on
+                selection.stream.settle(self._fail)
             if frame.table is not None:
                 new = self._identities.learn(frame.table, frame.time)
                 if new:
                     self._writer.put(new)
-                self._identities.seen(frame.slot, frame.time)
-            selection = self._streams.get((frame.signal, adapter))
+                self._identities.seen(frame.table, frame.slot, frame.time)
             if selection is not None and selection.due(tick):
                 self._keep(selection, frame)
         self._events.due(time)
@@ -138,6 +141,9 @@ class Recorder:
 
     def _keep(self, selection: _Selection, frame: Frame) -> None:
         chosen = selection.rows(frame)
+        if chosen is None and selection.width * len(frame) >= DIRECT_BYTES:
+            self._lend(selection.stream, frame)
+            return
         total, done = len(frame) if chosen is None else len(chosen), 0
         stream = selection.stream
         slots = frame.slot if chosen is None else frame.slot[chosen]
@@ -153,12 +159,27 @@ class Recorder:
                     self._translate(frame[column.name][there], frame.time, chunk.columns[column.name][here])
                 else:
                     chunk.columns[column.name][here] = frame[column.name][there]
-            chunk.times.append(frame.time)
-            chunk.counts.append(count)
-            chunk.rows += count
+            chunk.add(frame.time, count)
             done += count
             if chunk.rows == chunk.capacity:
                 self._hand_over(stream)
+
+    def _lend(self, stream: Stream, frame: Frame) -> None:
+        """Have a large frame written from its own columns."""
+        self._hand_over(stream)  # earlier rows first
+        chunk, rows = stream.borrowing_chunk(self._fail), len(frame)
+        chunk.room(rows)
+        self._owners(stream.spec, frame, frame.slot, slice(0, rows), chunk.serial[:rows])
+        for column in stream.spec.columns:
+            values = np.ascontiguousarray(frame[column.name])
+            if column.role == "slot":
+                serials = np.empty(rows, np.int32)
+                self._translate(values, frame.time, serials)
+                values = serials
+            chunk.columns[column.name] = values.view(stream.spec.stored(column))
+        chunk.add(frame.time, rows)
+        stream.rows += rows
+        self._writer.put((stream, chunk))
 
     def _owners(
         self, spec: Spec, frame: Frame, slots: NDArray[np.int32], where: slice | Array, out: NDArray[np.int32]
@@ -216,6 +237,7 @@ class _Selection:
         self.stream = stream
         every = round(recording.every / plan.step) if stream.spec.rows == "node" else 0
         self._every = max(1, every)  # ticks
+        self.width = 4 + sum(stream.spec.stored(column).itemsize for column in stream.spec.columns)  # B per row
         self._next = 0  # tick from which on the next frame is kept
         self._mask: NDArray[np.bool_] | None = None
         if recording.slots:

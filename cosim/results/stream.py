@@ -1,10 +1,11 @@
 """Rows on their way to disk while the run goes on: chunks, and the thread that writes them.
 
 The tick's thread copies rows into a preallocated chunk; a full chunk goes to the writer's thread,
-which appends it to an Arrow IPC stream file without copying, and comes back empty. A stream owns a
-fixed number of chunks, so memory stays flat, and the run waits (it never drops) when the disk is
-slower than the run. Without compression: lz4 costs three times as much processor time per tick as
-everything else here together (`python -m benchmarks.record`).
+which appends it to an Arrow IPC stream file without copying, and comes back empty. A large frame is
+not copied: its columns stay valid until its producer's step after the next one, so the writer takes
+them from where they are, and the recorder waits for that before it lets the next frame pass. A
+stream owns a fixed number of chunks, so memory stays flat, and the run waits (it never drops) when
+the disk is slower than the run.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cosim.results.identity import Member, member_line
+from cosim.bus.frame import Array
+from cosim.errors import RunError
+from cosim.results.identity import Member, members_line
 from cosim.telemetry.signals import Column, Signal
 
 CHUNK_BYTES = 4 * 2**20
+DIRECT_BYTES = 2**20  # frames of this size and more are not copied
 CHUNKS = 3  # per stream: one is filled, one is written, one is between the two
 SUFFIX = ".arrows"
 _PATIENCE = 120.0  # s that the run waits for the disk before it says so
@@ -76,13 +80,17 @@ class Spec:
 
 
 class Chunk:
-    """Up to `capacity` rows in preallocated columns, with the times that runs of rows hold for."""
+    """Rows on their way to the file, with the times that runs of them hold for.
 
-    def __init__(self, spec: Spec) -> None:
+    Either up to `capacity` rows in columns of its own (`Chunk(spec)`), or the rows of one large
+    frame, whose columns are written from where they are (`capacity` 0).
+    """
+
+    def __init__(self, spec: Spec, *, borrow: bool = False) -> None:
         width = 4 + sum(spec.stored(column).itemsize for column in spec.columns)
-        self.capacity = max(1, CHUNK_BYTES // width)
+        self.capacity = 0 if borrow else max(1, CHUNK_BYTES // width)
         self.serial = np.empty(self.capacity, np.int32)
-        self.columns = {c.name: np.empty(self.capacity, spec.stored(c)) for c in spec.columns}
+        self.columns: dict[str, Array] = {c.name: np.empty(self.capacity, spec.stored(c)) for c in spec.columns}
         self.clear()
 
     def clear(self) -> None:
@@ -90,8 +98,19 @@ class Chunk:
         self.times: list[float] = []  # s, one per run of rows
         self.counts: list[int] = []  # rows of that run
 
+    def add(self, time: float, count: int) -> None:
+        """`count` rows that hold for `time` have been put behind those that were there."""
+        self.times.append(time)
+        self.counts.append(count)
+        self.rows += count
+
+    def room(self, rows: int) -> None:
+        """Make place for `rows` rows in the columns that are this chunk's own when it borrows."""
+        if len(self.serial) < rows:
+            self.serial = np.empty(rows, np.int32)
+
     def batch(self, schema: pa.Schema) -> tuple[pa.RecordBatch, dict[bytes, bytes]]:
-        """The rows as a batch over this chunk's own memory, and the metadata that goes with it."""
+        """The rows as a batch over the columns' own memory, and the metadata that goes with it."""
         n = self.rows
         arrays = [
             pa.Array.from_buffers(field.type, n, [None, pa.py_buffer(column[:n])])
@@ -120,6 +139,8 @@ class Stream:
         self.schema = spec.schema()
         self.rows = 0  # handed to the writer so far
         self.free: queue.Queue[Chunk] = queue.Queue()
+        self.lent: queue.Queue[Chunk] = queue.Queue()  # holds the borrowing chunk while it is not in use
+        self.lent.put(Chunk(spec, borrow=True))
         self.chunk: Chunk | None = None  # the one that is filled now
         self.opened = 0.0  # monotonic s of its first row
         self._made = 0
@@ -133,19 +154,34 @@ class Stream:
                 self._made += 1
                 self.chunk = Chunk(self.spec)
             else:
-                self.chunk = self._wait(fail)
+                self.chunk = self._wait(self.free, fail)
             self.opened = monotonic()
         return self.chunk
 
-    def _wait(self, fail: Callable[[], None]) -> Chunk:
+    def borrowing_chunk(self, fail: Callable[[], None]) -> Chunk:
+        """The chunk for a large frame. Waits until the frame before it is written."""
+        return self._wait(self.lent, fail)
+
+    def settle(self, fail: Callable[[], None]) -> None:
+        """Wait until no frame's own columns are being written."""
+        self.lent.put(self._wait(self.lent, fail))
+
+    def give_back(self, chunk: Chunk) -> None:
+        """`chunk` is written (in the writer's thread)."""
+        chunk.clear()
+        (self.free if chunk.capacity else self.lent).put(chunk)
+
+    def _wait(self, source: queue.Queue[Chunk], fail: Callable[[], None]) -> Chunk:
         limit = monotonic() + _PATIENCE
         while True:
             fail()
             try:
-                return self.free.get(timeout=0.5)
+                return source.get(timeout=0.5)
             except queue.Empty:
                 if monotonic() > limit:
-                    raise TimeoutError(f"the run waits for {self.path} to be written since {_PATIENCE:g} s") from None
+                    raise RunError(
+                        f"the run has waited {_PATIENCE:g} s for {self.path} to be written; the disk does not answer"
+                    ) from None
 
     def write(self, chunk: Chunk, opener: Callable[[Path], Any]) -> None:
         """Append `chunk` to the file (in the writer's thread)."""
@@ -213,8 +249,7 @@ class Writer:
                 continue
             stream, chunk = item
             self._attempt(stream.path, lambda s=stream, c=chunk: s.write(c, self._opener))  # type: ignore[misc]
-            chunk.clear()
-            stream.free.put(chunk)
+            stream.give_back(chunk)
 
     def _attempt(self, path: Path, act: Callable[[], None]) -> None:
         if self.failure is not None:
@@ -227,7 +262,6 @@ class Writer:
     def _introduce(self, members: list[Member]) -> None:
         if self._members is None:
             self._members = self._path.open("ab", buffering=0)
-        lines = "".join(json.dumps(member_line(member)) + "\n" for member in members).encode()
-        view = memoryview(lines)
+        view = memoryview(members_line(members))
         while view:
             view = view[self._members.write(view) or 0 :]
