@@ -68,6 +68,7 @@ class RemoteAdapter:
         self._open = contextlib.ExitStack()
         self._child: Child | None = None
         self._channel: Channel | None = None
+        self._folder = ""  # of the socket, until the worker has connected
         self._lost: zmq.Socket[bytes] | None = None
         self._poller = zmq.Poller()
         self._encoder, self._decoder = Encoder(), Decoder()
@@ -122,6 +123,8 @@ class RemoteAdapter:
         if not isinstance(hello, dict) or type(hello.get("pid")) is not int:
             self._fail("start", None, "the far end said no proper hello")
         self.pid = hello["pid"]
+        if self._folder:  # the connection stands without its name, and so nothing is left even if we get killed
+            shutil.rmtree(self._folder, ignore_errors=True)
         self._result("start")
 
     def begin_step(self, time: float, inputs: Inputs) -> None:
@@ -145,6 +148,7 @@ class RemoteAdapter:
 
     def _spawn(self, context: Context) -> None:
         folder = tempfile.mkdtemp(prefix="cosim-")  # ours alone (0700)
+        self._folder = folder
         self._open.callback(shutil.rmtree, folder, ignore_errors=True)
         address = f"ipc://{folder}/bus"
         if len(address) - 6 > 100:

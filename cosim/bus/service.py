@@ -84,9 +84,9 @@ class Service:
         """Answer until told to end; with `once`, until the first run has closed its adapter."""
         while True:
             ready = dict(self._poller.poll())
-            if self._socket in ready and self._answer() and once:
-                return
             if self._lost in ready and self._disconnected() and once:
+                return
+            if self._socket in ready and self._answer() and once:
                 return
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Service:
     def _answer(self) -> bool:
         """Handle one message; whether it ended the session."""
         parts = self._socket.recv_multipart(copy=False)
-        peer, head = parts[0].bytes, None
+        peer, head, had_session = parts[0].bytes, None, self._session is not None
         try:
             head, buffers = self._channel.receive(parts[1:])
             result, arrays = self._handle(peer, parts[0], head, buffers)
@@ -110,21 +110,23 @@ class Service:
         except Exception as error:  # the boundary of this process: whatever went wrong is told to the run
             log.exception("%s failed", head.verb if head else "a message")
             self._channel.send("failed", head.serial if head else 0, failure(error), to=(peer,))
-        return head is not None and head.verb == "close" and self._session is None
+        return had_session and self._session is None
 
     def _handle(self, peer: bytes, part: zmq.Frame, head: Head, buffers: Buffers) -> tuple[object, Sequence[Array]]:
         session = self._session
         if session is not None and session.peer != peer:
             raise SetupError(f"this worker is busy with adapter '{session.name or self.use}' of another run")
         if head.verb == "hello":
+            if session is not None:
+                raise WireError("'hello' came twice")
             self._greet(head.body)
             self._session = Session(peer, int(part.get(zmq.SRCFD)))
             return {"pid": os.getpid(), "version": version()}, ()
+        if session is None:
+            raise WireError(f"'{head.verb}' came before 'hello'")
         if head.verb == "close":
             self._end()
             return None, ()
-        if session is None:
-            raise WireError(f"'{head.verb}' came before 'hello'")
         if head.verb == "start":
             self._start(session, head.body)
             return None, ()

@@ -34,9 +34,7 @@ MAX_MESSAGE = 1 << 30  # B, all buffers of a message together
 MAX_BUFFERS = 4096
 DTYPES = frozenset(
     np.dtype(name).str
-    for name in (
-        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"),
-    )
+    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()  # noqa: SIM905
 )
 _INT32 = np.dtype(np.int32).str
 
@@ -81,19 +79,19 @@ def check_size(arrays: Sequence[Array]) -> None:
 
 def unpack(data: bytes | memoryview) -> Head:
     """The header in `data`."""
-    _expect(len(data) <= MAX_HEADER, "its header is too long")
+    expect(len(data) <= MAX_HEADER, "its header is too long")
     try:
         item = msgpack.unpackb(data, use_list=True, strict_map_key=True)
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         raise WireError(f"the far end sent something that is not a message: {error}") from error
-    _expect(type(item) is list and len(item) == 5, "its header has not five parts")
+    expect(type(item) is list and len(item) == 5, "its header has not five parts")
     verb, serial, body, sizes, lane = item
-    _expect(type(verb) is str and len(verb) <= 32, "its verb is not a short text")
-    _expect(type(serial) is int and serial >= 0, "its serial number is not a number")
-    _expect(type(sizes) is list and len(sizes) <= MAX_BUFFERS, "its sizes are not a short list")
-    _expect(all(type(size) is int and size >= 0 for size in sizes), "a size is not a number")
-    _expect(sum(sizes) <= MAX_MESSAGE, "it is too large")
-    _expect(lane is None or (type(lane) is int and lane in (0, 1)), "its shared slot is neither 0 nor 1")
+    expect(type(verb) is str and len(verb) <= 32, "its verb is not a short text")
+    expect(type(serial) is int and serial >= 0, "its serial number is not a number")
+    expect(type(sizes) is list and len(sizes) <= MAX_BUFFERS, "its sizes are not a short list")
+    expect(all(type(size) is int and size >= 0 for size in sizes), "a size is not a number")
+    expect(sum(sizes) <= MAX_MESSAGE, "it is too large")
+    expect(lane is None or (type(lane) is int and lane in (0, 1)), "its shared slot is neither 0 nor 1")
     return Head(verb, serial, body, tuple(sizes), lane)
 
 
@@ -104,7 +102,7 @@ class Buffers:
     """
 
     def __init__(self, parts: Sequence[tuple[Any, int]], sizes: Sequence[int]) -> None:
-        _expect(len(parts) == len(sizes), f"it has {len(parts)} buffers, its header names {len(sizes)}")
+        expect(len(parts) == len(sizes), f"it has {len(parts)} buffers, its header names {len(sizes)}")
         self._parts = parts
         self._sizes = sizes
         self._next = 0
@@ -112,21 +110,17 @@ class Buffers:
     @classmethod
     def of(cls, parts: Sequence[memoryview], sizes: Sequence[int]) -> Buffers:
         """Buffers that came as message parts of their own."""
-        _expect(
-            [part.nbytes for part in parts] == list(sizes), "its buffers have not the lengths that its header names"
-        )
+        expect([part.nbytes for part in parts] == list(sizes), "its buffers have not the lengths that its header names")
         return cls([(part, 0) for part in parts], sizes)
 
     def take(self, dtype: str, rows: int) -> Array:
         """The next buffer as (rows,) array; a view unless its memory is not aligned."""
-        _expect(self._next < len(self._sizes), "it has fewer buffers than its frames need")
+        expect(self._next < len(self._sizes), "it has fewer buffers than its frames need")
         kind = np.dtype(dtype)
-        _expect(self._sizes[self._next] == rows * kind.itemsize, f"a buffer is not {rows} values of {kind}")
+        expect(self._sizes[self._next] == rows * kind.itemsize, f"a buffer is not {rows} values of {kind}")
         part, offset = self._parts[self._next]
         self._next += 1
-        if not rows:
-            return np.empty(0, kind)
-        array: Array = np.frombuffer(part, kind, rows, offset)
+        array: Array = np.frombuffer(part, kind, rows, offset) if rows else np.empty(0, kind)
         if not array.flags.aligned:  # compiled code would need a version of its own for such an array
             array = array.copy()
         array.flags.writeable = False
@@ -134,7 +128,7 @@ class Buffers:
 
     def end(self) -> None:
         """Check that nothing is left."""
-        _expect(self._next == len(self._sizes), "it has more buffers than its frames need")
+        expect(self._next == len(self._sizes), "it has more buffers than its frames need")
 
 
 class Encoder:
@@ -200,58 +194,56 @@ class Decoder:
 
     def frames(self, items: object, buffers: Buffers) -> list[Frame]:
         """Frames whose columns are read-only views of `buffers`."""
-        return [self._frame(item, buffers) for item in _list(items, "frames")]
+        return [self._frame(item, buffers) for item in expect_list(items, "frames")]
 
     def inputs(self, item: object, buffers: Buffers) -> Inputs:
         """Inputs whose frames are read-only views of `buffers`."""
-        frames_item, events_item = _list(item, "inputs", 2)
+        frames_item, events_item = expect_list(item, "inputs", 2)
         frames = {}
-        for pair in _list(frames_item, "inputs"):
-            signal, items = _list(pair, "input", 2)
-            _expect(type(signal) is str, "a signal's name is not a text")
+        for pair in expect_list(frames_item, "inputs"):
+            signal, items = expect_list(pair, "input", 2)
+            expect(type(signal) is str, "a signal's name is not a text")
             frames[signal] = self.frames(items, buffers)
         return Inputs(frames, decode(tuple[Event, ...], events_item) if events_item else ())
 
     def _frame(self, item: object, buffers: Buffers) -> Frame:
-        signal, time, rows, dtype, pairs, table_item = _list(item, "frame", 6)
-        _expect(type(signal) is str and type(time) is float, "a frame has no signal or time")
-        _expect(type(rows) is int and rows >= 0, "a frame's number of rows is not a number")
-        _expect(type(dtype) is str and dtype in DTYPES, "the type of a slot column is not allowed")
+        signal, time, rows, dtype, pairs, table_item = expect_list(item, "frame", 6)
+        expect(type(signal) is str and type(time) is float, "a frame has no signal or time")
+        expect(type(rows) is int and rows >= 0, "a frame's number of rows is not a number")
+        expect(type(dtype) is str and dtype in DTYPES, "the type of a slot column is not allowed")
         slot = buffers.take(dtype, rows)
         columns: dict[str, Array] = {}
-        names = _list(pairs, "columns")
-        _expect(len(names) % 2 == 0, "a column has no type")
+        names = expect_list(pairs, "columns")
+        expect(len(names) % 2 == 0, "a column has no type")
         for name, kind in zip(names[::2], names[1::2], strict=True):
-            _expect(type(name) is str and name not in columns, "a column has no name of its own")
-            _expect(type(kind) is str and kind in DTYPES, "the type of a column is not allowed")
+            expect(type(name) is str and name not in columns, "a column has no name of its own")
+            expect(type(kind) is str and kind in DTYPES, "the type of a column is not allowed")
             columns[name] = buffers.take(kind, rows)
         table = None if table_item is None else self._table(table_item, buffers)
         return Frame(signal, time, slot, columns, table)
 
     def _table(self, item: object, buffers: Buffers) -> SlotTable:
-        parts = _list(item, "slot table")
-        _expect(len(parts) in (2, 5), "a slot table has neither two nor five parts")
+        parts = expect_list(item, "slot table")
+        expect(len(parts) in (2, 5), "a slot table has neither two nor five parts")
         first, epoch = parts[:2]
-        _expect(type(first) is int and first >= 0 and type(epoch) is int, "a slot table has no first slot or epoch")
+        expect(type(first) is int and first >= 0 and type(epoch) is int, "a slot table has no first slot or epoch")
         last = self._tables.get(first)
         if len(parts) == 2:
-            _expect(last is not None and last.epoch == epoch, f"slot table at {first}: epoch {epoch} was never sent")
+            expect(last is not None and last.epoch == epoch, f"slot table at {first}: epoch {epoch} was never sent")
             assert last is not None
             return last
         count, ids, base = parts[2:]
-        _expect(type(count) is int and 0 <= count <= MAX_MESSAGE, "a slot table's length is not a number")
-        _expect(type(ids) is list and all(type(text) is str for text in ids), "an id is not a text")
+        expect(type(count) is int and 0 <= count <= MAX_MESSAGE, "a slot table's length is not a number")
+        expect(type(ids) is list and all(type(text) is str for text in ids), "an id is not a text")
         if base is None:
-            _expect(len(ids) == count, "a slot table has not as many ids as slots")
+            expect(len(ids) == count, "a slot table has not as many ids as slots")
             table = SlotTable(first, tuple(ids), buffers.take(_INT32, count), epoch)
         else:
-            _expect(
-                last is not None and last.epoch == base and len(last.ids) == count, "a slot table's base is unknown"
-            )
+            expect(last is not None and last.epoch == base and len(last.ids) == count, "a slot table's base is unknown")
             assert last is not None
             changed = buffers.take(_INT32, len(ids))
             inside = not len(ids) or (changed[0] >= 0 and changed[-1] < count and bool((np.diff(changed) > 0).all()))
-            _expect(inside, "a slot table changes slots that it does not have")
+            expect(inside, "a slot table changes slots that it does not have")
             new_ids, generation = list(last.ids), last.generation.copy()
             for i, text in zip(changed.tolist(), ids, strict=True):
                 new_ids[i] = text
@@ -305,14 +297,14 @@ def plain(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSO
 
 def summary(item: object) -> Summary:
     """The summary that arrived."""
-    _expect(type(item) is dict and all(type(key) is str for key in item), "a summary is not a mapping of texts")
+    expect(type(item) is dict and all(type(key) is str for key in item), "a summary is not a mapping of texts")
     assert isinstance(item, dict)
     return item
 
 
 def seconds(item: object) -> float:
     """A finite number of seconds that arrived."""
-    _expect(type(item) in (int, float) and math.isfinite(item), "a time is not a number")  # type: ignore[arg-type]
+    expect(type(item) in (int, float) and math.isfinite(item), "a time is not a number")  # type: ignore[arg-type]
     return float(item)  # type: ignore[arg-type]
 
 
@@ -332,12 +324,14 @@ def _sendable(array: object, frame: Frame, name: str, rows: int) -> Array:
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def _expect(condition: object, what: str) -> None:
+def expect(condition: object, what: str) -> None:
+    """Raise `WireError` because of `what` unless `condition` holds."""
     if not condition:
         raise WireError(f"the far end sent a message that breaks the protocol: {what}")
 
 
-def _list(item: object, what: str, length: int | None = None) -> list[Any]:
+def expect_list(item: object, what: str, length: int | None = None) -> list[Any]:
+    """`item`, which must be a list (of that length)."""
     if type(item) is not list or (length is not None and len(item) != length):
         raise WireError(f"the far end sent a message that breaks the protocol: {what} is not a list as expected")
     return item
