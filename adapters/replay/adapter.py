@@ -39,7 +39,9 @@ class ReplayAdapter:
             )
         path = context.path(self._config.file)
         try:
-            samples = self._located(read(path, dict[str, str](self._config.columns.items()), self._config.memory), context.scene.geo)
+            samples = self._located(
+                read(path, dict[str, str](self._config.columns.items()), self._config.memory), context.scene.geo
+            )
             self._trajectories = Trajectories(samples)
         except (UnreadableError, ValueError) as error:
             raise ScenarioError(self._problem(context.name, path, error)) from error

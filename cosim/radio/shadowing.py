@@ -36,7 +36,7 @@ _RATIO = _EDGES[1:] / _EDGES[:-1]
 @compiled
 def mix(word: Word) -> Word:
     """A well-mixed 64-bit word from another: the finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
-    z = word + np.uint64(0x9E3779B97F4A7C15)
+    z = np.uint64(word) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -45,7 +45,7 @@ def mix(word: Word) -> Word:
 @compiled
 def normal(key: Word) -> float:
     """The standard normal draw of `key` (64 bits), by the ziggurat of Doornik (2005) on mixed words."""
-    word = key
+    word = np.uint64(key)
     while True:
         word = mix(word)
         u = 2.0 * (np.float64(word >> np.uint64(11)) * 2.0**-53) - 1.0
@@ -71,13 +71,13 @@ def normal(key: Word) -> float:
 @compiled
 def device_key(seed: Word, slot: int, generation: int) -> Word:
     """The key of one device: different for each (seed, slot, generation)."""
-    return mix(seed ^ mix((np.uint64(slot) << np.uint64(32)) | np.uint64(generation)))
+    return mix(np.uint64(seed) ^ mix((np.uint64(slot) << np.uint64(32)) | np.uint64(generation)))
 
 
 @compiled
 def pair_key(device: Word, draw: int, cell: int) -> Word:
     """The key of a device's draw number `draw` for `cell`."""
-    return device ^ mix((np.uint64(draw) << np.uint64(24)) + np.uint64(cell))
+    return np.uint64(device) ^ mix((np.uint64(draw) << np.uint64(24)) + np.uint64(cell))
 
 
 @compiled
