@@ -34,9 +34,20 @@ def _legend(names: Sequence[str], prefix: str = "f") -> tuple[tuple[str, str], .
     return tuple((f"{prefix}{color(i)}", shorten(name, 34)) for i, name in enumerate(names)) if len(names) > 1 else ()
 
 
-def lines(title: str, series: Sequence[Series], *, x: str, x_unit: str, y: str, y_unit: str, note: str = "",
-          empty: str = "nothing was recorded", end: float | None = None, top: float | None = None,
-          marks: Sequence[tuple[float, str]] = ()) -> Chart:  # fmt: skip
+def lines(
+    title: str,
+    series: Sequence[Series],
+    *,
+    x: str,
+    x_unit: str,
+    y: str,
+    y_unit: str,
+    note: str = "",
+    empty: str = "nothing was recorded",
+    end: float | None = None,
+    top: float | None = None,
+    marks: Sequence[tuple[float, str]] = (),
+) -> Chart:
     """Lines over a common axis; with `x_unit` s the axis reads as a clock from 0 to `end`.
 
     `marks` are dashed uprights at an x, with words for the tooltip.
@@ -79,13 +90,23 @@ def _hover(canvas: Canvas, series: Sequence[Series], across: Axis, up: Axis, x_u
             if near is not None and math.isfinite(s.y[near]):
                 words.append(f"{shorten(s.name)}: {quantity(s.y[near], y_unit)}")
         left = max(across.start, min(across.end - width, across.at(at) - width / 2))
-        canvas.add("rect", x=left, y=up.end, width=width, height=up.start - up.end, class_="hit",
-                   data_tip="\n".join(words))  # fmt: skip
+        canvas.add(
+            "rect", x=left, y=up.end, width=width, height=up.start - up.end, class_="hit", data_tip="\n".join(words)
+        )
 
 
-def histogram(title: str, edges: Sequence[float], counts: Mapping[str, Sequence[float]], *, x: str, unit: str,
-              log: bool = False, note: str = "", empty: str = "nothing was recorded",
-              marks: Sequence[tuple[float, str]] = ()) -> Chart:  # fmt: skip
+def histogram(
+    title: str,
+    edges: Sequence[float],
+    counts: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    unit: str,
+    log: bool = False,
+    note: str = "",
+    empty: str = "nothing was recorded",
+    marks: Sequence[tuple[float, str]] = (),
+) -> Chart:
     """Step outlines of one share-per-bin histogram per name over common `edges`."""
     totals = {name: sum(c) for name, c in counts.items()}
     names = [name for name in counts if totals[name] > 0]
@@ -108,16 +129,25 @@ def histogram(title: str, edges: Sequence[float], counts: Mapping[str, Sequence[
             canvas.text(across.at(value) + 3, TOP + 8, words)
     canvas.x_axis(across, TOP, BOTTOM)
     for k in range(len(edges) - 1):
-        words = [f"{quantity(edges[k], unit)} to {quantity(edges[k + 1], unit)}"]
-        words += [f"{shorten(n)}: {quantity(shares[n][k], '%')} ({counts[n][k]:,.0f})" for n in names if counts[n][k]]
+        tip = [f"{quantity(edges[k], unit)} to {quantity(edges[k + 1], unit)}"]
+        tip += [f"{shorten(n)}: {quantity(shares[n][k], '%')} ({counts[n][k]:,.0f})" for n in names if counts[n][k]]
         left, right = across.at(edges[k]), across.at(edges[k + 1])
-        canvas.add("rect", x=left, y=TOP, width=right - left, height=BOTTOM - TOP, class_="hit",
-                   data_tip="\n".join(words))  # fmt: skip
+        canvas.add(
+            "rect", x=left, y=TOP, width=right - left, height=BOTTOM - TOP, class_="hit", data_tip="\n".join(tip)
+        )
     return Chart(title, canvas.finish(title), note, _legend(names))
 
 
-def distribution(title: str, curves: Sequence[Series], *, x: str, unit: str, log: bool = False, note: str = "",
-                 empty: str = "nothing was recorded") -> Chart:  # fmt: skip
+def distribution(
+    title: str,
+    curves: Sequence[Series],
+    *,
+    x: str,
+    unit: str,
+    log: bool = False,
+    note: str = "",
+    empty: str = "nothing was recorded",
+) -> Chart:
     """Empirical cumulative distributions: x holds the values, y the share not above them."""
     curves = [c for c in curves if len(c.x) > 0]
     if not curves:
@@ -140,13 +170,29 @@ def distribution(title: str, curves: Sequence[Series], *, x: str, unit: str, log
             value = next((v for v, s in zip(c.x, c.y, strict=True) if s >= share), c.x[-1])
             words.append(f"{shorten(c.name)}: {quantity(value, unit)}")
         y = up.at(share)
-        canvas.add("rect", x=LEFT, y=y - (5 if share > 0.9 else 30), width=RIGHT - LEFT,
-                   height=7 if share > 0.9 else 60, class_="hit", data_tip="\n".join(words))  # fmt: skip
+        canvas.add(
+            "rect",
+            x=LEFT,
+            y=y - (5 if share > 0.9 else 30),
+            width=RIGHT - LEFT,
+            height=7 if share > 0.9 else 60,
+            class_="hit",
+            data_tip="\n".join(words),
+        )
     return Chart(title, canvas.finish(title), note, _legend([c.name for c in curves]))
 
 
-def bars(title: str, rows: Sequence[tuple[str, Mapping[str, float]]], parts: Sequence[str], *, unit: str,
-         note: str = "", empty: str = "nothing was recorded", first_color: int = 0, share: bool = False) -> Chart:  # fmt: skip
+def bars(
+    title: str,
+    rows: Sequence[tuple[str, Mapping[str, float]]],
+    parts: Sequence[str],
+    *,
+    unit: str,
+    note: str = "",
+    empty: str = "nothing was recorded",
+    first_color: int = 0,
+    share: bool = False,
+) -> Chart:
     """Horizontal bars, one per row, stacked from `parts`, with the total written at the end.
 
     With `share`, the total is followed by its part of the sum over all rows.
@@ -166,8 +212,15 @@ def bars(title: str, rows: Sequence[tuple[str, Mapping[str, float]]], parts: Seq
             if value > 0:
                 tip = f"{name}\n" + (f"{part}: " if len(parts) > 1 else "") + quantity(value, unit)
                 x0, x1 = across.at(start), across.at(start + value)
-                canvas.add("rect", x=x0, y=y, width=max(0.5, x1 - x0), height=step - 9,
-                           class_=f"f{color(i + first_color)} sep", data_tip=tip)  # fmt: skip
+                canvas.add(
+                    "rect",
+                    x=x0,
+                    y=y,
+                    width=max(0.5, x1 - x0),
+                    height=step - 9,
+                    class_=f"f{color(i + first_color)} sep",
+                    data_tip=tip,
+                )
             start += value
         words = quantity(totals[k], unit)
         if share:
@@ -177,8 +230,15 @@ def bars(title: str, rows: Sequence[tuple[str, Mapping[str, float]]], parts: Seq
     return Chart(title, canvas.finish(title), note, swatches)
 
 
-def heat(title: str, names: Sequence[str], values: Sequence[Sequence[float]], end: float, *, note: str = "",
-         empty: str = "nothing was recorded") -> Chart:  # fmt: skip
+def heat(
+    title: str,
+    names: Sequence[str],
+    values: Sequence[Sequence[float]],
+    end: float,
+    *,
+    note: str = "",
+    empty: str = "nothing was recorded",
+) -> Chart:
     """Rows of shares of one over time from 0 to `end` s, in shades; NaN stays blank."""
     if not names or not values or not values[0]:
         return Chart(title, empty=empty, wide=True)
@@ -217,8 +277,17 @@ def _shade(value: float) -> int:
     return round(min(1.0, max(0.0, value)) * (_HEAT - 1)) if math.isfinite(value) else -1
 
 
-def intervals(title: str, x: Sequence[float | str], groups: Mapping[str, Sequence[tuple[float, float, float]]], *,
-              x_title: str, y: str, unit: str, note: str = "", empty: str = "no run has this figure") -> Chart:  # fmt: skip
+def intervals(
+    title: str,
+    x: Sequence[float | str],
+    groups: Mapping[str, Sequence[tuple[float, float, float]]],
+    *,
+    x_title: str,
+    y: str,
+    unit: str,
+    note: str = "",
+    empty: str = "no run has this figure",
+) -> Chart:
     """Mean with an error bar (mean, low, high) per place on the x axis, one colour per group.
 
     Numbers on the x axis are placed to scale and joined by lines; words are placed evenly.
@@ -234,7 +303,8 @@ def intervals(title: str, x: Sequence[float | str], groups: Mapping[str, Sequenc
     if not to_scale:
         air = 0.5
     across = Axis(min(places) - air, max(places) + air, LEFT, RIGHT, x_title, "")
-    up = Axis.around(flat, BOTTOM, TOP, y, unit)
+    # Points, unlike bars, need no zero: leave it out when it would squeeze the differences.
+    up = Axis.around(flat, BOTTOM, TOP, y, unit, zero=max(flat) - min(flat) > 0.5 * max(map(abs, flat)))
     canvas.y_axis(up, LEFT, RIGHT)
     if to_scale:
         canvas.x_axis(across, TOP, BOTTOM)
@@ -250,14 +320,15 @@ def intervals(title: str, x: Sequence[float | str], groups: Mapping[str, Sequenc
         spots = [(across.at(p) + offset, t) for p, t in zip(places, triples, strict=True) if math.isfinite(t[0])]
         if to_scale:
             canvas.line([(a, up.at(t[0])) for a, t in spots], f"l{color(i)}")
-        for a, (mean, low, high) in spots:
+        for k, (a, (mean, low, high)) in enumerate(spots):
+            shade = color(i if len(groups) > 1 or to_scale else k)
             if math.isfinite(low) and math.isfinite(high):
-                canvas.line([(a, up.at(low)), (a, up.at(high))], f"l{color(i)}")
+                canvas.line([(a, up.at(low)), (a, up.at(high))], f"l{shade}")
             tip = f"{name}\n" if name else ""
             tip += f"{quantity(mean, unit)}"
             if math.isfinite(low) and high > low:
                 tip += f"\n95 %: {quantity(low, unit)} to {quantity(high, unit)}"
-            canvas.add("circle", cx=a, cy=up.at(mean), r=4.5, class_=f"f{color(i)}", data_tip=tip)
+            canvas.add("circle", cx=a, cy=up.at(mean), r=4.5, class_=f"f{shade}", data_tip=tip)
     return Chart(title, canvas.finish(title), note, _legend(list(groups)))
 
 

@@ -13,8 +13,8 @@ from cosim.report.charts import bars, blank, distribution, intervals
 from cosim.report.folder import Folder
 from cosim.report.groups import Group, differences
 from cosim.report.measure import Responses
-from cosim.report.sections import Cell, Table, amount, figures, rank, word
 from cosim.report.svg import Chart
+from cosim.report.tables import Cell, Table, amount, figures, rank, word
 from cosim.report.text import NOTHING, digits, duration, interval, is_share, label, quantity
 
 WORKLOADS = 6
@@ -90,13 +90,18 @@ def group_table(groups: Sequence[Group]) -> Table:
         partial = [r for r in g.runs if r.manifest.get("status") != "complete"]
         origin = sorted({str(s.get("origin")) for r in g.runs for s in (r.manifest.get("signals") or {}).values()})
         seeds = [str(r.manifest.get("seed")) for r in g.runs]
-        rows.append((
-            word(g.key), word(g.label, 60), amount("", len(g.runs), "1"), word(", ".join(seeds), 30),
-            Cell("complete" if not partial else f"{len(partial)} not complete", mark="bad" if partial else "good"),
-            word(duration(g.runs[0].manifest.get("reached"))),
-            word(duration(effect.mean([float(r.manifest.get("wall_seconds") or math.nan) for r in g.runs]).value)),
-            word(", ".join(origin)),
-        ))  # fmt: skip
+        rows.append(
+            (
+                word(g.key),
+                word(g.label, 60),
+                amount("", len(g.runs), "1"),
+                word(", ".join(seeds), 30),
+                Cell("complete" if not partial else f"{len(partial)} not complete", mark="bad" if partial else "good"),
+                word(duration(g.runs[0].manifest.get("reached"))),
+                word(duration(effect.mean([float(r.manifest.get("wall_seconds") or math.nan) for r in g.runs]).value)),
+                word(", ".join(origin)),
+            )
+        )
     return Table("configurations", heads, tuple(rows))
 
 
@@ -136,15 +141,21 @@ def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]])
             other = base is not None and r is not base
             delta = effect.cliffs_delta(base.values, r.values) if base and other else math.nan
             shift = r.quantile(0.5) - base.quantile(0.5) if base and other else math.nan
-            rows.append((
-                word(name), word(r.name), amount("", len(r.values), "1"),
-                *(amount("", r.quantile(q), "s") for q in (0.5, 0.95, 0.99)),
-                amount("", shift, "s") if other else Cell("", number=True),
-                _signed(delta, "") if other else Cell("", number=True), Cell(effect.size_in_words(delta)),
-            ))  # fmt: skip
+            rows.append(
+                (
+                    word(name),
+                    word(r.name),
+                    amount("", len(r.values), "1"),
+                    *(amount("", r.quantile(q), "s") for q in (0.5, 0.95, 0.99)),
+                    amount("", shift, "s") if other else Cell("", number=True),
+                    _signed(delta, "") if other else Cell("", number=True),
+                    Cell(effect.size_in_words(delta)),
+                )
+            )
     note = (
         f"Completed tasks of all replications pooled. Cliff's δ against {groups[0].key}: the chance that a task takes "
-        "longer minus the chance that it takes less. It describes; tasks of one run are not independent, so it has no interval."
+        "longer minus the chance that it takes less. It describes only: tasks of one run depend on each other, "
+        "so it has no interval."
     )
     return Table("response times", heads, tuple(rows), note, "no tasks completed in these runs")
 
@@ -158,8 +169,14 @@ def split_chart(groups: Sequence[Group]) -> Chart:
             for p, v in measure.overall_split(run).items():
                 parts[p].append(v)
         rows.append((g.name, {p: effect.mean(v).value for p, v in parts.items() if v}))
-    return bars("Where the time went", [r for r in rows if r[1]], measure.PHASES, unit="s",
-                note="Mean over completed tasks of all workloads.", empty="no tasks completed in these runs")  # fmt: skip
+    return bars(
+        "Where the time went",
+        [r for r in rows if r[1]],
+        measure.PHASES,
+        unit="s",
+        note="Mean over completed tasks of all workloads.",
+        empty="no tasks completed in these runs",
+    )
 
 
 def failure_chart(groups: Sequence[Group]) -> Chart:
@@ -175,8 +192,15 @@ def failure_chart(groups: Sequence[Group]) -> Chart:
                 total[cause] = total.get(cause, 0.0) + n
                 causes.setdefault(cause)
         rows.append((g.name, {c: n / created for c, n in total.items()} if created else {}))
-    return bars("Failed tasks by cause", rows, list(causes), unit="%", first_color=1, note="Share of the created tasks.",
-                empty="no task failed in these runs")  # fmt: skip
+    return bars(
+        "Failed tasks by cause",
+        rows,
+        list(causes),
+        unit="%",
+        first_color=1,
+        note="Share of the created tasks.",
+        empty="no task failed in these runs",
+    )
 
 
 def figure_charts(groups: Sequence[Group], most: int = 6) -> list[Chart]:
@@ -188,16 +212,30 @@ def figure_charts(groups: Sequence[Group], most: int = 6) -> list[Chart]:
             means = [effect.mean(v) for v in values]
             unit = unit_for(key, entry, [v for group in values for v in group])
             spots = [(m.value, m.value - m.half, m.value + m.half) for m in means]
-            charts.append(intervals(label(key).capitalize(), [g.key for g in groups], {"": spots}, x_title="configuration",
-                                    y=label(key), unit=unit))  # fmt: skip
+            charts.append(
+                intervals(
+                    label(key).capitalize(),
+                    [g.key for g in groups],
+                    {"": spots},
+                    x_title="configuration",
+                    y=label(key),
+                    unit=unit,
+                )
+            )
     return charts[:most]
 
 
 def scenario_table(groups: Sequence[Group]) -> Table:
     """What is not the same in the resolved scenarios."""
     rows = tuple((word(path, 70), *(word(v, 60) for v in values)) for path, values in differences(groups))
-    return Table("scenario", ("Key", *(g.key for g in groups)), rows,
-                 empty="the scenarios are the same but for the seed" if len(groups) == 1 else "the resolved scenarios were not kept")  # fmt: skip
+    return Table(
+        "scenario",
+        ("Key", *(g.key for g in groups)),
+        rows,
+        empty="the scenarios are the same but for the seed"
+        if len(groups) == 1
+        else "the resolved scenarios were not kept",
+    )
 
 
 def environment_table(groups: Sequence[Group]) -> Table:
@@ -208,11 +246,19 @@ def environment_table(groups: Sequence[Group]) -> Table:
         facts = {f"version of {k}": v for k, v in (m.get("versions") or {}).items()}
         facts |= {f"machine: {k}": v for k, v in (m.get("host") or {}).items()}
         git = m.get("git") or {}
-        facts |= {"source": f"{str(git.get('commit'))[:12]}{' +' if git.get('dirty') else ''}" if git else NOTHING,
-                  "driver": m.get("driver"), "pacing": m.get("pacing"), "step": m.get("step")}  # fmt: skip
+        facts |= {
+            "source": f"{str(git.get('commit'))[:12]}{' +' if git.get('dirty') else ''}" if git else NOTHING,
+            "driver": m.get("driver"),
+            "pacing": m.get("pacing"),
+            "step": m.get("step"),
+        }
         found.append({k: str(v) for k, v in facts.items()})
     keys = dict.fromkeys(k for f in found for k in f)
     rows = tuple(
-        (word(k), *(word(f.get(k, NOTHING), 50) for f in found)) for k in keys if len({f.get(k, NOTHING) for f in found}) > 1
+        (word(k), *(word(f.get(k, NOTHING), 50) for f in found))
+        for k in keys
+        if len({f.get(k, NOTHING) for f in found}) > 1
     )
-    return Table("environment", ("", *(g.key for g in groups)), rows, empty="versions, source, driver and machine are the same")
+    return Table(
+        "environment", ("", *(g.key for g in groups)), rows, empty="versions, source, driver and machine are the same"
+    )

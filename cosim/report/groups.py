@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from cosim.report.folder import Folder
-from cosim.report.sections import figures, flatten
+from cosim.report.tables import figures, flatten
 from cosim.report.text import finite
 
 SEED = "run.seed"
@@ -54,7 +54,8 @@ class Group:
 
     @property
     def name(self) -> str:
-        return f"{self.key} · {self.label}" if self.label else self.key
+        """Letter and, where it is short, the label: for the rows of charts."""
+        return f"{self.key} · {self.label}" if 0 < len(self.label) <= 15 else self.key
 
 
 def group(runs: Sequence[Folder]) -> list[Group]:
@@ -90,6 +91,11 @@ def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
 def text_diff(first: Group, second: Group) -> str:
     """The two resolved scenarios as a unified diff."""
     lines = difflib.unified_diff(
-        first.runs[0].resolved.splitlines(), second.runs[0].resolved.splitlines(), first.key, second.key, lineterm="", n=2
+        first.runs[0].resolved.splitlines(),
+        second.runs[0].resolved.splitlines(),
+        first.key,
+        second.key,
+        lineterm="",
+        n=2,
     )
     return "\n".join(lines)

@@ -38,9 +38,7 @@ def responses(run: Folder, most: int = 7) -> tuple[list[Responses], int]:
         return [], 0
     names = [
         row[0]
-        for row in run.rows(
-            f"SELECT workload::VARCHAR w FROM tasks WHERE {_DONE} GROUP BY w ORDER BY count(*) DESC, w"
-        )
+        for row in run.rows(f"SELECT workload::VARCHAR w FROM tasks WHERE {_DONE} GROUP BY w ORDER BY count(*) DESC, w")
     ]
     out = []
     for name in names[:most]:
@@ -154,11 +152,13 @@ def response_over_time(run: Folder) -> list[Series]:
         return []
     return [
         over_time(
-            run, name, f"SELECT {_BUCKET.format('ended')} b, quantile_disc(ended - created, {share}) "
-            f"FROM tasks WHERE {_DONE} GROUP BY b"
+            run,
+            name,
+            f"SELECT {_BUCKET.format('ended')} b, quantile_disc(ended - created, {share}) "
+            f"FROM tasks WHERE {_DONE} GROUP BY b",
         )
         for name, share in (("95 % of tasks within", 0.95), ("median", 0.5))
-    ]  # fmt: skip
+    ]
 
 
 def utilisation(run: Folder, most: int = 24) -> tuple[list[str], list[list[float]], int]:
@@ -213,8 +213,10 @@ def link_quality(run: Folder) -> tuple[list[float], list[float]] | None:
     for bucket, n in run.rows(
         "SELECT least(floor((snr - $1) / $2), $3) b, count(*) FROM link "
         "WHERE isfinite(snr) AND cell IS NOT NULL GROUP BY b",
-        float(edges[0]), float(step), len(found) - 1,
-    ):  # fmt: skip
+        float(edges[0]),
+        float(step),
+        len(found) - 1,
+    ):
         found[int(bucket)] = float(n)
     return [float(e) for e in edges], found
 

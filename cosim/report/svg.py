@@ -106,7 +106,13 @@ class Axis:
         else:
             values = ticks(self.low, self.high, count)
         title = f"{self.title} ({name})" if name and self.title else self.title or name
-        return [(v, digits(round(v / factor, 12)).replace("-", "−")) for v in values], title
+        if self.log or len(values) < 2:
+            return [(v, digits(round(v / factor, 12), 2).replace("-", "−")) for v in values], title
+        step = abs(values[1] - values[0]) / factor
+        places = max(0, math.ceil(-math.log10(step) - 1e-9))
+        if places > 8:
+            return [(v, digits(v / factor)) for v in values], title
+        return [(v, f"{v / factor + 0.0:,.{places}f}".replace("-", "−")) for v in values], title
 
 
 def _decades(low: float, high: float, count: int) -> list[float]:
@@ -123,7 +129,7 @@ class Chart:
     """A drawn chart with its words; `svg` is empty when there is nothing to draw (then `empty` says why)."""
 
     title: str
-    svg: Markup = Markup("")
+    svg: Markup = field(default_factory=Markup)
     note: str = ""
     legend: tuple[tuple[str, str], ...] = ()  # (class of the swatch, label)
     empty: str = ""

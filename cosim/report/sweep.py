@@ -22,8 +22,8 @@ from cosim.report.charts import blank, intervals
 from cosim.report.compare import entries, unit_for
 from cosim.report.folder import Folder
 from cosim.report.groups import SEED, configuration
-from cosim.report.sections import Cell, Table, Tile, amount, figures, word
 from cosim.report.svg import PALETTE, Chart
+from cosim.report.tables import Cell, Table, Tile, amount, figures, word
 from cosim.report.text import figure, finite, interval, label, quantity
 
 FIGURES = 6
@@ -58,10 +58,17 @@ def collect(folder: Path) -> list[Member]:
             continue
         fault = run.manifest.get("error") or {}
         members[name] = Member(
-            name, {}, str(run.manifest.get("seed")), str(run.manifest.get("status")), str(fault.get("message") or ""), run
+            name,
+            {},
+            str(run.manifest.get("seed")),
+            str(run.manifest.get("status")),
+            str(fault.get("message") or ""),
+            run,
         )
     for line in _lines(folder):
-        name = str(line.get("run") or line.get("folder") or json.dumps([line.get("parameters"), line.get("seed")], default=str))
+        name = str(
+            line.get("run") or line.get("folder") or json.dumps([line.get("parameters"), line.get("seed")], default=str)
+        )
         name = name.removeprefix(f"{folder}/")
         member = members.setdefault(name, Member(name if line.get("run") or line.get("folder") else "–"))
         member.parameters = dict(line.get("parameters") or {})
@@ -158,8 +165,16 @@ def charts(members: Sequence[Member]) -> list[tuple[str, list[Chart]]]:
     return out
 
 
-def _chart(members: Sequence[Member], key: str, entry: Mapping[str, Any], path: str, values: Sequence[Any],
-           color: str | None, colors: Sequence[Any], note: str) -> Chart | None:  # fmt: skip
+def _chart(
+    members: Sequence[Member],
+    key: str,
+    entry: Mapping[str, Any],
+    path: str,
+    values: Sequence[Any],
+    color: str | None,
+    colors: Sequence[Any],
+    note: str,
+) -> Chart | None:
     every = [v for m in members if (v := m.value(key)) is not None]
     if len(set(every)) < 2:
         return None
@@ -168,9 +183,12 @@ def _chart(members: Sequence[Member], key: str, entry: Mapping[str, Any], path: 
         spots = []
         for value in values:
             mine = [
-                v for m in members if str(m.parameters.get(path)) == str(value) and (v := m.value(key)) is not None
+                v
+                for m in members
+                if str(m.parameters.get(path)) == str(value)
+                and (v := m.value(key)) is not None
                 and (color is None or str(m.parameters.get(color)) == shade)
-            ]  # fmt: skip
+            ]
             m = effect.mean(mine)
             spots.append((m.value, m.value - m.half, m.value + m.half))
         groups[shade] = spots
@@ -180,8 +198,15 @@ def _chart(members: Sequence[Member], key: str, entry: Mapping[str, Any], path: 
     places: list[float | str] = [n for n in numbers if n is not None] if to_scale else [str(v) for v in values]
     unit = units.pop() if to_scale and units else ""
     short = label(path.rsplit(".", 1)[-1]) + (f" ({unit})" if unit else "")
-    return intervals(label(key).capitalize(), places, groups, x_title=short, y=label(key),
-                     unit=unit_for(key, dict(entry), every), note=note)  # fmt: skip
+    return intervals(
+        label(key).capitalize(),
+        places,
+        groups,
+        x_title=short,
+        y=label(key),
+        unit=unit_for(key, dict(entry), every),
+        note=note,
+    )
 
 
 def tiles(members: Sequence[Member], most: int = 10) -> list[Tile]:
@@ -203,16 +228,27 @@ def run_table(members: Sequence[Member], most: int = 8) -> Table:
     """Every run with its parameters, status, error and first figures."""
     known = list(parameters(members))
     keys = list(entries([m.run for m in members if m.run]).items())[:most]
-    heads = ("Run", "Status", *(label(p.rsplit(".", 1)[-1]) for p in known), "Seed", *(label(k) for k, _ in keys), "Wall", "Error")
+    heads = (
+        "Run",
+        "Status",
+        *(label(p.rsplit(".", 1)[-1]) for p in known),
+        "Seed",
+        *(label(k) for k, _ in keys),
+        "Wall",
+        "Error",
+    )
     rows = tuple(
         (
-            word(m.name, 44), Cell(m.status, m.status, mark="good" if m.status == "complete" else "bad"),
-            *(_parameter(m.parameters.get(p)) for p in known), Cell(m.seed, m.seed, number=True),
-            *(_value(m, k, e) for k, e in keys), amount("", m.run.manifest.get("wall_seconds") if m.run else None, "s"),
+            word(m.name, 44),
+            Cell(m.status, m.status, mark="good" if m.status == "complete" else "bad"),
+            *(_parameter(m.parameters.get(p)) for p in known),
+            Cell(m.seed, m.seed, number=True),
+            *(_value(m, k, e) for k, e in keys),
+            amount("", m.run.manifest.get("wall_seconds") if m.run else None, "s"),
             word(m.error, 120),
         )
         for m in members
-    )  # fmt: skip
+    )
     return Table("runs", heads, rows)
 
 
@@ -233,8 +269,14 @@ def _value(member: Member, key: str, entry: Mapping[str, Any]) -> Cell:
 def failed(members: Sequence[Member]) -> Table:
     """The runs that did not complete, with the reason."""
     rows = tuple(
-        (word(m.name, 60), word(", ".join(f"{k} = {v}" for k, v in m.parameters.items()), 80), word(m.seed),
-         Cell(m.status, mark="bad"), word(m.error or "no reason was recorded", 300))
-        for m in members if m.status != "complete"
-    )  # fmt: skip
+        (
+            word(m.name, 60),
+            word(", ".join(f"{k} = {v}" for k, v in m.parameters.items()), 80),
+            word(m.seed),
+            Cell(m.status, mark="bad"),
+            word(m.error or "no reason was recorded", 300),
+        )
+        for m in members
+        if m.status != "complete"
+    )
     return Table("failed runs", ("Run", "Parameters", "Seed", "Status", "Error"), rows, empty="every run is complete")

@@ -52,10 +52,18 @@ def world(run: Folder) -> dict[str, Any] | None:
         spots.append(spot)
     tracks, bucket, shown, moving = _tracks(run, place, kind_of)
     return {
-        "unit": unit, "west": west, "south": south, "end": run.end, "bucket": bucket,
+        "unit": unit,
+        "west": west,
+        "south": south,
+        "end": run.end,
+        "bucket": bucket,
         "kinds": [{"name": k, "color": colors.get(k), "c": i % PALETTE} for i, k in enumerate(kinds)],
-        "nodes": spots, "tracks": tracks, "handovers": _handovers(run, place), "shown": shown, "moving": moving,
-    }  # fmt: skip
+        "nodes": spots,
+        "tracks": tracks,
+        "handovers": _handovers(run, place),
+        "shown": shown,
+        "moving": moving,
+    }
 
 
 def _nodes(run: Folder) -> list[tuple[str, str, str, float, float, str | None]]:
@@ -67,7 +75,9 @@ def _nodes(run: Folder) -> list[tuple[str, str, str, float, float, str | None]]:
     )
 
 
-def _bounds(run: Folder, nodes: list[tuple[str, str, str, float, float, str | None]]) -> tuple[float, float, float] | None:
+def _bounds(
+    run: Folder, nodes: list[tuple[str, str, str, float, float, str | None]]
+) -> tuple[float, float, float] | None:
     xs, ys = [n[3] for n in nodes], [n[4] for n in nodes]
     if run.has("mobility"):
         row = run.one("SELECT min(x), max(x), min(y), max(y) FROM mobility WHERE isfinite(x) AND isfinite(y)")
@@ -91,8 +101,8 @@ def _tracks(run: Folder, place: Any, kind_of: Any) -> tuple[list[dict[str, Any]]
     every = math.ceil(len(names) / TRACKS)
     chosen = names[::every]
     per_track = max(2, POINTS // len(chosen))
-    (times,) = run.one("SELECT count(DISTINCT time) FROM mobility")
-    period = run.end / max(1, times - 1)
+    first, last, times = run.one("SELECT min(time), max(time), count(DISTINCT time) FROM mobility")
+    period = (last - first) / (times - 1) if times > 1 else run.end
     bucket = period * max(1, math.ceil(times / per_track))
     kinds = {}
     if run.has("nodes"):
@@ -125,7 +135,12 @@ def _service_radius(run: Folder) -> dict[str, float]:
     """Metres within which 95 % of the positions that a base station served lay."""
     if not run.has("link", "mobility", "nodes"):
         return {}
-    return dict(run.rows(f"SELECT c.node::VARCHAR, quantile_cont(sqrt((m.x - c.x) ** 2 + (m.y - c.y) ** 2), 0.95) {_SERVED} GROUP BY 1"))
+    return dict(
+        run.rows(
+            f"SELECT c.node::VARCHAR, quantile_cont(sqrt((m.x - c.x) ** 2 + (m.y - c.y) ** 2), 0.95) "
+            f"{_SERVED} GROUP BY 1"
+        )
+    )
 
 
 def _handovers(run: Folder, place: Any) -> list[int]:  # noqa: ANN401 - a local closure

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cosim.errors import RunError
-from cosim.report import compare, measure, sections, sweep
+from cosim.report import compare, measure, sections, sweep, tables, trust
 from cosim.report.folder import Folder
 from cosim.report.groups import group, text_diff
 from cosim.report.page import render, save
@@ -22,35 +22,37 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
     `RunError` when `run_folder` is no run folder of a known format.
     """
     with Folder(run_folder) as run:
-        known = sections.figures(run)
-        checks = sections.checks(run.ledgers)
+        known = tables.figures(run)
+        checks = trust.checks(run.ledgers)
         cost_chart, adapter_table = sections.adapters(run)
         text = render(
             "run.html.j2",
             manifest=run.manifest,
             title=run.manifest.get("title") or run.manifest.get("scenario") or run.name,
             folder=run.name,
-            facts=sections.facts(run),
-            tiles=sections.tiles(run),
+            facts=trust.facts(run),
+            tiles=tables.tiles(run),
             map=world(run),
             response=sections.response_charts(run),
             course=sections.course_charts(run, measure.presence(run)),
             trouble=sections.trouble_charts(run),
             hosts=sections.host_chart(run),
             checks=checks,
-            ledger=sections.ledger_nodes(run.ledgers),
+            ledger=trust.ledger_nodes(run.ledgers),
             cost=cost_chart,
             adapters=adapter_table,
             tables=[
-                sections.named_table("workloads", "Workload", run.metrics.get("workloads"), known, "no workloads in this run"),
-                sections.named_table("hosts", "Host", run.metrics.get("hosts"), known, "no host ran tasks in this run"),
-                sections.named_table("cells", "Cell", run.metrics.get("cells"), known, "no base stations in this run"),
-                sections.node_table(run),
-                sections.event_table(run),
+                tables.named_table(
+                    "workloads", "Workload", run.metrics.get("workloads"), known, "no workloads in this run"
+                ),
+                tables.named_table("hosts", "Host", run.metrics.get("hosts"), known, "no host ran tasks in this run"),
+                tables.named_table("cells", "Cell", run.metrics.get("cells"), known, "no base stations in this run"),
+                tables.node_table(run),
+                tables.event_table(run),
             ],
-            origins=sections.origins(run),
-            figures=sections.figure_table(run),
-            validity=sections.validity(run, checks),
+            origins=trust.origins(run),
+            figures=tables.figure_table(run),
+            validity=trust.validity(run, checks),
             resolved=run.resolved,
         )
         return save(text, out or run.path / "report.html")

@@ -81,7 +81,7 @@
     });
     return { id: t.id, k: t.k, stretches };
   });
-  const layers = { paths: true, areas: data.nodes.some((n) => n.r), handovers: data.handovers.length > 0 };
+  const layers = { paths: true, areas: data.nodes.some((n) => n.r), handovers: data.handovers.length > 0 && data.handovers.length <= 800 };
   const shown = data.kinds.map(() => true);
   const extent = bounds();
   let view = null, now = data.end, timer = 0, ratio = 1, spots = [];
@@ -116,11 +116,11 @@
     if (layers.areas) for (const n of data.nodes) if (n.r && shown[n.k]) {
       pen.beginPath();
       pen.arc(px(n.at[0]), py(n.at[1]), n.r * view.zoom, 0, 7);
-      pen.globalAlpha = 0.05; pen.fillStyle = hue[n.k]; pen.fill();
+      pen.globalAlpha = 0.05 * Math.min(1, 8 / data.nodes.length); pen.fillStyle = hue[n.k]; pen.fill();
       pen.globalAlpha = 0.4; pen.strokeStyle = hue[n.k]; pen.lineWidth = 1; pen.setLineDash([4, 4]); pen.stroke(); pen.setLineDash([]);
     }
     if (layers.paths) {
-      pen.lineWidth = 1; pen.globalAlpha = Math.max(0.1, Math.min(0.6, 30 / Math.sqrt(tracks.length * 30)));
+      pen.lineWidth = 1; pen.globalAlpha = Math.max(0.05, Math.min(0.6, 12 / tracks.length ** 0.75));
       data.kinds.forEach((_, k) => {
         if (!shown[k]) return;
         pen.beginPath();
@@ -148,7 +148,7 @@
       pen.beginPath(); pen.arc(x, y, size, 0, 7); pen.fillStyle = hue[t.k]; pen.fill();
       spots.push([x, y, `${t.id}\n${data.kinds[t.k].name}`]);
     }
-    const names = data.nodes.length <= 40;
+    const names = data.nodes.length <= 30;
     pen.font = "12px " + css("--sans");
     for (const n of data.nodes) if (shown[n.k]) {
       const x = px(n.at[0]), y = py(n.at[1]);
@@ -200,7 +200,7 @@
   data.kinds.forEach((k, i) => toggle(k.name, k.color || `var(--c${k.c})`, true, (v) => { shown[i] = v; }, moving.has(i)));
   if (tracks.length) toggle("paths", "", true, (v) => { layers.paths = v; });
   if (layers.areas) toggle("service areas", "", true, (v) => { layers.areas = v; });
-  if (layers.handovers) toggle("handovers ×", "", true, (v) => { layers.handovers = v; });
+  if (data.handovers.length) toggle("handovers ×", "", layers.handovers, (v) => { layers.handovers = v; });
 
   const time = $("time");
   time.addEventListener("input", () => { now = data.end * time.value / 1000; later(); });

@@ -22,7 +22,9 @@ UNITS = {
 
 def _table(path: Path, columns: dict[str, object], words: tuple[str, ...] = ("node",)) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {k: pa.array(v).dictionary_encode() if k in words else pa.array(v) for k, v in columns.items()}
+    arrays = {
+        k: pa.array(v, pa.string()).dictionary_encode() if k in words else pa.array(v) for k, v in columns.items()
+    }
     table = pa.table(arrays)
     pq.write_table(table, path)
     return table.num_rows
@@ -44,6 +46,9 @@ def write_run(
     def record(signal: str, adapter: str, rows: int) -> None:
         signals[signal] = {"origin": "simulated", "adapters": [adapter], "rows": rows, "columns": UNITS[signal]}
 
+    planned = duration
+    if status == "partial":
+        duration = duration / 2
     times = np.arange(0.0, duration + 0.5)
     t = np.repeat(times, vehicles)
     who = np.tile(np.arange(vehicles), len(times))
@@ -60,10 +65,11 @@ def write_run(
             "time": t, "node": node, "x": x, "y": y, "z": np.zeros_like(x), "speed": np.full_like(x, 12.0),
             "heading": np.full_like(x, np.nan)})  # fmt: skip
         record("mobility", "sumo", rows)
-    places = np.array([CELLS[k % 4] + np.array([0.0, 40.0]) * (k // 4) for k in range(hosts)])
+    places = np.array([CELLS[k % 4] + np.array([0.0, 40.0]) * (k // 4) for k in range(hosts)]).reshape(-1, 2)
     distance = np.hypot(x[:, None] - places[None, :, 0], y[:, None] - places[None, :, 1])
-    serving, near = distance.argmin(1), distance.min(1)
+    radio = radio and hosts > 0
     if radio:
+        serving, near = distance.argmin(1), distance.min(1)
         snr = 42 - 10 * np.log10(1 + (near / 60) ** 2.4) + rng.normal(0, 3, len(t))
         cell = [edges[c] if s > 2 else None for c, s in zip(serving, snr, strict=True)]
         rate = 10e6 * np.log2(1 + 10 ** (snr / 10))
@@ -97,7 +103,7 @@ def write_run(
         },
         "energy": {"total": sum(joules.values()) + radio_joules, "by_node": joules,
                    "by_tier": {"edge": sum(joules.values())}, "radio": radio_joules, "links": 0.0},
-        "cost": {"total": 0.3, "by_node": {e: 0.3 / hosts for e in edges}, "cpu": 0.2, "transfer": 0.0,
+        "cost": {"total": 0.3, "by_node": dict.fromkeys(edges, 0.3 / hosts), "cpu": 0.2, "transfer": 0.0,
                  "energy": 0.1} if hosts else {},
     }  # fmt: skip
     figures = {
@@ -128,8 +134,8 @@ def write_run(
         "z": [5.0] * hosts + [None] * vehicles, "first_seen": [0.0] * hosts + enter.tolist(),
         "last_seen": [duration] * (hosts + vehicles), "color": [""] * (hosts + vehicles)},
         ("node", "kind", "tier", "fleet", "color"))  # fmt: skip
-    _table(run / "events.parquet", {"time": [30.0], "kind": ["fail"], "node": ["edge-0"], "detail": ["scripted"]},
-           ("kind", "node", "detail"))  # fmt: skip
+    event = {"time": [duration / 2], "kind": ["fail"], "node": ["edge-0"], "detail": ["scripted"]}
+    _table(run / "events.parquet", event, ("kind", "node", "detail"))
     error = None
     if status == "partial":
         error = {"type": "AdapterError", "message": "adapter 'sumo' failed in step at 31 s: gone", "adapter": "sumo",
@@ -137,8 +143,8 @@ def write_run(
     plan_hash = f"{zlib.crc32(f'{scheduler} {seed} {slowdown}'.encode()):08x}" * 8
     manifest = {
         "format": 1, "scenario": "town", "title": title, "description": "Cars send camera images to edge hosts.",
-        "plan_hash": plan_hash, "status": status, "error": error, "seed": seed, "duration": duration,
-        "reached": duration if status == "complete" else duration / 2, "step": 1.0, "ticks_done": int(duration) + 1,
+        "plan_hash": plan_hash, "status": status, "error": error, "seed": seed, "duration": planned,
+        "reached": duration, "step": 1.0, "ticks_done": int(duration) + 1,
         "pacing": 0.0, "driver": "mosaik", "started": "2026-01-01T10:00:00Z", "ended": "2026-01-01T10:00:05Z",
         "wall_seconds": 5.2, "cpu_seconds": 6.1, "compiled": True, "versions": {"cosim": "0.1.0", "numpy": "2.0.0"},
         "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": True},

@@ -1,0 +1,199 @@
+"""What a reader should know before trusting a number: ledgers, lag, origins, versions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cosim.report.folder import Folder
+from cosim.report.tables import ROWS, Cell, Table, amount, cut, word
+from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
+
+_CLOSE = 1e-6  # relative gap at which a ledger of real numbers still counts as closed
+
+
+@dataclass(frozen=True)
+class Check:
+    """One ledger: its parts, their sum, the total they must give, and whether they do."""
+
+    name: str
+    parts: tuple[tuple[str, Cell], ...]
+    whole: str
+    total: Cell
+    closes: bool
+    gap: str
+
+
+def _check(name: str, parts: Mapping[str, object], total: object, unit: str, total_name: str) -> Check | None:
+    values = {k: v for k, raw in parts.items() if (v := finite(raw)) is not None}
+    whole = finite(total)
+    if whole is None or not values:
+        return None
+    gap = math.fsum(values.values()) - whole
+    closes = gap == 0 if unit == "1" else abs(gap) <= _CLOSE * max(abs(whole), 1e-12)
+    cells = tuple((label(k), amount("", v, unit)) for k, v in values.items())
+    return Check(name, cells, total_name, amount(total_name, total, unit), closes, quantity(gap, unit))
+
+
+def checks(ledgers: Mapping[str, Any]) -> list[Check]:
+    """Every ledger of the run, summed again here."""
+    out: list[Check | None] = []
+    tasks = ledgers.get("tasks") or {}
+    groups = [("tasks", tasks), *((f"tasks of {w}", t) for w, t in (ledgers.get("workloads") or {}).items())]
+    for name, t in groups:
+        if isinstance(t, dict):
+            failed = {f"failed: {c}": n for c, n in (t.get("failed") or {}).items()}
+            parts = {"completed": t.get("completed"), **failed, "in flight": t.get("in_flight")}
+            out.append(_check(name, parts, t.get("created"), "1", "created"))
+    for way, b in (ledgers.get("bytes") or {}).items():
+        if isinstance(b, dict):
+            parts = {k: b.get(k) for k in ("delivered", "dropped", "in_transit")}
+            out.append(_check(f"{way} bytes", parts, b.get("offered"), "B", "offered"))
+    energy = ledgers.get("energy") or {}
+    if energy:
+        tiers = energy.get("by_tier") or {}
+        extra = {"radio": energy.get("radio"), "links": energy.get("links")}
+        out.append(_check("energy by tier", {**tiers, **extra}, energy.get("total"), "J", "total"))
+        by_node = math.fsum(v for raw in (energy.get("by_node") or {}).values() if (v := finite(raw)) is not None)
+        out.append(_check("energy by node", {"all nodes": by_node, **extra}, energy.get("total"), "J", "total"))
+    cost = ledgers.get("cost") or {}
+    if cost:
+        out.append(
+            _check(
+                "cost by cause", {k: cost.get(k) for k in ("cpu", "transfer", "energy")}, cost.get("total"), "", "total"
+            )
+        )
+        prices = [v for raw in (cost.get("by_node") or {}).values() if (v := finite(raw)) is not None]
+        out.append(
+            _check("cost by node", {"all nodes": math.fsum(prices)} if prices else {}, cost.get("total"), "", "total")
+        )
+    return [c for c in out if c is not None]
+
+
+def ledger_nodes(ledgers: Mapping[str, Any]) -> Table:
+    """Energy and cost by node, largest first, with the sums at the foot."""
+    energy = (ledgers.get("energy") or {}).get("by_node") or {}
+    cost = (ledgers.get("cost") or {}).get("by_node") or {}
+    names = sorted({*energy, *cost}, key=lambda n: (-(finite(energy.get(n)) or 0.0), n))
+    total = math.fsum(finite(v) or 0.0 for v in energy.values())
+    rows = tuple(
+        (
+            word(n),
+            amount("", energy.get(n), "J"),
+            amount("share", (finite(energy.get(n)) or 0.0) / total if total else None, "1"),
+            amount("", cost.get(n), ""),
+        )
+        for n in names[:ROWS]
+    )
+    foot = (
+        word("sum"),
+        amount("", total, "J"),
+        amount("share", 1.0 if total else None, "1"),
+        amount("", math.fsum(finite(v) or 0.0 for v in cost.values()), ""),
+    )
+    return Table(
+        "energy and cost",
+        ("Node", "Energy", "Share of the energy", "Cost"),
+        rows,
+        cut(len(names)),
+        "this run has no energy or cost ledger",
+        foot if rows else (),
+    )
+
+
+def facts(run: Folder) -> list[tuple[str, str]]:
+    """The line below the title: when, how long, how fast."""
+    m = run.manifest
+    wall, reached = finite(m.get("wall_seconds")), finite(m.get("reached"))
+    pacing = finite(m.get("pacing")) or 0.0
+    out = [
+        ("started", str(m.get("started") or NOTHING).replace("T", " ")[:19] + " UTC"),
+        ("simulated", duration(reached)),
+        ("took", duration(wall)),
+        ("step", quantity(m.get("step"), "s")),
+        ("seed", str(m.get("seed"))),
+        ("driver", str(m.get("driver"))),
+        ("pacing", "as fast as possible" if not pacing else "real time" if pacing == 1 else f"{pacing:g} × real time"),
+    ]
+    if wall and reached:
+        out.insert(3, ("speed", f"{figure('', reached / wall, '1')} × real time"))
+    return out
+
+
+def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
+    """(question, answer, mark) for everything a reader should know before trusting a number."""
+    m = run.manifest
+    lag = m.get("lag") or {}
+    late = finite(lag.get("late_ticks")) or 0
+    paced = bool(finite(m.get("pacing")))
+    open_ones = [c for c in found if not c.closes]
+    out = [
+        (
+            "Status",
+            "complete"
+            if m.get("status") == "complete"
+            else f"{m.get('status')}: reached {duration(m.get('reached'))} of {duration(m.get('duration'))}",
+            "good" if m.get("status") == "complete" else "bad",
+        ),
+        (
+            "Ledgers",
+            "no ledgers in this run"
+            if not found
+            else f"all {len(found)} close"
+            if not open_ones
+            else "; ".join(f"{c.name} is off by {c.gap}" for c in open_ones),
+            "warn" if not found else "bad" if open_ones else "good",
+        ),
+        (
+            "Lag",
+            f"{late:,.0f} late ticks, at most {quantity(lag.get('max'), 's')}, mean {quantity(lag.get('mean'), 's')} "
+            f"(policy {lag.get('policy')})"
+            if paced
+            else "not paced: the wall clock has no influence",
+            "warn" if paced and late else "good",
+        ),
+    ]
+    out += [("Unreadable", entry, "bad") for entry in run.unreadable]
+    out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))
+    out.append(("Plan", str(m.get("plan_hash") or NOTHING)[:16], ""))
+    git = m.get("git")
+    if isinstance(git, dict):
+        out.append(
+            (
+                "Source",
+                f"commit {str(git.get('commit'))[:12]}" + (", with uncommitted changes" if git.get("dirty") else ""),
+                "warn" if git.get("dirty") else "",
+            )
+        )
+    versions = m.get("versions") or {}
+    out.append(("Versions", ", ".join(f"{k} {v}" for k, v in versions.items()) or NOTHING, ""))
+    host = m.get("host") or {}
+    parts = [
+        host.get("cpu"),
+        f"{host['cores']} cores" if host.get("cores") else None,
+        quantity(host.get("memory"), "B") if finite(host.get("memory")) else None,
+        host.get("platform"),
+        f"Python {host['python']}" if host.get("python") else None,
+    ]
+    out.append(("Machine", ", ".join(str(p) for p in parts if p) or NOTHING, ""))
+    return out
+
+
+def origins(run: Folder) -> Table:
+    """Where each signal comes from, and how much of it was recorded."""
+    rows = tuple(
+        (
+            word(name),
+            Cell(str(s.get("origin") or NOTHING), mark=f"origin-{s.get('origin')}"),
+            word(", ".join(map(str, s.get("adapters") or []))),
+            amount("", s.get("rows"), "1"),
+            word(", ".join(f"{c} ({u})" if u else str(c) for c, u in (s.get("columns") or {}).items()), 90),
+        )
+        for name, s in (run.manifest.get("signals") or {}).items()
+        if isinstance(s, dict)
+    )
+    return Table(
+        "signals", ("Signal", "Origin", "Adapter", "Rows", "Columns (unit)"), rows, empty="no signal was recorded"
+    )
