@@ -1,0 +1,277 @@
+"""The replay adapter: equal frames from every format, sensible presence, errors that help."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from adapters.replay import ADAPTER
+from adapters.replay.config import ReplayConfig
+from adapters.replay.geo import to_local
+from cosim.bus.adapter import Context, Inputs
+from cosim.bus.frame import fault
+from cosim.errors import ScenarioError
+from cosim.plan.entities import Fleet, Geo, Node, Scene
+from cosim.telemetry.signals import MOBILITY
+
+TEMPLATE = Node("cars", "vehicle", "device")
+
+
+def started(root, file, *, capacity=50, geo=None, **config):
+    scene = Scene.build((Node("bs", "station", "edge"),), (Fleet("cars", "replay", 0, capacity, TEMPLATE),), geo=geo)
+    adapter = ADAPTER.build(ReplayConfig.model_validate({"file": str(file), **config}))
+    adapter.start(Context("replay", scene, 1.0, 100.0, (1,), str(root), str(root)))
+    return adapter
+
+
+def step(adapter, time):
+    (frame,) = adapter.step(time, Inputs())
+    assert fault(frame, MOBILITY, 10**6) == ""
+    return frame
+
+
+def named(frame):
+    """What a frame says, by id."""
+    return {
+        frame.table.ids[slot - frame.table.first]: tuple(round(float(frame[c][i]), 9) for c in frame.columns)
+        for i, slot in enumerate(frame.slot.tolist())
+    }
+
+
+def table(path: Path, rows, header="time,id,x,y"):
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def fcd(rows, kind, path):
+    """Write rows (time, id, x, y, speed, angle) as SUMO does."""
+    if kind.startswith("xml"):
+        text, now = "<fcd-export>", None
+        for time, name, x, y, speed, angle in sorted(rows):
+            if time != now:
+                text += ("</timestep>" if now is not None else "") + f'<timestep time="{time}">'
+                now = time
+            text += f'<vehicle id="{name}" x="{x}" y="{y}" angle="{angle}" speed="{speed}" lane="e_0"/>'
+        text += ("</timestep>" if now is not None else "") + "</fcd-export>"
+    elif kind.startswith("csv"):
+        text = "timestep_time;vehicle_angle;vehicle_id;vehicle_speed;vehicle_x;vehicle_y\n0;;;;;\n"
+        text += "".join(f"{t};{a};{i};{v};{x};{y}\n" for t, i, x, y, v, a in rows)
+    else:
+        names = ("timestep_time", "vehicle_id", "vehicle_x", "vehicle_y", "vehicle_speed", "vehicle_angle")
+        parquet.write_table(pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))), path)
+        return path
+    path.write_bytes(gzip.compress(text.encode()) if kind.endswith("gz") else text.encode())
+    return path
+
+
+number = st.floats(-500, 500).map(lambda v: round(v, 2))
+sample = st.tuples(number, number, st.floats(0, 50).map(lambda v: round(v, 2)), st.floats(0, 359.9))
+recordings = st.dictionaries(
+    st.tuples(st.integers(0, 12).map(lambda k: k * 2.5), st.sampled_from(["a", "b", "c", "d"])), sample, min_size=1
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(recordings, st.randoms(use_true_random=False), st.booleans(), st.sampled_from([None, "3 s"]))
+def test_every_format_and_every_order_give_equal_frames(tmp_path, recording, random, interpolate, gap):
+    rows = [(time, name, *values) for (time, name), values in sorted(recording.items())]
+    shuffled = rows.copy()
+    random.shuffle(shuffled)
+    adapters = [
+        started(tmp_path, fcd(order, kind, tmp_path / f"f.{kind}"), interpolate=interpolate, gap=gap)
+        for kind, order in (
+            ("xml", rows),
+            ("xml.gz", rows),
+            ("csv", rows),
+            ("csv", shuffled),
+            ("csv.gz", rows),
+            ("parquet", shuffled),
+        )
+    ]
+    for k in range(36):
+        frames = [step(adapter, float(k)) for adapter in adapters]
+        assert all(frame.same_as(frames[0]) for frame in frames)
+        assert all(frame.table.ids == frames[0].table.ids for frame in frames)
+        first = {name: min(t for t, n in recording if n == name) for _, name in recording}
+        last = {name: max(t for t, n in recording if n == name) for _, name in recording}
+        there = {name for name in first if first[name] <= k <= last[name]}
+        assert set(named(frames[0])) <= there
+        if gap is None:
+            assert set(named(frames[0])) == there
+        for (time, name), values in recording.items():
+            if time == k:
+                assert named(frames[0])[name][:2] == values[:2]
+
+
+def test_positions_between_samples_are_on_the_line(tmp_path):
+    adapter = started(tmp_path, table(tmp_path / "t.csv", [(0, "a", 0, 0), (4, "a", 40, 20)]))
+    assert named(step(adapter, 1.0))["a"][:2] == (10.0, 5.0)
+    assert named(step(adapter, 4.0))["a"][:2] == (40.0, 20.0)
+
+
+def test_without_interpolation_the_last_sample_holds(tmp_path):
+    path = table(tmp_path / "t.csv", [(0, "a", 0, 0), (4, "a", 40, 20)])
+    adapter = started(tmp_path, path, interpolate=False)
+    assert named(step(adapter, 3.9))["a"][:2] == (0.0, 0.0)
+    assert named(step(adapter, 4.0))["a"][:2] == (40.0, 20.0)
+
+
+def test_speed_and_heading_come_from_the_motion(tmp_path):
+    rows = [(0, "a", 0, 0), (1, "a", 10, 0), (2, "a", 10, 5), (3, "a", 10, 5), (0, "z", 1, 1), (3, "z", 1, 1)]
+    adapter = started(tmp_path, table(tmp_path / "t.csv", rows), interpolate=False)
+    told = [named(step(adapter, float(k)))["a"][3:] for k in range(4)]
+    assert told == [(10.0, 90.0), (5.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
+    assert named(step(adapter, 3.0))["z"][3:] == (0.0, 0.0)
+
+
+def test_headings_turn_the_short_way(tmp_path):
+    path = table(tmp_path / "t.csv", [(0, "a", 0, 0, 350), (2, "a", 0, 1, 20)], "time,id,x,y,heading")
+    adapter = started(tmp_path, path)
+    assert named(step(adapter, 1.0))["a"][4] == pytest.approx(5.0)
+    assert named(step(adapter, 2.0))["a"][4] == pytest.approx(20.0)
+
+
+def test_a_long_gap_is_an_absence_and_slots_are_reused(tmp_path):
+    rows = [(0, "a", 0, 0), (1, "a", 1, 0), (9, "a", 9, 0), (2, "b", 0, 0), (10, "b", 8, 0)]
+    adapter = started(tmp_path, table(tmp_path / "t.csv", rows), gap="8 s", capacity=3)
+    first = step(adapter, 1.0)
+    assert set(named(step(adapter, 5.0))) == {"a", "b"}
+    strict = started(tmp_path, tmp_path / "t.csv", gap="5 s", capacity=1)
+    assert named(step(strict, 1.0)).keys() == {"a"}
+    assert named(step(strict, 2.0)).keys() == {"b"}
+    assert step(strict, 2.0).table.generation.tolist() == [1]
+    assert len(step(strict, 5.0)) == 0
+    assert named(step(strict, 9.0)).keys() == {"a"}
+    assert first.table.ids == ("a",)
+
+
+def test_the_table_stays_the_same_object_while_nobody_arrives(tmp_path):
+    adapter = started(tmp_path, table(tmp_path / "t.csv", [(0, "a", 0, 0), (9, "a", 9, 0)]))
+    assert step(adapter, 0.0).table is step(adapter, 1.0).table
+
+
+def test_offset_and_speed_up_choose_the_time_in_the_file(tmp_path):
+    path = table(tmp_path / "t.csv", [(3600, "a", 0, 0), (3700, "a", 100, 0)])
+    adapter = started(tmp_path, path, offset="1 h", speed_up=10)
+    assert named(step(adapter, 3.0))["a"][0] == pytest.approx(30.0)
+
+
+def test_a_loop_brings_new_members(tmp_path):
+    path = table(tmp_path / "t.csv", [(k, "a", k, 0) for k in range(5)])
+    adapter = started(tmp_path, path, loop=True)
+    xs = [float(step(adapter, float(k))["x"][0]) for k in range(11)]
+    assert xs == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0]
+    frame = step(adapter, 11.0)
+    assert frame.table.ids == ("a#3",)
+    assert frame.table.generation.tolist() == [2]
+    assert adapter.finish()["laps"] == 3
+
+
+def test_times_that_are_no_binary_fractions_meet_the_ticks(tmp_path):
+    path = table(tmp_path / "t.csv", [(f"{k * 0.1:.1f}", "a", k, 0) for k in range(100)])
+    adapter = started(tmp_path, path, interpolate=False)
+    for k in range(100):
+        assert step(adapter, k * 100_000_000 * 1e-9)["x"].tolist() == [float(k)]
+
+
+def test_own_column_names(tmp_path):
+    path = table(tmp_path / "t.csv", [(0, "a", 1, 2)], "when,id,east,y")
+    adapter = started(tmp_path, path, columns={"time": "when", "x": "east"})
+    assert named(step(adapter, 0.0))["a"][:2] == (1.0, 2.0)
+
+
+@pytest.mark.parametrize("header", ["time,id,lat,lon,height", "time,id,y,x,z"])
+def test_degrees_become_metres(tmp_path, header):
+    path = table(tmp_path / "t.csv", [(0, "a", 45.001, 9.0, 110), (0, "b", 45.0, 9.001, 100)], header)
+    geo = Geo(45.0, 9.0, 100.0)
+    adapter = started(tmp_path, path, geo=geo, coordinates="local" if "lat" in header else "lon-lat")
+    at = named(step(adapter, 0.0))
+    # arcs of the ellipsoid at 45 degrees: 111.132 m north and 78.847 m east per millidegree
+    assert at["a"][:3] == pytest.approx((0.0, 111.132, 10.0), abs=2e-3)
+    assert at["b"][:3] == pytest.approx((78.847, 0.0, 0.0), abs=2e-3)
+
+
+def test_local_frame_of_a_far_point():
+    east, north, up = to_local(Geo(0.0, 0.0), np.array([0.0]), np.array([90.0]), np.array([0.0]))
+    assert (east[0], north[0], up[0]) == pytest.approx((6378137.0, 0.0, -6378137.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.csv", "", "it is empty"),
+        ("t.csv", "time,id,x,y\n", "a header and nothing else|no sample"),
+        ("t.csv", "time,id,x\n0,a,1\n", r":1: .*no column for y \('vehicle_y' or 'y'\); it has time, id, x"),
+        ("t.csv", "time,id,x,y\n0,a,1,two\n", "two"),
+        ("t.csv", "time,id,x,y\n0,a,1,nan\n", "y of 'a' at time 0 s is nan, sample 1"),
+        ("t.csv", "time,id,x,y\n0,a,1,\n", "y of 'a' at time 0 s is nan"),
+        ("t.csv", "time,id,x,y\n1,a,1,2\n1.0,a,1,2\n", "'a' occurs twice at time 1 s"),
+        ("t.csv", "time,id,x,y\n0,a,0,0\n1,a,5000,0\n", "moves 5000 m in 1 s.* metres .* seconds"),
+        ("t.csv", "time,id,lat,lon\n0,a,0,0\n", "in degrees, but the scenario has no 'geo"),
+        ("t.dat", "time,id,x,y\n", "neither .xml, .csv"),
+        ("t.parquet", "PAR", "cannot be read as Parquet"),
+        ("t.csv.gz", "no gzip", "cannot be read"),
+        ("t.xml", "", "not well-formed XML: no element found"),
+        ("t.xml", "<fcd-export>\n<timestep time='0'>\n</fcd>", ":3: .*not well-formed"),
+        ("t.xml", "<fcd-export/>", "no sample"),
+        ("t.xml", "<a>\n<vehicle id='v' x='0' y='0'/></a>", ":2: .*outside of any timestep"),
+        ("t.xml", "<a><timestep time='1'/>\n<timestep time='0'/></a>", ":2: .*time 0 s comes after 1 s"),
+        ("t.xml", "<a><timestep time='1'>\n<vehicle id='v' x='0'/></timestep></a>", ":2: .*no column for y.* id, x"),
+        ("t.xml", "<a><timestep time='1'>\n<vehicle id='v' x='0' y='?'/></timestep></a>", ":2: .*y of 'v' is '\\?'"),
+        ("t.xml", "<a><timestep>\n</timestep></a>", ":1: .*time of a timestep is missing"),
+    ],
+)
+def test_errors_say_what_and_where(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ScenarioError, match=message) as caught:
+        started(tmp_path, name)
+    assert f"adapters.replay.file: '{name}' cannot be replayed" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ScenarioError, match=r"there is no such file \(relative paths start"):
+        started(tmp_path, "nowhere.csv")
+
+
+def test_a_place_off_the_earth(tmp_path):
+    path = table(tmp_path / "t.csv", [(0, "a", 9.0, 200.0)], "time,id,lat,lon")
+    with pytest.raises(ScenarioError, match="no place on earth, sample 1"):
+        started(tmp_path, path, geo=Geo(0.0, 0.0))
+
+
+@pytest.mark.parametrize("kind", ["xml", "csv", "parquet"])
+def test_a_file_larger_than_the_limit_is_refused(tmp_path, kind):
+    path = fcd([(float(k), "a", 0.0, 0.0, 0.0, 0.0) for k in range(20)], kind, tmp_path / f"f.{kind}")
+    with pytest.raises(ScenarioError, match=r"more than 6 samples.*raise 'memory'"):
+        started(tmp_path, path, memory="1 kB")
+
+
+def test_a_fleet_that_is_too_small_names_its_key(tmp_path):
+    adapter = started(tmp_path, table(tmp_path / "t.csv", [(0, "a", 0, 0), (0, "b", 0, 0)]), capacity=1)
+    with pytest.raises(ScenarioError, match=r"nodes\.cars\.capacity"):
+        step(adapter, 0.0)
+
+
+def test_exactly_one_fleet_is_needed(tmp_path):
+    adapter = ADAPTER.build(ReplayConfig(file="t.csv"))
+    with pytest.raises(ScenarioError, match="exactly one fleet, the scenario has 0"):
+        adapter.start(Context("replay", Scene.build(()), 1.0, 1.0, (1,), str(tmp_path), str(tmp_path)))
+
+
+def test_nobody_yet_is_an_empty_frame(tmp_path):
+    adapter = started(tmp_path, table(tmp_path / "t.csv", [(5, "a", 0, 0)]))
+    assert len(step(adapter, 0.0)) == 0
+    assert len(step(adapter, 5.0)) == 1
+    assert len(step(adapter, 6.0)) == 0
+    summary = adapter.finish()
+    assert (summary["samples"], summary["members"], summary["most_at_once"]) == (1, 1, 1)
+    assert math.isclose(summary["first"], 5.0)
+    adapter.close()
