@@ -1,0 +1,85 @@
+"""Student's t distribution: its quantiles, without scipy.
+
+Abramowitz & Stegun, Handbook of Mathematical Functions: the distribution function is
+1 - I_x(v/2, 1/2) / 2 with x = v / (v + t^2) (26.7.1), I the regularised incomplete beta function by
+its continued fraction (26.5.8), evaluated by Lentz's method.
+"""
+
+from __future__ import annotations
+
+from math import exp, isfinite, lgamma, log, log1p, sqrt
+
+_TINY = 1e-300
+
+
+def cdf(t: float, freedom: float) -> float:
+    """The probability that a t variable with `freedom` (> 0) degrees of freedom is at most `t`."""
+    if not freedom > 0:
+        raise ValueError(f"degrees of freedom must be positive, not {freedom}")
+    tail = 0.5 * incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) if isfinite(t) else 0.0
+    return 1.0 - tail if t > 0 else tail
+
+
+def quantile(p: float, freedom: float) -> float:
+    """The t that `cdf` gives `p` (0 < p < 1) for."""
+    if not 0.0 < p < 1.0:
+        raise ValueError(f"a probability between 0 and 1 is needed, not {p}")
+    if p < 0.5:
+        return -quantile(1.0 - p, freedom)
+    low, high = 0.0, 1.0
+    while cdf(high, freedom) < p:
+        low, high = high, 2 * high
+        if not isfinite(high):
+            raise ValueError(f"the quantile {p} with {freedom} degrees of freedom is too large")
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if cdf(middle, freedom) < p else (low, middle)
+    return 0.5 * (low + high)
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1."""
+    if x <= 0.0 or x >= 1.0:
+        return 0.0 if x <= 0.0 else 1.0
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
+    if x < (a + 1) / (a + b + 2):  # where the fraction converges fast; elsewhere by symmetry
+        return front * _fraction(a, b, x) / a
+    return 1.0 - front * _fraction(b, a, 1.0 - x) / b
+
+
+def interval(values: list[float], level: float = 0.95) -> tuple[float, float]:
+    """Mean of `values` and half the width of its confidence interval (NaN for fewer than two)."""
+    n = len(values)
+    mean = sum(values) / n if n else float("nan")
+    if n < 2:
+        return mean, float("nan")
+    return mean, quantile(0.5 + level / 2, n - 1) * sqrt(variance(values) / n)
+
+
+def variance(values: list[float]) -> float:
+    """Sample variance with n - 1."""
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of I_x(a, b)."""
+    c, d = 1.0, _away(1.0 - (a + b) * x / (a + 1))
+    d = 1.0 / d
+    result = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d, c = 1.0 / _away(1.0 + even * d), _away(1.0 + even / c)
+        result *= d * c
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d, c = 1.0 / _away(1.0 + odd * d), _away(1.0 + odd / c)
+        result *= d * c
+        if abs(d * c - 1.0) < 1e-16:
+            break
+    return result
+
+
+def _away(value: float) -> float:
+    return value if abs(value) > _TINY else _TINY
