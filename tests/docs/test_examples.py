@@ -1,0 +1,148 @@
+"""Every example in the documentation is executed, or held against the models it is written for.
+
+In the order of each page: blocks with a `title` become files, Python blocks run, YAML is loaded, and
+`cosim` commands of console blocks are run in a folder that holds the shipped scenarios. A command
+with a word in capitals (RUN_A) needs something that the reader has: its verb and options are
+looked up in `--help` instead.
+"""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from cosim import registry
+from cosim.scenario.model import Scenario
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
+FENCE = re.compile(
+    r"^(?P<ticks>`{3,}) ?(?P<word>\w*)(?: +title=\"(?P<title>[^\"]+)\")?[^\n`]*\n(?P<text>.*?)^(?P=ticks)$", re.M | re.S
+)
+NEEDS = {"load": "cosim.scenario.load", "command": "cosim.cli.main"}
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    word: str
+    title: str
+    text: str
+
+
+def blocks(page):
+    source = page.read_text("utf-8")
+    return [
+        Block(page, source.count("\n", 0, found.start()) + 1, found["word"], found["title"] or "", found["text"])
+        for found in FENCE.finditer(source)
+    ]
+
+
+def every(word):
+    found = [
+        block for page in PAGES if page.exists() for block in blocks(page) if block.word == word and not block.title
+    ]
+    return [pytest.param(block, id=f"{block.page.name}:{block.line}") for block in found]
+
+
+def available(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def parsed(text):
+    return YAML(typ="safe", pure=True).load(text)
+
+
+@pytest.mark.parametrize("block", every("yaml"))
+def test_yaml_is_what_the_models_accept(block, tmp_path):
+    data = parsed(block.text)
+    assert isinstance(data, dict)
+    if data.get("kind") == "Scenario":
+        Scenario.model_validate(data)
+        if not available(NEEDS["load"]):
+            pytest.skip("there is no scenario loader yet")
+        from cosim.scenario.load import load
+
+        file = tmp_path / "scenario.cosim.yaml"
+        file.write_text(block.text)
+        load(file)
+        return
+    if list(data) in ([name] for name in registry.adapter_names()):  # an adapter's README shows its block bare
+        data = {"adapters": data}
+    for key, value in data.items():
+        assert key in Scenario.model_fields, f"'{key}' is no key of a scenario"
+        TypeAdapter(Scenario.model_fields[key].annotation).validate_python(value)
+    for name, keys in data.get("adapters", {}).items():
+        kind = keys.get("use", name)
+        if kind in registry.adapter_names():
+            registry.adapter_kind(kind).load_config().model_validate(keys)
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES if page.exists()])
+def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch):
+    found = [block for block in blocks(page) if block.title or block.word in ("python", "console")]
+    if not found:
+        pytest.skip("nothing to execute on this page")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    commands = [
+        line[2:] for b in found if b.word == "console" for line in b.text.splitlines() if line.startswith("$ cosim")
+    ]
+    if commands and not (available(NEEDS["command"]) and (ROOT / "scenarios/hello").is_dir()):
+        pytest.skip("there is no command line yet")
+    names = {}
+    for block in found:
+        where = f"{page.name}:{block.line}"
+        if block.title:
+            target = tmp_path / block.title
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text)
+        elif block.word == "python":
+            exec(compile(block.text, where, "exec"), names)
+        else:
+            for line in block.text.splitlines():
+                if line.startswith("$ cosim "):
+                    run(shlex.split(line.removeprefix("$ cosim ").partition(" #")[0]), tmp_path, where)
+
+
+def run(words, folder, where):
+    asked = words
+    if any(re.fullmatch(r"[A-Z][A-Z_]+|…", word) for word in words):
+        asked = [words[0], "--help"]
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from cosim.cli.main import main; sys.exit(main())",
+    ]
+    done = subprocess.run([*command, *asked], cwd=folder, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, f"{where}: cosim {' '.join(words)}\n{done.stdout}{done.stderr}"
+    if asked is not words:
+        missing = [word for word in words if word.startswith("--") and word.partition("=")[0] not in done.stdout]
+        assert not missing, f"{where}: {words[0]} has no option {', '.join(missing)}"
+
+
+def test_every_adapter_is_on_the_page_of_adapters():
+    page = (DOCS / "adapters.md").read_text("utf-8")
+    missing = [name for name in registry.adapter_names() if f"\n## {name}\n" not in page]
+    assert not missing, f"docs/adapters.md has no section on {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("name", registry.adapter_names())
+def test_every_example_of_an_adapter_is_accepted(name):
+    from cosim.testing import example_of
+
+    kind = registry.adapter_kind(name)
+    kind.load_config().model_validate(example_of(kind))
