@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from cosim.bus.adapter import Adapter, Context, Inputs, Summary
 from cosim.bus.frame import Frame, fault
@@ -128,13 +129,13 @@ class Runtime:
             split = station.split
             if split is not None:
                 context = self._context(station.plan)
-                self._attempt(station, "start", None, lambda split=split, context=context: split.begin_start(context))
+                self._attempt(station, "start", None, partial(split.begin_start, context))
         for station in self._stations:
             if station.split is not None:
                 self._attempt(station, "start", None, station.split.end_start)
             else:
                 context = self._context(station.plan)
-                self._attempt(station, "start", None, lambda s=station, c=context: s.adapter.start(c))
+                self._attempt(station, "start", None, partial(station.adapter.start, context))
 
     def tick(self, tick: int) -> None:
         """Step everything that is due at `tick`, then show the observers what was published."""
@@ -177,7 +178,7 @@ class Runtime:
                 log.exception("adapter '%s' failed to close", station.plan.name)
         return faults
 
-    def account(self) -> list[dict[str, object]]:
+    def account(self) -> list[dict[str, Any]]:
         """Per adapter: steps, seconds waited for it, CPU seconds where it runs in a process of its own."""
         return [
             {
@@ -227,7 +228,7 @@ class Runtime:
     def _step(self, station: _Station, tick: int, time: float) -> None:
         if station.split is not None:
             if station.asked != tick:
-                self._attempt(station, "step", time, lambda: self._ask(station, tick, time))
+                self._attempt(station, "step", time, partial(self._ask, station, tick, time))
             self._await(station, tick, time)
             return
         begun = perf_counter()
@@ -247,7 +248,7 @@ class Runtime:
         """Steps of adapters that do not read from each other: those elsewhere work meanwhile."""
         for station in due:
             if station.split is not None and station.asked != tick:
-                self._attempt(station, "step", time, lambda s=station: self._ask(s, tick, time))
+                self._attempt(station, "step", time, partial(self._ask, station, tick, time))
         for station in due:
             self._step(station, tick, time)
 
@@ -259,7 +260,7 @@ class Runtime:
         if station.ahead and following <= self.plan.ticks and not self.stopping:
             # It reads nothing, so it may work on its next step while the others do this one.
             after = self.plan.time(following)
-            self._attempt(station, "step", after, lambda: self._ask(station, following, after))
+            self._attempt(station, "step", after, partial(self._ask, station, following, after))
         self._publish(station, frames, time)
 
     def _ask(self, station: _Station, tick: int, time: float) -> None:

@@ -63,7 +63,7 @@ class Plan:
     """Everything that a run does, decided.
 
     Time on the bus is counted in ticks of `step_ns` nanoseconds, so that no rounding accumulates:
-    tick k holds for `k * step_ns * 1e-9` s, and the last tick is `ticks`. `adapters` stand in the
+    tick k holds for `k * step_ns / 1e9` s, and the last tick is `ticks`. `adapters` stand in the
     order in which they are stepped within a tick.
     """
 
@@ -86,11 +86,11 @@ class Plan:
     @property
     def step(self) -> float:
         """Seconds between two ticks."""
-        return self.step_ns * 1e-9
+        return self.step_ns / 1e9
 
     def time(self, tick: int) -> float:
         """Simulated seconds at `tick`."""
-        return tick * self.step_ns * 1e-9
+        return tick * self.step_ns / 1e9
 
     @property
     def duration(self) -> float:

@@ -63,7 +63,7 @@ class _Ticks:
     def __init__(self, progress: Callable[[int], None]) -> None:
         self._progress = progress
 
-    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:  # noqa: ARG002
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
         self._progress(tick)
 
 
@@ -119,8 +119,9 @@ def run_plan(
         stack.enter_context(_stop_on_signals(runtime, say))
         wall, cpu = monotonic(), process_time()
         summaries, error = _drive(runtime, pacer, driver)
+        seconds = monotonic() - wall
         facts = {
-            "wall_seconds": monotonic() - wall,
+            "wall_seconds": seconds,
             "cpu_seconds": process_time() - cpu + _elsewhere(runtime),
             "lag": _lag(pacer),
             "adapters": [{**row, "summary": summaries.get(str(row["name"]), {})} for row in runtime.account()],
@@ -132,8 +133,8 @@ def run_plan(
             error, status = refused, "partial"
     figures: Mapping[str, float | None] = {}
     with suppress(OSError):  # the disk may be full; the tables are there all the same
-        figures = write_metrics(folder.path)
-    return Outcome(folder.path, status, error, figures, float(facts["wall_seconds"]), max(0.0, runtime.reached))  # type: ignore[arg-type]
+        figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
+    return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached))
 
 
 def build_adapters(plan: Plan) -> dict[str, Adapter]:
@@ -193,7 +194,8 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> tuple[Mapping[str,
 
 
 def _elsewhere(runtime: Runtime) -> float:
-    return sum(float(row["cpu_seconds"]) for row in runtime.account() if row["cpu_seconds"] is not None)  # type: ignore[arg-type]
+    """CPU seconds of the adapters that run in other processes."""
+    return sum(row["cpu_seconds"] or 0.0 for row in runtime.account())
 
 
 def _lag(pacer: Pacer) -> dict[str, Any]:

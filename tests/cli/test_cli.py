@@ -1,0 +1,212 @@
+"""The command line as a person meets it: output, exit codes, mistakes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HELLO = ROOT / "scenarios" / "hello"
+
+
+def cosim(*arguments: object, cwd: Path = ROOT, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cosim", *map(str, arguments)]
+    environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"}
+    import os
+
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Path:
+    """Two runs of hello with the same seed, one by each driver, and one with another seed."""
+    base = tmp_path_factory.mktemp("runs")
+    for name, more in (("mosaik", ()), ("loop", ("--driver", "loop")), ("other", ("--seed", "8"))):
+        done = cosim("run", HELLO, "--set", "run.duration=20 s", "--out", base / name, *more)
+        assert done.returncode == 0, done.stderr
+    return base
+
+
+def folder(runs: Path, name: str) -> Path:
+    return next((runs / name / "hello").iterdir())
+
+
+def test_help_lists_the_verbs():
+    done = cosim("--help")
+    assert done.returncode == 0
+    for verb in ("check", "plan", "run", "report", "compare", "sweep", "adapters", "schedulers", "schema", "doctor", "new"):
+        assert verb in done.stdout
+
+
+def test_check_says_ok_in_one_line():
+    done = cosim("check", HELLO)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("hello: ok - ")
+
+
+def test_check_reports_every_mistake_with_its_place_and_exits_with_2(tmp_path):
+    text = (HELLO / "scenario.cosim.yaml").read_text()
+    text = text.replace("seed: 7", "sede: 7").replace("rate: 100 Mbit/s", "rate: 100")
+    (tmp_path / "scenario.cosim.yaml").write_text(text.replace("scheduler: least-loaded", "scheduler: 3 s"))
+    done = cosim("check", tmp_path)
+    assert done.returncode == 2
+    assert "did you mean 'seed'" in done.stderr
+    assert "100 has no unit" in done.stderr
+    assert "scenario.cosim.yaml:10:" in done.stderr
+    assert "nothing was started" in done.stderr
+    assert "Traceback" not in done.stderr
+    as_json = json.loads(cosim("check", tmp_path, "--json").stdout)
+    assert {problem["path"] for problem in as_json["error"]["problems"]} >= {"run.sede", "links[0].rate"}
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "run"])
+def test_a_missing_scenario_is_a_clear_error(verb, tmp_path):
+    done = cosim(verb, tmp_path / "nothing")
+    assert done.returncode == 2
+    assert "nothing" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_plan_as_json_is_one_object_with_the_hash():
+    data = json.loads(cosim("plan", HELLO, "--json").stdout)
+    assert len(data["hash"]) == 64
+    assert [adapter["name"] for adapter in data["adapters"]] == ["replay", "radio", "continuum"]
+
+
+def test_run_prints_the_folder_and_the_report(runs):
+    path = folder(runs, "mosaik")
+    manifest = json.loads((path / "manifest.json").read_text())
+    assert manifest["status"] == "complete"
+    assert manifest["driver"] == "mosaik"
+    assert manifest["error"] is None
+    assert (path / "report.html").stat().st_size > 10_000
+    for name in ("tasks.parquet", "nodes.parquet", "events.parquet", "metrics.json", "plan.json", "scenario.resolved.yaml"):
+        assert (path / name).exists(), name
+
+
+def test_both_drivers_give_bit_equal_results(runs):
+    done = cosim("compare", "--exact", folder(runs, "mosaik"), folder(runs, "loop"))
+    assert done.returncode == 0, done.stdout
+    assert "bit-equal" in done.stdout
+
+
+def test_another_seed_differs_and_the_exit_code_says_so(runs):
+    done = cosim("compare", "--exact", folder(runs, "mosaik"), folder(runs, "other"), "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["equal"] is False
+
+
+def test_compare_writes_one_page(runs, tmp_path):
+    out = tmp_path / "both.html"
+    done = cosim("compare", folder(runs, "mosaik"), folder(runs, "other"), "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_size > 10_000
+
+
+def test_report_can_be_written_again(runs, tmp_path):
+    out = tmp_path / "again.html"
+    assert cosim("report", folder(runs, "loop"), "--out", out).returncode == 0
+    assert "<html" in out.read_text()
+
+
+def test_something_that_is_no_run_folder_is_named(tmp_path):
+    done = cosim("report", tmp_path)
+    assert done.returncode == 2
+    assert "is not a run folder" in done.stderr
+
+
+def test_replications_give_intervals_and_are_not_repeated(tmp_path):
+    arguments = ("run", HELLO, "--set", "run.duration=5 s", "--seed", "1..3", "--out", tmp_path, "--workers", "2", "--json")
+    first = cosim(*arguments)
+    assert first.returncode == 0, first.stderr
+    data = json.loads(first.stdout)
+    assert (data["runs"], data["failed"]) == (3, [])
+    assert Path(data["report"]).exists()
+    lines = (Path(data["folder"]) / "results.jsonl").read_text()
+    assert json.loads(cosim(*arguments).stdout)["folder"] == data["folder"]
+    assert (Path(data["folder"]) / "results.jsonl").read_text() == lines
+
+
+def test_a_failing_run_of_a_sweep_stops_no_other_and_is_listed(tmp_path):
+    scenario = tmp_path / "s"
+    scenario.mkdir()
+    text = (HELLO / "scenario.cosim.yaml").read_text().replace("data/tracks.csv", "tracks-a.csv")
+    text = text.replace("duration: 2 min", "duration: 5 s")
+    (scenario / "scenario.cosim.yaml").write_text(text + "\nsweep: {adapters.replay.file: [tracks-a.csv, tracks-b.csv]}\n")
+    (scenario / "tracks-a.csv").write_text((HELLO / "data" / "tracks.csv").read_text())
+    (scenario / "tracks-b.csv").write_text("time,id,x,y\n0,a,0,0\n1,a,nan-sense,0\n")
+    done = cosim("sweep", scenario, "--out", tmp_path / "out", "--workers", "1", "--json")
+    assert done.returncode == 1
+    data = json.loads(done.stdout)
+    assert data["runs"] == 2
+    (failed,) = data["failed"]
+    assert failed["assignment"] == {"adapters.replay.file": "tracks-b.csv"}
+    assert "tracks-b.csv" in failed["error"]
+
+
+def test_sweep_dry_run_lists_and_makes_nothing(tmp_path):
+    done = cosim("sweep", HELLO, "--seed", "1..2", "--dry-run", "--out", tmp_path)
+    assert done.stdout.splitlines()[-1] == "2 runs"
+    assert not list(tmp_path.iterdir())
+
+
+def test_adapters_and_schedulers_are_listed_with_what_is_missing():
+    listed = {row["name"]: row for row in json.loads(cosim("adapters", "--json").stdout)["adapters"]}
+    assert {"sumo", "replay", "radio", "continuum", "mosaik"} <= listed.keys()
+    assert listed["radio"]["ready"]
+    schedulers = {row["name"] for row in json.loads(cosim("schedulers", "--json").stdout)["schedulers"]}
+    assert {"nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid"} <= schedulers
+
+
+def test_the_schema_in_the_repository_is_the_generated_one(tmp_path):
+    out = tmp_path / "schema.json"
+    assert cosim("schema", "--out", out).returncode == 0
+    assert out.read_text() == (ROOT / "docs/schema/scenario.v1.json").read_text(), "run: make schema"
+
+
+def test_doctor_finds_the_machine_ready():
+    done = cosim("doctor", "--json")
+    assert done.returncode == 0, done.stdout
+    assert json.loads(done.stdout)["ready"] is True
+
+
+def test_a_new_scenario_passes_and_runs_as_it_is(tmp_path):
+    assert cosim("new", "scenario", "my-farm", "--in", tmp_path).returncode == 0
+    assert cosim("check", tmp_path / "my-farm").returncode == 0
+    done = cosim("run", tmp_path / "my-farm", "--out", tmp_path / "runs", "--set", "run.duration=5 s", "--quiet")
+    assert done.returncode == 0, done.stderr
+    again = cosim("new", "scenario", "my-farm", "--in", tmp_path)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+def test_a_new_adapter_passes_its_checker_as_it_is(tmp_path):
+    package = tmp_path / "plugins"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    assert cosim("new", "adapter", "weather", "--in", package).returncode == 0
+    code = "from cosim.testing import check_adapter; from plugins.weather import ADAPTER; check_adapter(ADAPTER)"
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["scenario", "adapter"])
+def test_a_bad_name_for_something_new_is_refused(kind, tmp_path):
+    done = cosim("new", kind, "Bad Name", "--in", tmp_path)
+    assert done.returncode == 2
+    assert "is not a" in done.stderr

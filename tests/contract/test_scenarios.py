@@ -1,0 +1,63 @@
+"""Every shipped scenario: valid by the schema, documented, and with its golden figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
+OTHER_VERSION = 0.10  # relative; another SUMO or numpy moves single vehicles and tasks, not the picture
+
+
+def marks(folder: Path):
+    return [pytest.mark.sumo, pytest.mark.slow] if "sumo:" in (folder / "scenario.cosim.yaml").read_text() else []
+
+
+every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name) for f in SCENARIOS])
+runnable = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name, marks=marks(f)) for f in SCENARIOS])
+
+
+def installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+@every
+def test_is_valid_by_the_schema(folder):
+    schema = json.loads((ROOT / "docs/schema/scenario.v1.json").read_text())
+    data = YAML(typ="safe").load(folder / "scenario.cosim.yaml")
+    jsonschema.validate(data, schema, cls=jsonschema.Draft202012Validator)
+
+
+@every
+def test_says_what_it_asks_needs_and_shows(folder):
+    text = (folder / "README.md").read_text()
+    for heading in ("**Question.**", "**Needs.**", "**What to look at.**", "**Origin of the numbers.**"):
+        assert heading in text, heading
+
+
+@runnable
+def test_reaches_its_golden_figures(folder, tmp_path):
+    script = folder / "make_fcd.py"
+    if script.exists():
+        subprocess.run([sys.executable, str(script)], check=True, cwd=folder)
+    expected = json.loads((folder / "expected.json").read_text())
+    command = [sys.executable, "-m", "cosim", "run", str(folder), "--out", str(tmp_path), "--json", "--driver", "loop"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)["figures"]
+    same = all(installed(name) == found for name, found in expected["versions"].items())
+    tolerance = expected["tolerance"] if same else OTHER_VERSION
+    for name, value in expected["figures"].items():
+        assert figures[name] == pytest.approx(value, rel=tolerance), name
