@@ -79,8 +79,8 @@ def _multiple(loaded: Loaded, at: Keys, length: int, step: int, problems: list[P
 
 def _text(nanoseconds: int) -> str:
     for unit, size in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
-        if nanoseconds % size == 0 or (unit == "s" and nanoseconds > 10**12):
-            return f"{Decimal(nanoseconds) / size:f} {unit}"
+        if nanoseconds >= size:
+            return f"{(Decimal(nanoseconds) / size).normalize():f} {unit}"
     return f"{nanoseconds} ns"
 
 

@@ -29,6 +29,7 @@ _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), float("-inf")),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
+_UNFIT = re.compile("[\0\ud800-\udfff]")  # cannot be part of a path or be written as UTF-8
 _CORE = "tag:yaml.org,2002:"
 
 
@@ -195,7 +196,7 @@ class _Reader:
 
         if isinstance(event, kinds.ScalarEvent):
             self._check_tag(event, ("str",))
-            return str(event.value)
+            return self._text(event)
         self._value(event, events, depth + 1)
         self._add(event, "a key must be text", "put it in quotes if it starts with [, { or *")
         return None
@@ -214,11 +215,18 @@ class _Reader:
             raise self._stop(event, f"more than {MOST_VALUES:,} values, aliases included")
 
     def _scalar(self, event: Any) -> str | int | float | bool | None:  # noqa: ANN401
-        text = str(event.value)
+        text = self._text(event)
         tag = self._check_tag(event, ("str", "int", "float", "bool", "null"))
         if event.style is not None or tag == "str":  # quoted
             return text
         return resolve(text)
+
+    def _text(self, event: Any) -> str:  # noqa: ANN401
+        text = str(event.value)
+        if _UNFIT.search(text):
+            self._add(event, "text holds a zero or half a character", "write it out, without \\0 and \\ud800")
+            return ""
+        return text
 
     def _check_tag(self, event: Any, allowed: tuple[str, ...]) -> str:  # noqa: ANN401
         tag = str(event.tag or "")

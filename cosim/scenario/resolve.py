@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import TypeVar
 
@@ -39,30 +39,47 @@ class Resolved:
         return self.block.kind or ""
 
 
-@dataclass(slots=True)
+@dataclass
 class World:
-    """All nodes and fleets of a scenario in the order of the file."""
+    """All nodes and fleets of a scenario in the order of the file; complete before it is asked anything."""
 
     nodes: list[Resolved] = field(default_factory=list)
     fleets: list[Resolved] = field(default_factory=list)
     unreadable: bool = False  # a name of nodes could not be read, so that selectors may miss some
     names: dict[str, str] = field(default_factory=dict)  # id -> key under `nodes`, wrong nodes included
+    _known: dict[str, list[int]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def everything(self) -> list[Resolved]:
+        """The static nodes, then the fleets."""
         return [*self.nodes, *self.fleets]
 
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {node.id: position for position, node in enumerate(self.everything)}
+
     def select(self, selector: str | Sequence[str]) -> list[Resolved]:
-        """The nodes and fleets that `selector` names, each once, in the order of the file."""
-        parts = [selector] if isinstance(selector, str) else selector
-        chosen = [matcher(part) for part in parts]
-        return [node for node in self.everything if any(match(node) for match in chosen)]
+        """The nodes and fleets that `selector` names, each once, in the order of the slots."""
+        positions: set[int] = set()
+        for part in [selector] if isinstance(selector, str) else selector:
+            positions.update(self._hits(part))
+        return [self.everything[position] for position in sorted(positions)]
+
+    def _hits(self, part: str) -> list[int]:
+        """Positions of everything that one part of a selector names; the answer is kept."""
+        if part not in self._known:
+            if part in self._positions:
+                self._known[part] = [self._positions[part]]
+            else:
+                match = matcher(part)
+                self._known[part] = [i for i, node in enumerate(self.everything) if match(node)]
+        return self._known[part]
 
     def empty_parts(self, selector: str | Sequence[str]) -> Iterator[tuple[int | None, str, str]]:
         """(index in the list or None, part, hint) for every part of `selector` that selects nothing."""
         whole = isinstance(selector, str)
         for index, part in enumerate([selector] if isinstance(selector, str) else selector):
-            if not self.select(part):
+            if not self._hits(part):
                 yield None if whole else index, part, self._near(part)
 
     def _near(self, part: str) -> str:

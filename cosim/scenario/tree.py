@@ -160,4 +160,7 @@ def _scalar(value: Any) -> str:  # noqa: ANN401 - YAML data
     if isinstance(value, int):
         return str(value)
     simple = _PLAIN.fullmatch(value) or _QUANTITY.fullmatch(value)
-    return value if simple and value.lower() not in _WORDS else json.dumps(value)
+    if simple and value.lower() not in _WORDS:
+        return str(value)
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(mark if mark.isprintable() else f"\\U{ord(mark):08x}" for mark in quoted)

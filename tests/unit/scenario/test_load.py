@@ -175,6 +175,8 @@ def test_one_fleet_per_adapter(problems: Problems) -> None:
         ("[" * 10_000, "more than 48 levels of nesting"),
         ("a: \x07\n", "is not YAML"),
         ("a: {b: 1\n", "is not YAML"),
+        ('a: "\\0"\n', "text holds a zero or half a character"),
+        ('"\\ud83d": 1\n', "text holds a zero or half a character"),
     ],
 )
 def test_files_that_are_no_scenario(problems: Problems, text: str, message: str) -> None:
@@ -282,7 +284,7 @@ class TestIncludes:
         assert found.file is not None
         assert (found.file.name, found.line) == ("b.yaml", 2)
 
-    @pytest.mark.parametrize("written", ["5", "[1, 2]", "{a: b}", "['']", '["\\0"]'])
+    @pytest.mark.parametrize("written", ["5", "[1, 2]", "{a: b}", "['']"])
     def test_anything_but_names_is_refused(self, problems: Problems, written: str) -> None:
         (found,) = problems(("name: smart-farm", f"name: smart-farm\ninclude: {written}"))
         assert found.message == "expected a list of file names"

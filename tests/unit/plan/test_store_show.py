@@ -1,0 +1,52 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cosim.errors import RunError
+from cosim.plan.plan import Plan
+from cosim.plan.show import describe
+from cosim.plan.store import plan_from_dict, plan_from_text, plan_to_text
+
+MakePlan = Callable[..., Plan]
+
+
+def test_a_plan_survives_json_with_infinity(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    again = plan_from_text(plan_to_text(plan), plan.root)
+    assert again == plan
+    assert again.hash == plan.hash
+    assert again.scene.workloads[1].deadline == float("inf")
+    assert isinstance(again.adapters[0].seed, tuple)
+
+
+def test_something_else_is_refused(make_plan: MakePlan) -> None:
+    data = make_plan().as_dict()
+    del data["ticks"]
+    with pytest.raises(RunError, match=r"not a plan of this version of cosim: ticks"):
+        plan_from_dict(data, Path())
+
+
+def test_the_description_names_everything(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    text = describe(plan)
+    for part in (
+        "Plan of smart-farm: A farm", plan.hash, "600 s in 1,200 steps of 500 ms, as fast as possible",
+        "air reads mobility from traffic", "air reads traffic from engine (one step later)", "cars (from traffic)",
+        "100 Mbit/s", "poisson 2 Hz", "90 Mcycles", "degrade", "edge-1 / cloud", "own process", "every 10 s",
+    ):  # fmt: skip
+        assert part in text, part
+    assert all(adapter.name in text for adapter in plan.adapters)
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
+def test_the_smallest_plan_can_be_described(make_plan: MakePlan) -> None:
+    text = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: tiny
+run: {duration: 1 s}
+adapters: {traffic: {}}
+nodes: {cars: {kind: vehicle, fleet: traffic}}
+"""
+    assert "no adapter reads anything" in describe(make_plan(text=text))
