@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from adapters.mosaik.config import Selector
 from cosim.bus.frame import Array, Frame
-from cosim.plan.entities import Scene
+from cosim.plan.entities import Node, Scene
 from cosim.telemetry.signals import Column, Signal
 
 Inputs = dict[str, dict[str, dict[str, Any]]]  # entity -> attribute -> "signal.node" -> value
@@ -39,14 +39,14 @@ class Roster:
         self.slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
 
     def static(self, selector: Selector) -> list[int]:
-        """Static nodes whose id matches one of the patterns, in the order of the file."""
-        patterns = _patterns(selector)
-        return [slot for name, slot in self.slots.items() if any(fnmatchcase(name, p) for p in patterns)]
+        """The static nodes that are selected, in the order of the file."""
+        match = _matcher(selector)
+        return [slot for slot, node in enumerate(self.scene.nodes) if match(node, node.id)]
 
     def members(self, selector: Selector) -> list[int]:
-        """The slots of fleets whose name matches."""
-        patterns = _patterns(selector)
-        fleets = [fleet for fleet in self.scene.fleets if any(fnmatchcase(fleet.name, p) for p in patterns)]
+        """The slots of the fleets that are selected."""
+        match = _matcher(selector)
+        fleets = [fleet for fleet in self.scene.fleets if match(fleet.template, fleet.name)]
         return [fleet.first + place for fleet in fleets for place in range(fleet.capacity)]
 
     def known(self) -> str:
@@ -60,8 +60,28 @@ class Roster:
         return f"{fleet.name}.{slot - fleet.first}"
 
 
-def _patterns(selector: Selector) -> list[str]:
-    return [selector] if isinstance(selector, str) else selector
+def _matcher(selector: Selector) -> Callable[[Node, str], bool]:
+    """The scenario's selectors: `kind:NAME`, `tier:NAME`, or a name with *, ? and [1..3]."""
+    parts = [selector] if isinstance(selector, str) else selector
+    return lambda node, name: any(_matches(part, node, name) for part in parts)
+
+
+def _matches(selector: str, node: Node, name: str) -> bool:
+    prefix, _, word = selector.partition(":")
+    if prefix in ("kind", "tier"):
+        return word == (node.kind if prefix == "kind" else node.tier)
+    expression, ranges = "", []
+    for piece in re.split(r"(\*|\?|\[\d{1,9}\.\.\d{1,9}\])", selector):
+        if piece.startswith("[") and piece.endswith("]"):
+            low, _, high = piece[1:-1].partition("..")
+            ranges.append((int(low), int(high)))
+            expression += r"(?<!\d)(\d+)"
+        else:
+            expression += {"*": ".*", "?": "."}.get(piece, re.escape(piece))
+    hit = re.fullmatch(expression, name, re.ASCII)
+    return hit is not None and all(
+        low <= int(number) <= high for number, (low, high) in zip(hit.groups(), ranges, strict=True)
+    )
 
 
 @dataclass

@@ -14,6 +14,7 @@ import pytest
 from adapters.mosaik import ADAPTER
 from adapters.mosaik.adapter import MosaikAdapter
 from adapters.mosaik.config import MosaikConfig
+from adapters.mosaik.wiring import Roster
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, fault
 from cosim.errors import AdapterError, ScenarioError
@@ -141,6 +142,22 @@ def test_a_signal_of_the_catalogue_may_be_written_whole(start):
     assert fault(frame, CATALOGUE["cell"], SCENE.capacity) == ""
     assert frame["attached"].tolist() == [2]
     assert ADAPTER.signals_of(adapter.config) == ()
+
+
+@pytest.mark.parametrize(
+    ("selector", "slots"),
+    [
+        ("edge-[2..9]", [1, 2]), ("edge-?", [0, 1, 2]), ("*", [0, 1, 2, 3]), ("cloud", [3]), ("cl", []),
+        ("kind:edge", [0, 1, 2, 3]), ("tier:cloud", []), (["cloud", "edge-1"], [0, 3]), ("edge-[1.3]", []),
+    ],
+)  # fmt: skip
+def test_nodes_are_selected_as_elsewhere_in_a_scenario(selector, slots):
+    assert Roster(SCENE).static(selector) == slots
+
+
+def test_members_of_a_fleet_are_selected_by_its_name():
+    assert Roster(SCENE).members("c*r") == [4, 5, 6]
+    assert Roster(SCENE).members("kind:car") == [4, 5, 6]
 
 
 def test_each_attribute_is_requested_once(start):
