@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cosim.radio import pathloss
 from cosim.radio._compiled import compiled
-from cosim.radio.shadowing import memory, pair_key, wander
+from cosim.radio.shadowing import cell_key, draw_key, memory, wander
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -80,6 +80,7 @@ def receive(
         if moved[i] == 0.0:
             continue
         row, step = rows[i], max(moved[i], 0.0)
+        drawing = draw_key(key[i], draw[i])
         kept = memory(step, decorrelation if law == CLOSE_IN else _LOS_PATH)
         kept_nlos, kept_sight = memory(step, _NLOS_PATH), memory(step, _STATE_PATH)
         fresh, fresh_nlos = math.sqrt(1.0 - kept * kept), math.sqrt(1.0 - kept_nlos * kept_nlos)
@@ -93,10 +94,10 @@ def receive(
                 shadow[row, c] = np.nan
                 power[row, c] = 0.0
                 continue
-            name = pair_key(key[i], draw[i], c)
+            name = cell_key(drawing, c)
             if law == UMI:
                 ground = math.sqrt(flat)
-                seen = wander(sight[row, c], kept_sight, fresh_sight, pair_key(key[i], draw[i], c + _STATE_DRAWS))
+                seen = wander(sight[row, c], kept_sight, fresh_sight, cell_key(drawing, c + _STATE_DRAWS))
                 sight[row, c] = seen
                 loss = _umi_los(ground, cells[c, 2], z, frequency[c])
                 if 0.5 * math.erfc(-seen * _ROOT_HALF) < _umi_chance(ground):

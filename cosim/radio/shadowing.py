@@ -75,9 +75,15 @@ def device_key(seed: Word, slot: int, generation: int) -> Word:
 
 
 @compiled
-def pair_key(device: Word, draw: int, cell: int) -> Word:
-    """The key of a device's draw number `draw` for `cell`."""
-    return np.uint64(device) ^ mix((np.uint64(draw) << np.uint64(24)) + np.uint64(cell))
+def draw_key(device: Word, draw: int) -> Word:
+    """The key of a device's draw number `draw`, for all cells."""
+    return mix(np.uint64(device) ^ mix(np.uint64(draw)))
+
+
+@compiled
+def cell_key(drawn: Word, cell: int) -> Word:
+    """The key of `cell` within a draw: a step of SplitMix64's own sequence, which `normal` mixes."""
+    return np.uint64(drawn) + np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15)
 
 
 @compiled

@@ -15,8 +15,8 @@ def device_key(*parts):
     return np.uint64(shadowing.device_key(*parts))
 
 
-def pair_key(*parts):
-    return np.uint64(shadowing.pair_key(*parts))
+def pair_key(device, draw, cell):
+    return np.uint64(shadowing.cell_key(np.uint64(shadowing.draw_key(device, draw)), cell))
 
 
 words = st.integers(0, 2**64 - 1).map(np.uint64)
