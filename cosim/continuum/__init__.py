@@ -1,1 +1,46 @@
-"""The compute-continuum simulator: a compiled event engine on flat arrays."""
+"""The compute-continuum simulator: a compiled event engine on flat arrays, usable alone.
+
+    from cosim.continuum import Engine, Kind, Stream, System
+
+    engine = Engine(system, seed=7)
+    engine.advance(60.0)
+    ended = engine.drain()
+
+Devices make tasks; a scheduler gives each a host; the input travels over the device's radio or a
+fixed link and on through the network of links between edge and cloud nodes; the host computes it;
+the output travels back to wherever the device is attached by then. It knows nothing of scenarios,
+buses and files. Processors and links are shared equally among the tasks in service (processor
+sharing in virtual time); a processor may serve first come, first served instead.
+
+`cosim.continuum.layout` documents the state, `cosim.continuum.system` what is told at the start,
+`cosim.continuum.engine` what can be told later. Everything is a function of the seed; stepping
+more or less finely does not change a bit.
+
+The names below are imported when they are first used, as numba takes half a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.continuum.engine import Engine
+    from cosim.continuum.system import Kind, Stream, System
+    from cosim.continuum.warm import compiled
+
+_PLACES = {
+    "Engine": "engine",
+    "Kind": "system",
+    "Stream": "system",
+    "System": "system",
+    "compiled": "warm",
+}
+
+__all__ = ["Engine", "Kind", "Stream", "System", "compiled"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"cosim.continuum.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'cosim.continuum' has no attribute '{name}'")

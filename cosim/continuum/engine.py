@@ -15,7 +15,7 @@ from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
 from cosim.continuum.system import REFERENCE, System, lay_out, link_up
 
-_NONE_I = np.empty((0, 1), np.int32)
+_NONE_I = np.empty((0, 1), np.int64)
 _NONE_F = np.empty((0, 3))
 _ROOM = 1024  # rows at the beginning; all row arrays double when they are full
 
@@ -57,7 +57,7 @@ class Engine:
         self._edges = self._adjacency()
         self._find_ways()
         static = np.flatnonzero(system.present)
-        self.appear(static, np.zeros(len(static), np.int32))
+        self.appear(static, np.zeros(len(static), np.int64))
 
     @property
     def now(self) -> float:
@@ -156,7 +156,7 @@ class Engine:
     def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
         while len(self.state.ended) - self.state.meta["done"][0] <= self.state.meta["live"][0]:
             self._make_room()
-        kernel.act(self.state.meta, what, 0.0, np.ascontiguousarray(slots, np.int32), np.ascontiguousarray(values))
+        kernel.act(self.state.meta, what, 0.0, np.ascontiguousarray(slots, np.int64), np.ascontiguousarray(values))
 
     def _ask(self) -> None:
         """Let the caller's scheduler decide about the task at which the kernel stopped."""
@@ -184,12 +184,12 @@ class Engine:
             tasks["newer"][-1] = -1
             s.meta["free"] = old
             events = len(s.due) + 2 * more
-            due, what, place = np.zeros(events), np.zeros(events, np.int32), np.full(events, -1, np.int32)
+            due, what, place = np.zeros(events), np.zeros(events, np.int64), np.full(events, -1, np.int64)
             due[: len(s.due)], what[: len(s.what)], place[: len(s.place)] = s.due, s.what, s.place
             s = s._replace(tasks=tasks, due=due, what=what, place=place)
         self.state = link_up(s)
 
-    def _adjacency(self) -> tuple[NDArray[np.int32], ...]:
+    def _adjacency(self) -> tuple[NDArray[np.int64], ...]:
         """Links between forwarding nodes, grouped by node: first, ends, over, room for a queue."""
         s = self.state
         infra = s.nodes["infra"]
@@ -201,9 +201,9 @@ class Engine:
         end = np.concatenate([b[numbers], a[numbers]])
         over = np.concatenate([numbers, numbers])
         order = np.lexsort((over, start))
-        first = np.searchsorted(start[order], np.arange(len(s.infra) + 1)).astype(np.int32)
-        line = np.zeros(max(1, len(s.infra)), np.int32)
-        return first, end[order].astype(np.int32), over[order].astype(np.int32), line
+        first = np.searchsorted(start[order], np.arange(len(s.infra) + 1)).astype(np.int64)
+        line = np.zeros(max(1, len(s.infra)), np.int64)
+        return first, end[order].astype(np.int64), over[order].astype(np.int64), line
 
     def _find_ways(self) -> None:
         routes.find(self.state.meta, *self._edges)

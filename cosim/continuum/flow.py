@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from cosim.continuum.draw import CHOICE, INPUT, OUTPUT, WORK, size, uniform
 from cosim.continuum import memory
+from cosim.continuum.draw import CHOICE, INPUT, OUTPUT, WORK, size, uniform
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
     CAPACITY,
@@ -39,15 +39,10 @@ def task_number(s: Record, i: int) -> int:
 
 
 @jit
-def _count(s: Record, workload: int, column: int) -> None:
-    memory.count(s.tally, workload * (2 + STATUSES) + column).v += 1
-
-
-@jit
 def _toward(s: Record, here: int, there: int) -> int:
     """The link of the first hop between two nodes that forward, -1: no way."""
     row, column = memory.node(s.nodes, here).infra, memory.node(s.nodes, there).infra
-    return int(memory.small(s.toward, row * s.infra_count + column).v)
+    return int(memory.whole(s.toward, row * s.infra_count + column).v)
 
 
 @jit
@@ -75,9 +70,9 @@ def end(s: Record, i: int, status: int, now: float) -> None:
         s.output_dropped += t.output
     elif t.phase == NEW or t.phase == UP:
         s.input_dropped += t.input
-    _count(s, t.workload, 2 + status)
+    memory.whole(s.tally, t.workload * (2 + STATUSES) + 2 + status).v += 1
     if late:
-        _count(s, t.workload, 1)
+        memory.whole(s.tally, t.workload * (2 + STATUSES) + 1).v += 1
     row = memory.ended(s.ended, s.done)
     row.serial, row.device, row.host, row.workload = t.serial, t.device, t.host, t.workload
     row.created, row.uploaded, row.started, row.computed = t.created, t.uploaded, t.started, t.computed
@@ -117,6 +112,13 @@ def _waits(t: Record, node: Record, device: int) -> bool:
 
 
 @jit
+def _expiry(s: Record, t: Record, node: Record) -> float:
+    """When a waiting task has waited long enough."""
+    since = node.outage if node.outage > t.entered else t.entered
+    return float(since + s.patience)
+
+
+@jit
 def arm(s: Record, device: int) -> None:
     """Set the patience timer to the first of the device's tasks that will have waited too long."""
     first = math.inf
@@ -125,7 +127,7 @@ def arm(s: Record, device: int) -> None:
     while i >= 0:
         t = memory.task(s.tasks, i)
         if _waits(t, node, device):
-            first = min(first, max(t.entered, node.outage) + s.patience)
+            first = min(first, _expiry(s, t, node))
         i = t.older
     if first < math.inf:
         put(s, timer_number(s, device), first)
@@ -141,7 +143,7 @@ def lose_patience(s: Record, device: int, now: float) -> None:
     while i >= 0:
         t = memory.task(s.tasks, i)
         older = t.older
-        if _waits(t, node, device) and max(t.entered, node.outage) + s.patience <= now:
+        if _waits(t, node, device) and _expiry(s, t, node) <= now:
             abort(s, i, NO_COVERAGE, now)
         i = older
     arm(s, device)
@@ -195,7 +197,7 @@ def _fixed(s: Record, device: int, target: int) -> int:
     node = memory.node(s.nodes, device)
     best, least = -1, math.inf
     for k in range(node.first_link, node.first_link + node.links):
-        link = memory.small(s.access, k).v
+        link = memory.whole(s.access, k).v
         if memory.link(s.links, link).up != 0:
             far = _far(s, link, device)
             if far == target:
@@ -309,7 +311,7 @@ def assign(s: Record, i: int, answer: int, now: float) -> None:
     else:
         linked = node.infra >= 0 or node.covered != 0
         for k in range(node.first_link, node.first_link + node.links):
-            linked = linked or memory.link(s.links, memory.small(s.access, k).v).up != 0
+            linked = linked or memory.link(s.links, memory.whole(s.access, k).v).up != 0
         if not linked:
             park(s, i, now)
             return
@@ -332,7 +334,7 @@ def serving_node(s: Record, device: int) -> int:
         return int(node.cell)
     best, least = -1, math.inf
     for k in range(node.first_link, node.first_link + node.links):
-        link = memory.small(s.access, k).v
+        link = memory.whole(s.access, k).v
         if memory.link(s.links, link).up != 0 and memory.link(s.links, link).cost < least:
             best, least = _far(s, link, device), memory.link(s.links, link).cost
     return best
@@ -347,7 +349,7 @@ def fill_reach(s: Record, device: int, serving: int) -> None:
         time = memory.real(s.reach, radio * s.host_count + h).v if radio >= 0 else math.inf
         memory.real(s.scratch, h).v = time
     for k in range(node.first_link, node.first_link + node.links):
-        link = memory.small(s.access, k).v
+        link = memory.whole(s.access, k).v
         far = memory.node(s.nodes, _far(s, link, device)).infra
         if memory.link(s.links, link).up != 0 and far >= 0:
             for h in range(s.host_count):
@@ -416,7 +418,7 @@ def make(s: Record, k: int, n: int, now: float) -> bool:
         memory.task(s.tasks, first).newer = i
     memory.node(s.nodes, source.node).first_task = i
     s.input_offered += t.input
-    _count(s, source.workload, 0)
+    memory.whole(s.tally, source.workload * (2 + STATUSES)).v += 1
     if s.drop_late != 0 and t.deadline < math.inf:
         put(s, task_number(s, i) + 1, now + t.deadline)
     return decide(s, i, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.continuum import memory
 from cosim.continuum.flow import (
     abort,
     arm,
@@ -16,7 +17,6 @@ from cosim.continuum.flow import (
     timer_number,
     unpark,
 )
-from cosim.continuum import memory
 from cosim.continuum.jit import entry, jit
 from cosim.continuum.layout import (
     DEADLINE,
@@ -27,13 +27,15 @@ from cosim.continuum.layout import (
     NEW,
     NODE_FAILED,
     Record,
+    codes,
 )
 from cosim.continuum.queue import drop, put
 from cosim.continuum.sources import arrive, begin, halt
 from cosim.continuum.station import draw_power, leave, set_rate, touch
 
-DONE, GROW, ASK = range(3)  # answers of `act`
-ADVANCE, ANSWER, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY = range(9)  # what to do
+DONE, GROW, ASK = codes(3)  # answers of `act`
+ADVANCE, ANSWER, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY = codes(9)
+START = DONE  # the top of the event heap  # what to do
 
 
 @jit
@@ -78,17 +80,10 @@ def _served(s: Record, j: int, now: float) -> None:
 
 
 @jit
-def _handle(s: Record, number: int, now: float) -> bool:
-    """Let one event happen. False when the caller must decide about a task."""
-    s.events += 1
-    if number < s.source_count:
-        return arrive(s, number, now)
-    number -= s.source_count
-    if number < s.station_count:
-        _served(s, number, now)
-        return True
-    drop(s, number + s.source_count)
-    number -= s.station_count
+def _later(s: Record, number: int, now: float) -> bool:
+    """A timer or the arrival of a task after a delay. False when the caller must decide about it."""
+    drop(s, number)
+    number -= s.source_count + s.station_count
     if number < s.node_count:
         lose_patience(s, number, now)
         return True
@@ -106,13 +101,21 @@ def _handle(s: Record, number: int, now: float) -> bool:
 @jit
 def _advance(s: Record, until: float) -> int:
     """Handle all events up to and including `until`."""
-    while s.queue > 0 and memory.real(s.due, 0).v <= until:
+    while s.queue > 0 and memory.real(s.due, START).v <= until:
         # one event makes one task at most, and ends those of one device at most
         if s.free < 0 or s.ended_room - s.done <= s.live:
             return GROW
-        now = memory.real(s.due, 0).v
+        now, number = memory.real(s.due, START).v, memory.whole(s.what, START).v
         s.now = now
-        if not _handle(s, memory.small(s.what, 0).v, now):
+        s.events += 1
+        decided = True
+        if number < s.source_count:
+            decided = arrive(s, number, now)
+        elif number < s.source_count + s.station_count:
+            _served(s, number - s.source_count, now)
+        else:
+            decided = _later(s, number, now)
+        if not decided:
             return ASK
     s.now = until
     return DONE
@@ -235,7 +238,7 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
 
 
 @entry
-def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int32], values: NDArray[np.float64]) -> int:
+def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
     """Do `what`; DONE, GROW (make room and call again) or ASK (answer for `meta.undecided` first).
 
     ADVANCE: events up to `until`. All others change the world at the present time, `meta.now`.

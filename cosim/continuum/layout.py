@@ -12,25 +12,34 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+
+def codes(count: int) -> tuple[int, ...]:
+    """The numbers 0.. as int64: numba would compile a function anew for every literal it is given."""
+    return cast(tuple[int, ...], tuple(np.arange(count, dtype=np.int64)))
+
+
 # How a task ended: the positions in the `task` signal's list of statuses.
-COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE = range(7)
+COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE = codes(7)
 STATUSES: Final = 7
 
 # Where a task is in its life. NEW: not yet given a host.
-FREE, NEW, UP, RUN, DOWN = range(5)
+FREE, NEW, UP, RUN, DOWN = codes(5)
 
-FIXED, EXPONENTIAL, UNIFORM = range(3)  # laws of sizes
-DEVICE, EDGE, CLOUD = range(3)  # tiers
+FIXED, EXPONENTIAL, UNIFORM = codes(3)  # laws of sizes
+DEVICE, EDGE, CLOUD = codes(3)  # tiers
 CUSTOM: Final = -1  # scheduler: ask the caller
 
 
 def _record(*fields: tuple[str, str]) -> np.dtype[np.void]:
-    """A record whose fields need no padding: the 8-byte ones come first."""
+    """A record whose fields need no padding: the 8-byte ones come first.
+
+    Integers that are passed around are all 64-bit, so that numba compiles each function once.
+    """
     ordered = sorted(fields, key=lambda field: -np.dtype(field[1]).itemsize)
     return np.dtype(ordered, align=True)
 
@@ -43,12 +52,12 @@ TASK = _record(
     ("chance", "f8"),  # uniform number in [0, 1) for the scheduler
     ("tag", "f8"),  # station's virtual time at which it is served
     ("serial", "i8"),  # order of creation
-    ("workload", "i4"), ("device", "i4"), ("host", "i4"),  # host -1: none yet
-    ("at", "i4"),  # node where its data is
-    ("station", "i4"),  # -1: in none
-    ("child", "i4"), ("next", "i4"), ("prev", "i4"),  # the station's heap or queue
-    ("older", "i4"), ("newer", "i4"),  # the device's list of its tasks; `newer` also links free rows
-    ("phase", "i4"),  # FREE, NEW, UP, RUN, DOWN
+    ("workload", "i8"), ("device", "i8"), ("host", "i8"),  # host -1: none yet
+    ("at", "i8"),  # node where its data is
+    ("station", "i8"),  # -1: in none
+    ("child", "i8"), ("next", "i8"), ("prev", "i8"),  # the station's heap or queue
+    ("older", "i8"), ("newer", "i8"),  # the device's list of its tasks; `newer` also links free rows
+    ("phase", "i8"),  # FREE, NEW, UP, RUN, DOWN
     ("parked", "i1"),  # waits for coverage
     ("counted", "i1"),  # counted in its host's `assigned`
 )  # fmt: skip
@@ -61,11 +70,11 @@ STATION = _record(
     ("busy", "f8"),  # s, integral of the busy servers
     ("power", "f8"),  # W now
     ("energy", "f8"),  # J
-    ("servers", "i4"),
-    ("active", "i4"),  # tasks in service
-    ("root", "i4"),  # heap of the tasks in service, -1: none
-    ("head", "i4"), ("tail", "i4"), ("queued", "i4"),  # tasks that wait (fcfs)
-    ("fcfs", "i4"),
+    ("servers", "i8"),
+    ("active", "i8"),  # tasks in service
+    ("root", "i8"),  # heap of the tasks in service, -1: none
+    ("head", "i8"), ("tail", "i8"), ("queued", "i8"),  # tasks that wait (fcfs)
+    ("fcfs", "i8"),
 )  # fmt: skip
 
 NODE = _record(
@@ -74,38 +83,38 @@ NODE = _record(
     ("outage", "f8"),  # s, since when there is no coverage
     ("outputs", "f8"), ("inputs", "f8"),  # B of completed outputs and delivered inputs, as a host
     ("completed", "i8"),
-    ("generation", "i4"),
-    ("cell", "i4"),  # serving node, -1
-    ("first_task", "i4"),  # newest task in flight, -1
-    ("kind", "i4"),  # index into kinds
-    ("infra", "i4"),  # number among the nodes that forward, -1 for a device
-    ("host", "i4"),  # number among the hosts, -1
-    ("first_source", "i4"), ("sources", "i4"),
-    ("first_link", "i4"), ("links", "i4"),  # its fixed links in `access`
+    ("generation", "i8"),
+    ("cell", "i8"),  # serving node, -1
+    ("first_task", "i8"),  # newest task in flight, -1
+    ("kind", "i8"),  # index into kinds
+    ("infra", "i8"),  # number among the nodes that forward, -1 for a device
+    ("host", "i8"),  # number among the hosts, -1
+    ("first_source", "i8"), ("sources", "i8"),
+    ("first_link", "i8"), ("links", "i8"),  # its fixed links in `access`
     ("present", "i1"), ("up", "i1"), ("covered", "i1"),
 )  # fmt: skip
 
 KIND = _record(
     ("clock", "f8"),  # cycles/s
-    ("cores", "i4"), ("slots", "i4"),  # slots 0: unlimited
-    ("first_power", "i4"), ("powers", "i4"),  # its table in `power`; 0: none
-    ("fcfs", "i4"),
+    ("cores", "i8"), ("slots", "i8"),  # slots 0: unlimited
+    ("first_power", "i8"), ("powers", "i8"),  # its table in `power`; 0: none
+    ("fcfs", "i8"),
 )  # fmt: skip
 
 LINK = _record(
     ("rate", "f8"), ("loss", "f8"), ("delay", "f8"),  # B/s, 1, s: nominal
     ("added", "f8"),  # s, added by events
     ("cost", "f8"),  # s, nominal time of a reference transfer
-    ("a", "i4"), ("b", "i4"), ("up", "i4"),
+    ("a", "i8"), ("b", "i8"), ("up", "i8"),
 )  # fmt: skip
 
 HOST = _record(
     ("speed", "f8"),  # cycles/s of all cores
     ("clock", "f8"),
-    ("slot", "i4"), ("tier", "i4"), ("cores", "i4"), ("slots", "i4"),
-    ("assigned", "i4"),  # tasks sent here whose computation has not ended, on their way included
-    ("running", "i4"),  # tasks on the host, waiting ones included
-    ("up", "i4"),
+    ("slot", "i8"), ("tier", "i8"), ("cores", "i8"), ("slots", "i8"),
+    ("assigned", "i8"),  # tasks sent here whose computation has not ended, on their way included
+    ("running", "i8"),  # tasks on the host, waiting ones included
+    ("up", "i8"),
 )  # fmt: skip
 
 SOURCE = _record(
@@ -115,20 +124,20 @@ SOURCE = _record(
     ("drawn", "i8"),  # arrivals drawn so far
     ("phases", "i8"),  # phases drawn so far
     ("step", "i8"),  # periodic arrivals in this pattern
-    ("node", "i4"), ("workload", "i4"),
+    ("node", "i8"), ("workload", "i8"),
 )  # fmt: skip
 
 WORKLOAD = _record(
     ("rate", "f8"),
     ("input_a", "f8"), ("input_b", "f8"), ("output_a", "f8"), ("output_b", "f8"), ("work_a", "f8"), ("work_b", "f8"),
     ("deadline", "f8"), ("share", "f8"), ("active", "f8"), ("idle", "f8"), ("start", "f8"), ("stop", "f8"),
-    ("input_law", "i4"), ("output_law", "i4"), ("work_law", "i4"), ("periodic", "i4"),
+    ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"), ("periodic", "i8"),
 )  # fmt: skip
 
 ENDED = _record(
     ("created", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"), ("ended", "f8"),
     ("input", "f8"), ("output", "f8"), ("work", "f8"), ("deadline", "f8"), ("serial", "i8"),
-    ("device", "i4"), ("host", "i4"), ("workload", "i4"), ("status", "i4"), ("late", "i4"),
+    ("device", "i8"), ("host", "i8"), ("workload", "i8"), ("status", "i8"), ("late", "i8"),
 )  # fmt: skip
 
 
@@ -155,9 +164,9 @@ META = _record(
     ("events", "i8"),  # events handled so far
     ("live", "i8"), ("done", "i8"), ("free", "i8"),  # tasks in flight, rows in `ended`, first free row
     ("queue", "i8"),  # entries of the event heap
-    ("scheduler", "i4"), ("drop_late", "i4"),
+    ("scheduler", "i8"), ("drop_late", "i8"),
     ("threshold", "f8"),  # tasks per core, for the schedulers that have one
-    ("undecided", "i4"), ("serving", "i4"),  # task that waits for the caller's decision, -1; its device's node
+    ("undecided", "i8"), ("serving", "i8"),  # task that waits for the caller's decision, -1; its device's node
     ("node_count", "i8"), ("link_count", "i8"), ("source_count", "i8"), ("station_count", "i8"),
     ("infra_count", "i8"), ("host_count", "i8"), ("task_room", "i8"), ("ended_room", "i8"),
     # addresses of the arrays of the same names in `State`
@@ -165,7 +174,7 @@ META = _record(
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
         "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
     )),
-    ("source_" + _sources(), "i4"),
+    ("source_" + _sources(), "i8"),
 )  # fmt: skip
 
 
@@ -177,10 +186,10 @@ class State(NamedTuple):
     kinds: NDArray[np.void]  # KIND
     power: NDArray[np.float64]  # W, the power tables one after another
     links: NDArray[np.void]  # LINK
-    access: NDArray[np.int32]  # links of devices, grouped by device
+    access: NDArray[np.int64]  # links of devices, grouped by device
     hosts: NDArray[np.void]  # HOST, edge and cloud nodes with cores
-    infra: NDArray[np.int32]  # slots of the nodes that forward
-    toward: NDArray[np.int32]  # (infra, infra) link of the first hop, -1: no way
+    infra: NDArray[np.int64]  # slots of the nodes that forward
+    toward: NDArray[np.int64]  # (infra, infra) link of the first hop, -1: no way
     distance: NDArray[np.float64]  # (infra, infra) s of a reference transfer, inf: no way
     reach: NDArray[np.float64]  # (infra, hosts) s of a reference transfer to the host
     scratch: NDArray[np.float64]  # (hosts,) reach of a device with fixed links
@@ -191,8 +200,8 @@ class State(NamedTuple):
     tasks: NDArray[np.void]  # TASK
     ended: NDArray[np.void]  # ENDED, the first meta.done rows
     due: NDArray[np.float64]  # event heap: times
-    what: NDArray[np.int32]  # event heap: event numbers
-    place: NDArray[np.int32]  # event number -> position in the heap, -1
+    what: NDArray[np.int64]  # event heap: event numbers
+    place: NDArray[np.int64]  # event number -> position in the heap, -1
 
 
 Record = Any  # one row of a record array: mypy cannot see through numpy's void

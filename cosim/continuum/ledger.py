@@ -17,14 +17,15 @@ Floats = NDArray[np.float64]
 class Meters:
     """Readings of some nodes, all since the start of the run and of all generations of the slot."""
 
-    running: NDArray[np.int32]  # (n,) tasks on the node
+    running: NDArray[np.int64]  # (n,) tasks on the node
     busy: Floats  # (n,) s, integral of the cores in use
     energy: Floats  # (n,) J of the node's electrical power, its radio apart
+    power: Floats  # (n,) W now
     completed: NDArray[np.int64]  # (n,) tasks completed with this node as host
     up: NDArray[np.bool_]  # (n,)
     transferred: Floats  # (n,) B of inputs got and of outputs that reached their device, as host
-    uploads: NDArray[np.int32]  # (n,) transfers under way over the air
-    downloads: NDArray[np.int32]
+    uploads: NDArray[np.int64]  # (n,) transfers under way over the air
+    downloads: NDArray[np.int64]
     sent: Floats  # (n,) B over the air, of unfinished transfers too
     received: Floats
 
@@ -64,6 +65,7 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
         running=processors["active"] + processors["queued"],
         busy=busy,
         energy=energy,
+        power=processors["power"].copy(),
         completed=nodes["completed"].copy(),
         up=nodes["up"] != 0,
         transferred=nodes["inputs"] + nodes["outputs"],

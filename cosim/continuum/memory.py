@@ -71,8 +71,7 @@ source = _rows_of(layout.SOURCE)
 workload = _rows_of(layout.WORKLOAD)
 ended = _rows_of(layout.ENDED)
 real = _rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
-small = _rows_of(np.dtype([("v", "i4")]))  # of an int32 array
-count = _rows_of(np.dtype([("v", "i8")]))  # of an int64 array
+whole = _rows_of(np.dtype([("v", "i8")]))  # of an int64 array
 
 reals = _array_of(np.dtype("f8"))
 hosts = _array_of(layout.HOST)

@@ -14,8 +14,8 @@ from cosim.continuum.layout import Record
 @jit
 def _set(s: Record, k: int, time: float, number: int) -> None:
     memory.real(s.due, k).v = time
-    memory.small(s.what, k).v = number
-    memory.small(s.place, number).v = k
+    memory.whole(s.what, k).v = number
+    memory.whole(s.place, number).v = k
 
 
 @jit
@@ -23,7 +23,7 @@ def _up(s: Record, k: int, time: float, number: int) -> None:
     """Put (time, number) at position k or nearer to the top."""
     while k > 0:
         above = (k - 1) >> 1
-        t, w = memory.real(s.due, above).v, memory.small(s.what, above).v
+        t, w = memory.real(s.due, above).v, memory.whole(s.what, above).v
         if t < time or (t == time and w < number):
             break
         _set(s, k, t, w)
@@ -38,9 +38,9 @@ def _down(s: Record, count: int, k: int, time: float, number: int) -> None:
         below = 2 * k + 1
         if below >= count:
             break
-        t, w = memory.real(s.due, below).v, memory.small(s.what, below).v
+        t, w = memory.real(s.due, below).v, memory.whole(s.what, below).v
         if below + 1 < count:
-            t2, w2 = memory.real(s.due, below + 1).v, memory.small(s.what, below + 1).v
+            t2, w2 = memory.real(s.due, below + 1).v, memory.whole(s.what, below + 1).v
             if t2 < t or (t2 == t and w2 < w):
                 below += 1
                 t, w = t2, w2
@@ -54,7 +54,7 @@ def _down(s: Record, count: int, k: int, time: float, number: int) -> None:
 @jit
 def put(s: Record, number: int, time: float) -> None:
     """Let event `number` happen at `time`, whenever it was due before."""
-    k = memory.small(s.place, number).v
+    k = memory.whole(s.place, number).v
     if k < 0:
         k = s.queue
         s.queue = k + 1
@@ -68,15 +68,15 @@ def put(s: Record, number: int, time: float) -> None:
 @jit
 def drop(s: Record, number: int) -> None:
     """Take event `number` out, if it is in."""
-    k = memory.small(s.place, number).v
+    k = memory.whole(s.place, number).v
     if k < 0:
         return
-    memory.small(s.place, number).v = -1
+    memory.whole(s.place, number).v = -1
     last = s.queue - 1
     s.queue = last
     if k == last:
         return
-    time, moved = memory.real(s.due, last).v, memory.small(s.what, last).v
+    time, moved = memory.real(s.due, last).v, memory.whole(s.what, last).v
     if time < memory.real(s.due, k).v or (time == memory.real(s.due, k).v and moved < number):
         _up(s, k, time, moved)
     else:

@@ -12,10 +12,10 @@ from cosim.continuum.jit import entry
 @entry
 def find(
     meta: NDArray[np.void],
-    first: NDArray[np.int32],
-    ends: NDArray[np.int32],
-    over: NDArray[np.int32],
-    line: NDArray[np.int32],
+    first: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    over: NDArray[np.int64],
+    line: NDArray[np.int64],
 ) -> None:
     """Fill `toward`, `distance` and `reach` for the links and nodes that are up.
 
@@ -25,11 +25,11 @@ def find(
     s = meta[0]
     count = s.infra_count
     for k in range(count * count):
-        memory.small(s.toward, k).v = -1
+        memory.whole(s.toward, k).v = -1
         memory.real(s.distance, k).v = np.inf
     waiting = np.zeros(count, np.bool_)
     for target in range(count):
-        if memory.node(s.nodes, memory.small(s.infra, target).v).up == 0:
+        if memory.node(s.nodes, memory.whole(s.infra, target).v).up == 0:
             continue
         memory.real(s.distance, target * count + target).v = 0.0
         line[0] = target
@@ -41,12 +41,12 @@ def find(
             waiting[v] = False
             for k in range(first[v], first[v + 1]):
                 u, link = ends[k], over[k]
-                if memory.link(s.links, link).up == 0 or memory.node(s.nodes, memory.small(s.infra, u).v).up == 0:
+                if memory.link(s.links, link).up == 0 or memory.node(s.nodes, memory.whole(s.infra, u).v).up == 0:
                     continue
                 through = memory.real(s.distance, v * count + target).v + memory.link(s.links, link).cost
                 if through < memory.real(s.distance, u * count + target).v:
                     memory.real(s.distance, u * count + target).v = through
-                    memory.small(s.toward, u * count + target).v = link
+                    memory.whole(s.toward, u * count + target).v = link
                     if not waiting[u]:
                         line[(head + length) % count] = u
                         length += 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
+from cosim.continuum import memory
 from cosim.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, SHARE, exponential, stream, uniform
 from cosim.continuum.flow import make
-from cosim.continuum import memory
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import Record
 from cosim.continuum.queue import drop, put
@@ -73,19 +73,19 @@ def begin(s: Record, k: int, now: float) -> None:
     generation = memory.node(s.nodes, source.node).generation
     source.key = stream(s.seed, source.node, generation, source.workload)
     source.drawn = source.phases = 0
-    if uniform(source.key, 0, SHARE) >= work.share:
+    if uniform(source.key, source.phases, SHARE) >= work.share:
         return
-    start = max(now, work.start)
+    start = now if now > work.start else work.start
     if work.active > 0.0:
-        if uniform(source.key, 0, ACTIVE) * (work.active + work.idle) >= work.active:
-            start += work.idle * exponential(source.key, 0, IDLE)
+        if uniform(source.key, source.phases, ACTIVE) * (work.active + work.idle) >= work.active:
+            start += work.idle * exponential(source.key, source.phases, IDLE)
         _next_phase(source, work, start)
     else:
         source.phase_end = math.inf
         source.step = 0
         source.base = start
         if work.periodic != 0:
-            source.base = start + uniform(source.key, 0, OFFSET) / work.rate
+            source.base = start + uniform(source.key, source.phases, OFFSET) / work.rate
     _plan(s, k)
 
 

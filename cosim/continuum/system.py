@@ -20,7 +20,7 @@ from cosim.continuum.layout import (
     State,
 )
 
-Ints = NDArray[np.int32]
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 REFERENCE = 100e3  # B, size of the transfer by which ways are compared
 
@@ -59,7 +59,7 @@ class Stream:
 
 
 def _ints() -> Ints:
-    return np.empty(0, np.int32)
+    return np.empty(0, np.int64)
 
 
 def _floats() -> Floats:
@@ -107,7 +107,7 @@ def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], I
     links["rate"], links["delay"], links["loss"] = system.link_rate / 8, system.link_delay, system.link_loss
     with np.errstate(divide="ignore"):
         links["cost"] = links["delay"] + REFERENCE / (links["rate"] * (1.0 - links["loss"]))
-    numbers = np.arange(len(links), dtype=np.int32)
+    numbers = np.arange(len(links), dtype=np.int64)
     ends = np.concatenate([links["a"], links["b"]])
     both = np.concatenate([numbers, numbers])
     ours = system.tier[ends] == DEVICE
@@ -158,7 +158,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     nodes = np.zeros(count, NODE)
     nodes["kind"] = system.kind
     nodes["cell"] = nodes["first_task"] = nodes["infra"] = nodes["host"] = -1
-    infra = np.flatnonzero(system.tier != DEVICE).astype(np.int32)
+    infra = np.flatnonzero(system.tier != DEVICE).astype(np.int64)
     nodes["infra"][infra] = np.arange(len(infra))
     nodes["up"][infra] = 1
     slots = infra[kinds["cores"][system.kind[infra]] > 0]
@@ -174,11 +174,11 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     events = len(sources) + len(stations) + count + 2 * len(tasks)
     return State(
         meta=meta, nodes=nodes, kinds=kinds, power=power, links=links, access=access, hosts=hosts, infra=infra,
-        toward=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
+        toward=np.full((len(infra), len(infra)), -1, np.int64), distance=np.zeros((len(infra), len(infra))),
         reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=_workloads(system),
         sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 9), np.int64),
-        tasks=tasks, ended=ended, due=np.zeros(events), what=np.zeros(events, np.int32),
-        place=np.full(events, -1, np.int32),
+        tasks=tasks, ended=ended, due=np.zeros(events), what=np.zeros(events, np.int64),
+        place=np.full(events, -1, np.int64),
     )  # fmt: skip
 
 

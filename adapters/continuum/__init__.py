@@ -1,0 +1,19 @@
+"""The compute continuum on the bus: devices make tasks, edge and cloud nodes run them."""
+
+from cosim.bus.adapter import AdapterKind, Ports, Read
+
+ADAPTER = AdapterKind(
+    name="continuum",
+    summary="devices make tasks; a scheduler sends them over radio and links to edge and cloud hosts",
+    config="adapters.continuum.config:ContinuumConfig",
+    factory="adapters.continuum.adapter:ContinuumAdapter",
+    ports=Ports(
+        reads=(Read("mobility", required=False), Read("link", required=False)),
+        writes=("task", "host", "traffic"),
+    ),
+    example="""\
+continuum:
+  scheduler: least-loaded
+  patience: 2 s
+""",
+)

@@ -1,0 +1,131 @@
+"""Steps the engine along the bus and turns its state into frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.continuum.air import Air, Changes
+from adapters.continuum.books import Books, summary
+from adapters.continuum.config import ContinuumConfig
+from adapters.continuum.world import World, build, slots_of
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Frame
+from cosim.continuum.engine import Engine
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Event, Scene
+from cosim.schedulers import SchedulerError, scheduler
+from cosim.telemetry.signals import TASK
+
+# columns of the `task` signal that the engine calls otherwise
+_ENGINE_NAMES = {"task": "serial"}
+
+
+class ContinuumAdapter:
+    """The compute continuum.
+
+    step(t) first lets the interval up to t pass under the links and nodes known at its beginning,
+    each scenario event at its own time; then takes over who is there and how the radio is at t.
+    """
+
+    def __init__(self, config: ContinuumConfig) -> None:
+        self._config = config
+
+    def start(self, context: Context) -> None:
+        scene = context.scene
+        try:
+            chosen = scheduler(self._config.scheduler)
+        except SchedulerError as error:
+            raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}.scheduler")) from error
+        self._scene: Scene = scene
+        self._world: World = build(scene, self._config.discipline == "fcfs", self._config.scheduler)
+        self._engine = Engine(
+            self._world.system,
+            int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
+            chosen.number if chosen.function is None else chosen.function,
+            patience=self._config.patience,
+            drop_late=self._config.drop_late,
+            threshold=self._config.threshold,
+        )
+        self._books = Books(self._engine, self._world, scene)
+        self._changes = Changes(scene.capacity)
+        self._air = Air.silent()
+        self._generation = np.zeros(scene.capacity, np.int64)
+        self._present = np.arange(scene.capacity) < len(scene.nodes)
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        for event in sorted(inputs.events, key=lambda event: event.at):
+            self._engine.advance(min(max(event.at, self._engine.now), time))
+            self._happen(event)
+        self._engine.advance(time)
+        self._presence(inputs.all("mobility"))
+        self._air = self._air.following(inputs.all("link"), self._present)
+        self._tell_radio()
+        return (self._tasks(time), self._books.host_frame(time), self._books.traffic_frame(time))
+
+    def finish(self) -> Summary:
+        return summary(self._engine, self._world, self._scene)
+
+    def close(self) -> None:
+        """Nothing to release: all of it is memory."""
+
+    def _happen(self, event: Event) -> None:
+        if event.do == "fail":
+            self._engine.fail(slots_of(event.nodes))
+        elif event.do == "recover":
+            self._engine.recover(slots_of(event.nodes))
+        else:
+            self._changes.add(event)
+            links = self._world.system
+            if len(links.link_a):
+                values = self._changes.between(links.link_a, links.link_b)
+                self._engine.set_links(np.arange(len(links.link_a)), *values)
+            self._tell_radio()
+
+    def _presence(self, frames: Sequence[Frame]) -> None:
+        """Let members of fleets appear and vanish as the mobility frames say."""
+        static = len(self._scene.nodes)
+        if static == self._scene.capacity or not frames:
+            return
+        present = np.zeros(self._scene.capacity, np.bool_)
+        present[:static] = True
+        generation = self._generation.copy()
+        for frame in frames:
+            present[frame.slot] = True
+            if frame.table is not None:
+                first = frame.table.first
+                generation[first : first + len(frame.table.ids)] = frame.table.generation
+        other = generation != self._generation
+        gone = np.flatnonzero(self._present & (~present | other))
+        new = np.flatnonzero(present & (~self._present | other))
+        gone, new = gone[gone >= static], new[new >= static]
+        if len(gone):
+            self._engine.vanish(gone)
+            self._air = self._air.following([self._air_frame()], present & ~other)
+        if len(new):
+            self._engine.appear(new, generation[new])
+            self._books.begin(new)
+        self._present, self._generation = present, generation
+
+    def _air_frame(self) -> Frame:
+        air = self._air
+        columns = {
+            "cell": air.cell, "uplink_rate": air.uplink, "downlink_rate": air.downlink,
+            "delay": air.delay, "loss": air.loss,
+        }  # fmt: skip
+        return Frame("link", self._engine.now, air.slot.astype(np.int32), columns)
+
+    def _tell_radio(self) -> None:
+        air = self._air.changed(self._changes)
+        if len(air.slot):
+            self._engine.set_radio(air.slot, air.cell, air.uplink, air.downlink, air.delay, air.loss)
+
+    def _tasks(self, time: float) -> Frame:
+        ended = self._engine.drain()
+        columns: dict[str, NDArray[np.generic]] = {
+            column.name: np.ascontiguousarray(ended[_ENGINE_NAMES.get(column.name, column.name)].astype(column.dtype))
+            for column in TASK.columns
+        }
+        return Frame("task", time, ended["device"].astype(np.int32), columns)

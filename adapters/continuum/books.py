@@ -1,0 +1,138 @@
+"""Rows about hosts and devices, and the ledgers at the end."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.continuum.world import World
+from cosim.bus.adapter import Summary
+from cosim.bus.frame import Frame
+from cosim.continuum.engine import Engine
+from cosim.continuum.ledger import Meters
+from cosim.plan.entities import Scene
+from cosim.telemetry.signals import TASK_STATUS
+
+Slots = NDArray[np.int64]
+
+
+class Books:
+    """Turns the engine's meters, which run on for a slot, into rows about the node that is there."""
+
+    def __init__(self, engine: Engine, world: World, scene: Scene) -> None:
+        self._engine = engine
+        kinds, kind = world.system.kinds, world.system.kind
+
+        def each(name: str) -> NDArray[np.float64]:
+            return np.array([float(getattr(one, name)) for one in kinds])[kind]
+
+        self._cores = each("cores")
+        self._prices = each("price_cpu"), each("price_transfer"), each("price_energy")
+        static = np.arange(scene.capacity) < len(scene.nodes)
+        radio = np.zeros(scene.capacity, np.bool_)
+        radio[: len(scene.nodes)] = [node.tier == "device" and node.radio is not None for node in scene.nodes]
+        self._sends = radio | ~static
+        self._zero = np.zeros((6, scene.capacity))  # readings when the node appeared
+        self._last = np.zeros((3, scene.capacity))  # s, busy s and J at the last row
+
+    def begin(self, slots: Slots) -> None:
+        """Other nodes are at these slots from now on: their meters start at zero."""
+        meters = self._engine.meters(slots)
+        self._zero[:, slots] = self._readings(slots, meters)
+        self._last[:, slots] = self._engine.now, meters.busy, meters.energy
+
+    def _readings(self, slots: Slots, meters: Meters) -> NDArray[np.float64]:
+        """(6, n) J, cost, completed, B sent, B received, busy s."""
+        cpu, transfer, energy = (price[slots] for price in self._prices)
+        cost = cpu * meters.busy + transfer * meters.transferred + energy * meters.energy
+        return np.stack([meters.energy, cost, meters.completed, meters.sent, meters.received, meters.busy])
+
+    def _there(self, which: NDArray[np.bool_]) -> Slots:
+        return np.flatnonzero(which & (self._engine.state.nodes["present"] != 0))
+
+    def host_frame(self, time: float) -> Frame:
+        """One row per present node with cores; means are over the time since its last row."""
+        slots = self._there(self._cores > 0)
+        meters = self._engine.meters(slots)
+        energy, cost, completed, _, _, _ = self._readings(slots, meters) - self._zero[:, slots]
+        since, busy, joules = self._last[:, slots]
+        span = time - since
+        safe = np.where(span > 0.0, span, 1.0)
+        columns = {
+            "running": meters.running.astype(np.int32),
+            "utilisation": np.where(span > 0.0, (meters.busy - busy) / (safe * self._cores[slots]), 0.0),
+            "power": np.where(span > 0.0, (meters.energy - joules) / safe, meters.power),
+            "energy": energy,
+            "cost": cost,
+            "completed": completed.astype(np.int64),
+            "up": meters.up,
+        }
+        self._last[:, slots] = np.full(len(slots), time), meters.busy, meters.energy
+        return Frame("host", time, slots.astype(np.int32), columns)
+
+    def traffic_frame(self, time: float) -> Frame:
+        """One row per present device with a radio."""
+        slots = self._there(self._sends)
+        meters = self._engine.meters(slots)
+        readings = self._readings(slots, meters) - self._zero[:, slots]
+        columns = {
+            "uploads": meters.uploads.astype(np.int32),
+            "downloads": meters.downloads.astype(np.int32),
+            "sent": readings[3],
+            "received": readings[4],
+        }
+        return Frame("traffic", time, slots.astype(np.int32), columns)
+
+
+def _tasks(tally: NDArray[np.int64], in_flight: int) -> dict[str, object]:
+    """The book of tasks from one row of the engine's tally."""
+    failed = {name: int(tally[2 + status]) for status, name in enumerate(TASK_STATUS) if status > 0}
+    return {
+        "created": int(tally[0]),
+        "completed": int(tally[2]),
+        "late": int(tally[1]),
+        "failed": {name: count for name, count in failed.items() if count},
+        "in_flight": in_flight,
+    }
+
+
+def summary(engine: Engine, world: World, scene: Scene) -> Summary:
+    """The ledgers: tasks, bytes, energy and cost. Fleets are booked under the fleet's name.
+
+    `energy.total` is the sum over `by_node` plus `radio` plus `links`; `cost.total` the sum over
+    `by_node`, and of `cpu`, `transfer` and `energy`.
+    """
+    books = engine.ledger()
+    count = len(world.names)
+
+    def by_node(amount: NDArray[np.float64]) -> dict[str, float]:
+        sums = np.bincount(world.group, weights=amount, minlength=count)
+        return {name: float(value) for name, value in zip(world.names, sums, strict=True) if value}
+
+    def flow(values: tuple[float, float, float, float]) -> dict[str, float]:
+        return dict(zip(("offered", "delivered", "dropped", "in_transit"), values, strict=True))
+
+    tiers = np.bincount(world.tier, weights=books.energy, minlength=3)
+    radio, links = float(books.radio.sum()), float(books.links.sum())
+    cost = books.cost_cpu + books.cost_transfer + books.cost_energy
+    loads = {load.name: _tasks(books.tally[k], int(books.in_flight[k])) for k, load in enumerate(scene.workloads)}
+    return {
+        "tasks": _tasks(books.tally.sum(axis=0), int(books.in_flight.sum())),
+        "workloads": loads,
+        "bytes": {"input": flow(books.input), "output": flow(books.output)},
+        "energy": {
+            "total": float(books.energy.sum()) + radio + links,
+            "by_node": by_node(books.energy),
+            "by_tier": {name: float(tiers[k]) for k, name in enumerate(("device", "edge", "cloud"))},
+            "radio": radio,
+            "links": links,
+        },
+        "cost": {
+            "total": float(cost.sum()),
+            "by_node": by_node(cost),
+            "cpu": float(books.cost_cpu.sum()),
+            "transfer": float(books.cost_transfer.sum()),
+            "energy": float(books.cost_energy.sum()),
+        },
+        "events": int(engine.state.meta["events"][0]),
+    }

@@ -1,0 +1,148 @@
+"""A scene as the engine wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
+from cosim.continuum.system import Kind, Stream, System
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Law, Node, Scene, SlotRange
+
+MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
+
+_TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
+_LAWS = {"fixed": FIXED, "exponential": EXPONENTIAL, "uniform": UNIFORM}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """The engine's system, and whose books a slot goes into."""
+
+    system: System
+    names: tuple[str, ...]  # static nodes by id, then fleets by name
+    group: NDArray[np.int64]  # (slots,) index into names
+    tier: NDArray[np.int64]  # (slots,)
+
+
+def slots_of(ranges: Iterable[SlotRange]) -> NDArray[np.int64]:
+    """All slots of some ranges, each once, ascending."""
+    parts = [np.arange(part.first, part.first + part.count, dtype=np.int64) for part in ranges]
+    return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+
+def _law(law: Law) -> tuple[int, float, float]:
+    return _LAWS[law.law], law.a, law.b
+
+
+def _kind(node: Node, fcfs: bool) -> Kind:
+    return Kind(
+        cores=node.cores, clock=node.clock, slots=node.slots, power=node.power.table if node.power else (), fcfs=fcfs,
+        price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
+        radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
+    )  # fmt: skip
+
+
+def _problems(scene: Scene, scheduler: str) -> list[Problem]:
+    """What in the scene the continuum cannot work with."""
+    found = [
+        Problem(
+            f"fleet '{fleet.name}' is of tier {fleet.template.tier}; the continuum takes fleets as devices only",
+            path=f"nodes.{fleet.name}.tier",
+            hint="remove 'tier', or make the hosts static nodes",
+        )
+        for fleet in scene.fleets
+        if fleet.template.tier != "device"
+    ]
+    hosts = [node for node in scene.nodes if node.cores > 0 and node.tier != "device"]
+    own = any(node.cores > 0 for node in (*scene.nodes, *(fleet.template for fleet in scene.fleets)))
+    if scene.workloads and not own:
+        found.append(Problem("no node can run tasks", path="nodes", hint="give an edge or cloud node 'cpu: 4 x 1.8 GHz'"))
+    elif scene.workloads and scheduler == "cloud" and not any(node.tier == "cloud" for node in hosts):
+        found.append(
+            Problem(
+                "scheduler 'cloud' has no cloud node with a cpu",
+                path="adapters.continuum.scheduler",
+                hint="add a node of tier cloud with 'cpu', or choose another scheduler",
+            )
+        )
+    elif scene.workloads and scheduler != "local" and not hosts:
+        found.append(
+            Problem(
+                f"scheduler '{scheduler}' has no edge or cloud node with a cpu",
+                path="nodes",
+                hint="give one a 'cpu', or choose the scheduler 'local'",
+            )
+        )
+    elif scheduler == "local":
+        for load in scene.workloads:
+            idle = [slot for slot in (part.first for part in load.sources) if scene.template(slot).cores == 0]
+            if idle:
+                found.append(
+                    Problem(
+                        f"scheduler 'local', but source '{scene.template(idle[0]).id}' has no cpu",
+                        path=f"workloads.{load.name}.from",
+                        hint="give it a 'cpu', or choose another scheduler",
+                    )
+                )
+    return found
+
+
+def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
+    """One row per link: a, b, rate, delay, loss, energy. A pair named twice has the later values."""
+    blocks = []
+    total = 0
+    for link in scene.links:
+        a, b = slots_of(link.a), slots_of(link.b)
+        total += len(a) * len(b)
+        if total > MOST_LINKS:
+            raise ScenarioError(
+                Problem(f"the links join more than {MOST_LINKS:,} pairs of nodes", path="links", hint="select fewer nodes")
+            )
+        ends = np.stack([np.repeat(a, len(b)), np.tile(b, len(a))], axis=1).astype(np.float64)
+        ends = ends[ends[:, 0] != ends[:, 1]]
+        values = np.tile([link.rate, link.delay, link.loss, link.energy], (len(ends), 1))
+        blocks.append(np.hstack([ends, values]))
+    if not blocks:
+        return [np.empty(0)] * 6
+    rows = np.concatenate(blocks)
+    low, high = rows[:, :2].min(axis=1), rows[:, :2].max(axis=1)
+    last = len(rows) - 1 - np.unique((low * scene.capacity + high)[::-1], return_index=True)[1]
+    return list(rows[np.sort(last)].T)
+
+
+def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
+    """The engine's system for `scene`. Raises `ScenarioError` with all that is wrong with it."""
+    problems = _problems(scene, scheduler)
+    if problems:
+        raise ScenarioError(problems)
+    templates: Sequence[Node] = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    group = np.arange(scene.capacity, dtype=np.int64)
+    for number, fleet in enumerate(scene.fleets, len(scene.nodes)):
+        group[fleet.first : fleet.first + fleet.capacity] = number
+    tier = np.array([_TIERS[node.tier] for node in templates], np.int64)[group]
+    sources = [slots_of(load.sources) for load in scene.workloads]
+    a, b, rate, delay, loss, energy = _pairs(scene)
+    system = System(
+        kinds=tuple(_kind(node, fcfs) for node in templates),
+        kind=group,
+        tier=tier,
+        present=np.arange(scene.capacity) < len(scene.nodes),
+        workloads=tuple(
+            Stream(
+                rate=load.rate, work=_law(load.work), input=_law(load.input), output=_law(load.output),
+                periodic=load.arrivals == "every", deadline=load.deadline, share=load.share, active=load.active,
+                idle=load.idle, start=load.start, stop=load.stop,
+            )
+            for load in scene.workloads
+        ),
+        source_node=np.concatenate(sources) if sources else np.empty(0, np.int64),
+        source_workload=np.repeat(np.arange(len(sources)), [len(slots) for slots in sources]).astype(np.int64),
+        link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate, link_delay=delay, link_loss=loss,
+        link_energy=energy,
+    )  # fmt: skip
+    return World(system, tuple(node.id for node in templates), group, tier)

@@ -1,0 +1,33 @@
+"""Whether the kernel's machine code is already there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cosim.continuum import kernel, routes
+
+
+def _cached(function: Any) -> bool:  # noqa: ANN401 - numba's dispatcher
+    """Whether numba's index names machine code of `function` for this processor and these sources."""
+    from numba import from_dtype, types
+
+    from cosim.continuum.layout import META
+
+    meta = types.Array(from_dtype(META), 1, "C")
+    try:
+        cache = function._cache  # numba has no public name for it
+        target = function.targetdescr.target_context.codegen().magic_tuple()
+        for (signature, processor, _), _file in cache._cache_file._load_index().items():
+            if signature[0] == meta and processor == target:
+                return True
+    except (AttributeError, OSError, TypeError, ValueError):
+        return False
+    return False
+
+
+def compiled() -> bool:
+    """Whether the engine starts without compiling (some 20 s once per version and machine).
+
+    False when in doubt. Imports numba.
+    """
+    return all(function.signatures or _cached(function) for function in (kernel.act, routes.find))
