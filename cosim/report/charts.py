@@ -23,7 +23,7 @@ def color(index: int) -> int:
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: y over x; NaN in y is a gap."""
+    """A named line: y over x; where y is NaN nothing is known."""
 
     name: str
     x: Sequence[float]
@@ -65,7 +65,7 @@ def lines(
     canvas.y_axis(up, LEFT, RIGHT)
     canvas.x_axis(across, TOP, BOTTOM)
     for i, s in enumerate(series):
-        points = [(across.at(a), up.at(b) if math.isfinite(b) else math.nan) for a, b in zip(s.x, s.y, strict=True)]
+        points = [(across.at(a), up.at(b)) for a, b in zip(s.x, s.y, strict=True) if math.isfinite(b)]
         canvas.line(points, f"l{color(i)}")
         if len(points) == 1:
             canvas.add("circle", cx=points[0][0], cy=points[0][1], r=3, class_=f"f{color(i)}")

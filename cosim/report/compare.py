@@ -30,6 +30,17 @@ def entries(runs: Sequence[Folder]) -> dict[str, dict[str, Any]]:
     return {k: found[k] for k in order}
 
 
+_CHARTED = (
+    "response_mean", "response_p95", "completion_ratio", "late_share", "energy_total", "cost_total", "utilisation_mean",
+    "coverage", "handovers", "response_median",
+)  # fmt: skip
+
+
+def charted(item: tuple[str, object]) -> int:
+    """Sorts figures by how much a chart of them tells."""
+    return _CHARTED.index(item[0]) if item[0] in _CHARTED else len(_CHARTED)
+
+
 def unit_for(key: str, entry: dict[str, Any], values: Sequence[float]) -> str:
     """The figure's unit; "%" when it is a share in every run."""
     unit = str(entry.get("unit") or "")
@@ -187,7 +198,7 @@ def failure_chart(groups: Sequence[Group]) -> Chart:
         total: dict[str, float] = {}
         created = 0.0
         for run in g.runs:
-            created += float((run.ledgers.get("tasks") or {}).get("created") or 0)
+            created += float((run.ledger.get("tasks") or {}).get("created") or 0)
             for cause, n in measure.failures(run):
                 total[cause] = total.get(cause, 0.0) + n
                 causes.setdefault(cause)
@@ -206,7 +217,7 @@ def failure_chart(groups: Sequence[Group]) -> Chart:
 def figure_charts(groups: Sequence[Group], most: int = 6) -> list[Chart]:
     """The first figures as means with intervals, side by side."""
     charts = []
-    for key, entry in entries([r for g in groups for r in g.runs]).items():
+    for key, entry in sorted(entries([r for g in groups for r in g.runs]).items(), key=charted):
         values = [g.values(key) for g in groups]
         if any(values) and len({v for group in values for v in group}) > 1:
             means = [effect.mean(v) for v in values]

@@ -16,6 +16,7 @@ import duckdb
 
 from cosim.errors import RunError
 
+_LEDGERS = frozenset({"tasks", "bytes", "energy", "cost"})
 _GLOB = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
 
 
@@ -83,7 +84,9 @@ class Folder:
             if good:
                 names = ", ".join("'" + name.replace("'", "''") + "'" for name in good)
                 quoted = table.replace('"', '""')
-                connection.execute(f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true)')
+                connection.execute(
+                    f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true, filename = true)'
+                )
                 known.add(table)
         return connection, frozenset(known)
 
@@ -102,6 +105,7 @@ class Folder:
         connection, known = self._tables
         return all(t in known and connection.execute(f'SELECT 1 FROM "{t}" LIMIT 1').fetchone() for t in tables)
 
+    # Every table has a column `filename` besides its own: which adapter's file a row is from.
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """All rows of a query over the tables (values are duckdb's, whence `Any`)."""
         return self._tables[0].execute(query, list(values)).fetchall()
@@ -110,10 +114,6 @@ class Folder:
         """The only row of an aggregate query."""
         return self.rows(query, *values)[0]
 
-    def columns(self, table: str) -> list[str]:
-        """The names of a table's columns."""
-        return [row[0] for row in self.rows(f'DESCRIBE "{table}"')]
-
     @cached_property
     def end(self) -> float:
         """Simulated seconds that the run reached (more than 0)."""
@@ -121,15 +121,16 @@ class Folder:
         return max(float(reached), 1e-9)
 
     @cached_property
-    def ledgers(self) -> Mapping[str, Any]:
-        """Tasks, bytes, energy and cost: from the figures, or from an adapter's own summary."""
-        candidates = [self.metrics.get("ledgers")]
-        candidates += [adapter.get("summary") for adapter in self.manifest.get("adapters") or []]
-        for candidate in candidates:
-            if isinstance(candidate, dict):
-                if isinstance(candidate.get("tasks"), dict):
-                    return candidate
-                for inner in candidate.values():  # keyed by adapter
-                    if isinstance(inner, dict) and isinstance(inner.get("tasks"), dict):
-                        return inner
-        return {}
+    def ledgers(self) -> dict[str, Mapping[str, Any]]:
+        """Tasks, bytes, energy and cost by adapter: from the figures, or from the adapters' summaries."""
+        kept = self.metrics.get("ledgers")
+        summaries = {str(a.get("name")): a.get("summary") for a in self.manifest.get("adapters") or []}
+        found = kept if isinstance(kept, dict) and kept else summaries
+        if any(isinstance(found.get(key), dict) and "total" in found[key] for key in ("energy", "cost")):
+            found = {"continuum": found}
+        return {k: v for k, v in found.items() if isinstance(v, dict) and not _LEDGERS.isdisjoint(v)}
+
+    @cached_property
+    def ledger(self) -> Mapping[str, Any]:
+        """The ledger of the adapter that ran the tasks; empty when there is none."""
+        return next((v for v in self.ledgers.values() if isinstance(v.get("tasks"), dict)), {})

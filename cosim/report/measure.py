@@ -116,7 +116,12 @@ _BUCKET = "least(floor({} / $1), $2)"
 
 
 def presence(run: Folder) -> list[Series]:
-    """Devices that are there, have coverage, and transfer, over time."""
+    """Devices that are there, have coverage, and transfer, over time.
+
+    Adapters of different periods are counted apart and added. No row means no device where the
+    signal is sampled at least once per bucket.
+    """
+    width, _ = grid(run)
     out = []
     for name, table, condition in (
         ("present", "mobility", "true"),
@@ -124,9 +129,17 @@ def presence(run: Folder) -> list[Series]:
         ("transferring", "traffic", "uploads + downloads > 0"),
     ):
         if run.has(table):
-            query = f"""SELECT b, avg(n) FROM (SELECT {_BUCKET.format("time")} b, time,
-                        count(*) FILTER ({condition}) n FROM {table} GROUP BY 1, time) GROUP BY b"""
-            out.append(over_time(run, name, query))
+            query = f"""SELECT b, sum(n) FROM (SELECT b, filename, avg(n) n FROM
+                        (SELECT {_BUCKET.format("time")} b, filename, time, count(*) FILTER ({condition}) n
+                         FROM {table} GROUP BY ALL) GROUP BY b, filename) GROUP BY b"""
+            line = over_time(run, name, query)
+            (gap,) = run.one(
+                f"SELECT min(gap) FROM (SELECT time - lag(time) OVER (ORDER BY time) gap FROM "
+                f"(SELECT DISTINCT time FROM {table}))"
+            )
+            if gap is not None and gap <= width * 1.001:
+                line = Series(name, line.x, [0.0 if math.isnan(v) else v for v in line.y])
+            out.append(line)
     return out
 
 
@@ -223,7 +236,7 @@ def link_quality(run: Folder) -> tuple[list[float], list[float]] | None:
 
 def failures(run: Folder) -> list[tuple[str, int]]:
     """Failed tasks by cause, most first, from the ledger (or the task table when there is none)."""
-    ledger = run.ledgers.get("tasks", {}).get("failed") if run.ledgers else None
+    ledger = (run.ledger.get("tasks") or {}).get("failed")
     if isinstance(ledger, dict):
         pairs = [(str(k), int(v)) for k, v in ledger.items() if v]
     elif run.has("tasks"):

@@ -177,12 +177,5 @@ class Canvas:
 
 
 def path(points: Sequence[tuple[float, float]]) -> str:
-    """SVG path through `points`; a point with NaN lifts the pen."""
-    out, pen = [], "M"
-    for x, y in points:
-        if math.isnan(x) or math.isnan(y):
-            pen = "M"
-            continue
-        out.append(f"{pen}{coordinate(x)} {coordinate(y)}")
-        pen = "L"
-    return "".join(out)
+    """SVG path through `points`."""
+    return "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y in points)

@@ -19,7 +19,7 @@ from typing import Any
 from cosim.errors import RunError
 from cosim.report import effect
 from cosim.report.charts import blank, intervals
-from cosim.report.compare import entries, unit_for
+from cosim.report.compare import charted, entries, unit_for
 from cosim.report.folder import Folder
 from cosim.report.groups import SEED, configuration
 from cosim.report.svg import PALETTE, Chart
@@ -155,7 +155,7 @@ def charts(members: Sequence[Member]) -> list[tuple[str, list[Chart]]]:
         rest = [label(p) for p in known if p not in (path, color)]
         note = f"Mean over {', '.join(rest)}, with the 95 % interval over all these runs." if rest else ""
         drawn = []
-        for key, entry in keys.items():
+        for key, entry in sorted(keys.items(), key=charted):
             chart = _chart(members, key, entry, path, known[path], color, known.get(color or "", []), note)
             if chart is not None:
                 drawn.append(chart)

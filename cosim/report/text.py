@@ -12,7 +12,7 @@ _SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 # Units that take prefixes downwards too; a milli-byte or a milli-cycle would only confuse.
 _DIVISIBLE = frozenset({"s", "m", "J", "W", "J/bit", "m/s"})
 _PREFIXED = frozenset({"B", "J", "W", "bit/s", "cycles", "Hz", "B/s", "J/bit", "cycles/s"})
-_CURRENCY = "currency"
+_BARE = {"1": "", "1/s": "/s"}
 
 
 def finite(value: object) -> float | None:
@@ -44,7 +44,7 @@ def scale(largest: float, unit: str) -> tuple[float, str]:
     """
     size = abs(largest)
     if not math.isfinite(size) or size == 0:
-        return 1.0, "" if unit == "1" else unit
+        return 1.0, _BARE.get(unit, unit)
     if unit == "s" and size >= 1:
         for factor, name, start in ((86400.0, "d", 2 * 86400.0), (3600.0, "h", 2 * 3600.0), (60.0, "min", 600.0)):
             if size >= start:
@@ -58,7 +58,7 @@ def scale(largest: float, unit: str) -> tuple[float, str]:
     if unit in _DIVISIBLE and size < 1 and unit != "m/s":
         factor, prefix = next(((f, p) for f, p in _SMALL if size >= f), _SMALL[-1])
         return factor, prefix + unit
-    return 1.0, "" if unit == "1" else unit
+    return 1.0, _BARE.get(unit, unit)
 
 
 def quantity(value: object, unit: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cosim.report.folder import Folder
@@ -26,56 +26,66 @@ class Check:
     gap: str
 
 
-def _check(name: str, parts: Mapping[str, object], total: object, unit: str, total_name: str) -> Check | None:
-    values = {k: v for k, raw in parts.items() if (v := finite(raw)) is not None}
+def _check(name: str, ways: Sequence[Mapping[str, object]], total: object, unit: str, total_name: str) -> Check | None:
+    """The first of the `ways` to split `total` that closes, else the first; None without figures."""
     whole = finite(total)
-    if whole is None or not values:
+    known = [{k: v for k, raw in parts.items() if (v := finite(raw)) is not None} for parts in ways]
+    if whole is None or not known[0]:
         return None
-    gap = math.fsum(values.values()) - whole
-    closes = gap == 0 if unit == "1" else abs(gap) <= _CLOSE * max(abs(whole), 1e-12)
-    cells = tuple((label(k), amount("", v, unit)) for k, v in values.items())
-    return Check(name, cells, total_name, amount(total_name, total, unit), closes, quantity(gap, unit))
+    gaps = [math.fsum(values.values()) - whole for values in known]
+    fits = [gap == 0 if unit == "1" else abs(gap) <= _CLOSE * max(abs(whole), 1e-12) for gap in gaps]
+    best = fits.index(True) if True in fits else 0
+    cells = tuple((label(k), amount("", v, unit)) for k, v in known[best].items())
+    return Check(name, cells, total_name, amount(total_name, total, unit), fits[best], quantity(gaps[best], unit))
 
 
-def checks(ledgers: Mapping[str, Any]) -> list[Check]:
-    """Every ledger of the run, summed again here."""
+def checks(ledgers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
+    """Every ledger of every adapter, summed again here; the adapter is named when there are several."""
+    found = {name: _checks(ledger) for name, ledger in ledgers.items()}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return [replace(check, name=f"{name}: {check.name}") for name, checks in found.items() for check in checks]
+
+
+def _checks(ledger: Mapping[str, Any]) -> list[Check]:
     out: list[Check | None] = []
-    tasks = ledgers.get("tasks") or {}
-    groups = [("tasks", tasks), *((f"tasks of {w}", t) for w, t in (ledgers.get("workloads") or {}).items())]
+    tasks = ledger.get("tasks") or {}
+    groups = [("tasks", tasks), *((f"tasks of {w}", t) for w, t in (ledger.get("workloads") or {}).items())]
     for name, t in groups:
         if isinstance(t, dict):
             failed = {f"failed: {c}": n for c, n in (t.get("failed") or {}).items()}
             parts = {"completed": t.get("completed"), **failed, "in flight": t.get("in_flight")}
-            out.append(_check(name, parts, t.get("created"), "1", "created"))
-    for way, b in (ledgers.get("bytes") or {}).items():
+            out.append(_check(name, [parts], t.get("created"), "1", "created"))
+    for way, b in (ledger.get("bytes") or {}).items():
         if isinstance(b, dict):
             parts = {k: b.get(k) for k in ("delivered", "dropped", "in_transit")}
-            out.append(_check(f"{way} bytes", parts, b.get("offered"), "B", "offered"))
-    energy = ledgers.get("energy") or {}
-    if energy:
-        tiers = energy.get("by_tier") or {}
-        extra = {"radio": energy.get("radio"), "links": energy.get("links")}
-        out.append(_check("energy by tier", {**tiers, **extra}, energy.get("total"), "J", "total"))
-        by_node = math.fsum(v for raw in (energy.get("by_node") or {}).values() if (v := finite(raw)) is not None)
-        out.append(_check("energy by node", {"all nodes": by_node, **extra}, energy.get("total"), "J", "total"))
-    cost = ledgers.get("cost") or {}
-    if cost:
-        out.append(
-            _check(
-                "cost by cause", {k: cost.get(k) for k in ("cpu", "transfer", "energy")}, cost.get("total"), "", "total"
-            )
-        )
-        prices = [v for raw in (cost.get("by_node") or {}).values() if (v := finite(raw)) is not None]
-        out.append(
-            _check("cost by node", {"all nodes": math.fsum(prices)} if prices else {}, cost.get("total"), "", "total")
-        )
+            out.append(_check(f"{way} bytes", [parts], b.get("offered"), "B", "offered"))
+    energy = ledger.get("energy") or {}
+    radio, links = {"radio": energy.get("radio")}, {"links": energy.get("links")}
+    for name, split in (("tier", energy.get("by_tier")), ("node", _summed(energy.get("by_node")))):
+        if isinstance(split, dict) and split:
+            # What radios and links use may stand beside the nodes' figures or already be in them.
+            ways = [{**split, **radio, **links}, split, {**split, **radio}, {**split, **links}]
+            out.append(_check(f"energy by {name}", ways, energy.get("total"), "J", "total"))
+    cost = ledger.get("cost") or {}
+    for name, parts in (
+        ("cause", {k: cost.get(k) for k in ("cpu", "transfer", "energy")}),
+        ("node", _summed(cost.get("by_node"))),
+    ):
+        out.append(_check(f"cost by {name}", [parts], cost.get("total"), "", "total"))
     return [c for c in out if c is not None]
 
 
-def ledger_nodes(ledgers: Mapping[str, Any]) -> Table:
+def _summed(by_node: object) -> dict[str, object]:
+    """All nodes as one part: the table of nodes lists them singly."""
+    if not isinstance(by_node, dict) or not by_node:
+        return {}
+    return {"all nodes": math.fsum(v for raw in by_node.values() if (v := finite(raw)) is not None)}
+
+
+def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> Table:
     """Energy and cost by node, largest first, with the sums at the foot."""
-    energy = (ledgers.get("energy") or {}).get("by_node") or {}
-    cost = (ledgers.get("cost") or {}).get("by_node") or {}
+    energy, cost = _by_node(ledgers, "energy"), _by_node(ledgers, "cost")
     names = sorted({*energy, *cost}, key=lambda n: (-(finite(energy.get(n)) or 0.0), n))
     total = math.fsum(finite(v) or 0.0 for v in energy.values())
     rows = tuple(
@@ -101,6 +111,15 @@ def ledger_nodes(ledgers: Mapping[str, Any]) -> Table:
         "this run has no energy or cost ledger",
         foot if rows else (),
     )
+
+
+def _by_node(ledgers: Mapping[str, Mapping[str, Any]], what: str) -> dict[str, float]:
+    """Sums over adapters of what each node used."""
+    out: dict[str, float] = {}
+    for ledger in ledgers.values():
+        for node, value in ((ledger.get(what) or {}).get("by_node") or {}).items():
+            out[node] = out.get(node, 0.0) + (finite(value) or 0.0)
+    return out
 
 
 def facts(run: Folder) -> list[tuple[str, str]]:
@@ -155,6 +174,7 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
             "warn" if paced and late else "good",
         ),
     ]
+    out += [("Fault", str(fault), "bad") for fault in run.metrics.get("faults") or m.get("faults") or []]
     out += [("Unreadable", entry, "bad") for entry in run.unreadable]
     out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))
     out.append(("Plan", str(m.get("plan_hash") or NOTHING)[:16], ""))

@@ -43,6 +43,7 @@ def world(run: Folder) -> dict[str, Any] | None:
             colors.setdefault(name, color)
         return kinds.index(name)
 
+    shown, moving = _choose(run)
     radius = _service_radius(run)
     spots = []
     for name, kind, tier, x, y, color in nodes:
@@ -50,7 +51,7 @@ def world(run: Folder) -> dict[str, Any] | None:
         if name in radius:
             spot["r"] = round(radius[name] / unit)
         spots.append(spot)
-    tracks, bucket, shown, moving = _tracks(run, place, kind_of)
+    tracks, bucket = _tracks(run, place, kind_of)
     return {
         "unit": unit,
         "west": west,
@@ -91,23 +92,31 @@ def _bounds(
     return middle[0] - side / 2, middle[1] - side / 2, side
 
 
-def _tracks(run: Folder, place: Any, kind_of: Any) -> tuple[list[dict[str, Any]], float, int, int]:  # noqa: ANN401 - two local closures
-    """Trajectories, the bucket width in s, how many are shown, how many there are."""
+def _choose(run: Folder) -> tuple[int, int]:
+    """Picks at most `TRACKS` moving devices for the map (table `chosen`); how many of how many."""
     if not run.has("mobility"):
-        return [], 1.0, 0, 0
+        return 0, 0
     names = [r[0] for r in run.rows("SELECT DISTINCT node::VARCHAR n FROM mobility WHERE isfinite(x + y) ORDER BY n")]
-    if not names:
-        return [], 1.0, 0, 0
-    every = math.ceil(len(names) / TRACKS)
-    chosen = names[::every]
-    per_track = max(2, POINTS // len(chosen))
-    first, last, times = run.one("SELECT min(time), max(time), count(DISTINCT time) FROM mobility")
-    period = (last - first) / (times - 1) if times > 1 else run.end
-    bucket = period * max(1, math.ceil(times / per_track))
+    chosen = names[:: max(1, math.ceil(len(names) / TRACKS))]
+    run.rows("CREATE OR REPLACE TEMP TABLE chosen AS SELECT unnest(?::VARCHAR[]) AS node", chosen)
+    return len(chosen), len(names)
+
+
+def _tracks(run: Folder, place: Any, kind_of: Any) -> tuple[list[dict[str, Any]], float]:  # noqa: ANN401 - two local closures
+    """Trajectories of the chosen devices and the width of their time buckets in s."""
+    (count,) = run.one("SELECT count(*) FROM chosen") if run.has("mobility") else (0,)
+    if not count:
+        return [], 1.0
+    # The slowest adapter sets the bucket, so that every device has a point in every bucket.
+    times, period = run.one(
+        "SELECT max(n), max(s / greatest(n - 1, 1)) FROM "
+        "(SELECT count(DISTINCT time) n, max(time) - min(time) s FROM mobility GROUP BY filename)"
+    )
+    period = period or run.end
+    bucket = period * max(1, math.ceil(times * count / POINTS))
     kinds = {}
     if run.has("nodes"):
         kinds = {r[0]: (r[1], r[2]) for r in run.rows("SELECT node::VARCHAR, kind::VARCHAR, color::VARCHAR FROM nodes")}
-    run.rows("CREATE OR REPLACE TEMP TABLE chosen AS SELECT unnest(?::VARCHAR[]) AS node", chosen)
     points = run.rows(
         "SELECT node::VARCHAR n, floor(time / ? + 1e-6) b, arg_min(x, time), arg_min(y, time) FROM mobility "
         "WHERE isfinite(x + y) AND node::VARCHAR IN (SELECT node FROM chosen) GROUP BY n, b ORDER BY n, b",
@@ -123,12 +132,15 @@ def _tracks(run: Folder, place: Any, kind_of: Any) -> tuple[list[dict[str, Any]]
             stretches[name].append([int(b), *at])
         before = name, int(b), at
     tracks = [{"id": n, "k": kind_of(*kinds.get(n, ("device", None))), "p": p} for n, p in stretches.items()]
-    return tracks, bucket, len(chosen), len(names)
+    return tracks, bucket
 
 
-_SERVED = """FROM (SELECT time, node::VARCHAR node, cell FROM link) l
-             ASOF JOIN (SELECT time, node::VARCHAR node, x, y FROM mobility) m ON m.node = l.node AND m.time <= l.time
-             JOIN nodes c ON c.node::VARCHAR = l.cell::VARCHAR WHERE isfinite(m.x + m.y + c.x + c.y)"""
+_MOVES = "(SELECT time, node::VARCHAR node, x, y FROM mobility "
+_MOVES += "SEMI JOIN chosen ON chosen.node = mobility.node::VARCHAR)"
+_LINKS = "(SELECT time, node::VARCHAR node, cell::VARCHAR cell FROM link "
+_LINKS += "SEMI JOIN chosen ON chosen.node = link.node::VARCHAR)"
+_SERVED = f"""FROM {_LINKS} l ASOF JOIN {_MOVES} m ON m.node = l.node AND m.time <= l.time
+             JOIN nodes c ON c.node::VARCHAR = l.cell WHERE isfinite(m.x + m.y + c.x + c.y)"""
 
 
 def _service_radius(run: Folder) -> dict[str, float]:
@@ -147,11 +159,9 @@ def _handovers(run: Folder, place: Any) -> list[int]:  # noqa: ANN401 - a local 
     """Places at which a device changed its base station: x, y, x, y, ..., at most `MARKS` of them."""
     if not run.has("link", "mobility"):
         return []
-    rows = run.rows("""
-        SELECT m.x, m.y FROM (
-            SELECT time, node::VARCHAR n, cell::VARCHAR c, lag(cell::VARCHAR) OVER (PARTITION BY node ORDER BY time) p
-            FROM link) l
-        ASOF JOIN (SELECT time, node::VARCHAR node, x, y FROM mobility) m ON m.node = l.n AND m.time <= l.time
-        WHERE c <> p AND isfinite(m.x + m.y) ORDER BY l.time, l.n""")
+    rows = run.rows(f"""
+        SELECT m.x, m.y FROM (SELECT *, lag(cell) OVER (PARTITION BY node ORDER BY time) p FROM {_LINKS}) l
+        ASOF JOIN {_MOVES} m ON m.node = l.node AND m.time <= l.time
+        WHERE l.cell <> l.p AND isfinite(m.x + m.y) ORDER BY l.time, l.node""")
     every = max(1, math.ceil(len(rows) / MARKS))
     return [v for row in rows[::every] for v in place(*row)]

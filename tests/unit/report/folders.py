@@ -109,7 +109,7 @@ def write_run(
     figures = {
         "tasks_created": (float(ledger["created"]), "1", "tasks made by all workloads"),
         "tasks_completed": (float(ledger["completed"]), "1", "tasks whose output came back"),
-        "success_ratio": (ledger["completed"] / ledger["created"] if ledger["created"] else None, "1",
+        "completion_ratio": (ledger["completed"] / ledger["created"] if ledger["created"] else None, "1",
                           "completed tasks over ended tasks"),
         "response_mean": (float(np.mean(response)) if len(response) else None, "s", "mean response time"),
         "response_p95": (float(np.quantile(response, 0.95)) if len(response) else float("nan"), "s",
@@ -123,7 +123,8 @@ def write_run(
         "hosts": {e: {"utilisation_mean": float(use[:, k].mean()), "energy": float(watts[:, k].sum())}
                   for k, e in enumerate(edges)},
         "cells": {},
-        "ledgers": ledgers,
+        "ledgers": {"continuum": ledgers},
+        "faults": [],
     }  # fmt: skip
     (run / "metrics.json").write_text(json.dumps(metrics))
     _table(run / "nodes.parquet", {
