@@ -208,7 +208,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     faulty = False
     for package in arguments:
-        kind = importlib.import_module(package).ADAPTER
+        try:
+            kind = importlib.import_module(package).ADAPTER
+        except (ImportError, AttributeError) as error:
+            sys.stderr.write(f"'{package}' is not a package with an ADAPTER that can be imported from here: {error}\n")
+            return 2
         try:
             faults = find_faults(kind)
         except SetupError as error:

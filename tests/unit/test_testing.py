@@ -13,7 +13,7 @@ from cosim.bus.frame import fault
 from cosim.errors import SetupError
 from cosim.synthetic import Source, fleet_table, small_scene
 from cosim.telemetry.signals import CATALOGUE
-from cosim.testing import ContractError, check_adapter, find_faults
+from cosim.testing import ContractError, check_adapter, find_faults, main
 
 GOOD = {
     "__init__.py": """
@@ -230,6 +230,13 @@ def test_the_checker_runs_from_a_shell(package):
     assert (good.returncode, good.stdout) == (0, f"{kind.name}: keeps the contract\n")
     assert bad.returncode == 1
     assert "shrinks" in bad.stdout
+
+
+def test_the_shell_says_when_there_is_no_adapter(capsys):
+    assert main(["no_such_package"]) == 2
+    assert main(["json"]) == 2
+    assert main([]) == 2
+    assert "no_such_package" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
