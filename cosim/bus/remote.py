@@ -103,6 +103,7 @@ class RemoteAdapter:
                 self._say_goodbye()
         finally:
             self._open.close()
+            self._channel = None
 
     # -- the same in halves, so that several far ends can work at the same time ------------------
 
