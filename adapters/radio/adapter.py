@@ -146,7 +146,8 @@ class RadioAdapter:
         queue = np.maximum(self._queue(traffic.up, cell, up_phy), self._queue(traffic.down, cell, down_phy))
         antenna = self._devices.position[rows]
         antenna[:, 2] += self._devices.height[rows]
-        distance = np.sqrt(((antenna - stations.antennas[cell]) ** 2).sum(axis=1))
+        away = antenna - stations.antennas[cell]
+        distance = np.sqrt(np.einsum("ij,ij->i", away, away))
         delay = config.access_delay + queue + sharing.propagation_delay(distance)
         delay[~served] = 0.0
         loss = np.where(served, np.maximum(down_loss, up_loss), 1.0)
