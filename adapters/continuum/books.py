@@ -39,7 +39,9 @@ class Books:
         """Other nodes are at these slots from now on: their meters start at zero."""
         meters = self._engine.meters(slots)
         self._zero[:, slots] = self._readings(slots, meters)
-        self._last[:, slots] = self._engine.now, meters.busy, meters.energy
+        self._last[0, slots] = self._engine.now
+        self._last[1, slots] = meters.busy
+        self._last[2, slots] = meters.energy
 
     def _readings(self, slots: Slots, meters: Meters) -> NDArray[np.float64]:
         """(6, n) J, cost, completed, B sent, B received, busy s."""

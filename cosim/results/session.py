@@ -189,7 +189,7 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> tuple[Mapping[str,
         if faults and error is None:
             error = RunError("; ".join(faults))
     if error is not None:
-        log.error("%s", error)
+        log.error("%s", error, exc_info=error)
     return summaries, error
 
 
