@@ -14,7 +14,7 @@ from cosim.scenario.model import NAME, Scenario
 
 Schema = dict[str, Any]  # JSON values
 
-ID = "https://continuum-cosim.org/schema/scenario.v1.json"
+ID = "urn:continuum-cosim:scenario:v1"
 
 
 def schema() -> Schema:
