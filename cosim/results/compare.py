@@ -26,26 +26,26 @@ def exact(a: str | Path, b: str | Path) -> list[str]:
     """Every difference between the recorded tables of two runs, in words; [] when they are bit-equal.
 
     The order of rows counts, NaN equals the same NaN, -0.0 differs from 0.0. Times of day, versions
-    and other facts of the manifest do not count; status, ticks and adapters' summaries do.
+    and other facts of the manifest do not count; status, ticks and the adapters' ledgers do.
     """
-    first, second = RunFolder.open(a), RunFolder.open(b)
-    found = []
-    for folder in (first, second):
-        if stream_files(folder.path):
-            found.append(f"{folder.path} was not closed; make it whole with cosim.results.convert.recover")
-    for key in ("scenario", "seed", "step", "status", "ticks_done", "reached"):
-        if first.manifest[key] != second.manifest[key]:
-            found.append(f"manifest {key}: {first.manifest[key]!r} against {second.manifest[key]!r}")
-    summaries = [{entry["name"]: entry["summary"] for entry in f.manifest["adapters"]} for f in (first, second)]
-    for name in sorted({*summaries[0], *summaries[1]}):
-        if summaries[0].get(name) != summaries[1].get(name):
-            found.append(f"summary of adapter '{name}' differs")
-    files = [_tables(folder.path) for folder in (first, second)]
+    folders = [RunFolder.open(path) for path in (a, b)]
+    found = [
+        f"{folder.path} was not closed; make it whole with cosim.results.convert.recover"
+        for folder in folders
+        if stream_files(folder.path)
+    ]
+    facts = [_facts(folder.manifest) for folder in folders]
+    found += [
+        f"{key}: {facts[0].get(key)!r} against {facts[1].get(key)!r}"
+        for key in dict.fromkeys((*facts[0], *facts[1]))
+        if facts[0].get(key) != facts[1].get(key)
+    ]
+    files = [_tables(folder.path) for folder in folders]
     for name in sorted({*files[0], *files[1]}):
         if name in files[0] and name in files[1]:
             found += _compare_files(name, files[0][name], files[1][name])
         else:
-            found.append(f"{name} is only in {first.path if name in files[0] else second.path}")
+            found.append(f"{name} is only in {folders[name not in files[0]].path}")
     rest = len(found) - _SHOWN
     return found if rest <= 0 else [*found[:_SHOWN], f"and {rest} more differences"]
 
@@ -125,6 +125,19 @@ def _effect(key: str, unit: str, a: list[float], b: list[float], level: float) -
     low, high = welch(a, b, level)
     relative = (mean - base) / base if base else nan
     return Effect(key, unit, base, mean, mean - base, relative, low, high, hedges_g(a, b), (len(a), len(b)))
+
+
+def _facts(manifest: Mapping[str, Any]) -> dict[str, object]:
+    """What of a manifest must be equal."""
+    facts = {key: manifest[key] for key in ("scenario", "seed", "step", "status", "ticks_done", "reached")}
+    for adapter in manifest["adapters"]:
+        for part in ("tasks", "workloads", "bytes", "energy", "cost"):
+            facts[f"{part} of adapter '{adapter['name']}'"] = (adapter["summary"] or {}).get(part)
+    return facts
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _tables(folder: Path) -> dict[str, Path]:
