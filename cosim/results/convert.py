@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -244,7 +245,7 @@ def disk_error(path: Path, error: OSError, kept: str) -> RunError:
     except OSError:
         free = "free space unknown"
     return RunError(
-        f"cannot write {path}: {error.strerror or error} ({free}); {kept}. "
+        f"cannot write {path}: {os.strerror(error.errno) if error.errno else error} ({free}); {kept}. "
         "Free some space, or record less (scenario key 'record': every, columns, nodes), and run again"
     )
 

@@ -5,7 +5,8 @@ which appends it to an Arrow IPC stream file without copying, and comes back emp
 not copied: its columns stay valid until its producer's step after the next one, so the writer takes
 them from where they are, and the recorder waits for that before it lets the next frame pass. A
 stream owns a fixed number of chunks, so memory stays flat, and the run waits (it never drops) when
-the disk is slower than the run.
+the disk is slower than the run. The files are not compressed: with lz4 a batch of 116,000 rows of
+four floats takes 5 to 8 ms of processor time instead of 2 to 4.
 """
 
 from __future__ import annotations

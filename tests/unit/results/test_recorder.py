@@ -250,7 +250,8 @@ def _half_a_run(base: str) -> None:
         if tick % 20 == 19:
             recorder._flush(None)
         if tick == 200:
-            print("ready", flush=True)
+            sys.stdout.write("ready\n")
+            sys.stdout.flush()
 
 
 @pytest.mark.chaos
