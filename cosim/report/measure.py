@@ -192,8 +192,8 @@ def utilisation(run: Folder, most: int = 24) -> tuple[list[str], list[list[float
     ):
         if name in table and value is not None and bucket < len(middles):
             table[name][int(bucket)] = float(value)
-    held = [_hold(table[name]) for name in names]
-    return names, held, len(ranked)
+    held = sorted(((name, _hold(table[name])) for name in names), key=lambda pair: -np.nansum(pair[1]))
+    return [name for name, _ in held], [row for _, row in held], len(ranked)
 
 
 def _hold(values: list[float]) -> list[float]:

@@ -27,6 +27,8 @@ def digits(value: float, significant: int = 3) -> str:
     between 0.001 and a million million."""
     if value == 0:
         return "0"
+    if abs(value - round(value)) < 1e-9 * abs(value):  # 60.00000000000001 s is a tick times its length
+        value = float(round(value))
     size = abs(value)
     if size >= 1e15 or size < 1e-4:
         return f"{value:.{significant - 1}e}"
@@ -75,7 +77,7 @@ def quantity(value: object, unit: str = "") -> str:
     if unit in ("1", "") and number == round(number) and abs(number) < 1e15:
         return f"{number:,.0f}".replace("-", "−")
     factor, name = scale(number, unit)
-    if factor == 1.0 and name == unit and number == round(number) and abs(number) < 1e6:
+    if factor == 1.0 and number == round(number) and abs(number) < 1e6:
         text = f"{number:,.0f}"
     else:
         text = digits(number / factor)

@@ -209,7 +209,7 @@ def origins(run: Folder) -> Table:
             Cell(str(s.get("origin") or NOTHING), mark=f"origin-{s.get('origin')}"),
             word(", ".join(map(str, s.get("adapters") or []))),
             amount("", s.get("rows"), "1"),
-            word(", ".join(f"{c} ({u})" if u else str(c) for c, u in (s.get("columns") or {}).items()), 90),
+            word(", ".join(f"{c} ({u})" if u else str(c) for c, u in (s.get("columns") or {}).items()), 600),
         )
         for name, s in (run.manifest.get("signals") or {}).items()
         if isinstance(s, dict)

@@ -162,7 +162,7 @@ def write_run(
     (run / "manifest.json").write_text(json.dumps(manifest))
     (run / "plan.json").write_text(json.dumps({"name": "town", "seed": seed}))
     (run / "scenario.resolved.yaml").write_text(
-        f"name: town\nrun: {{duration: {duration:g} s, seed: {seed}}}\n"
+        f"name: town\nrun: {{duration: {planned:g} s, seed: {seed}}}\n"
         f"adapters:\n  continuum:\n    scheduler: {scheduler}\nnodes:\n  edge-[0..{hosts - 1}]: {{kind: edge}}\n"
     )
     return run

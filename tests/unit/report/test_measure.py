@@ -1,0 +1,96 @@
+"""What the charts draw, against the recorded rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosim.report import measure
+from cosim.report.folder import Folder
+from tests.unit.report.folders import write_run
+
+
+@pytest.fixture
+def run(tmp_path):
+    with Folder(write_run(tmp_path)) as folder:
+        yield folder
+
+
+def _tasks(run):
+    return pq.read_table(run.path / "tasks.parquet").to_pylist()
+
+
+def test_the_split_adds_up_to_the_response_time(run):
+    done = [t for t in _tasks(run) if t["status"] == "completed"]
+    for name, parts in measure.split(run):
+        mine = [t["ended"] - t["created"] for t in done if t["workload"] == name]
+        assert sum(parts.values()) == pytest.approx(np.mean(mine))
+    total = sum(measure.overall_split(run).values())
+    assert total == pytest.approx(np.mean([t["ended"] - t["created"] for t in done]))
+
+
+def test_rates_over_time_add_up_to_the_tasks(run):
+    tasks = _tasks(run)
+    width, _ = measure.grid(run)
+    found = {s.name: sum(s.y) * width for s in measure.throughput(run)}
+    done = sum(t["status"] == "completed" for t in tasks)
+    assert found == pytest.approx({"created": len(tasks), "completed": done, "failed": len(tasks) - done})
+
+
+def test_failures_come_from_the_ledger_most_first(run):
+    causes = measure.failures(run)
+    assert dict(causes) == run.ledger["tasks"]["failed"]
+    assert [n for _, n in causes] == sorted((n for _, n in causes), reverse=True)
+
+
+def test_presence_counts_devices(run):
+    present = next(s for s in measure.presence(run) if s.name == "present")
+    assert present.y[-1] == 12
+    assert present.y == sorted(present.y)
+
+
+def test_snr_counts_every_linked_row(run):
+    _, found = measure.link_quality(run)
+    rows = pq.read_table(run.path / "frames/link/radio.parquet").to_pylist()
+    assert sum(found) == sum(r["cell"] is not None for r in rows)
+
+
+def test_utilisation_ranks_hosts(run):
+    names, rows, count = measure.utilisation(run)
+    means = [np.nanmean(row) for row in rows]
+    assert count == 4
+    assert names[0].startswith("edge-")
+    assert means == sorted(means, reverse=True)
+
+
+positive = st.lists(st.floats(1e-4, 1e4), min_size=1, max_size=60)
+
+
+@given(st.lists(positive, min_size=1, max_size=3))
+def test_every_value_falls_into_a_bin(samples):
+    arrays = [np.array(s) for s in samples]
+    edges, log = measure.bins(arrays)
+    assert (np.diff(edges) > 0).all()
+    assert not log or edges[0] > 0
+    assert all(sum(measure.counts(a, edges)) == len(a) for a in arrays)
+
+
+@given(positive)
+def test_the_cumulative_distribution_ends_at_one(values):
+    ordered = np.sort(np.array(values))
+    curve = measure.ecdf("a", ordered, points=10)
+    assert curve.y[-1] == 1
+    assert curve.x[-1] == ordered[-1]
+    assert list(curve.y) == sorted(curve.y)
+    assert measure.Responses("a", ordered).quantile(0.5) == np.quantile(ordered, 0.5, method="inverted_cdf")
+
+
+def test_no_values_give_no_bins():
+    edges, log = measure.bins([np.array([math.nan])])
+    assert len(edges) == 0
+    assert not log

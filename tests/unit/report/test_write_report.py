@@ -1,0 +1,170 @@
+"""The page of a run: right numbers, harmless names, and a page for every kind of run."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+
+from cosim.errors import RunError
+from cosim.report import write_report
+from cosim.report.text import figure
+from tests.unit.report.conftest import Page
+from tests.unit.report.folders import write_run
+
+EVIL = "<script>alert(1)</script>\"'&</title><img src=x onerror=alert(2)>"
+
+
+def test_the_page_shows_exactly_the_figures_of_the_run(tmp_path):
+    run = write_run(tmp_path)
+    metrics = json.loads((run / "metrics.json").read_text())
+    page = Page(write_report(run))
+    rows = page.tables["t-figures"][1:]
+    shown = {cells[0][0]: cells for cells in rows}
+    assert len(shown) == len(metrics["figures"])
+    for key, entry in metrics["figures"].items():
+        name, value, unit, meaning = shown[key.replace("_", " ")]
+        assert float(value[1]["data-v"]) == entry["value"]
+        assert value[0] == figure(key, entry["value"], entry["unit"])
+        assert (unit[0], meaning[0].strip()) == (entry["unit"], entry["meaning"])
+        assert name[0]
+
+
+def test_hosts_and_workloads_are_listed_with_every_digit(tmp_path):
+    run = write_run(tmp_path)
+    metrics = json.loads((run / "metrics.json").read_text())
+    page = Page(write_report(run))
+    for what in ("hosts", "workloads"):
+        cells = {row[0][0]: [c[1].get("data-v") for c in row[1:]] for row in page.tables[f"t-{what}"][1:]}
+        assert {k: [float(v) for v in row] for k, row in cells.items()} == {
+            k: list(map(float, v.values())) for k, v in metrics[what].items()
+        }
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    found = page()
+    assert not re.findall(r"https?://", found.source)
+    sources = [v for _, a in found.elements for k, v in a.items() if k in ("src", "href", "srcset", "data", "action")]
+    assert all(v.startswith(("#", "data:")) for v in sources)
+    assert any("default-src 'none'" in (a.get("content") or "") for tag, a in found.elements if tag == "meta")
+
+
+def test_names_with_markup_are_harmless(page):
+    found = page(prefix=EVIL, title=EVIL, scheduler=EVIL)
+    assert sum(tag == "script" for tag, _ in found.elements) == 2  # the map's data and the page's own
+    assert not any(tag == "img" for tag, _ in found.elements)
+    assert not any(key.startswith("on") for _, attributes in found.elements for key in attributes)
+    assert EVIL in " ".join(found.words)
+    data = re.search(r'<script type="application/json" id="world-data">(.*?)</script>', found.source, re.DOTALL)
+    assert EVIL + "0" in [track["id"] for track in json.loads(data[1])["tracks"]]
+
+
+def test_the_same_run_gives_the_same_page(tmp_path):
+    run = write_run(tmp_path)
+    assert write_report(run, tmp_path / "a.html").read_bytes() == write_report(run, tmp_path / "b.html").read_bytes()
+
+
+def test_a_small_run_has_a_small_page(page):
+    assert page().path.stat().st_size < 500_000
+
+
+def test_a_partial_run_says_so_and_why(page):
+    found = page(status="partial")
+    assert "partial: reached 30 s of 60 s" in found.text
+    assert "adapter 'sumo' failed in step at 31 s: gone" in found.text
+    assert "Traceback (most recent call last)" in found.text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tasks": False}, "no tasks ended in this run"),
+        ({"tasks": False}, "no tasks were made in this run"),
+        ({"mobility": False, "radio": False}, "no moving device was recorded"),
+        ({"radio": False}, "no radio link was recorded"),
+        ({"hosts": 0}, "no host was recorded"),
+        ({"hosts": 0, "mobility": False}, "nothing in this run has a position"),
+        ({"hosts": 1, "vehicles": 1}, "edge-0"),
+        ({"vehicles": 0}, "edge-3"),
+        ({"duration": 1.0}, "simulated"),
+    ],
+)
+def test_what_is_missing_is_said(page, options, words):
+    assert words in page(**options).text
+
+
+def test_an_empty_folder_with_a_manifest_has_a_page(tmp_path):
+    run = write_run(tmp_path)
+    for path in list(run.iterdir()):
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "manifest.json":
+            path.unlink()
+    manifest = json.loads((run / "manifest.json").read_text())
+    blank = dict.fromkeys(manifest) | {"format": 1, "status": "running", "adapters": [], "signals": {}}
+    (run / "manifest.json").write_text(json.dumps(blank))
+    found = Page(write_report(run))
+    assert "nothing in this run has a position" in found.text
+    assert "this run has no ledgers" in found.text
+
+
+def test_a_broken_file_is_named_and_the_rest_is_shown(tmp_path):
+    run = write_run(tmp_path)
+    (run / "frames/link/radio.parquet").write_bytes(b"PAR1 cut short")
+    (run / "metrics.json").write_text("{")
+    found = Page(write_report(run))
+    assert "frames/link/radio.parquet" in found.text
+    assert "metrics.json" in found.text
+    assert "Response time of" not in found.text
+    assert "navigation" in found.text
+
+
+def test_a_ledger_that_does_not_close_is_shown_as_such(tmp_path):
+    run = write_run(tmp_path)
+    metrics = json.loads((run / "metrics.json").read_text())
+    metrics["ledgers"]["continuum"]["tasks"]["completed"] -= 2
+    metrics["ledgers"]["continuum"]["energy"]["total"] += 1000.0
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    text = Page(write_report(run)).text
+    assert "tasks is off by −2" in text
+    assert "energy by node is off by −1 kJ" in text
+
+
+def test_sums_of_the_ledgers_stand_below_their_parts(tmp_path):
+    run = write_run(tmp_path)
+    page = Page(write_report(run))
+    ledger = json.loads((run / "metrics.json").read_text())["ledgers"]["continuum"]
+    rows = page.tables["t-energy-and-cost"]
+    parts = [float(row[1][1]["data-v"]) for row in rows[1:-1]]
+    assert float(rows[-1][1][1]["data-v"]) == pytest.approx(sum(parts))
+    assert parts == sorted(ledger["energy"]["by_node"].values(), reverse=True)
+    tasks = next(rows for name, rows in page.tables.items() if name.startswith("#") and rows[-1][0][0] == "created")
+    amounts = [float(row[-1][1]["data-v"]) for row in tasks]
+    assert sum(amounts[:-1]) == amounts[-1] == ledger["tasks"]["created"]
+
+
+def test_odd_numbers_do_not_break_the_page(tmp_path):
+    run = write_run(tmp_path)
+    metrics = json.loads((run / "metrics.json").read_text())
+    metrics["figures"]["odd"] = {"value": float("inf"), "unit": "s", "meaning": ""}
+    metrics["figures"]["void"] = {"value": float("nan"), "unit": "", "meaning": "a very long text " * 40}
+    metrics["hosts"]["edge-0"] = {"utilisation_mean": float("nan"), "nested": {"a": 1, "b": [1, 2]}}
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    text = Page(write_report(run)).text
+    assert "∞" in text
+    assert "nested · a" in text
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"format": 2}'])
+def test_what_is_no_run_folder_is_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(RunError, match=r"manifest\.json|format 2"):
+        write_report(tmp_path)
+
+
+def test_folders_with_glob_characters_are_read(tmp_path):
+    run = write_run(tmp_path / "odd [1] * name")
+    assert "navigation" in Page(write_report(run)).text
