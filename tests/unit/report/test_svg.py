@@ -17,6 +17,7 @@ rough = st.floats(allow_nan=True, allow_infinity=True)
 
 @given(number, st.floats(1e-6, 1e9), st.integers(2, 9))
 def test_ticks_are_few_and_inside(low, span, count):
+    span = max(span, abs(low) * 1e-6)
     high = low + span
     found = ticks(low, high, count)
     assert len(found) <= count + 2
