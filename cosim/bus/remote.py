@@ -89,7 +89,9 @@ class RemoteAdapter:
         return self.end_step()
 
     def finish(self) -> Summary:
-        """The far end's summary."""
+        """The far end's summary; a step that was begun and not ended is ended first."""
+        if self._asked:
+            self.end_step()
         self._ask("finish", None)
         return summary(self._result("finish")[0])
 
@@ -130,6 +132,8 @@ class RemoteAdapter:
 
     def begin_step(self, time: float, inputs: Inputs) -> None:
         """Send a step without waiting for its frames; the inputs must not change before `end_step`."""
+        if self._asked:
+            raise RuntimeError(f"adapter '{self.name}' has not ended its last step")
         arrays: list[Array] = []
         item = self._encoder.inputs(inputs, arrays)
         self._ask("step", [float(time), item], arrays, at=float(time))
@@ -208,8 +212,9 @@ class RemoteAdapter:
         """What the far end answered to the oldest question, which was `verb`."""
         if not self._asked or self._asked[0][0] != verb:
             raise RuntimeError(f"adapter '{self.name}' was not asked to {verb}")
-        _, serial, asked, at = self._asked.pop(0)
+        _, serial, asked, at = self._asked[0]
         head, buffers = self._wait(verb, asked, at, self.timeout if limit is None else limit)
+        self._asked.pop(0)  # not before: when Ctrl-C ends the wait, the answer is still to come
         if head.serial != serial or head.verb not in ("done", "failed"):
             self._fail(_phase(verb), at, f"the far end answered '{head.verb}' {head.serial} to '{verb}' {serial}")
         if head.verb == "failed":
@@ -253,7 +258,7 @@ class RemoteAdapter:
         if verb == "hello":
             self._failed = True
             raise SetupError(
-                f"adapter '{self.name}': {waited}; nobody is there. Start one with: "
+                f"adapter '{self.name}': {waited}; nobody is there, or busy. Start one with: "
                 f"python -m cosim.bus.worker --adapter {self.use} --bind {self.connect}"
             )
         self._fail(_phase(verb), at, f"{waited}; the connection is up (limit: run.timeout)")
@@ -266,6 +271,7 @@ class RemoteAdapter:
     def _fail(self, phase: str, at: float | None, message: str, cause: Exception | None = None) -> NoReturn:
         """Raise for a far end that cannot be used any more."""
         self._failed = True
+        self._asked.clear()
         if self._child is not None:
             tail = self._child.log_tail()
             message += f"; its log {self._child.log} ends with:\n{tail}" if tail else "; it wrote no log"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.python_path:
             os.environ["PYTHONPATH"] = options.python_path
     signal.signal(signal.SIGTERM, _leave)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s: %(message)s")
 
     from cosim.bus.service import Service  # after the fork in _follow: numpy starts threads
 

@@ -98,6 +98,18 @@ def test_several_work_at_the_same_time(tmp_path):
     assert all((tmp_path / name / "closed").exists() for name in ("one", "two"))
 
 
+def test_the_end_of_a_run_waits_for_the_step_under_way(tmp_path):
+    adapter = RemoteAdapter("echo", USE, {}, timeout=LIMIT)
+    try:
+        adapter.start(context(tmp_path))
+        adapter.begin_step(0.0, inputs(0))
+        with pytest.raises(RuntimeError, match="'echo' has not ended its last step"):
+            adapter.begin_step(1.0, inputs(1))
+        assert adapter.finish()["steps"] == 1
+    finally:
+        adapter.close()
+
+
 def test_calls_out_of_order(tmp_path):
     adapter = RemoteAdapter("echo", USE, {}, timeout=LIMIT)
     with pytest.raises(RuntimeError, match="'echo' is not running"):
