@@ -74,19 +74,12 @@ class Trajectories:
             given["heading"] = self._headings(np.diff(x), np.diff(y), travel, same)
         self._columns = {name: given[name] for name in COLUMNS}
         self._first, self._last = self._moment[self._start], self._moment[self._stop - 1]  # (members,) ns
+        self.span = (int(self._first.min()), int(self._last.max()))  # ns, times of the first and the last sample
+        distinct = np.unique(self._moment)
+        # ns, smallest time between two different sample times, 0 when there is but one
+        self.spacing = int(np.diff(distinct).min()) if len(distinct) > 1 else 0
         self._at = self._start.copy()  # (members,) latest sample not after the time of the last call
         self._asked = np.iinfo(np.int64).min
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Times of the first and of the last sample in ns."""
-        return int(self._first.min()), int(self._last.max())
-
-    @property
-    def spacing(self) -> int:
-        """Smallest time between two different sample times in ns, 0 when there is but one."""
-        distinct = np.unique(self._moment)
-        return int(np.diff(distinct).min()) if len(distinct) > 1 else 0
 
     def __len__(self) -> int:
         """Number of samples."""
