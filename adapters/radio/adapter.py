@@ -141,8 +141,6 @@ class RadioAdapter:
         up: Floats = up_phy * sharing.shares(cell, traffic.uploads, count)
         down: Floats = down_phy * sharing.shares(cell, traffic.downloads, count)
         traffic.grant(cell, up, down)
-        up /= np.maximum(traffic.uploads, 1)
-        down /= np.maximum(traffic.downloads, 1)
         queue = np.maximum(self._queue(traffic.up, cell, up_phy), self._queue(traffic.down, cell, down_phy))
         antenna = self._devices.position[rows]
         antenna[:, 2] += self._devices.height[rows]

@@ -63,9 +63,9 @@ LINK = Signal("link", "a device's radio link to the cell that serves it", (
     Column("cell", "int32", "", "slot of the serving base station, -1 without coverage", "slot"),
     Column("rsrp", "float64", "dBm", "received power of the serving cell"),
     Column("snr", "float64", "dB", "downlink signal to noise and interference"),
-    Column("uplink_rate", "float64", "bit/s", "rate that one transfer of this device gets now, before loss"),
-    Column("downlink_rate", "float64", "bit/s", "the same towards the device"),
-    Column("delay", "float64", "s", "one-way delay besides the transmission: queueing and propagation"),
+    Column("uplink_rate", "float64", "bit/s", "rate that the device's uploads share now, before loss"),
+    Column("downlink_rate", "float64", "bit/s", "rate that its downloads share"),
+    Column("delay", "float64", "s", "one-way delay besides the transmission: access, queueing, propagation"),
     Column("loss", "float64", "1", "packet loss after retransmissions"),
     Column("handovers", "int32", "1", "changes of the serving cell so far", "counter"),
 ))  # fmt: skip

@@ -196,7 +196,7 @@ def test_active_devices_share_the_airtime():
     alone, _ = step(adapter)
     link, cell = step(adapter, 1.0, carry=[traffic(0.0, [1, 2], [1, 2], 0)])
     assert link["uplink_rate"][0] == pytest.approx(alone["uplink_rate"][0] / 2)
-    assert link["uplink_rate"][1] == pytest.approx(alone["uplink_rate"][1] / 2 / 2)  # two uploads share its half
+    assert link["uplink_rate"][1] == pytest.approx(alone["uplink_rate"][1] / 2)  # its two uploads share it
     assert link["uplink_rate"][2] == pytest.approx(alone["uplink_rate"][2] / 3)  # it would be the third
     assert link["downlink_rate"].tolist() == alone["downlink_rate"].tolist()
     assert cell["active"].tolist() == [2]
