@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cosim.bus.adapter import AdapterConfig
+from cosim.schedulers import scheduler_names
 from cosim.units import Duration
+
+
+def _known(name: str) -> str:
+    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
+    names = scheduler_names()
+    if ":" not in name and name not in names:
+        close = get_close_matches(name, names, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")
+    return name
 
 
 class ContinuumConfig(AdapterConfig):
     """Who runs what, and what happens to tasks that wait."""
 
-    scheduler: str = Field(
+    scheduler: Annotated[str, AfterValidator(_known)] = Field(
         "least-loaded",
         description="nearest, least-loaded, cloud, local, random, round-robin, hybrid, or module:function",
     )

@@ -21,16 +21,19 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
 from cosim import units
-from cosim.bus.frame import Frame
 from cosim.plan.entities import Event, Scene
 from cosim.telemetry.signals import Signal
+
+if TYPE_CHECKING:  # scenarios are read without numpy
+    import numpy as np
+
+    from cosim.bus.frame import Frame
 
 Origin = Literal["simulated", "emulated", "measured"]
 Summary = Mapping[str, Any]  # what an adapter says about its run: JSON values
@@ -98,6 +101,8 @@ class Context:
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of this adapter's own; different keys give independent streams."""
+        import numpy as np
+
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self.seed, *key])))
 
     def path(self, text: str) -> Path:

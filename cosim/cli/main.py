@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
+
+# Its scan for plug-ins reads the metadata of every installed package.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 

@@ -42,6 +42,7 @@ def check(
     world = resolve(scenario, report)
     checks = _Checks(scenario, world, report, certain and len(problems) == before)
     checks.fleets(kinds)
+    checks.positions(kinds, configs)
     checks.selectors()
     checks.events()
     if len(kinds) == len(scenario.adapters) and certain:
@@ -68,6 +69,18 @@ class _Checks:
                 hint = f"{owner[adapter]} has it already; give the adapter a second entry with 'use: {adapter}'"
                 self.report(at, f"adapter '{adapter}' can own one fleet only", hint)
             owner.setdefault(adapter, f"nodes.{fleet.key}")
+
+    def positions(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
+        """Nodes with a radio or a cell need a place as soon as an adapter makes links from places."""
+        if not any("link" in kind.ports_of(configs[name]).writes for name, kind in kinds.items()):
+            return
+        wrong: dict[str, str] = {}
+        for node in self.world.nodes:
+            if node.block.at is None and (node.block.cell is not None or node.block.radio is not None):
+                wrong[node.key] = "cell" if node.block.cell is not None else "radio"
+        for key, part in wrong.items():
+            hint = "write 'at: [east, north, up]', for example [120 m, 40 m, 5 m]"
+            self.report(("nodes", key), f"has a {part} but no position", hint)
 
     def select(self, selector: str | list[str], at: Keys) -> None:
         if self.world.unreadable:

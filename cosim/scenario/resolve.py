@@ -300,7 +300,4 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
         return good
     if "capacity" in written.model_fields_set:
         wrong("capacity", "'capacity' is for fleets", "limit the tasks of a host with 'slots'")
-    if node.at is None and (node.cell is not None or node.radio is not None):
-        part = "cell" if node.cell is not None else "radio"
-        wrong("at", f"has a {part} but no position", "write 'at: [east, north, up]', for example [120 m, 40 m, 5 m]")
     return good

@@ -95,7 +95,9 @@ def test_a_killed_worker_ends_the_run_with_its_name_and_signal(tmp_path):
     worker = None
     deadline = time.monotonic() + 90
     while worker is None and time.monotonic() < deadline:
-        found = [p for p in psutil.Process(process.pid).children(recursive=True) if "cosim.bus.worker" in str(p.cmdline())]
+        found = [
+            p for p in psutil.Process(process.pid).children(recursive=True) if "cosim.bus.worker" in str(p.cmdline())
+        ]
         ready = list((tmp_path / "runs").glob("grid/*/frames/mobility/*"))
         worker = found[0] if found and ready and ready[0].stat().st_size > 0 else None
         time.sleep(0.1)
