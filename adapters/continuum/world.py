@@ -61,7 +61,9 @@ def _problems(scene: Scene, scheduler: str) -> list[Problem]:
     hosts = [node for node in scene.nodes if node.cores > 0 and node.tier != "device"]
     own = any(node.cores > 0 for node in (*scene.nodes, *(fleet.template for fleet in scene.fleets)))
     if scene.workloads and not own:
-        found.append(Problem("no node can run tasks", path="nodes", hint="give an edge or cloud node 'cpu: 4 x 1.8 GHz'"))
+        found.append(
+            Problem("no node can run tasks", path="nodes", hint="give an edge or cloud node 'cpu: 4 x 1.8 GHz'")
+        )
     elif scene.workloads and scheduler == "cloud" and not any(node.tier == "cloud" for node in hosts):
         found.append(
             Problem(
@@ -101,7 +103,9 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
         total += len(a) * len(b)
         if total > MOST_LINKS:
             raise ScenarioError(
-                Problem(f"the links join more than {MOST_LINKS:,} pairs of nodes", path="links", hint="select fewer nodes")
+                Problem(
+                    f"the links join more than {MOST_LINKS:,} pairs of nodes", path="links", hint="select fewer nodes"
+                )
             )
         ends = np.stack([np.repeat(a, len(b)), np.tile(b, len(a))], axis=1).astype(np.float64)
         ends = ends[ends[:, 0] != ends[:, 1]]

@@ -301,6 +301,9 @@ def assign(s: Record, i: int, answer: int, now: float) -> None:
     node = memory.node(s.nodes, t.device)
     if answer == LOCAL and memory.station(s.stations, 3 * t.device).servers > 0:
         t.host = t.device
+        if node.host >= 0:
+            t.counted = 1
+            memory.host(s.hosts, node.host).assigned += 1
     elif answer >= 0:
         t.host = memory.host(s.hosts, answer).slot
         t.counted = 1

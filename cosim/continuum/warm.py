@@ -17,7 +17,7 @@ def _cached(function: Any) -> bool:  # noqa: ANN401 - numba's dispatcher
     try:
         cache = function._cache  # numba has no public name for it
         target = function.targetdescr.target_context.codegen().magic_tuple()
-        for (signature, processor, _), _file in cache._cache_file._load_index().items():
+        for signature, processor, _ in cache._cache_file._load_index():
             if signature[0] == meta and processor == target:
                 return True
     except (AttributeError, OSError, TypeError, ValueError):

@@ -1,0 +1,127 @@
+"""The books close, whatever happens to the system."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosim.continuum import Engine, Kind, Stream
+from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN
+from tests.unit.continuum.worlds import CLOCK, exponential, system
+
+DEVICES = 4
+KINDS = [
+    Kind(cores=1, clock=CLOCK, slots=3, power=(5.0, 9.0, 10.0), price_cpu=0.5, price_transfer=1e-6, price_energy=0.1),
+    Kind(cores=2, clock=CLOCK, power=(7.0,), price_cpu=0.2),
+    Kind(cores=4, clock=2 * CLOCK, power=(50.0, 90.0), price_transfer=1e-5),
+    Kind(radio_sent=1e-6, radio_received=2e-6),
+    Kind(cores=1, clock=CLOCK / 4, power=(1.0, 2.0), radio_sent=1e-6),
+]
+LINKS = [(0, 1, 4e6, 0.002, 0.0, 1e-9), (0, 2, 8e6, 0.01, 0.1, 1e-8), (1, 2, 8e6, 0.01, 0.0, 0.0), (6, 1, 2e6, 0.0)]
+
+node = st.integers(0, 2 + DEVICES)
+change = st.one_of(
+    st.tuples(st.just("radio"), st.integers(3, 2 + DEVICES), st.integers(-1, 1), st.floats(0, 1e7), st.floats(0, 0.05)),
+    st.tuples(st.just("link"), st.integers(0, len(LINKS) - 1), st.sampled_from([0.0, 0.3, 1.0])),
+    st.tuples(st.just("fail"), node),
+    st.tuples(st.just("recover"), node),
+    st.tuples(st.just("vanish"), st.integers(3, 2 + DEVICES)),
+    st.tuples(st.just("appear"), st.integers(3, 2 + DEVICES)),
+)
+
+
+def apply(engine, what, generations):
+    name, slot, *rest = what
+    present = bool(engine.state.nodes["present"][slot])
+    if name == "radio" and present:
+        cell, rate, delay = rest
+        engine.set_radio([slot], [cell], [rate], [rate / 2], [delay], [0.1])
+    elif name == "link":
+        engine.set_links([slot], rest, [0.05], [0.0])
+    elif name in ("fail", "recover"):
+        getattr(engine, name)([slot])
+    elif name == "vanish" and present:
+        engine.vanish([slot])
+    elif name == "appear" and not present:
+        generations[slot] += 1
+        engine.appear([slot], [generations[slot]])
+
+
+def check(engine, ended):
+    books, state = engine.ledger(), engine.state
+    tally = books.tally
+    assert np.array_equal(tally[:, 0], tally[:, 2:].sum(axis=1) + books.in_flight)
+    assert tally[:, 0].sum() == engine.created
+    assert len(ended["status"]) == tally[:, 2:].sum()
+    assert np.array_equal(np.bincount(ended["status"], minlength=7), tally[:, 2:].sum(axis=0))
+    for offered, *parts in (books.input, books.output):
+        assert np.isclose(offered, sum(parts), rtol=1e-9, atol=1e-3)
+    live = state.tasks[state.tasks["phase"] != FREE]
+    assert len(live) == state.meta["live"][0]
+    assert len(np.unique(np.concatenate([live["serial"], ended["serial"]]))) == engine.created
+    for h, host in enumerate(state.hosts):
+        assert host["running"] == np.sum((live["host"] == host["slot"]) & (live["phase"] == RUN)), h
+        assert host["assigned"] == np.sum((live["host"] == host["slot"]) & (live["phase"] != DOWN)), h
+    stations = state.stations
+    assert stations["active"].sum() + stations["queued"].sum() == np.sum(live["station"] >= 0)
+    assert np.all(books.energy >= 0)
+    assert np.all(engine.meters(np.arange(len(state.nodes))).busy <= engine.now * 4 + 1e-9)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    seed=st.integers(0, 2**64 - 1),
+    scheduler=st.integers(0, 6),
+    fcfs=st.booleans(),
+    drop_late=st.booleans(),
+    steps=st.lists(st.tuples(st.floats(0.0, 2.0), change), max_size=25),
+)
+def test_books_close(seed, scheduler, fcfs, drop_late, steps):
+    kinds = [*KINDS[:3], *[KINDS[3 + k % 2] for k in range(DEVICES)]]
+    if fcfs:
+        kinds = [Kind(**{name: getattr(kind, name) for name in Kind.__slots__} | {"fcfs": True}) for kind in kinds]
+    loads = [
+        Stream(rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), output=exponential(5e4), deadline=1.0),
+        Stream(rate=2.0, work=exponential(CLOCK / 5), periodic=True, active=1.0, idle=0.5),
+    ]
+    sources = [(3 + k, w) for k in range(DEVICES) for w in range(2)] + [(0, 0)]
+    world = system(["edge", "edge", "cloud"] + ["device"] * DEVICES, kinds, loads, sources, LINKS)
+    engines = [
+        Engine(world, seed, scheduler, patience=0.7, drop_late=drop_late),
+        Engine(world, seed, scheduler, patience=0.7, drop_late=drop_late),
+    ]
+    ended = [[], []]
+    for number, engine in enumerate(engines):
+        generations = dict.fromkeys(range(3 + DEVICES), 0)
+        for k in range(DEVICES):
+            engine.set_radio([3 + k], [k % 2], [4e6], [8e6], [0.01], [0.0])
+        for span, what in steps:
+            until = engine.now + span
+            if number:  # the second one goes there in three strides
+                for part in (0.3, 0.6):
+                    engine.advance(max(engine.now, until - span + part * span))
+            engine.advance(until)
+            apply(engine, what, generations)
+            ended[number].append(engine.drain())
+        engine.advance(engine.now + 1.0)
+        ended[number].append(engine.drain())
+    columns = [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in ended]
+    check(engines[0], columns[0])
+    for name, column in columns[0].items():
+        assert column.tobytes() == columns[1][name].tobytes(), name
+
+
+def test_joules_and_costs_are_what_was_done():
+    kinds = [KINDS[2], KINDS[3]]
+    load = Stream(rate=5.0, work=exponential(CLOCK / 10), input=exponential(2e4), output=exponential(1e4), stop=90.0)
+    engine = Engine(system(["edge", "device"], kinds, [load], [(1, 0)]), 5, 0)
+    engine.set_radio([1], [0], [1e7], [1e7], [0.0], [0.0])
+    engine.advance(100.0)
+    ended = engine.drain()
+    assert np.all(ended["status"] == COMPLETED)
+    books = engine.ledger()
+    busy = ended["work"].sum() / (2 * CLOCK)
+    sent, received = ended["input"].sum(), ended["output"].sum()
+    np.testing.assert_allclose(books.radio, [0.0, 8 * (sent * 1e-6 + received * 2e-6)], rtol=1e-9)
+    np.testing.assert_allclose(books.energy[0], 50.0 * 100.0 + 40.0 * busy / 4, rtol=1e-9)
+    np.testing.assert_allclose(books.cost_transfer[0], 1e-5 * (sent + received), rtol=1e-9)
+    assert books.tally[0, 1] == 0
