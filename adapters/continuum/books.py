@@ -39,7 +39,10 @@ class Books:
         """Other nodes are at these slots from now on: their meters start at zero."""
         meters = self._engine.meters(slots)
         self._zero[:, slots] = self._readings(slots, meters)
-        self._last[0, slots] = self._engine.now
+        self._note(slots, self._engine.now, meters)
+
+    def _note(self, slots: Slots, time: float, meters: Meters) -> None:
+        self._last[0, slots] = time
         self._last[1, slots] = meters.busy
         self._last[2, slots] = meters.energy
 
@@ -69,7 +72,7 @@ class Books:
             "completed": completed.astype(np.int64),
             "up": meters.up,
         }
-        self._last[:, slots] = np.full(len(slots), time), meters.busy, meters.energy
+        self._note(slots, time, meters)
         return Frame("host", time, slots.astype(np.int32), columns)
 
     def traffic_frame(self, time: float) -> Frame:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Law, Node, Scene, SlotRange
+from cosim.plan.entities import Law, Node, Scene, SlotRange, Workload
 
 MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
 
@@ -45,6 +45,16 @@ def _kind(node: Node, fcfs: bool) -> Kind:
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
     )  # fmt: skip
+
+
+def _makers(scene: Scene, load: Workload) -> Iterable[Node]:
+    """The nodes that make a workload; of a fleet, its template."""
+    slots = slots_of(load.sources)
+    static = len(scene.nodes)
+    yield from (scene.nodes[slot] for slot in slots[slots < static])
+    for fleet in scene.fleets:
+        if np.any((slots >= fleet.first) & (slots < fleet.first + fleet.capacity)):
+            yield fleet.template
 
 
 def _problems(scene: Scene, scheduler: str) -> list[Problem]:
@@ -82,11 +92,11 @@ def _problems(scene: Scene, scheduler: str) -> list[Problem]:
         )
     elif scheduler == "local":
         for load in scene.workloads:
-            idle = [slot for slot in (part.first for part in load.sources) if scene.template(slot).cores == 0]
-            if idle:
+            idle = next((node for node in _makers(scene, load) if node.cores == 0), None)
+            if idle is not None:
                 found.append(
                     Problem(
-                        f"scheduler 'local', but source '{scene.template(idle[0]).id}' has no cpu",
+                        f"scheduler 'local', but source '{idle.id}' has no cpu",
                         path=f"workloads.{load.name}.from",
                         hint="give it a 'cpu', or choose another scheduler",
                     )

@@ -151,7 +151,8 @@ class Engine:
 
     def _present(self, slots: ArrayLike) -> NDArray[Any]:
         asked = np.asarray(slots)
-        return asked[self.state.nodes["present"][asked] != 0][:, None]
+        found: NDArray[Any] = asked[self.state.nodes["present"][asked] != 0][:, None]
+        return found
 
     def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
         while len(self.state.ended) - self.state.meta["done"][0] <= self.state.meta["live"][0]:

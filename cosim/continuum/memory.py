@@ -12,14 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numba.core.types
+import numba.extending
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
+from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from cosim.continuum import layout
 from cosim.continuum.layout import Record
+
+# numba's stubs cover neither intrinsics nor pointers
+types: Any = numba.core.types
+intrinsic: Any = numba.extending.intrinsic
+carray: Any = numba.carray  # type: ignore[attr-defined]
+njit: Any = numba.njit
 
 Row = Callable[[int, int], Record]
 
@@ -54,10 +60,10 @@ def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     cast = intrinsic(pointer)
 
     def array(address: int, count: int) -> NDArray[Any]:
-        found: NDArray[Any] = numba.carray(cast(address), count)
+        found: NDArray[Any] = carray(cast(address), count)
         return found
 
-    compiled: Callable[[int, int], NDArray[Any]] = numba.njit(array)
+    compiled: Callable[[int, int], NDArray[Any]] = njit(array)
     return compiled
 
 

@@ -46,7 +46,7 @@ def _next_time(source: Record, work: Record) -> float:
             return math.inf
     if work.periodic == 0:
         source.base = time
-    return time
+    return float(time)
 
 
 @jit

@@ -30,4 +30,5 @@ def compiled() -> bool:
 
     False when in doubt. Imports numba.
     """
-    return all(function.signatures or _cached(function) for function in (kernel.act, routes.find))
+    entries: tuple[Any, ...] = (kernel.act, routes.find)
+    return all(bool(function.signatures) or _cached(function) for function in entries)

@@ -75,7 +75,7 @@ def test_check_reports_every_mistake_with_its_place_and_exits_with_2(tmp_path):
     assert "3 problems found; nothing was started" in done.stderr
     assert "Traceback" not in done.stderr
     as_json = json.loads(cosim("check", tmp_path, "--json").stdout)
-    assert {problem["path"] for problem in as_json["error"]["problems"]} >= {"run.sede", "links[0].rate"}
+    assert {problem["path"] for problem in as_json["error"]["problems"]} >= {"run.sede", "links.0.rate"}
 
 
 @pytest.mark.parametrize("verb", ["check", "plan", "run"])

@@ -1,9 +1,13 @@
 """The continuum on the bus."""
 
+import sys
+import types
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 from adapters.continuum import ADAPTER
 from cosim.bus.adapter import Context, Inputs
@@ -156,8 +160,8 @@ def test_members_of_a_fleet_come_and_go():
         created = np.sort(tasks["created"][tasks["device"] == slot])
         inside = sum(((created >= a) & (created <= b)).sum() for a, b in spans)
         assert inside == len(created) > 15
-    assert traffic.slot.tolist() == [3, 4, 5]
-    assert traffic["sent"][0] == pytest.approx(traffic["sent"][2], rel=0.1)  # a new car starts at zero
+    assert traffic.slot.tolist() == [2, 3, 4, 5]
+    assert traffic["sent"][0] == pytest.approx(traffic["sent"][3], rel=0.1)  # a new car starts at zero
     assert set(adapter.finish()["energy"]["by_node"]) == {"edge-1", "cloud"}
 
 
@@ -228,3 +232,22 @@ def test_a_scene_without_workloads_runs():
     tasks, host, traffic = run(begin(world), world, 3, served)
     assert len(tasks["task"]) == len(host) == 0
     assert len(traffic) == 1
+
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+@pytest.mark.parametrize("text", [README.split("```yaml\n")[1].split("```")[0], ADAPTER.example])
+def test_the_example_blocks_are_valid(text):
+    block = YAML(typ="safe").load(text)
+    config = block.get("adapters", block)["continuum"]
+    assert ADAPTER.load_config()(**config).scheduler == "least-loaded"
+
+
+def test_the_scheduler_in_the_readme_works(monkeypatch):
+    module = types.ModuleType("readme_scheduler")
+    exec(README.split("```python\n")[1].split("```")[0], module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    world = scene(workloads=(load(SlotRange(2), work=Law("fixed", 6e9)),))
+    tasks, _, _ = run(begin(world, scheduler="readme_scheduler:choose"), world, 30, served)
+    assert set(tasks["host"]) == {0, 1}
