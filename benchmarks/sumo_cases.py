@@ -21,7 +21,7 @@ from benchmarks import sumo_grid
 POSITION, SPEED, ANGLE = 0x39, 0x40, 0x43  # TraCI's numbers of the three values that the adapter reads
 
 
-def getters(sumo: Any) -> Callable[[], None]:  # noqa: ANN401 - either interface, without types
+def getters(sumo: Any) -> Callable[[], None]:
     """What most scripts do: the list of vehicles, then three calls for each."""
 
     def read() -> None:
@@ -33,7 +33,7 @@ def getters(sumo: Any) -> Callable[[], None]:  # noqa: ANN401 - either interface
     return read
 
 
-def subscriptions(sumo: Any) -> Callable[[], None]:  # noqa: ANN401
+def subscriptions(sumo: Any) -> Callable[[], None]:
     """Subscriptions of every vehicle: no call per vehicle in a step."""
     for name in sumo.vehicle.getIDList():
         sumo.vehicle.subscribe(name, (POSITION, SPEED, ANGLE))
@@ -47,7 +47,7 @@ def subscriptions(sumo: Any) -> Callable[[], None]:  # noqa: ANN401
     return read
 
 
-def nothing(sumo: Any) -> Callable[[], None]:  # noqa: ANN401, ARG001
+def nothing(sumo: Any) -> Callable[[], None]:  # noqa: ARG001
     """Steps only."""
     return lambda: None
 

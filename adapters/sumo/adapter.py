@@ -72,7 +72,7 @@ class SumoAdapter:
         self._buffers = [np.empty((5, 0)), np.empty((5, 0))]
         self._room = fleet.capacity
 
-    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:  # noqa: ARG002 - it reads nothing
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         backend = self._backend
         assert backend is not None
         moves = backend.advance(self._begin + time + self._resolution)
