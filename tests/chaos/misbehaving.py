@@ -76,8 +76,8 @@ def grandchild_then_kill(self: Misbehaving) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def hold_interpreter_lock(_: Misbehaving) -> None:
-    ctypes.PyDLL(None).sleep(LONG)  # a library call that lets no other thread and no signal handler run
+def hold_interpreter_lock(_: Misbehaving, seconds: int = LONG) -> None:
+    ctypes.PyDLL(None).sleep(seconds)  # a library call that lets no other thread and no signal handler run
 
 
 def hang_against_sigterm(_: Misbehaving) -> None:
@@ -110,6 +110,7 @@ DEEDS: Mapping[str, Callable[[Misbehaving], object]] = {
     "hang": lambda _: time.sleep(LONG),
     "hang against SIGTERM": hang_against_sigterm,
     "hold the lock": hold_interpreter_lock,
+    "hold the lock for 3 s": lambda self: hold_interpreter_lock(self, 3),
     "nap": lambda _: time.sleep(1.0),
     "exit": leave,
     "_exit": lambda _: os._exit(4),

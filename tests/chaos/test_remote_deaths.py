@@ -16,6 +16,7 @@ import zmq
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, fault
 from cosim.bus.remote import RemoteAdapter
+from cosim.bus.wire import pack
 from cosim.errors import AdapterError, RunError, SetupError
 from cosim.plan.entities import Scene
 from tests.chaos.misbehaving import LOAD
@@ -314,10 +315,14 @@ def test_ctrl_c_reaches_the_run_only(tmp_path, do):
     assert "KeyboardInterrupt" not in (tmp_path / "worker.log").read_text()
 
 
+HASTY = "from cosim.bus import channel, worker; channel.BEAT, channel.BEAT_LOST = 100, 1_000; worker.main()"
+
+
 @contextlib.contextmanager
-def elsewhere(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def elsewhere(*arguments: str, hasty: bool = False) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A worker that somebody else started, and its address."""
-    command = [sys.executable, "-m", "cosim.bus.worker", "--adapter", VICTIM, *arguments]
+    entry = ["-c", HASTY] if hasty else ["-m", "cosim.bus.worker"]
+    command = [sys.executable, *entry, "--adapter", VICTIM, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, text=True) as process:
         try:
             assert process.stdout is not None
@@ -339,6 +344,18 @@ def test_a_worker_elsewhere_serves_one_run_after_another(tmp_path):
             assert (folder / "closed").exists()
             assert adapter.pid == process.pid
             assert not gone(process.pid)
+
+
+def test_a_worker_elsewhere_that_is_told_to_end_closes_its_adapter(tmp_path):
+    with elsewhere() as (process, address):
+        adapter = RemoteAdapter("reactor", VICTIM, {}, timeout=LIMIT, connect=address)
+        run(adapter, tmp_path)
+        process.terminate()
+        assert process.wait(LIMIT) == 128 + signal.SIGTERM
+        assert (tmp_path / "closed").exists()
+        with pytest.raises(AdapterError, match="the connection was lost"):
+            adapter.step(3.0, inputs(3.0))
+        adapter.close()
 
 
 def test_a_worker_elsewhere_that_serves_once(tmp_path):
@@ -375,6 +392,35 @@ def test_death_of_a_worker_elsewhere(tmp_path):
         adapter.close()
 
 
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setattr("cosim.bus.channel.BEAT", 100)
+    monkeypatch.setattr("cosim.bus.channel.BEAT_LOST", 1_000)
+
+
+def test_holding_the_interpreter_lock_does_not_stop_the_heartbeat(tmp_path, hasty):
+    with elsewhere(hasty=True) as (_, address):
+        config = {"do": "hold the lock for 3 s"}
+        adapter = RemoteAdapter("reactor", VICTIM, config, timeout=LIMIT, connect=address)
+        run(adapter, tmp_path)
+        adapter.close()
+
+
+def test_a_worker_elsewhere_whose_heart_stops(tmp_path, hasty):
+    with elsewhere(hasty=True) as (process, address):
+        adapter = RemoteAdapter("reactor", VICTIM, {}, timeout=LIMIT, connect=address)
+        run(adapter, tmp_path)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            start = time.monotonic()
+            with pytest.raises(AdapterError, match="the connection was lost"):
+                adapter.step(3.0, inputs(3.0))
+            assert time.monotonic() - start < LIMIT
+        finally:
+            process.send_signal(signal.SIGCONT)
+        adapter.close()
+
+
 def test_nobody_there():
     adapter = RemoteAdapter("reactor", VICTIM, {}, timeout=0.5, connect="tcp://127.0.0.1:1")
     with pytest.raises(
@@ -393,11 +439,16 @@ def test_not_an_address():
 
 def test_strangers_do_not_disturb_a_worker(tmp_path):
     rng = np.random.default_rng(1)
-    with elsewhere() as (_, address), zmq.Context.instance().socket(zmq.DEALER) as stranger:
+    messages = [[rng.bytes(size)] * (1 + size % 3) for size in (0, 1, 7, 100, 5_000)]
+    messages += [
+        [pack(verb, 1, body)] for verb in ("start", "step", "finish", "close") for body in (None, {}, [0.0, []])
+    ]
+    messages += [[pack("hello", 1, body)] for body in (None, {}, {"protocol": "1"})]
+    with elsewhere("--once") as (_, address), zmq.Context.instance().socket(zmq.DEALER) as stranger:
         stranger.setsockopt(zmq.LINGER, 0)
         stranger.connect(address)
-        for size in (0, 1, 7, 100, 5_000):
-            stranger.send_multipart([rng.bytes(size)] * (1 + size % 3))
+        for message in messages:
+            stranger.send_multipart(message)
             assert stranger.poll(LIMIT * 1e3)
             assert b"failed" in stranger.recv_multipart()[0]
         adapter = RemoteAdapter("reactor", VICTIM, {}, timeout=LIMIT, connect=address)

@@ -110,6 +110,12 @@ def test_the_end_of_a_run_waits_for_the_step_under_way(tmp_path):
         adapter.close()
 
 
+def test_a_worker_imports_no_more_than_it_needs():
+    code = "import sys, cosim.bus.service; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert not {"pyarrow", "mosaik", "numba", "pandas", "duckdb", "scipy", "plotly"} & set(modules.split())
+
+
 def test_calls_out_of_order(tmp_path):
     adapter = RemoteAdapter("echo", USE, {}, timeout=LIMIT)
     with pytest.raises(RuntimeError, match="'echo' is not running"):
