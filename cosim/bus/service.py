@@ -32,6 +32,8 @@ from cosim.registry import adapter_kind
 
 log = logging.getLogger(__name__)
 
+FAREWELL = 1_000  # ms for the last answer to leave
+
 
 @dataclass
 class Session:
@@ -67,7 +69,8 @@ class Service:
             os.set_inheritable(fd, False)
         reader = Reader((memory[0], memory[1])) if memory else None
         writer = Writer((memory[2], memory[3])) if memory else None
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+        self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket: zmq.Socket[bytes] = self._zmq.socket(zmq.ROUTER)
         self._channel = Channel(self._socket, writer, reader)
         self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
         self._poller = zmq.Poller()
@@ -97,7 +100,8 @@ class Service:
             self._scratch.close()
             self._socket.disable_monitor()
             self._lost.close(0)
-            self._socket.close(0)
+            self._socket.close(FAREWELL)
+            self._zmq.term()  # waits for the last answer to leave
 
     def _answer(self) -> bool:
         """Handle one message; whether it ended the session."""
