@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cosim.results import student
+from cosim.results.compare import hedges_g, welch
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,8 @@ class Difference:
 def mean(values: Sequence[float]) -> Mean:
     """The mean of the finite ones among `values`, with its 95 % interval by Student's t."""
     known = [v for v in values if math.isfinite(v)]
-    n = len(known)
-    if n == 0:
-        return Mean(math.nan, math.nan, 0)
-    centre = math.fsum(known) / n
-    return Mean(centre, math.nan if n < 2 else t_quantile(n - 1) * math.sqrt(_variance(known) / n), n)
+    value, half = student.interval(known)
+    return Mean(value, half, len(known))
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
@@ -54,18 +53,10 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     a, b = [v for v in first if math.isfinite(v)], [v for v in second if math.isfinite(v)]
     if not a or not b:
         return Difference(math.nan, math.nan, math.nan, math.nan)
-    base = math.fsum(a) / len(a)
-    value = math.fsum(b) / len(b) - base
-    ratio = value / abs(base) if base else math.nan
-    if len(a) < 2 or len(b) < 2:
-        return Difference(value, ratio, math.nan, math.nan)
-    u, w = _variance(a) / len(a), _variance(b) / len(b)
-    if u + w == 0:
-        return Difference(value, ratio, 0.0, math.nan if value else 0.0)
-    freedom = (u + w) ** 2 / (u**2 / (len(a) - 1) + w**2 / (len(b) - 1))
-    total = len(a) + len(b) - 2
-    pooled = math.sqrt(((len(a) - 1) * _variance(a) + (len(b) - 1) * _variance(b)) / total)
-    return Difference(value, ratio, t_quantile(freedom) * math.sqrt(u + w), value / pooled * (1 - 3 / (4 * total - 1)))
+    base = student.interval(a)[0]
+    value = student.interval(b)[0] - base
+    low, high = welch(a, b)
+    return Difference(value, value / abs(base) if base else math.nan, (high - low) / 2, hedges_g(a, b))
 
 
 def cliffs_delta(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
@@ -83,50 +74,3 @@ def size_in_words(delta: float) -> str:
         return ""
     bounds = ((0.147, "negligible"), (0.33, "small"), (0.474, "medium"))
     return next((name for bound, name in bounds if abs(delta) < bound), "large")
-
-
-def _variance(values: Sequence[float]) -> float:
-    centre = math.fsum(values) / len(values)
-    return math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1)
-
-
-@cache
-def t_quantile(freedom: float, share: float = 0.975) -> float:
-    """The quantile of Student's t for `share` >= 0.5, by bisection on its distribution function."""
-    low, high = 0.0, 1.0
-    while _t_below(high, freedom) < share:
-        high *= 2
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_below(middle, freedom) < share else (low, middle)
-    return (low + high) / 2
-
-
-def _t_below(t: float, freedom: float) -> float:
-    return 1 - 0.5 * _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
-
-
-def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function by its continued fraction (Lentz's method)."""
-    if x <= 0 or x >= 1:
-        return 0.0 if x <= 0 else 1.0
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(1 - x, b, a)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
-    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
-    result = d
-    for m in range(1, 500):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / _away(1 + term * d)
-            c = _away(1 + term / c)
-            result *= c * d
-        if abs(c * d - 1) < 1e-14:
-            break
-    return front * result
-
-
-def _away(value: float) -> float:
-    return value if abs(value) > 1e-300 else 1e-300

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from cosim.errors import RunError
+from cosim.errors import CosimError
+from cosim.results.folder import RunFolder
+from cosim.results.load import load
 
 _LEDGERS = frozenset({"tasks", "bytes", "energy", "cost"})
 _GLOB = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
@@ -25,17 +28,9 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        folder = RunFolder.open(self.path)
         self.unreadable: list[str] = []
-        manifest = self._json("manifest.json")
-        if not manifest:
-            raise RunError(f"{self.path} is no run folder: manifest.json is missing or unreadable")
-        if manifest.get("format") != 1:
-            raise RunError(
-                f"{self.path} has format {manifest.get('format')!r}, this version reads format 1; "
-                "make the report with the version that made the run"
-            )
-        self.manifest = manifest
-        self.metrics = self._json("metrics.json")
+        self.manifest = {**folder.manifest, "status": folder.status}
         self.plan = self._json("plan.json")
 
     def __enter__(self) -> Folder:
@@ -54,6 +49,18 @@ class Folder:
             self.unreadable.append(f"{name}: {error}")
             return {}
         return data if isinstance(data, dict) else {}
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The key figures, measured now for a run that was not closed."""
+        found = self._json("metrics.json")
+        if not found and not self.manifest.get("ended"):
+            try:
+                with closing(load(self.path)) as run:
+                    found = run.metrics
+            except (CosimError, KeyError, TypeError, ValueError) as error:
+                self.unreadable.append(f"key figures: {error}")
+        return found
 
     @cached_property
     def name(self) -> str:
@@ -88,7 +95,26 @@ class Folder:
                     f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true, filename = true)'
                 )
                 known.add(table)
-        return connection, frozenset(known)
+        return connection, frozenset(known | self._recover(connection, known))
+
+    def _recover(self, connection: duckdb.DuckDBPyConnection, known: set[str]) -> set[str]:
+        """Adds the tables of a run that was killed, or still runs, from what its recorder wrote so far."""
+        if self.manifest.get("ended"):
+            return set()
+        added = set()
+        with closing(load(self.path)) as run:
+            for name in ("nodes", "events", *run.signals):
+                table = "tasks" if name == "task" else name
+                if table in known:
+                    continue
+                try:
+                    rows = run.table(name).to_arrow_table()
+                except CosimError:  # nothing of this kind was written before the end
+                    continue
+                connection.register(f"{table}_rows", rows)
+                connection.execute(f'CREATE VIEW "{table}" AS SELECT *, \'\' AS filename FROM "{table}_rows"')
+                added.add(table)
+        return added
 
     def _files(self) -> Iterator[tuple[str, list[Path]]]:
         frames = self.path / "frames"
@@ -117,8 +143,11 @@ class Folder:
     @cached_property
     def end(self) -> float:
         """Simulated seconds that the run reached (more than 0)."""
-        reached = self.manifest.get("reached") or self.manifest.get("duration") or 0.0
-        return max(float(reached), 1e-9)
+        known = [float(self.manifest.get("reached") or 0.0)]
+        if not self.manifest.get("ended"):
+            latest = (self.one(f"SELECT max(time) FROM {t}")[0] for t in ("mobility", "host", "link") if self.has(t))
+            known += [float(time) for time in latest if time is not None]
+        return max(known) or max(float(self.manifest.get("duration") or 0.0), 1e-9)
 
     @cached_property
     def ledgers(self) -> dict[str, Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from cosim.report.text import digits, scale
 
 PALETTE = 8  # colours in the style sheet
+_HUGE = 1e150  # what is larger is no measurement and would overflow the arithmetic of an axis
 
 
 def coordinate(value: float) -> str:
@@ -76,7 +77,7 @@ class Axis:
     @staticmethod
     def around(values: Iterable[float], start: float, end: float, title: str, unit: str, *, zero: bool = True) -> Axis:
         """An axis that holds `values` (finite ones) and, with `zero`, the origin; a little air on top."""
-        known = [v for v in values if math.isfinite(v)] or [0.0]
+        known = [v for v in values if abs(v) < _HUGE] or [0.0]
         low, high = min(known), max(known)
         if zero:
             low, high = min(0.0, low), max(0.0, high)

@@ -125,7 +125,7 @@ def _by_node(ledgers: Mapping[str, Mapping[str, Any]], what: str) -> dict[str, f
 def facts(run: Folder) -> list[tuple[str, str]]:
     """The line below the title: when, how long, how fast."""
     m = run.manifest
-    wall, reached = finite(m.get("wall_seconds")), finite(m.get("reached"))
+    wall, reached = finite(m.get("wall_seconds")), run.end
     pacing = finite(m.get("pacing")) or 0.0
     out = [
         ("started", str(m.get("started") or NOTHING).replace("T", " ")[:19] + " UTC"),
@@ -153,7 +153,7 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
             "Status",
             "complete"
             if m.get("status") == "complete"
-            else f"{m.get('status')}: reached {duration(m.get('reached'))} of {duration(m.get('duration'))}",
+            else f"{m.get('status')}: reached {duration(run.end)} of {duration(m.get('duration'))}",
             "good" if m.get("status") == "complete" else "bad",
         ),
         (

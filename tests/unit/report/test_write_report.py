@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
+from time import sleep
 
 import pytest
 
 from cosim.errors import RunError
-from cosim.report import write_report
+from cosim.report import trust, write_report
 from cosim.report.text import figure
+from cosim.results.folder import RunFolder
+from cosim.results.load import load
+from cosim.results.metrics import write_metrics
+from cosim.results.recorder import Recorder
+from cosim.telemetry.signals import CATALOGUE
 from tests.unit.report.conftest import Page
 from tests.unit.report.folders import write_run
+from tests.unit.results.synthetic import World, plan
+from tests.unit.results.synthetic import write_run as record
 
 EVIL = "<script>alert(1)</script>\"'&</title><img src=x onerror=alert(2)>"
 
@@ -161,10 +170,45 @@ def test_odd_numbers_do_not_break_the_page(tmp_path):
 def test_what_is_no_run_folder_is_refused(tmp_path, content):
     if content is not None:
         (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(RunError, match=r"manifest\.json|format 2"):
+    with pytest.raises(RunError, match=r"run folder|manifest\.json|format 2|run format"):
         write_report(tmp_path)
 
 
 def test_folders_with_glob_characters_are_read(tmp_path):
     run = write_run(tmp_path / "odd [1] * name")
     assert "navigation" in Page(write_report(run)).text
+
+
+def _written(path):
+    """Whether tasks have reached the disk: the recorder writes in a thread of its own."""
+    with contextlib.closing(load(path)) as run:
+        return "task" in run.signals and run.sql("SELECT count(*) FROM task").fetchall()[0][0] > 0
+
+
+def test_a_run_that_was_not_closed_shows_what_it_had_recorded(tmp_path):
+    made = plan(ticks=120, root=tmp_path)
+    folder = RunFolder.create(tmp_path, made)
+    recorder = Recorder(folder, made, CATALOGUE)
+    try:
+        for tick, time, frames in World(made).frames():
+            recorder.tick(tick, time, frames)
+            if tick == 50:
+                break
+        recorder._flush(None)
+        assert any(_written(folder.path) or sleep(0.05) for _ in range(200))
+        page = Page(write_report(folder.path))
+    finally:
+        recorder.close("partial")
+    assert "running: reached 2" in page.text
+    assert "navigation" in page.text
+    assert page.tables["t-figures"]
+
+
+def test_a_recorded_run_shows_the_figures_that_were_measured(tmp_path):
+    run = record(tmp_path, ticks=60)
+    metrics = write_metrics(run)
+    page = Page(write_report(run))
+    shown = {row[0][0]: row[1][1].get("data-v") for row in page.tables["t-figures"][1:]}
+    known = {k.replace("_", " "): e["value"] for k, e in metrics["figures"].items()}
+    assert {k: None if v is None else float(v) for k, v in shown.items()} == known
+    assert all(check.closes for check in trust.checks(metrics["ledgers"]))
