@@ -1,4 +1,4 @@
-"""What a report needs from a run folder: manifest, plan, figures, and SQL over its tables.
+"""What a report needs from a run folder: manifest, figures, and SQL over its tables.
 
 Tolerant on purpose: a partial run may lack any file but the manifest, and the report of such a
 run is the one that its owner needs most. What could not be read is listed in `unreadable`.
@@ -31,7 +31,6 @@ class Folder:
         folder = RunFolder.open(self.path)
         self.unreadable: list[str] = []
         self.manifest = {**folder.manifest, "status": folder.status}
-        self.plan = self._json("plan.json")
 
     def __enter__(self) -> Folder:
         return self

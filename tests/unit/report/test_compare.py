@@ -12,8 +12,8 @@ from cosim.report import write_comparison
 from cosim.report.effect import difference, mean
 from cosim.report.folder import Folder
 from cosim.report.groups import configuration, group
-from tests.unit.report.conftest import Page
 from tests.unit.report.folders import write_run
+from tests.unit.report.pages import Page
 
 
 def _runs(root, seeds=(1, 2, 3)):

@@ -9,8 +9,8 @@ import pytest
 from cosim.errors import RunError
 from cosim.report import sweep, write_sweep_report
 from cosim.report.effect import mean
-from tests.unit.report.conftest import Page
 from tests.unit.report.folders import write_run
+from tests.unit.report.pages import Page
 
 SCHEDULER = "adapters.continuum.scheduler"
 

@@ -18,8 +18,8 @@ from cosim.results.load import load
 from cosim.results.metrics import write_metrics
 from cosim.results.recorder import Recorder
 from cosim.telemetry.signals import CATALOGUE
-from tests.unit.report.conftest import Page
 from tests.unit.report.folders import write_run
+from tests.unit.report.pages import Page
 from tests.unit.results.synthetic import World, plan
 from tests.unit.results.synthetic import write_run as record
 
