@@ -203,7 +203,7 @@ class Engine:
         over = np.concatenate([numbers, numbers])
         order = np.lexsort((over, start))
         first = np.searchsorted(start[order], np.arange(len(s.infra) + 1)).astype(np.int64)
-        line = np.zeros(max(1, len(s.infra)), np.int64)
+        line = np.zeros(2 * len(s.infra) + 1, np.int64)
         return first, end[order].astype(np.int64), over[order].astype(np.int64), line
 
     def _find_ways(self) -> None:

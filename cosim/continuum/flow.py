@@ -23,6 +23,7 @@ from cosim.continuum.layout import (
 )
 from cosim.continuum.queue import drop, put
 from cosim.continuum.station import enter, leave
+from cosim.continuum.ways import distance, far_end, fill_reach, fixed_link, serving_node, toward
 from cosim.schedulers.builtin import LOCAL, Request, choose
 
 
@@ -36,20 +37,6 @@ def timer_number(s: Record, device: int) -> int:
 def task_number(s: Record, i: int) -> int:
     """Event number of a task's arrival after a delay; the next one is its deadline's."""
     return int(s.source_count + s.station_count + s.node_count + 2 * i)
-
-
-@jit
-def _toward(s: Record, here: int, there: int) -> int:
-    """The link of the first hop between two nodes that forward, -1: no way."""
-    row, column = memory.node(s.nodes, here).infra, memory.node(s.nodes, there).infra
-    return int(memory.whole(s.toward, row * s.infra_count + column).v)
-
-
-@jit
-def _distance(s: Record, here: int, there: int) -> float:
-    """Seconds of a reference transfer between two nodes that forward, inf: no way."""
-    row, column = memory.node(s.nodes, here).infra, memory.node(s.nodes, there).infra
-    return float(memory.real(s.distance, row * s.infra_count + column).v)
 
 
 @jit
@@ -169,12 +156,6 @@ def unpark(s: Record, device: int, now: float) -> None:
 
 
 @jit
-def _far(s: Record, link: int, n: int) -> int:
-    """The other end of a link."""
-    return int(memory.link(s.links, link).b) if memory.link(s.links, link).a == n else int(memory.link(s.links, link).a)
-
-
-@jit
 def _join(s: Record, i: int, link: int, units: float, now: float) -> None:
     """Send `units` of task i over a fixed link, from the node where it is."""
     way = 0 if memory.link(s.links, link).a == memory.task(s.tasks, i).at else 1
@@ -184,7 +165,7 @@ def _join(s: Record, i: int, link: int, units: float, now: float) -> None:
 @jit
 def _hop(s: Record, i: int, target: int, units: float, now: float) -> None:
     """Send task i one link nearer to `target` through the fixed network."""
-    link = _toward(s, memory.task(s.tasks, i).at, target)
+    link = toward(s, memory.task(s.tasks, i).at, target)
     if link < 0:
         end(s, i, LINK_FAILED if memory.node(s.nodes, target).up != 0 else NODE_FAILED, now)
     else:
@@ -192,32 +173,14 @@ def _hop(s: Record, i: int, target: int, units: float, now: float) -> None:
 
 
 @jit
-def _fixed(s: Record, device: int, target: int) -> int:
-    """The device's best fixed link towards node `target` (a node that forwards); -1 for none."""
-    node = memory.node(s.nodes, device)
-    best, least = -1, math.inf
-    for k in range(node.first_link, node.first_link + node.links):
-        link = memory.whole(s.access, k).v
-        if memory.link(s.links, link).up != 0:
-            far = _far(s, link, device)
-            if far == target:
-                return int(link)
-            if memory.node(s.nodes, far).infra >= 0:
-                cost = memory.link(s.links, link).cost + _distance(s, far, target)
-                if cost < least:
-                    best, least = link, cost
-    return best
-
-
-@jit
 def _depart(s: Record, i: int, now: float) -> None:
     """Send the input from the device: over a link to the host, else the radio, else the best link."""
     t = memory.task(s.tasks, i)
     node = memory.node(s.nodes, t.device)
-    link = _fixed(s, t.device, t.host)
-    direct = link >= 0 and _far(s, link, t.device) == t.host
+    link = fixed_link(s, t.device, t.host)
+    direct = link >= 0 and far_end(s, link, t.device) == t.host
     cell = node.cell if node.covered != 0 else -1
-    if not direct and cell >= 0 and _distance(s, cell, t.host) < math.inf:
+    if not direct and cell >= 0 and distance(s, cell, t.host) < math.inf:
         enter(s, 3 * t.device + 1, i, t.input, now)
     elif link >= 0:
         _join(s, i, link, t.input, now)
@@ -232,17 +195,17 @@ def _deliver(s: Record, i: int, now: float) -> None:
     """Send the output one step towards the device, to where it is attached now."""
     t = memory.task(s.tasks, i)
     node = memory.node(s.nodes, t.device)
-    link = _fixed(s, t.device, t.at)
-    direct = link >= 0 and _far(s, link, t.device) == t.at
+    link = fixed_link(s, t.device, t.at)
+    direct = link >= 0 and far_end(s, link, t.device) == t.at
     cell = node.cell if node.covered != 0 else -1
     if direct:
         _join(s, i, link, t.output, now)
     elif cell >= 0 and cell == t.at:
         enter(s, 3 * t.device + 2, i, t.output, now)
-    elif cell >= 0 and _toward(s, t.at, cell) >= 0:
+    elif cell >= 0 and toward(s, t.at, cell) >= 0:
         _hop(s, i, cell, t.output, now)
     elif link >= 0:
-        _hop(s, i, _far(s, link, t.device), t.output, now)
+        _hop(s, i, far_end(s, link, t.device), t.output, now)
     elif cell >= 0:
         end(s, i, LINK_FAILED, now)
     else:
@@ -325,39 +288,6 @@ def assign(s: Record, i: int, answer: int, now: float) -> None:
         return
     t.phase = UP
     proceed(s, i, now)
-
-
-@jit
-def serving_node(s: Record, device: int) -> int:
-    """The node that serves a device: itself, its cell, or the far end of its fastest fixed link; -1."""
-    node = memory.node(s.nodes, device)
-    if node.infra >= 0:
-        return device
-    if node.covered != 0:
-        return int(node.cell)
-    best, least = -1, math.inf
-    for k in range(node.first_link, node.first_link + node.links):
-        link = memory.whole(s.access, k).v
-        if memory.link(s.links, link).up != 0 and memory.link(s.links, link).cost < least:
-            best, least = _far(s, link, device), memory.link(s.links, link).cost
-    return best
-
-
-@jit
-def fill_reach(s: Record, device: int, serving: int) -> None:
-    """Write into `scratch` how long a reference transfer takes from the device's network to each host."""
-    node = memory.node(s.nodes, device)
-    radio = memory.node(s.nodes, serving).infra if serving >= 0 and (node.covered != 0 or node.infra >= 0) else -1
-    for h in range(s.host_count):
-        time = memory.real(s.reach, radio * s.host_count + h).v if radio >= 0 else math.inf
-        memory.real(s.scratch, h).v = time
-    for k in range(node.first_link, node.first_link + node.links):
-        link = memory.whole(s.access, k).v
-        far = memory.node(s.nodes, _far(s, link, device)).infra
-        if memory.link(s.links, link).up != 0 and far >= 0:
-            for h in range(s.host_count):
-                time = memory.link(s.links, link).cost + memory.real(s.reach, far * s.host_count + h).v
-                memory.real(s.scratch, h).v = min(memory.real(s.scratch, h).v, time)
 
 
 @jit

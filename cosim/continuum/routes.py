@@ -20,14 +20,14 @@ def find(
     """Fill `toward`, `distance` and `reach` for the links and nodes that are up.
 
     `ends[first[u]:first[u + 1]]` are the neighbours of forwarding node u, `over` the links to them.
-    `line` (infra,) is room for the nodes whose distance has become shorter (Moore 1959's queue).
+    `line` (2 * infra,), zeros, is room for the queue of the nodes whose distance has become shorter,
+    and for whether a node is in it (Moore 1959).
     """
     s = meta[0]
     count = s.infra_count
     for k in range(count * count):
         memory.whole(s.toward, k).v = -1
         memory.real(s.distance, k).v = np.inf
-    waiting = np.zeros(count, np.bool_)
     for target in range(count):
         if memory.node(s.nodes, memory.whole(s.infra, target).v).up == 0:
             continue
@@ -38,7 +38,7 @@ def find(
             v = line[head]
             head = (head + 1) % count
             length -= 1
-            waiting[v] = False
+            line[count + v] = 0
             for k in range(first[v], first[v + 1]):
                 u, link = ends[k], over[k]
                 if memory.link(s.links, link).up == 0 or memory.node(s.nodes, memory.whole(s.infra, u).v).up == 0:
@@ -47,10 +47,10 @@ def find(
                 if through < memory.real(s.distance, u * count + target).v:
                     memory.real(s.distance, u * count + target).v = through
                     memory.whole(s.toward, u * count + target).v = link
-                    if not waiting[u]:
+                    if line[count + u] == 0:
                         line[(head + length) % count] = u
                         length += 1
-                        waiting[u] = True
+                        line[count + u] = 1
     for h in range(s.host_count):
         target = memory.node(s.nodes, memory.host(s.hosts, h).slot).infra
         for k in range(count):

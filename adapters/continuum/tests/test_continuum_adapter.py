@@ -161,7 +161,7 @@ def test_members_of_a_fleet_come_and_go():
         inside = sum(((created >= a) & (created <= b)).sum() for a, b in spans)
         assert inside == len(created) > 15
     assert traffic.slot.tolist() == [2, 3, 4, 5]
-    assert traffic["sent"][0] == pytest.approx(traffic["sent"][3], rel=0.1)  # a new car starts at zero
+    assert traffic["sent"][1] == pytest.approx(traffic["sent"][3], rel=0.1)  # a new car starts at zero
     assert set(adapter.finish()["energy"]["by_node"]) == {"edge-1", "cloud"}
 
 
