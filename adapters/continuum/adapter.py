@@ -82,7 +82,6 @@ class ContinuumAdapter:
             if len(links.link_a):
                 values = self._changes.between(links.link_a, links.link_b)
                 self._engine.set_links(np.arange(len(links.link_a)), *values)
-            self._tell_radio()
 
     def _presence(self, frames: Sequence[Frame]) -> None:
         """Let members of fleets appear and vanish as the mobility frames say."""
@@ -118,7 +117,7 @@ class ContinuumAdapter:
         return Frame("link", self._engine.now, air.slot.astype(np.int32), columns)
 
     def _tell_radio(self) -> None:
-        air = self._air.changed(self._changes)
+        air = self._air
         if len(air.slot):
             self._engine.set_radio(air.slot, air.cell, air.uplink, air.downlink, air.delay, air.loss)
 

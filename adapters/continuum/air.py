@@ -91,9 +91,3 @@ class Air:
             np.concatenate([column("delay")[here], nothing]),
             np.concatenate([column("loss")[here], nothing]),
         )
-
-    def changed(self, changes: Changes) -> Air:
-        """The radio under the scenario's link events: between a device and its serving cell."""
-        factor, delay, loss = changes.between(self.slot, self.cell)
-        both = self.loss + loss - self.loss * loss
-        return Air(self.slot, self.cell, self.uplink * factor, self.downlink * factor, self.delay + delay, both)

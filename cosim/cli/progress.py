@@ -69,8 +69,8 @@ class RunProgress:
             if now - self._shown > _REDRAW or tick == self._plan.ticks:
                 self._shown = now
                 self._bar.update(self._task, completed=self._plan.time(tick))
-        elif now - self._shown > _LINE:
+        elif now - self._shown > _LINE and tick > 0:
             self._shown = now
             share = tick / self._plan.ticks
-            left = (now - self._begun) * (1 - share) / share if share > 0 else float("nan")
+            left = (now - self._begun) * (1 - share) / share
             note(f"{self._plan.name}: {self._plan.time(tick):.0f} of {self._plan.duration:.0f} s, {left:.0f} s left")

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
     "continuum": {"schedulers"},
     "radio": set(),
-    "schedulers": {"errors"},
+    "schedulers": {"continuum", "errors"},
     # The registry hands out descriptions of adapters, so it knows the contract and nothing else.
     "registry": {"errors", "bus.adapter"},
     "scenario": BASE | {"registry", "bus.adapter"},
@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "bus": BASE | {"plan", "registry"},
     "results": BASE | {"scenario", "plan", "registry", "bus", "continuum"},
     "report": BASE | {"plan", "bus", "results"},
-    "testing": BASE | {"plan", "registry", "bus", "synthetic", "bench"},
+    "testing": BASE | {"plan", "registry", "bus"},
     "cli": BASE | {"scenario", "plan", "registry", "bus", "continuum", "schedulers", "results", "report", "testing"},
 }
 ADAPTERS_MAY_IMPORT = {

@@ -11,9 +11,9 @@ import pytest
 
 from cosim.bus.frame import fault
 from cosim.errors import SetupError
-from cosim.synthetic import Source, fleet_table, small_scene
 from cosim.telemetry.signals import CATALOGUE
 from cosim.testing import ContractError, check_adapter, find_faults, main
+from cosim.testing.synthetic import Source, fleet_table, small_scene
 
 GOOD = {
     "__init__.py": """

@@ -1,7 +1,7 @@
 """The contract checker that ships with the framework: `check_adapter(ADAPTER)`.
 
 It runs one adapter alone, without a scenario, a plan or a bus. The configuration is the kind's own
-`example`; the world and the frames that the adapter reads are synthetic (`cosim.synthetic`). What
+`example`; the world and the frames that the adapter reads are synthetic (`cosim.testing.synthetic`). What
 it holds the adapter to:
 
 - the description: importing the package is cheap, the configuration model refuses unknown keys and
@@ -29,12 +29,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from cosim.bench import Bench
 from cosim.bus.adapter import AdapterKind, Ports
 from cosim.errors import CosimError, SetupError
 from cosim.plan.entities import Scene
-from cosim.synthetic import small_scene
 from cosim.telemetry.signals import CATALOGUE
+from cosim.testing.bench import Bench
+from cosim.testing.synthetic import small_scene
 
 HEAVY = ("numba", "pyarrow", "duckdb", "mosaik", "mosaik_api_v3", "libsumo", "traci", "sumolib", "pandas", "polars")
 
@@ -221,7 +221,3 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{kind.name}: {'keeps the contract' if not faults else ''}\n")
         sys.stdout.writelines(f"- {text}\n" for text in faults)
     return 1 if faulty else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

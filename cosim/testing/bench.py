@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 from cosim.bus.adapter import Adapter, AdapterKind, Context, Inputs, Ports, Read
 from cosim.bus.frame import Array, Frame
-from cosim.bus.watch import Watch, frozen, same_table
 from cosim.plan.entities import Scene
 from cosim.plan.seeds import stream
-from cosim.synthetic import Source, fleet_table, small_events
 from cosim.telemetry.signals import CATALOGUE, Signal
+from cosim.testing.synthetic import Source, fleet_table, small_events
+from cosim.testing.watch import Watch, frozen, same_table
 
 
 class _BrokenContext:
