@@ -27,7 +27,7 @@ class Rooms(mosaik_api_v3.Simulator):
         self.rooms: dict[str, dict[str, float]] = {}
         self.time_resolution = 1.0
 
-    def init(self, sid: str, time_resolution: float = 1.0, **sim_params: Any) -> Meta:  # noqa: ANN401, ARG002
+    def init(self, sid: str, time_resolution: float = 1.0, **sim_params: Any) -> Meta:  # noqa: ANN401
         self.time_resolution = time_resolution
         return self.meta
 
@@ -38,7 +38,7 @@ class Rooms(mosaik_api_v3.Simulator):
         self.rooms |= {name: {"outside": outside, "inertia": inertia, "temperature": outside} for name in names}
         return [cast(CreateResult, {"eid": name, "type": model}) for name in names]
 
-    def step(self, time: int, inputs: dict[str, dict[str, dict[str, float]]], max_advance: int) -> int:  # noqa: ARG002
+    def step(self, time: int, inputs: dict[str, dict[str, dict[str, float]]], max_advance: int) -> int:
         for name, room in self.rooms.items():
             heat = sum(inputs.get(name, {}).get("heat", {}).values())
             aim = room["outside"] + RISE * heat

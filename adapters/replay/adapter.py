@@ -54,7 +54,7 @@ class ReplayAdapter:
         self._slots: NDArray[np.int32] = np.empty(0, np.int32)
         self._most = 0
 
-    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:  # noqa: ARG002 - nothing is read
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Everybody who is on the way at `time`, in the order of their ids."""
         moment, lap = self._file_time(time)
         gap = None if self._config.gap is None else round(self._config.gap * 1e9)

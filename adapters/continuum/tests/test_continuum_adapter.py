@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from adapters.continuum import ADAPTER
+from adapters.continuum.config import ContinuumConfig
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, SlotTable, fault
 from cosim.errors import ScenarioError
