@@ -1,6 +1,6 @@
 """continuum-cosim: co-simulation of the drone-edge-cloud continuum.
 
-    run = cosim.load("runs/hello/20260101-120000-1a2b3c4d")
+    run = cosim.latest("hello")
     run.tasks.df()
 
 The command line is `cosim`; `cosim.run` does the same from Python.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.results.load import load
+    from cosim.results.load import latest, load, load_all
     from cosim.results.session import run
 
-__all__ = ["load", "run", "version"]
+__all__ = ["latest", "load", "load_all", "run", "version"]
 
 
 def version() -> str:
@@ -30,10 +30,10 @@ def version() -> str:
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - the lazily imported functions
     # Importing DuckDB, Arrow or mosaik takes longer than many a command.
-    if name == "load":
-        from cosim.results.load import load
+    if name in ("latest", "load", "load_all"):
+        from cosim.results import load
 
-        return load
+        return getattr(load, name)
     if name == "run":
         from cosim.results.session import run
 

@@ -57,7 +57,7 @@ class HubSimulator(mosaik_api_v3.Simulator):
         self._frames: dict[str, list[Frame]] = {signal: [] for signal in self._signals}
         self._watched = False
 
-    def init(self, sid: str, time_resolution: float = 1.0, **_params: object) -> mosaik_api_v3.Meta:  # noqa: ARG002
+    def init(self, sid: str, time_resolution: float = 1.0, **_params: object) -> mosaik_api_v3.Meta:
         return self.meta
 
     def create(
@@ -79,8 +79,8 @@ class HubSimulator(mosaik_api_v3.Simulator):
     def step(
         self,
         time: mosaik_api_v3.Time,
-        inputs: mosaik_api_v3.InputData,  # noqa: ARG002 - mosaik looks for the names
-        max_advance: mosaik_api_v3.Time,  # noqa: ARG002
+        inputs: mosaik_api_v3.InputData,
+        max_advance: mosaik_api_v3.Time,
     ) -> mosaik_api_v3.Time | None:
         runtime, paced = self.runtime, self.pacer.factor != 0.0
         following = min(time + self.stretch, runtime.plan.ticks + 1)

@@ -23,6 +23,7 @@ from cosim.errors import CosimError, SetupError
 from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import RunFolder, Status
+from cosim.results.folder import latest as newest
 
 
 class QueryError(CosimError):
@@ -140,6 +141,11 @@ class Runs(_Tables):
 def load(run: str | Path) -> Run:
     """The run in folder `run`. Raises `SetupError` that says why it is not one."""
     return Run(RunFolder.open(run))
+
+
+def latest(scenario: str | None = None, base: str | Path = "runs") -> Run:
+    """The newest run below `base`, of `scenario` or of any. Raises `SetupError` when there is none."""
+    return Run(newest(Path(base), scenario))
 
 
 def load_all(runs: str | Path | Iterable[str | Path]) -> Runs:
