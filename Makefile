@@ -2,50 +2,60 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+# What a run needs, and what tests and development need besides.
+RUN    := $(VENV)/.installed-run
+DEV    := $(VENV)/.installed-dev
 # Cores are shared with the processes that the tests start themselves.
 JOBS   ?= 2
 
 .PHONY: run hello test slow chaos lint docs bench schema clean
 
-run: $(STAMP)  ## Run the city scenario and print the results folder and the report's path
+run: $(RUN)  ## Run the city scenario and print the results folder and the report's path
 	$(BIN)/cosim run scenarios/city-edge
 
-hello: $(STAMP)  ## Run the smallest scenario (no SUMO)
+hello: $(RUN)  ## Run the smallest scenario (no SUMO)
 	$(BIN)/cosim run scenarios/hello
 
-test: $(STAMP)  ## Lint, types and the test suite
+test: $(DEV)  ## Lint, types and the test suite
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST)
 
-slow: $(STAMP)  ## Tests that take longer than ten seconds
+slow: $(DEV)  ## Tests that take longer than ten seconds
 	$(BIN)/python -m pytest -m "slow and not chaos" $(PYTEST)
 
-chaos: $(STAMP)  ## Tests that kill, hang and starve processes
+chaos: $(DEV)  ## Tests that kill, hang and starve processes
 	$(BIN)/python -m pytest -m chaos $(PYTEST)
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-docs: $(STAMP)  ## Build the documentation into site/
+docs: $(DEV)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
-bench: $(STAMP)  ## Print the tables of all benchmarks
+bench: $(DEV)  ## Print the tables of all benchmarks
 	$(BIN)/python -m benchmarks.bus
 	$(BIN)/python -m benchmarks.record
 	$(BIN)/python -m benchmarks.sumo
 
-schema: $(STAMP)  ## Write the JSON schema that editors use
+schema: $(DEV)  ## Write the JSON schema that editors use
 	$(BIN)/cosim schema --out docs/schema/scenario.v1.json
 
-$(STAMP): pyproject.toml
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "continuum-cosim needs Python 3.11 or newer; say which: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[dev]'
+
+$(RUN): pyproject.toml | $(VENV)/bin/python
+	@echo "installing into $(VENV); this takes a minute or two"
+	$(BIN)/pip install --quiet --editable '.[sumo,tables]'
 	touch $@
+
+$(DEV): pyproject.toml | $(VENV)/bin/python
+	@echo "installing into $(VENV); this takes some minutes"
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@ $(RUN)
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
