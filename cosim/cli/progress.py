@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cosim.plan.plan import Plan
 
 _REDRAW = 0.1  # s between two updates of the bar
+_TELLING = 0.05  # part of the run from which its pace says how long the rest will take
 _LINE = 15.0  # s between two lines where nobody looks at a bar
 
 
@@ -72,5 +73,5 @@ class RunProgress:
         elif now - self._shown > _LINE and tick > 0:
             self._shown = now
             share = tick / self._plan.ticks
-            left = (now - self._begun) * (1 - share) / share
-            note(f"{self._plan.name}: {self._plan.time(tick):.0f} of {self._plan.duration:.0f} s, {left:.0f} s left")
+            left = f", {(now - self._begun) * (1 - share) / share:.0f} s left" if share > _TELLING else ""
+            note(f"{self._plan.name}: {self._plan.time(tick):.0f} of {self._plan.duration:.0f} s{left}")
