@@ -49,12 +49,12 @@ $(VENV)/bin/python:
 
 $(RUN): pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV); this takes a minute or two"
-	$(BIN)/pip install --quiet --editable '.[sumo,tables]'
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[sumo,tables]'
 	touch $@
 
 $(DEV): pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV); this takes some minutes"
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@ $(RUN)
 
 clean:

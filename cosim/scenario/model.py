@@ -62,18 +62,18 @@ class LagBlock(Block):
     policy: Literal["wait", "report", "strict"] = Field(
         "report", description="wait: shift the deadlines; report: catch up and record the lag; strict: fail the run"
     )
-    warn: Period = 0.1
-    fail: Period = 2.0
+    warn: Period = Field(0.1, description="a tick later than this is counted as late")
+    fail: Period = Field(2.0, description="under the policy strict, the lag that ends the run")
 
 
 class RunBlock(Block):
     """How long, how fine, with which seed, how fast."""
 
-    duration: Period
-    step: Period = 1.0
-    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 1
-    pacing: PacingText = Pacing(factor=0.0)
-    lag: LagBlock = LagBlock()
+    duration: Period = Field(description="simulated time; a whole number of steps")
+    step: Period = Field(1.0, description="time between two ticks of the bus")
+    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="root of all random streams")
+    pacing: PacingText = Field(Pacing(factor=0.0), description="as-fast-as-possible, real-time, or a factor: 10 x")
+    lag: LagBlock = Field(LagBlock(), description="what to do when a paced run falls behind")
     timeout: Annotated[float, units.Unit("time", gt=0.0)] = Field(
         60.0, description="limit of every wait for an adapter in another process"
     )
@@ -82,15 +82,17 @@ class RunBlock(Block):
 class GeoBlock(Block):
     """WGS84 <-> local east-north-up: `origin: [latitude, longitude, height]`."""
 
-    origin: Annotated[tuple[float, float, float], Origin()]  # deg, deg, m
+    origin: Annotated[tuple[float, float, float], Origin()] = Field(description="latitude, longitude, height")
 
 
 class PowerBlock(Block):
     """Electrical power: linear between idle and max, or a table of equal steps from 0 to 100 % load."""
 
-    idle: Power = 0.0
-    max: Power = 0.0
-    table: list[Power] | None = Field(None, min_length=2, max_length=101)
+    idle: Power = Field(0.0, description="at no load")
+    max: Power = Field(0.0, description="at full load")
+    table: list[Power] | None = Field(
+        None, min_length=2, max_length=101, description="from no load to full load in equal steps; instead of idle, max"
+    )
     source: str = Field("", description="where the figures come from")
 
 
@@ -98,48 +100,48 @@ class RadioBlock(Block):
     """The radio of a device (user equipment)."""
 
     power: Level = Field(23.0, description="transmit power; 3GPP TS 38.101-1 power class 3")
-    gain: Gain = 0.0
+    gain: Gain = Field(0.0, description="antenna gain")
     noise_figure: Gain = Field(9.0, description="3GPP TR 38.901 table 7.8-1 convention for user equipment")
-    height: Distance = 1.5
+    height: Distance = Field(1.5, description="of the antenna above the node's position; 3GPP TR 38.901 user terminal")
 
 
 class CellBlock(Block):
     """The radio cell of a base station."""
 
     power: Level = Field(30.0, description="transmit power")
-    gain: Gain = 8.0
+    gain: Gain = Field(8.0, description="antenna gain; 3GPP TR 38.901 element gain")
     noise_figure: Gain = Field(5.0, description="3GPP convention for a gNB")
-    height: Distance = 10.0
-    carrier: Frequency = 3.5e9
-    bandwidth: Frequency = 20e6
+    height: Distance = Field(10.0, description="of the antenna above the node's position; 3GPP TR 38.901 UMi")
+    carrier: Frequency = Field(3.5e9, description="carrier frequency; 3.5 GHz is NR band n78")
+    bandwidth: Frequency = Field(20e6, description="channel bandwidth")
 
 
 class CostBlock(Block):
     """Pay-per-use prices, in one currency for the whole scenario."""
 
     cpu: PricePerTime = Field(0.0, description="per second of a busy core")
-    transfer: PricePerBytes = 0.0
-    energy: PricePerEnergy = 0.0
+    transfer: PricePerBytes = Field(0.0, description="per byte in or out")
+    energy: PricePerEnergy = Field(0.0, description="per unit of electrical energy")
 
 
 class KindBlock(Block):
     """What nodes of one kind have in common; a node, its groups and `defaults` use the same keys."""
 
     kind: Name | None = Field(None, description="the kind whose keys this one starts from")
-    tier: Tier | None = None
-    at: Position | None = None
-    cpu: CpuText | None = None
-    memory: Bytes | None = None
+    tier: Tier | None = Field(None, description="device: makes tasks; edge and cloud: run them")
+    at: Position | None = Field(None, description="east, north[, up] of the origin")
+    cpu: CpuText | None = Field(None, description="cores x clock; without it the node runs nothing")
+    memory: Bytes | None = Field(None, description="stated in plan and report; does not limit tasks")
     slots: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
         None, description="tasks a host admits at once, running and waiting; more are refused (capacity)"
     )
-    power: PowerBlock | None = None
-    radio: RadioBlock | None = None
-    cell: CellBlock | None = None
-    cost: CostBlock | None = None
-    radio_energy_sent: EnergyPerBit | None = None
-    radio_energy_received: EnergyPerBit | None = None
-    color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")] | None = None
+    power: PowerBlock | None = Field(None, description="electrical power over load")
+    radio: RadioBlock | None = Field(None, description="radio of a device")
+    cell: CellBlock | None = Field(None, description="radio cell of a base station")
+    cost: CostBlock | None = Field(None, description="prices of using the node")
+    radio_energy_sent: EnergyPerBit | None = Field(None, description="what sending costs a device")
+    radio_energy_received: EnergyPerBit | None = Field(None, description="what receiving costs a device")
+    color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")] | None = Field(None, description="on maps: #rrggbb")
 
 
 class NodeBlock(KindBlock):
@@ -154,7 +156,7 @@ class NodeBlock(KindBlock):
 class GroupBlock(KindBlock):
     """Keys shared by several nodes, whatever their kind."""
 
-    members: list[str] | str
+    members: list[str] | str = Field(description="names of nodes, with * and ?")
 
 
 Selector = str | list[str]
@@ -163,28 +165,30 @@ Selector = str | list[str]
 class LinkBlock(Block):
     """A link between two selections of nodes, the same in both directions."""
 
-    between: Annotated[list[Selector], Field(min_length=2, max_length=2)]
-    rate: BitRate = 1e9
-    delay: Duration = 0.0
-    loss: Fraction = 0.0
-    energy: EnergyPerBit = 0.0
+    between: Annotated[list[Selector], Field(min_length=2, max_length=2)] = Field(
+        description="two selections: names with * and ?, kind:NAME, tier:NAME, or lists of these"
+    )
+    rate: BitRate = Field(1e9, description="in each direction, shared by the transfers under way")
+    delay: Duration = Field(0.0, description="added once per direction")
+    loss: Fraction = Field(0.0, description="of packets; sent again, so it lowers the rate")
+    energy: EnergyPerBit = Field(0.0, description="that the link itself uses")
 
 
 class WorkloadBlock(Block):
     """A stream of tasks that the selected nodes make."""
 
     model_config = ConfigDict(populate_by_name=True)
-    source: Selector = Field(alias="from")
-    arrivals: ArrivalLaw
-    input: LawOfBytes = Law(law="fixed", a=0.0)
-    output: LawOfBytes = Law(law="fixed", a=0.0)
-    work: LawOfWork
-    deadline: Period | None = None
+    source: Selector = Field(alias="from", description="the nodes that make the tasks")
+    arrivals: ArrivalLaw = Field(description="of each node: poisson 2 Hz, or every 500 ms")
+    input: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent to the host")
+    output: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent back")
+    work: LawOfWork = Field(description="processor cycles")
+    deadline: Period | None = Field(None, description="allowed response time; later completions are counted late")
     share: Fraction = Field(1.0, description="part of the selected nodes that make this workload")
     active: Period | None = Field(None, description="mean length of the active phase; with idle: on/off source")
-    idle: Period | None = None
-    start: Duration = 0.0
-    stop: Period | None = None
+    idle: Period | None = Field(None, description="mean length of the idle phase")
+    start: Duration = Field(0.0, description="no tasks before this time")
+    stop: Period | None = Field(None, description="no new tasks from this time on")
 
     @model_validator(mode="after")
     def _both_phases(self) -> WorkloadBlock:
@@ -198,14 +202,14 @@ class WorkloadBlock(Block):
 class EventBlock(Block):
     """Something that happens at a time: a node fails, a link degrades."""
 
-    at: Duration
-    do: Literal["fail", "recover", "degrade", "restore"]
-    node: Selector | None = None
+    at: Duration = Field(description="when")
+    do: Literal["fail", "recover", "degrade", "restore"] = Field(description="fail, recover: nodes; others: links")
+    node: Selector | None = Field(None, description="the nodes that fail or recover")
     link: str | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
-    duration: Period | None = Field(None, alias="for")
-    delay: Duration = 0.0
-    loss: Fraction = 0.0
-    rate: Fraction = 1.0
+    duration: Period | None = Field(None, alias="for", description="after which it is undone")
+    delay: Duration = Field(0.0, description="added to the link's")
+    loss: Fraction = Field(0.0, description="added to the link's")
+    rate: Fraction = Field(1.0, description="what is left of the link's rate")
 
     @model_validator(mode="after")
     def _has_target(self) -> EventBlock:
@@ -220,10 +224,10 @@ class EventBlock(Block):
 class RecordBlock(Block):
     """What of a signal is kept: every how many seconds, which columns, which nodes."""
 
-    every: Period | None = None
-    columns: list[str] | None = None
-    nodes: Selector | None = None
-    keep: bool = True
+    every: Period | None = Field(None, description="time between kept rows; default: every step of the adapter")
+    columns: list[str] | None = Field(None, description="the columns kept; default: all")
+    nodes: Selector | None = Field(None, description="the nodes kept; default: all")
+    keep: bool = Field(True, description="false: nothing of this signal")
 
 
 class Scenario(Block):
@@ -232,20 +236,20 @@ class Scenario(Block):
     apiVersion: Literal["cosim/v1"]  # noqa: N815 - the key that configuration files of this field use
     kind: Literal["Scenario"]
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-    title: str = ""
-    description: str = ""
+    title: str = Field("", description="one line, for people")
+    description: str = Field("", description="what the scenario is about")
     run: RunBlock
-    geo: GeoBlock | None = None
+    geo: GeoBlock | None = Field(None, description="where on earth the local frame lies")
     adapters: dict[Name, dict[str, Any]] = Field(min_length=1, description="adapter name -> its own keys")
-    defaults: KindBlock = KindBlock()
-    kinds: dict[Name, KindBlock] = {}
-    groups: dict[Name, GroupBlock] = {}
-    nodes: dict[str, NodeBlock] = Field(min_length=1)
-    links: list[LinkBlock] = []
-    workloads: dict[Name, WorkloadBlock] = {}
-    events: list[EventBlock] = []
-    record: dict[str, RecordBlock] = {}
-    sweep: dict[str, Any] = {}
+    defaults: KindBlock = Field(KindBlock(), description="keys of all nodes")
+    kinds: dict[Name, KindBlock] = Field({}, description="kinds of nodes, beyond those built in")
+    groups: dict[Name, GroupBlock] = Field({}, description="keys shared by named sets of nodes")
+    nodes: dict[str, NodeBlock] = Field(min_length=1, description="name, or name-[1..n] -> its keys")
+    links: list[LinkBlock] = Field([], description="wired links; radio links come from the radio adapter")
+    workloads: dict[Name, WorkloadBlock] = Field({}, description="streams of tasks")
+    events: list[EventBlock] = Field([], description="failures and degradations, and their ends")
+    record: dict[str, RecordBlock] = Field({}, description="signal, or * for all -> what is kept; default: everything")
+    sweep: dict[str, Any] = Field({}, description="dotted key -> values; `cosim sweep` runs all combinations")
 
 
 __all__ = [
