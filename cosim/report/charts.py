@@ -145,15 +145,21 @@ def distribution(
     x: str,
     unit: str,
     log: bool = False,
+    reach: float | None = None,
     note: str = "",
     empty: str = "nothing was recorded",
 ) -> Chart:
-    """Empirical cumulative distributions: x holds the values, y the share not above them."""
+    """Empirical cumulative distributions: x holds the values, y the share not above them.
+
+    Values above `reach` are left out of the picture, so that a few of them do not flatten the rest.
+    """
     curves = [c for c in curves if len(c.x) > 0]
     if not curves:
         return Chart(title, empty=empty)
     canvas = Canvas(WIDTH, HEIGHT)
     low, high = min(c.x[0] for c in curves), max(c.x[-1] for c in curves)
+    if reach is not None:
+        high = min(high, reach)
     log = log and low > 0 and high > low
     across = Axis(low if log else 0.0, high if high > (low if log else 0.0) else 1.0, LEFT, RIGHT, x, unit, log=log)
     up = Axis(0.0, 1.0, BOTTOM, TOP, "share not above", "%")
@@ -162,6 +168,8 @@ def distribution(
     for i, c in enumerate(curves):
         points: list[tuple[float, float]] = [(across.at(c.x[0]), BOTTOM)]
         for value, share in zip(c.x, c.y, strict=True):
+            if value > across.high:
+                break
             points += [(across.at(value), points[-1][1]), (across.at(value), up.at(share))]
         canvas.line([*points, (RIGHT, points[-1][1])], f"l{color(i)}")
     for share in (0.5, 0.95, 0.99):

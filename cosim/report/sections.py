@@ -74,6 +74,7 @@ def response_charts(run: Folder) -> list[Chart]:
             x="response time",
             unit="s",
             log=log,
+            reach=None if log else float(edges[-1]),
             note=note,
         ),
         bars(
