@@ -1,4 +1,4 @@
-"""Discovery of adapters: by folder in this repository, by entry point from outside.
+"""Discovery of adapters: by folder in this repository, by entry point or module:ATTRIBUTE from outside.
 
 Names are found without importing anything; an adapter's package is imported when its kind is asked
 for. A package that cannot be imported does not break the others: it is listed with the reason.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -16,6 +17,7 @@ from cosim.bus.adapter import AdapterKind
 from cosim.errors import SetupError
 
 GROUP = "cosim.adapters"
+PLACE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"  # module:ATTRIBUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,19 @@ def adapter_names() -> tuple[str, ...]:
     return tuple(sorted({*_folders(), *_outside()}))
 
 
+def is_place(name: str) -> bool:
+    """Whether `name` says where an adapter's description is (`my_package.my_adapter:ADAPTER`), not its name."""
+    return re.fullmatch(PLACE, name) is not None
+
+
 def adapter_kind(name: str) -> AdapterKind:
-    """The description of adapter `name`.
+    """The description of adapter `name`, or at the place `name`.
 
     Raises `SetupError` when there is none of that name or its package cannot be imported.
     """
-    if name in _folders():
+    if is_place(name):
+        target = name
+    elif name in _folders():
         target = f"adapters.{name}:ADAPTER"
     elif name in _outside():
         target = _outside()[name]
@@ -58,8 +67,11 @@ def adapter_kind(name: str) -> AdapterKind:
     module, _, attribute = target.partition(":")
     try:
         kind = getattr(importlib.import_module(module), attribute or "ADAPTER")
-    except Exception as error:  # a foreign package may fail in any way; it must not take the others along
-        raise SetupError(f"adapter '{name}' cannot be imported from {module}: {error}") from error
+    except (Exception, SystemExit) as error:  # a foreign package may fail in any way; it must not take the others along
+        raise SetupError(
+            f"adapter '{name}' cannot be imported from {module}: {error}; "
+            "its package must be installed, or its folder named by PYTHONPATH"
+        ) from error
     if not isinstance(kind, AdapterKind):
         raise SetupError(f"adapter '{name}': {target} is a {type(kind).__name__}, not an AdapterKind")
     return kind

@@ -7,7 +7,6 @@ the run is lost, its adapter is closed and the next run may come.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import resource
@@ -22,7 +21,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from cosim.bus.adapter import Adapter, AdapterKind, Context
+from cosim.bus.adapter import Adapter, Context
 from cosim.bus.channel import Channel, version
 from cosim.bus.frame import Array
 from cosim.bus.memory import Reader, Writer
@@ -172,7 +171,7 @@ class Service:
         if not Path(context.scratch).is_dir():
             folder = self._scratch.enter_context(tempfile.TemporaryDirectory(prefix="cosim-"))
             context = replace(context, scratch=folder)
-        kind = find_kind(self.use)
+        kind = adapter_kind(self.use)
         session.adapter = kind.build(kind.load_config().model_validate(body["config"]))
         session.adapter.start(context)
 
@@ -192,17 +191,6 @@ class Service:
         except Exception:  # nobody is left to be told; the next run must not suffer
             log.exception("closing the adapter failed")
         return True
-
-
-def find_kind(use: str) -> AdapterKind:
-    """The adapter description named `use`: a registered kind, or module:ATTRIBUTE."""
-    module, colon, attribute = use.partition(":")
-    if not colon:
-        return adapter_kind(use)
-    kind = getattr(importlib.import_module(module), attribute)
-    if not isinstance(kind, AdapterKind):
-        raise SetupError(f"{use} is a {type(kind).__name__}, not an AdapterKind")
-    return kind
 
 
 def cpu_seconds() -> float:

@@ -185,7 +185,7 @@ def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Proble
     if not isinstance(use, str):
         problems.append(tree.problem(root, where, f"expected the name of an adapter, found {found(use)}"))
         return None
-    if use not in registry.adapter_names():
+    if use not in registry.adapter_names() and not registry.is_place(use):
         hint = did_you_mean(use, registry.adapter_names(), otherwise="installed")
         problems.append(tree.problem(root, where, f"there is no adapter '{shorten(use)}'", hint))
         return None

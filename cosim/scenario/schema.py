@@ -99,7 +99,9 @@ def _adapters(blocks: Schema, description: str, definitions: Schema) -> Schema:
         "description": "an adapter whose name in the scenario is not that of its kind",
         "type": "object",
         "required": ["use"],
-        "properties": {"use": {"enum": list(blocks)}},
+        "properties": {
+            "use": {"anyOf": [{"enum": list(blocks)}, {"type": "string", "pattern": f"^{registry.PLACE}$"}]}
+        },
         "allOf": [
             {"if": {"properties": {"use": {"const": name}}, "required": ["use"]}, "then": block}
             for name, block in blocks.items()
