@@ -112,7 +112,7 @@ def _station(loaded: Loaded, name: str, step: int, signals: dict[str, Signal], p
     return Station(
         plan=AdapterPlan(
             name=name,
-            use=used.kind.name,
+            use=used.use,
             config=loaded.data["adapters"][name],
             period=period,
             reads=(),

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UsedAdapter:
-    """An adapter of the scenario: its kind and its checked configuration."""
+    """An adapter of the scenario: its kind, under which name or place that is found, and its checked configuration."""
 
+    use: str
     kind: AdapterKind
     config: BaseModel
 
@@ -196,7 +197,7 @@ def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Proble
         problems.append(tree.problem(root, where, f"adapter '{use}' cannot be used: {error}", "try 'cosim doctor'"))
         return None
     try:
-        return UsedAdapter(kind, model.model_validate(block))
+        return UsedAdapter(use, kind, model.model_validate(block))
     except ValidationError as error:
         problems += problems_of(error, model, root, at)
         return None
