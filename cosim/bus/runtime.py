@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from cosim.bus.adapter import Adapter, Context, Inputs, Summary
 from cosim.bus.frame import Frame, fault
+from cosim.bus.wire import WireError, plain
 from cosim.errors import AdapterError, CosimError, RunError
 from cosim.plan.plan import AdapterPlan, Plan
 from cosim.telemetry.signals import Signal
@@ -102,6 +103,7 @@ class Runtime:
         self.observers = list(observers)
         self.stopping = ""  # why the run is to end after the present tick, "" to go on
         self.ticks_done = 0
+        self.summaries: dict[str, Summary] = {}  # by adapter, of those that have said something at the end
         self._published: list[tuple[str, Frame]] = []
         self._late: list[tuple[_Delivery, Frame]] = []
         self._stages = self._compile(adapters)
@@ -158,14 +160,24 @@ class Runtime:
         self.ticks_done = tick + 1
 
     def finish(self) -> dict[str, Summary]:
-        """Tell every adapter that the run has come to its end; their summaries by name."""
-        summaries: dict[str, Summary] = {}
+        """Tell every adapter that the run has come to its end; their summaries by name.
+
+        One that fails keeps the others from nothing: the first failure is raised when all have been
+        told, and `summaries` holds what the others said.
+        """
+        failures = []
         for station in self._stations:
-            if station.asked >= 0 and station.split is not None:
-                self._attempt(station, "finish", self.reached, station.split.end_step)
-                station.asked = -1
-            summaries[station.plan.name] = self._attempt(station, "finish", self.reached, station.adapter.finish)
-        return summaries
+            try:
+                if station.asked >= 0 and station.split is not None:
+                    self._attempt(station, "finish", self.reached, station.split.end_step)
+                    station.asked = -1
+                told = self._attempt(station, "finish", self.reached, partial(_summary, station.adapter))
+                self.summaries[station.plan.name] = told
+            except CosimError as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+        return self.summaries
 
     def close(self) -> list[str]:
         """Close every adapter, the last one first; what went wrong there is logged and returned."""
@@ -173,7 +185,7 @@ class Runtime:
         for station in reversed(self._stations):
             try:
                 station.adapter.close()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 faults.append(f"adapter '{station.plan.name}' failed to close: {error}")
                 log.exception("adapter '%s' failed to close", station.plan.name)
         return faults
@@ -218,7 +230,7 @@ class Runtime:
             return act()
         except CosimError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AdapterError(
                 f"{type(error).__name__}: {error}", adapter=station.plan.name, phase=phase, time=time
             ) from error
@@ -237,7 +249,7 @@ class Runtime:
             frames = station.adapter.step(time, station.inputs)
         except CosimError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AdapterError(
                 f"{type(error).__name__}: {error}", adapter=station.plan.name, phase="step", time=time
             ) from error
@@ -285,6 +297,11 @@ class Runtime:
         name = station.plan.name
         for read in station.once:
             read.clear()
+        if not isinstance(frames, Sequence) or not all(isinstance(frame, Frame) for frame in frames):
+            found = ", ".join(type(f).__name__ for f in (frames if isinstance(frames, Sequence) else [frames]))
+            raise AdapterError(
+                f"a step must return a list of frames, not {found}", adapter=name, phase="step", time=time
+            )
         if len(frames) != len(station.deliveries):
             self._complain_about_signals(station, frames, time)
         for frame in frames:
@@ -370,6 +387,17 @@ class Runtime:
             else:
                 stages.append([station])
         return stages
+
+
+def _summary(adapter: Adapter) -> Summary:
+    """What `adapter` says at the end, as JSON values."""
+    try:
+        told = plain(adapter.finish())
+    except WireError as error:
+        raise TypeError(str(error)) from error
+    if not isinstance(told, dict):
+        raise TypeError(f"a summary is a mapping, not {type(told).__name__}")
+    return told
 
 
 def _reads_from(plan: AdapterPlan, stage: Sequence[_Station]) -> bool:

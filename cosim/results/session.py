@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from cosim.bus import loop_driver
-from cosim.bus.adapter import Adapter, Summary
+from cosim.bus.adapter import Adapter
 from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
@@ -118,13 +118,13 @@ def run_plan(
         pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping))
         stack.enter_context(_stop_on_signals(runtime, say))
         wall, cpu = monotonic(), process_time()
-        summaries, error = _drive(runtime, pacer, driver)
+        error = _drive(runtime, pacer, driver)
         seconds = monotonic() - wall
         facts = {
             "wall_seconds": seconds,
             "cpu_seconds": process_time() - cpu + _elsewhere(runtime),
             "lag": _lag(pacer),
-            "adapters": [{**row, "summary": summaries.get(str(row["name"]), {})} for row in runtime.account()],
+            "adapters": [{**row, "summary": runtime.summaries.get(str(row["name"]), {})} for row in runtime.account()],
         }
         status: Status = "complete" if error is None else "partial"
         try:
@@ -163,9 +163,8 @@ def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
     return kind.build(kind.load_config().model_validate(adapter.config))
 
 
-def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> tuple[Mapping[str, Summary], CosimError | None]:
-    """Start, drive, finish and close; the summaries, and the error that ended the run early."""
-    summaries: Mapping[str, Summary] = {}
+def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> CosimError | None:
+    """Start, drive, finish and close; the error that ended the run early."""
     error: CosimError | None = None
     try:
         runtime.start()
@@ -175,22 +174,23 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> tuple[Mapping[str,
             mosaik_driver.drive(runtime, pacer)
         else:
             loop_driver.drive(runtime, pacer)
-        summaries = runtime.finish()
+        runtime.finish()
         if runtime.stopping:
             error = RunError(f"stopped at {runtime.reached:g} s: {runtime.stopping}")
     except CosimError as failure:
         error = failure
     except KeyboardInterrupt:
         error = RunError(f"stopped at {max(0.0, runtime.reached):g} s: interrupted twice, without waiting for the tick")
-    except OSError as failure:
-        error = RunError(f"the run could not go on: {failure}")
+    except Exception as failure:  # noqa: BLE001 - the run's boundary: the results are kept, the log has the traceback
+        error = RunError(f"the run could not go on: {type(failure).__name__}: {failure}")
+        error.__cause__ = failure
     finally:
         faults = runtime.close()
         if faults and error is None:
             error = RunError("; ".join(faults))
     if error is not None:
         log.error("%s", error, exc_info=error)
-    return summaries, error
+    return error
 
 
 def _elsewhere(runtime: Runtime) -> float:
