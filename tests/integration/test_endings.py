@@ -1,140 +1,186 @@
-"""However a run ends, its folder can be read, it says why, and nothing is left running."""
+"""An adapter dies: the run says who, when and why, keeps what there is, and leaves nothing running."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
+import shutil
+import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 
-import cosim
-
-ROOT = Path(__file__).resolve().parents[2]
-HELLO = ROOT / "scenarios" / "hello"
+from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
+from cosim.plan.compile import compile_plan
+from cosim.results.session import Driver, Outcome, run_plan
+from cosim.scenario.load import load
+from tests.integration import reactor
 
 pytestmark = pytest.mark.chaos
 
 
-def start(tmp_path: Path, *more: str) -> subprocess.Popen[str]:
-    """hello in real time, so that there is something to interrupt."""
-    command = [sys.executable, "-m", "cosim", "run", str(HELLO), "--out", str(tmp_path), "--no-report"]
-    return subprocess.Popen(
-        [*command, "--set", "run.pacing=real-time", *more],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.fixture
+def temporary(monkeypatch):
+    """Where the run's own temporary folders go; a short path, since there are sockets in them."""
+    folder = tempfile.mkdtemp(prefix="endings-")
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    yield Path(folder)
+    shutil.rmtree(folder)
 
 
-def wait_for_ticks(tmp_path: Path, limit: float = 120.0) -> Path:
-    """The run's folder, once something has been recorded into it."""
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        for stream in tmp_path.glob("hello/*/frames/link/*"):
-            if stream.stat().st_size > 0:
-                return stream.parents[2]
-        time.sleep(0.1)
-    raise AssertionError("the run did not begin to record")
+@pytest.fixture
+def run(tmp_path, temporary):
+    """Runs the victim; whatever happens, nothing may be left of the run but its folder."""
+
+    def act(driver: Driver = "loop", **choices: object) -> Outcome:
+        plan = compile_plan(load(reactor.write(tmp_path / "scenario", **choices)))
+        outcome = run_plan(plan, tmp_path / "runs", driver=driver)
+        assert psutil.Process().children(recursive=True) == []
+        assert list(temporary.iterdir()) == []
+        assert not list(outcome.folder.rglob("*.arrows"))
+        return outcome
+
+    return act
 
 
-def manifest(folder: Path) -> dict:
-    return json.loads((folder / "manifest.json").read_text())
+def assert_partial(outcome: Outcome, phase: str, ticks: int) -> str:
+    """The error's text; the folder says the same and can be read and reported."""
+    written = reactor.manifest(outcome.folder)
+    assert outcome.status == written["status"] == "partial"
+    assert written["error"]["message"] == str(outcome.error)
+    assert (written["error"]["adapter"], written["error"]["phase"]) == ("reactor", phase)
+    assert written["ticks_done"] == ticks
+    assert written["ended"]
+    assert len(reactor.rows(outcome.folder)) == 3 * ticks
+    reactor.assert_can_be_reported(outcome.folder)
+    assert str(outcome.error) in (outcome.folder / "logs" / "run.log").read_text()
+    return str(outcome.error)
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
-def test_an_interrupted_run_keeps_its_results_marked_partial(tmp_path, number, said):
-    process = start(tmp_path)
-    folder = wait_for_ticks(tmp_path)
-    time.sleep(2.0)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1, errors
-    assert "results are kept" in errors
-    written = manifest(folder)
-    assert written["status"] == "partial"
-    assert said in written["error"]["message"]
-    assert 0 < written["reached"] < written["duration"]
-    run = cosim.load(folder)
-    assert len(run.table("link").df()) > 0
-    assert not [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or [])]
+TICKS = {"build": 0, "start": 0, "step": 2, "finish": 6}  # finished before something happens there
 
 
-def test_a_killed_run_can_still_be_read(tmp_path):
-    process = start(tmp_path)
-    folder = wait_for_ticks(tmp_path)
-    time.sleep(4.0)
-    process.kill()
-    process.communicate(timeout=60)
-    run = cosim.load(folder)
-    assert run.manifest["status"] in ("running", "partial")
-    rows = run.table("link").df()
-    assert len(rows) > 0
-    assert rows["time"].max() >= 1.0
+def test_nothing_happens(run):
+    outcome = run()
+    assert (outcome.status, outcome.error) == ("complete", None)
+    assert len(reactor.rows(outcome.folder, "load")) == 18
+    assert reactor.manifest(outcome.folder)["adapters"][1]["summary"]["steps"] == 6
 
 
-@pytest.mark.sumo
-def test_a_killed_worker_ends_the_run_with_its_name_and_signal(tmp_path):
-    scenario = tmp_path / "grid"
-    scenario.mkdir()
-    netgenerate(scenario)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cosim", "run", str(scenario), "--out", str(tmp_path / "runs"), "--no-report"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    worker = None
-    deadline = time.monotonic() + 90
-    while worker is None and time.monotonic() < deadline:
-        found = [
-            p for p in psutil.Process(process.pid).children(recursive=True) if "cosim.bus.worker" in str(p.cmdline())
-        ]
-        ready = list((tmp_path / "runs").glob("grid/*/frames/mobility/*"))
-        worker = found[0] if found and ready and ready[0].stat().st_size > 0 else None
-        time.sleep(0.1)
-    assert worker is not None
-    os.kill(worker.pid, signal.SIGKILL)
-    _, errors = process.communicate(timeout=90)
-    assert process.returncode == 1
-    assert "adapter 'sumo'" in errors
-    assert "SIGKILL" in errors
-    folder = next((tmp_path / "runs" / "grid").iterdir())
-    assert manifest(folder)["status"] == "partial"
-    assert manifest(folder)["error"]["adapter"] == "sumo"
-    assert len(cosim.load(folder).table("mobility").df()) > 0
-    assert not psutil.pid_exists(worker.pid)
+@pytest.mark.parametrize("driver", ["loop", "mosaik"])
+@pytest.mark.parametrize("isolated", ["true", "false"])
+@pytest.mark.parametrize("at", ["start", "step", "finish"])
+def test_an_exception_names_the_adapter_and_the_phase(run, driver, isolated, at):
+    outcome = run(driver, isolated=isolated, do="raise", at=at)
+    text = assert_partial(outcome, at, TICKS[at])
+    assert isinstance(outcome.error, AdapterError)
+    assert outcome.error.exit_code == 1
+    assert f"adapter 'reactor' failed in {at}" in text
+    assert "ValueError: the reactor is too hot" in text
+    assert "in explode" in reactor.manifest(outcome.folder)["error"]["traceback"]
 
 
-def netgenerate(folder: Path) -> None:
-    """A small grid with cars for the length of the run, paced so that the test has time to act."""
-    import sumolib
+@pytest.mark.parametrize("driver", ["loop", "mosaik"])
+@pytest.mark.parametrize(
+    ("do", "why"), [("kill", "was killed by SIGKILL"), ("_exit", "has ended with exit code 4"), ("exit", "code 3")]
+)
+@pytest.mark.parametrize("at", ["build", "start", "step", "finish"])
+def test_a_death_is_noticed_at_once(run, driver, do, why, at):
+    if driver == "mosaik" and (do, at) not in (("kill", "start"), ("kill", "step"), ("kill", "finish")):
+        pytest.skip("the drivers differ in nothing else")
+    outcome = run(driver, do=do, at=at, timeout=300)
+    text = assert_partial(outcome, "start" if at == "build" else at, TICKS[at])
+    assert isinstance(outcome.error, AdapterError)
+    assert outcome.error.exit_code == 1
+    assert f"the run waited {outcome.wall_seconds:.0f}"[:14] in text
+    assert f"({reactor.VICTIM}) to answer" in text
+    assert why in text
+    assert outcome.wall_seconds < 150.0  # it did not wait for the limit
 
-    binary = sumolib.checkBinary("netgenerate")
-    command = [binary, "--grid", "--grid.number", "5", "--output-file", str(folder / "grid.net.xml")]
-    subprocess.run(command, check=True, capture_output=True)
-    routes = ["<routes>"]
-    routes += [
-        f'<trip id="car-{i}" depart="{i}" from="A0A1" to="D4E4"/>' for i in range(60)
-    ]  # trips are routed by SUMO itself
-    (folder / "cars.rou.xml").write_text("\n".join([*routes, "</routes>"]))
-    (folder / "scenario.cosim.yaml").write_text(
-        """
-apiVersion: cosim/v1
-kind: Scenario
-name: grid
-run: {duration: 100 s, step: 1 s, seed: 1, pacing: 5 x}
-adapters:
-  sumo: {network: grid.net.xml, routes: cars.rou.xml}
-nodes:
-  cars: {kind: vehicle, fleet: sumo, capacity: 200}
-"""
-    )
+
+@pytest.mark.parametrize("driver", ["loop", "mosaik"])
+@pytest.mark.parametrize(
+    ("do", "at"), [("hang", "build"), ("hang", "start"), ("hang", "step"), ("hang", "finish"), ("stop", "step")]
+)
+def test_a_hang_ends_at_the_limit(run, driver, do, at):
+    if driver == "mosaik" and (do, at) != ("hang", "step"):
+        pytest.skip("the drivers differ in nothing else")
+    outcome = run(driver, do=do, at=at, timeout=5)
+    text = assert_partial(outcome, "start" if at == "build" else at, TICKS[at])
+    assert "the run waited 5" in text
+    assert "the process is alive" in text
+    assert "(limit: run.timeout)" in text
+    assert outcome.error is not None
+    assert outcome.error.exit_code == 1
+
+
+@pytest.mark.parametrize("do", ["raise", "kill", "hang against SIGTERM"])
+def test_trouble_at_close_keeps_the_results(run, do):
+    outcome = run(do=do, at="close", timeout=5)
+    assert len(reactor.rows(outcome.folder)) == 18
+    assert reactor.manifest(outcome.folder)["adapters"][1]["summary"]["steps"] == 6
+    if do == "raise":
+        assert "failed to close" in str(outcome.error)
+        assert outcome.status == "partial"
+
+
+@pytest.mark.parametrize("isolated", ["true", "false"])
+@pytest.mark.parametrize(
+    ("do", "tick", "why"),
+    [
+        ("float32", 1, "load.double must be float64, not float32"),
+        ("ragged", 3, "load.double has"),
+        ("no frame", 3, "frame"),
+        ("lists", 1, "load.double must be a numpy array"),
+    ],
+)
+def test_a_wrong_frame_is_refused(run, isolated, do, tick, why):
+    outcome = run(isolated=isolated, do=do, tick=tick)
+    text = assert_partial(outcome, "step", tick - 1)
+    assert f"adapter 'reactor' failed in step at {tick - 1} s" in text
+    assert why in text.lower()
+
+
+@pytest.mark.parametrize("isolated", ["true", "false"])
+def test_something_not_installed_is_for_the_user_to_change(run, isolated):
+    outcome = run(isolated=isolated, do="refuse", at="start")
+    assert isinstance(outcome.error, SetupError)
+    assert outcome.error.exit_code == 2
+    assert "install the reactor first" in str(outcome.error)
+    assert reactor.manifest(outcome.folder)["status"] == "partial"
+    reactor.assert_can_be_reported(outcome.folder)
+
+
+@pytest.mark.parametrize("at", ["start", "step", "finish"])
+def test_an_adapter_in_process_that_leaves_python_does_not_take_the_run_along(run, at):
+    outcome = run(isolated="false", do="exit", at=at)
+    text = assert_partial(outcome, at, TICKS[at])
+    assert "SystemExit" in text
+
+
+@pytest.mark.parametrize("isolated", ["true", "false"])
+def test_a_summary_that_is_no_json_is_the_adapters_error(run, isolated):
+    outcome = run(isolated=isolated, do="unserialisable summary", at="finish")
+    text = assert_partial(outcome, "finish", 6)
+    assert "summary.deep.set is a set" in text
+
+
+def test_a_chain_of_processes_goes_with_its_adapter(run):
+    outcome = run(do="grandchild, then kill")
+    assert_partial(outcome, "step", 2)
+    pid = int((outcome.folder / "logs" / "reactor" / "grandchild").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("use", ["tests.chaos.misbehaving:NOTHING", "tests.chaos.nowhere:ADAPTER", "misbehaving"])
+def test_an_adapter_that_is_nowhere_is_a_mistake_in_the_scenario(tmp_path, use):
+    with pytest.raises(ScenarioError, match=r"adapters\.reactor\.use: "):
+        load(reactor.write(tmp_path, use=use))
+
+
+def test_a_folder_that_cannot_be_made_is_said_before_anything_starts(tmp_path):
+    plan = compile_plan(load(reactor.write(tmp_path / "scenario")))
+    (tmp_path / "runs").write_text("a file is in the way")
+    with pytest.raises(RunError, match="cannot make a run folder in") as caught:
+        run_plan(plan, tmp_path / "runs", driver="loop")
+    assert caught.value.exit_code == 2
+    assert psutil.Process().children(recursive=True) == []
