@@ -9,6 +9,7 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
+from cosim.errors import Problem, ScenarioError
 
 Driver = Annotated[
     Literal["mosaik", "loop"],
@@ -26,7 +27,10 @@ def run(
     ] = None,
     out: Base = Path("runs"),
     driver: Driver = "mosaik",
-    workers: Annotated[int, typer.Option(help="Runs at the same time, with several seeds.", min=1)] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Runs at the same time, with several seeds; 0: one per core.", min=0)
+    ] = 0,
+    timeout: Annotated[str | None, typer.Option(help="Wall-clock limit of each of several runs, as '10 min'.")] = None,
     publish: Annotated[bool, typer.Option(help="Publish the frames for observers and print the address.")] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     quiet: Quiet = False,
@@ -40,8 +44,10 @@ def run(
         if len(chosen) > 1:
             from cosim.cli.sweep import replicate
 
-            replicate(scenario, overrides or [], chosen, out, driver, workers, with_report, quiet, as_json)
+            replicate(scenario, overrides or [], chosen, out, driver, workers, timeout, with_report, quiet, as_json)
             return
+        if timeout is not None:
+            raise ScenarioError(Problem("only several runs can be limited", "timeout", hint="give --seed 1..5"))
         settings = [*(overrides or []), *(f"run.seed={value}" for value in chosen)]
         _run_once(scenario, settings, out, driver, publish, with_report, quiet, as_json)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,11 +12,18 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
+from cosim.errors import Problem, ScenarioError
+from cosim.units import parse
 
 Driver = Literal["mosaik", "loop"]
 
+_EVERY = 1.0  # s between two lines of progress
+_ROWS = 40  # most rows of a printed table
+_SHOWN = 20  # most failed runs that are listed; all of them are in the report
+
 if TYPE_CHECKING:
     from cosim.results.executor import Result
+    from cosim.results.replications import Group
     from cosim.results.sweep import Progress
     from cosim.scenario.sweep import Variant
 
@@ -28,6 +35,7 @@ def sweep(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder that the sweep's folder is made in.")] = Path("runs"),
     executor: Annotated[str, typer.Option(help="Where the runs are made: local, ray, or ray:ADDRESS.")] = "local",
     workers: Annotated[int, typer.Option(help="Runs at the same time; 0: one per core.", min=0)] = 0,
+    timeout: Annotated[str | None, typer.Option(help="Wall-clock limit of each run, as '10 min'.")] = None,
     driver: Annotated[Driver, typer.Option(help="Who coordinates a run.")] = "loop",
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     dry: Annotated[bool, typer.Option("--dry-run", help="List the runs and make none.")] = False,
@@ -48,7 +56,9 @@ def sweep(
                 "\n".join(variant.label or "as it is" for variant in variants) + f"\n{len(variants)} runs",
             )
             return
-        _carry_out(loaded.path, variants, overrides or [], out, executor, workers, driver, with_report, quiet, as_json)
+        _carry_out(
+            loaded.path, variants, overrides or [], out, executor, workers, timeout, driver, with_report, quiet, as_json
+        )
 
 
 def replicate(
@@ -58,6 +68,7 @@ def replicate(
     out: Path,
     driver: Driver,
     workers: int,
+    timeout: str | None,
     with_report: bool,
     quiet: bool,
     as_json: bool,
@@ -68,7 +79,7 @@ def replicate(
 
     loaded = load(scenario, overrides)
     variants = [Variant({"run.seed": value}) for value in chosen]
-    _carry_out(loaded.path, variants, overrides, out, "local", workers, driver, with_report, quiet, as_json)
+    _carry_out(loaded.path, variants, overrides, out, "local", workers, timeout, driver, with_report, quiet, as_json)
 
 
 def _carry_out(
@@ -78,21 +89,24 @@ def _carry_out(
     out: Path,
     executor: str,
     workers: int,
+    timeout: str | None,
     driver: Driver,
     with_report: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     from cosim.results.executor import make_executor
+    from cosim.results.replications import groups_of_sweep
     from cosim.results.sweep import run_sweep
 
     folder = run_sweep(
         scenario,
         variants,
-        make_executor(executor, workers or os.cpu_count() or 1),
+        make_executor(executor, workers),
         base=out,
         overrides=overrides,
         driver=driver,
+        limit=_limit(timeout),
         progress=None if quiet or as_json else _progress(),
     )
     path = None
@@ -102,21 +116,32 @@ def _carry_out(
         path = write_sweep_report(folder.path)
     results = folder.results()
     failed = [result for result in results if result.status != "complete"]
+    groups = groups_of_sweep(folder.path, results)
     emit(
         {
             "folder": str(folder.path),
             "report": str(path) if path else None,
             "runs": len(results),
             "failed": [
-                {"assignment": dict(r.assignment), "status": r.status, "error": r.error, "folder": r.folder}
+                {"parameters": dict(r.parameters), "status": r.status, "error": r.error, "folder": r.run, "log": r.log}
                 for r in failed
+            ],
+            "groups": [
+                {
+                    "parameters": dict(some.assignment),
+                    "runs": len(some.runs),
+                    "figures": {key: asdict(estimate) for key, estimate in some.estimates().items()},
+                }
+                for some in groups
             ],
         },
         as_json,
-        "\n".join(
+        lambda: "\n".join(
             [
+                *_table(groups),
                 f"{len(results) - len(failed)} of {len(results)} runs complete",
-                *(f"  {_name(r)}: {r.status}: {r.error}" for r in failed),
+                *(f"  {_name(r)}: {r.status}: {r.error}{f' (log: {r.log})' if r.log else ''}" for r in failed[:_SHOWN]),
+                *([f"  and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []),
                 f"results  {folder.path}",
                 *([f"report   {path}"] if path else []),
             ]
@@ -126,24 +151,76 @@ def _carry_out(
         raise typer.Exit(1)
 
 
-def _progress() -> Progress:
-    begun = time.monotonic()
-    kept: list[int] = []
+def _limit(timeout: str | None) -> float | None:
+    if timeout is None:
+        return None
+    try:
+        seconds = parse(timeout, "time")
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), "timeout", hint="write it as '90 s' or '10 min'")) from None
+    if not seconds > 0:
+        raise ScenarioError(Problem(f"'{timeout}' leaves no time to run", "timeout", hint="write a time above 0"))
+    return seconds
 
-    def show(done: int, _failed: int, total: int, result: Result | None) -> None:
+
+def _table(groups: Sequence[Group]) -> list[str]:
+    """Mean ± half the 95 % confidence interval of the main figures, one line per combination."""
+    from cosim.report.text import interval, is_share, label
+    from cosim.results.replications import main_figures
+
+    if not groups:
+        return []
+    keys = main_figures(groups)
+    paths = list(dict.fromkeys(path for some in groups for path in some.assignment))
+    rows = [[*(path.rsplit(".", 1)[-1] for path in paths), "runs", *(label(key) for key in keys)]]
+    for some in groups[:_ROWS]:
+        estimates = some.estimates()
+        shown = []
+        for key in keys:
+            found = estimates.get(key)
+            if found is None:
+                shown.append("–")
+            else:
+                unit = "%" if is_share(key, found.mean, found.unit) else found.unit
+                shown.append(interval(found.mean, found.half, unit))
+        rows.append([*(str(some.assignment.get(path, "–")) for path in paths), str(len(some.runs)), *shown])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if len(groups) > _ROWS:
+        lines.append(f"and {len(groups) - _ROWS} more combinations, in the report")
+    note = ["mean ± half of the 95 % confidence interval"] if any(len(some.runs) > 1 for some in groups) else []
+    return [*lines, *note, ""]
+
+
+def _progress() -> Progress:
+    begun = shown = time.monotonic()
+    kept = 0
+
+    def show(done: int, failed: int, total: int, result: Result | None) -> None:
+        nonlocal kept, shown
+        now = time.monotonic()
         if result is None:
-            kept.append(done)
+            kept = done
             note(f"{total} runs, {done} of them there already" if done else f"{total} runs")
             return
-        made = done - kept[0]
-        left = (time.monotonic() - begun) / made * (total - done)
+        if result.status == "complete" and done < total and now - shown < _EVERY:
+            return
+        shown = now
+        left = (now - begun) / (done - kept) * (total - done)
         mark = "" if result.status == "complete" else f"  {result.status}: {result.error}"
-        note(f"{done}/{total}  {_name(result)}  {left:.0f} s left{mark}")
+        note(f"{done}/{total}{f' ({failed} failed)' if failed else ''}  {_name(result)}  {_words(left)} left{mark}")
 
     return show
+
+
+def _words(seconds: float) -> str:
+    """A time that remains, to the precision that an estimate deserves."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _name(result: Result) -> str:
     from cosim.scenario.sweep import Variant
 
-    return Variant(result.assignment).label or "as it is"
+    return Variant(result.parameters).label or "as it is"

@@ -2,8 +2,8 @@
 
 A sweep folder holds run folders at any depth up to four. It may also hold `*.jsonl` files with one
 object per finished run, which is how runs are known that failed before they had a folder:
-`{"run": folder relative to the sweep, "parameters": {path: value}, "seed", "status", "error"}`.
-Later lines about the same run replace earlier ones. Parameters that no line tells are found by
+`{"key", "run": folder relative to the sweep, "parameters": {path: value}, "seed", "status", "error"}`.
+Later lines with the same key or about the same run replace earlier ones. Parameters that no line tells are found by
 comparing the resolved scenarios.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from cosim.errors import RunError
 from cosim.report import effect
 from cosim.report.charts import blank, intervals
-from cosim.report.compare import charted, entries, unit_for
+from cosim.report.compare import charted, entries, mean_cell, unit_for
 from cosim.report.folder import Folder
 from cosim.report.groups import SEED, configuration
 from cosim.report.svg import PALETTE, Chart
@@ -65,18 +65,19 @@ def collect(folder: Path) -> list[Member]:
             str(fault.get("message") or ""),
             run,
         )
-    for line in _lines(folder):
-        name = str(
-            line.get("run") or line.get("folder") or json.dumps([line.get("parameters"), line.get("seed")], default=str)
-        )
+    for line in _latest(folder):
+        name = str(line.get("run") or line.get("folder") or "")
         name = name.removeprefix(f"{folder}/")
-        member = members.setdefault(name, Member(name if line.get("run") or line.get("folder") else "–"))
+        entry = name or str(line.get("key") or json.dumps([line.get("parameters"), line.get("seed")], default=str))
+        member = members.setdefault(entry, Member(name or "–"))
         member.parameters = dict(line.get("parameters") or {})
         member.seed = str(member.parameters.pop(SEED, line.get("seed", member.seed)))
+        fault = line.get("error")
+        told = str(fault.get("message") if isinstance(fault, dict) else fault or "")
         if member.run is None:
-            fault = line.get("error")
-            member.error = str(fault.get("message") if isinstance(fault, dict) else fault or member.error)
             member.status = str(line.get("status") or member.status)
+        if told:  # the sweep knows more than the run, for example that it took too long
+            member.error = told
     if not members:
         raise RunError(f"{folder} holds no run: no manifest.json and no line about a run was found")
     found = list(members.values())
@@ -103,6 +104,16 @@ def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
                 continue
             if isinstance(line, dict):
                 yield line
+
+
+def _latest(folder: Path) -> list[Mapping[str, Any]]:
+    """The last line about each run; lines without a key stand for themselves."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for i, line in enumerate(_lines(folder)):
+        key = str(line.get("key") or f"line {i}")
+        found.pop(key, None)
+        found[key] = line
+    return list(found.values())
 
 
 def _discover(members: Sequence[Member]) -> None:
@@ -222,6 +233,31 @@ def tiles(members: Sequence[Member], most: int = 10) -> list[Tile]:
         shown = interval(m.value, m.half, unit) if m.n > 1 else quantity(m.value, unit)
         out.append(Tile(label(key), shown, repr(m.value), str(entry.get("meaning") or ""), spread))
     return out[:most]
+
+
+def group_table(members: Sequence[Member], most: int = 8) -> Table:
+    """Every combination of parameters with mean and 95 % interval of its figures over its runs."""
+    known = list(parameters(members))
+    declared = entries([m.run for m in members if m.run])
+    keys = sorted(declared.items(), key=charted)[:most]
+    groups: dict[tuple[str, ...], list[Member]] = {}
+    for member in members:
+        groups.setdefault(tuple(str(member.parameters.get(path)) for path in known), []).append(member)
+    rows = tuple(
+        (
+            *(_parameter(group[0].parameters.get(path)) for path in known),
+            Cell(str(len(group)), str(len(group)), number=True),
+            *(_mean(group, key, entry) for key, entry in keys),
+        )
+        for group in groups.values()
+    )
+    heads = (*(label(path.rsplit(".", 1)[-1]) for path in known), "Runs", *(label(key) for key, _ in keys))
+    return Table("combinations", heads, rows, empty="no run is complete")
+
+
+def _mean(group: Sequence[Member], key: str, entry: dict[str, Any]) -> Cell:
+    values = [v for m in group if (v := m.value(key)) is not None]
+    return mean_cell(values, unit_for(key, entry, values))
 
 
 def run_table(members: Sequence[Member], most: int = 8) -> Table:

@@ -114,6 +114,7 @@ def write_sweep_report(sweep_folder: Path, out: Path | None = None) -> Path:
             seeds=len({m.seed for m in members if m.seed}),
             wall=duration(wall),
             tiles=sweep.tiles(whole) if not known else [],
+            combinations=sweep.group_table(whole),
             charts=sweep.charts(whole),
             failed=sweep.failed(members),
             runs=sweep.run_table(members),

@@ -6,26 +6,30 @@ process of its own, so that a crash, a leak or a `libsumo` that stays behind con
 
 from __future__ import annotations
 
-import io
 import json
-import logging
 import os
+import select
 import signal
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cosim.errors import SetupError
+from cosim.errors import RunError, SetupError
 
-_POLL = 0.05  # s between looks at the running processes
-_GRACE = 20.0  # s that a run gets to write its partial results when it is told to stop
+GRACE = 20.0  # s that a run gets to write its partial results when it is told to stop
+_START = 120.0  # s for the fork server to import everything; a cold network disk takes a minute
+# One thread for each library of a run: N runs then use N cores, and sums are added up in the same
+# order whatever the number of workers is. What the user has set in the environment is kept.
+THREADS = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "ARROW_IO_THREADS"), "1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +37,28 @@ class Task:
     """One run to be made: the scenario, what is set in it, and the key that its result is known by."""
 
     key: str  # hash of the plan
-    scenario: str  # path of the scenario file
+    scenario: str  # absolute path of the scenario file
     overrides: tuple[str, ...]
-    assignment: Mapping[str, Any]
-    base: str  # folder that the run's folder is made in
+    parameters: Mapping[str, Any]  # scenario path -> value, for people and for grouping
+    base: str  # folder of the sweep: the run's folder is made in its `runs`, its log in its `logs`
     driver: Literal["mosaik", "loop"] = "loop"
+    limit: float | None = None  # s of wall clock that the run may take
+    basis: str = ""  # what else the result depends on: version of the package, content of the data files
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of a task. `folder` is relative to the task's base, "" when there is none."""
+    """What became of a task. `run` and `log` are relative to the task's base, "" when there is none."""
 
     key: str
-    assignment: Mapping[str, Any]
+    parameters: Mapping[str, Any]
     status: str  # complete | partial | failed
-    folder: str
+    run: str
     error: str
+    log: str
     figures: Mapping[str, float | None]
     wall_seconds: float
+    basis: str = ""
 
 
 class Executor(Protocol):
@@ -61,156 +69,160 @@ class Executor(Protocol):
 
 
 class LocalExecutor:
-    """Up to `workers` processes on this machine."""
+    """Up to `workers` processes on this machine, forked from one that has everything imported.
 
-    def __init__(self, workers: int) -> None:
+    A fresh interpreter spends 2.3 s of CPU on imports and on loading compiled code before its first
+    tick, a fork 0.4 s. The runs live in sessions of their own and die with the fork server, which
+    dies with this process: whatever is killed, nothing is left running.
+    """
+
+    def __init__(self, workers: int, grace: float = GRACE) -> None:
         if workers < 1:
             raise SetupError(f"{workers} workers cannot run anything; give at least 1")
         self.workers = workers
+        self.grace = grace
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
-        waiting = list(reversed(tasks))
-        running: dict[subprocess.Popen[bytes], tuple[Task, Path, float]] = {}
-        with tempfile.TemporaryDirectory(prefix="cosim-sweep-") as scratch:
-            try:
-                while waiting or running:
-                    while waiting and len(running) < self.workers:
-                        task = waiting.pop()
-                        answer = Path(scratch) / f"{task.key}.json"
-                        running[_spawn(task, answer)] = (task, answer, time.monotonic())
-                    for process in [p for p in running if p.poll() is not None]:
-                        task, answer, begun = running.pop(process)
-                        yield _result(task, answer, process.returncode, time.monotonic() - begun)
-                    time.sleep(_POLL)
-            finally:
-                _stop(list(running))
+        waiting = deque(tasks)
+        while waiting:  # again when a server was killed, without the runs that it took along
+            with closing(_Server(self.grace)) as server:
+                yield from server.serve(waiting, self.workers)
 
 
-class RayExecutor:
-    """The processes of a Ray cluster; `address` as `ray.init` takes it, "auto" for the one at hand.
-
-    A run's folder comes back through Ray's object store, so no shared file system is needed; the
-    scenario's folder travels to the workers the same way.
-    """
-
-    def __init__(self, address: str = "auto") -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise SetupError("Ray is not installed: pip install 'continuum-cosim[ray]'") from error
-        self._ray = ray
-        try:
-            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
-        except ConnectionError as error:
-            raise SetupError(f"no Ray cluster at '{address}': {error}") from error
-
-    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
-        ray = self._ray
-        remote = ray.remote(max_calls=1, max_retries=2)(_run_packed)
-        sources: dict[str, Any] = {}
-        pending: dict[Any, Task] = {}
-        for task in tasks:
-            folder = str(Path(task.scenario).resolve().parent)
-            if folder not in sources:
-                sources[folder] = ray.put(pack(Path(folder), skip=("runs", "sweeps")))
-            pending[remote.remote(asdict(task), sources[folder])] = task
-        try:
-            while pending:
-                done, _ = ray.wait(list(pending), num_returns=1)
-                for reference in done:
-                    task = pending.pop(reference)
-                    try:
-                        data, archive = ray.get(reference)
-                    except ray.exceptions.RayError as error:
-                        yield Result(task.key, task.assignment, "failed", "", str(error).splitlines()[0], {}, 0.0)
-                        continue
-                    if archive:
-                        unpack(archive, Path(task.base))
-                    yield Result(**data)
-        finally:
-            for reference in pending:
-                ray.cancel(reference, force=True)
+def failed(task: Task, error: str, seconds: float = 0.0) -> Result:
+    """The result of a run that left nothing but, perhaps, a log."""
+    log = log_of(task)
+    return Result(
+        task.key, task.parameters, "failed", "", error, log if (Path(task.base) / log).is_file() else "", {}, seconds,
+        task.basis,
+    )  # fmt: skip
 
 
-def make_executor(name: str, workers: int) -> Executor:
-    """`local` with that many workers, or `ray` / `ray:ADDRESS`."""
+def log_of(task: Task) -> str:
+    """Where a run's process writes what it says, relative to the task's base."""
+    return f"logs/{task.key[:16]}.log"
+
+
+def make_executor(name: str, workers: int = 0) -> Executor:
+    """`local` with that many workers (0: one per usable core), or `ray` / `ray:ADDRESS`."""
     if name == "local":
-        return LocalExecutor(workers)
+        return LocalExecutor(workers or len(os.sched_getaffinity(0)))
     kind, _, address = name.partition(":")
     if kind == "ray":
-        return RayExecutor(address or "auto")
+        from cosim.results.cluster import RayExecutor
+
+        return RayExecutor(address or "auto", workers)
     raise SetupError(f"there is no executor '{name}'; known: local, ray, ray:ADDRESS")
 
 
-def pack(folder: Path, skip: Sequence[str] = ()) -> bytes:
-    """`folder`'s content as a tar archive, without the top-level entries named in `skip`."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
-        for entry in sorted(folder.iterdir()):
-            if entry.name not in skip:
-                archive.add(entry, arcname=entry.name)
-    return buffer.getvalue()
+class _Server:
+    """The process that runs are forked from, as the sweep sees it."""
 
-
-def unpack(archive: bytes, folder: Path) -> None:
-    """The opposite of `pack`; entries that would leave `folder` are refused."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
-        tar.extractall(folder, filter="data")
-
-
-def _run_packed(data: dict[str, Any], source: bytes) -> tuple[dict[str, Any], bytes]:
-    """Runs on a worker of the cluster: unpack the scenario, run it, pack what came of it."""
-    with tempfile.TemporaryDirectory(prefix="cosim-ray-") as scratch:
-        folder = Path(scratch)
-        unpack(source, folder / "scenario")
-        task = Task(**{**data, "overrides": tuple(data["overrides"])})
-        local = Task(
-            task.key,
-            str(folder / "scenario" / Path(task.scenario).name),
-            task.overrides,
-            task.assignment,
-            str(folder / "out"),
-            task.driver,
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "cosim.results.forkserver", str(grace)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,  # Ctrl-C reaches the sweep only, which then tells the runs to stop
+            env={**THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        result = next(iter(LocalExecutor(1).run([local])))
-        out = folder / "out"
-        return asdict(result), pack(out) if out.is_dir() else b""
 
+    def serve(self, waiting: deque[Task], workers: int) -> Iterator[Result]:
+        """Takes tasks off `waiting` until none is left or the server has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._await_ready()
+        running: dict[str, tuple[Task, float]] = {}
+        while waiting or running:
+            with suppress(BrokenPipeError):  # the end of its answers is noticed below
+                while waiting and len(running) < workers:
+                    task = waiting.popleft()
+                    running[task.key] = task, time.monotonic()
+                    self._process.stdin.write(json.dumps(asdict(task), default=str).encode() + b"\n")
+                    self._process.stdin.flush()
+            line = self._process.stdout.readline()
+            if not line.endswith(b"\n"):
+                how = f"the process that the run was forked from {self._ending()}"
+                for task, begun in running.values():
+                    yield failed(task, how, time.monotonic() - begun)
+                return
+            answer = json.loads(line)
+            task, _ = running.pop(answer["key"])
+            yield _result(task, answer)
 
-def _spawn(task: Task, answer: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "cosim.results.single", json.dumps(asdict(task)), str(answer)]
-    # A session of its own: Ctrl-C reaches only the sweep, which then tells the runs to stop.
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=answer.with_suffix(".log").open("wb"),
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-
-
-def _result(task: Task, answer: Path, code: int, seconds: float) -> Result:
-    try:
-        data = json.loads(answer.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError):
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        log = answer.with_suffix(".log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        last = f": {log[-1]}" if log else ""
-        return Result(task.key, task.assignment, "failed", "", f"the run's process {how}{last}", {}, seconds)
-    return Result(task.key, task.assignment, data["status"], data["folder"], data["error"], data["figures"], seconds)
-
-
-def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
-        with suppress(ProcessLookupError):
-            process.terminate()
-    deadline = time.monotonic() + _GRACE
-    for process in processes:
+    def close(self) -> None:
+        """Stop what still runs, with time to write partial results, and wait for it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
-            process.wait(max(0.1, deadline - time.monotonic()))
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()  # the server's word to stop
+            self._process.wait(self._grace + 10.0)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            pass
+        finally:
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self._process.stdout.close()
+            self._log.close()
+
+    def _await_ready(self) -> None:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], _START)
+        if not ready:
+            raise RunError(f"the process that runs are forked from did not start within {_START:g} s")
+        if not self._process.stdout.readline():
+            raise RunError(f"the process that runs are forked from {self._ending()}")
+
+    def _ending(self) -> str:
+        """How the server ended, with the last line that it said."""
+        try:
+            code = self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            return "says nothing any more"
+        self._log.seek(0)
+        return ended(code, self._log.read().decode(errors="replace"))
+
+
+def ended(code: int, said: str) -> str:
+    """`was killed by SIGKILL`, or `ended with exit code 3: ` and the last line of what it said."""
+    how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    lines = said.strip().splitlines()
+    return f"{how}: {lines[-1].strip()}" if lines else how
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
+
+
+def _result(task: Task, answer: Mapping[str, Any]) -> Result:
+    seconds = float(answer["seconds"])
+    outcome = answer["outcome"]
+    file = Path(task.base) / log_of(task)
+    with suppress(OSError):
+        if not file.stat().st_size:
+            file.unlink()
+    if answer["overdue"]:
+        reason = f"stopped after its limit of {task.limit:g} s of wall clock"
+        done = outcome or {"status": "failed", "run": "", "figures": {}}
+        if done["status"] == "complete":
+            reason = ""
+    elif outcome is None:
+        try:
+            said = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            said = ""
+        return failed(task, f"the run's process {ended(answer['code'], said)}", seconds)
+    else:
+        done, reason = outcome, outcome["error"]
+    log = log_of(task) if file.is_file() else ""
+    return Result(
+        task.key, task.parameters, done["status"], done["run"], reason, log, done["figures"], seconds, task.basis
+    )

@@ -11,6 +11,7 @@ A run that was killed, or still runs, is read from its stream files up to the la
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +37,8 @@ class _Tables:
     """Named views in a DuckDB connection of their own."""
 
     def __init__(self) -> None:
-        self._connection = duckdb.connect(":memory:")
+        threads = os.environ.get("OMP_NUM_THREADS", "")  # the runs of a sweep share the cores; DuckDB does not read it
+        self._connection = duckdb.connect(":memory:", config={"threads": int(threads)} if threads.isdecimal() else {})
         self._names: set[str] = set()
 
     def table(self, name: str) -> duckdb.DuckDBPyRelation:

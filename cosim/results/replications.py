@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cosim.results.compare import values_of
 from cosim.results.student import interval
 
+if TYPE_CHECKING:
+    from cosim.results.executor import Result
+
 SEED = "run.seed"
+MAIN = (
+    "completion_ratio", "late_share", "response_mean", "response_p95", "energy_total", "cost_total",
+    "utilisation_mean", "coverage", "handovers", "distance",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +80,26 @@ def table(groups: Sequence[Group], figures: Sequence[str], level: float = 0.95) 
             row[f"{figure}_ci"] = estimate.half if estimate else None
         rows.append(row)
     return rows
+
+
+def groups_of_sweep(folder: Path, results: Iterable[Result]) -> list[Group]:
+    """Groups of the complete runs among a sweep's `results`; units are those of the first run."""
+    units: dict[str, str] = {}
+    runs = []
+    for result in results:
+        if result.status != "complete":
+            continue
+        if not units:
+            with suppress(OSError, ValueError, KeyError):  # a run without figures has none to give units to
+                written = json.loads((folder / result.run / "metrics.json").read_text(encoding="utf-8"))
+                units = {key: entry["unit"] for key, entry in written["figures"].items()}
+        figures = {key: {"value": value, "unit": units.get(key, "")} for key, value in result.figures.items()}
+        runs.append((result.parameters, {"figures": figures}))
+    return group(runs)
+
+
+def main_figures(groups: Sequence[Group], most: int = 5) -> list[str]:
+    """The figures that say most, out of those that the runs have."""
+    known = {key for some in groups for run in some.runs for key, f in run["figures"].items() if f["value"] is not None}
+    rest = sorted(known - set(MAIN))
+    return [*(key for key in MAIN if key in known), *rest][:most]

@@ -1,26 +1,43 @@
 """Sweeps and replications: many runs of one scenario, appended to one folder as they end.
 
-`<base>/<scenario>/sweep-<hash>/` holds `sweep.json` (what is swept), `results.jsonl` (one line per
-ended run, only ever appended to) and the run folders below `runs/`. A run is known by the hash of
-its plan: asking for the same sweep again makes only the runs that are missing or have failed.
+`<base>/<scenario>/sweep-<hash>/` holds
+
+- `sweep.json`: what is swept (`runs`: key and parameters of each),
+- `results.jsonl`: one line per ended run (`key`, `run`: its folder, `parameters`, `status`, `error`,
+  `log`, `figures`, `wall_seconds`, `basis`), only ever appended to; the last line of a key counts,
+- `runs/<scenario>/...`: the run folders,
+- `logs/<key>.log`: what a run's process said, if anything.
+
+A run is known by the hash of its plan: asking for the same sweep again makes only the runs that are
+missing, have not completed, or were made from other data files or by another version (`basis`).
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
-from cosim.errors import RunError
+from cosim import version
+from cosim.errors import RunError, SetupError
 from cosim.plan.compile import compile_plan
+from cosim.plan.plan import Plan
 from cosim.results.executor import Executor, Result, Task
+from cosim.results.folder import RunFolder, write_json
 from cosim.scenario.load import load
 from cosim.scenario.sweep import Variant
 
+FORMAT = 1
 Progress = Callable[[int, int, int, Result | None], None]  # done, failed, all, the run that just ended
 
 
@@ -32,23 +49,50 @@ class SweepFolder:
         self.results_file = path / "results.jsonl"
 
     @staticmethod
-    def create(base: Path, scenario: str, tasks: Sequence[Task]) -> SweepFolder:
-        """The folder of this sweep, made now or found again."""
-        keys = hashlib.sha256("".join(sorted(task.key for task in tasks)).encode()).hexdigest()
-        path = base / scenario / f"sweep-{keys[:8]}"
-        path.mkdir(parents=True, exist_ok=True)
+    def create(base: Path, scenario: str, keys: Sequence[str]) -> SweepFolder:
+        """The folder of the sweep over the runs `keys`, made now or found again."""
+        name = hashlib.sha256("".join(sorted(keys)).encode()).hexdigest()[:8]
+        path = (base / scenario / f"sweep-{name}").resolve()
+        try:
+            (path / "runs").mkdir(parents=True, exist_ok=True)
+            (path / "logs").mkdir(exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"cannot make the sweep's folder {path}: {error.strerror or error}") from error
         return SweepFolder(path)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from making this sweep meanwhile. Raises `RunError` when one does."""
+        handle = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                other = os.read(handle, 32).decode(errors="replace").strip()
+                raise RunError(
+                    f"process {other or 'unknown'} is making the sweep in {self.path}; wait until it has ended, "
+                    "or give another folder with --out"
+                ) from None
+            os.ftruncate(handle, 0)
+            with suppress(OSError):  # the number only helps to find who it is
+                os.write(handle, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.close(handle)
 
     def results(self) -> list[Result]:
         """The results so far, the last one of each run; a line cut off by a crash is passed over."""
+        known = {field.name for field in fields(Result)}
         found: dict[str, Result] = {}
         if self.results_file.exists():
-            for line in self.results_file.read_text(encoding="utf-8").splitlines():
-                try:
-                    result = Result(**json.loads(line))
-                except (json.JSONDecodeError, TypeError):
-                    continue
-                found[result.key] = result
+            with self.results_file.open(encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    try:
+                        data = json.loads(line)
+                        result = Result(**{key: value for key, value in data.items() if key in known})
+                    except (ValueError, TypeError, AttributeError):
+                        continue
+                    found[result.key] = result
         return list(found.values())
 
     def append(self, result: Result) -> None:
@@ -59,24 +103,39 @@ class SweepFolder:
                 if file.tell():
                     file.seek(-1, os.SEEK_END)
                     if file.read(1) != b"\n":  # the line before was cut off
-                        file.write(b"\n")
+                        line = "\n" + line
                 file.write(line.encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(f"the result of a run could not be added to {self.results_file}: {error}") from error
+            raise RunError(
+                f"the result of a run could not be added to {self.results_file}: {error.strerror or error}; "
+                "what was added before is whole, and the same command makes the rest"
+            ) from error
 
     def describe(self, scenario: Path, tasks: Sequence[Task]) -> None:
         """Write down what is swept."""
-        data = {
-            "format": 1,
-            "scenario": str(scenario),
-            "parameters": sorted({name for task in tasks for name in task.assignment}),
-            "runs": [{"key": task.key, "assignment": task.assignment} for task in tasks],
-        }
-        unfinished = self.path / "sweep.json.part"
-        unfinished.write_text(json.dumps(data, indent=2, default=str), encoding="utf-8")
-        unfinished.rename(self.path / "sweep.json")
+        write_json(
+            self.path / "sweep.json",
+            {
+                "format": FORMAT,
+                "scenario": str(scenario),
+                "parameters": sorted({name for task in tasks for name in task.parameters}),
+                "runs": [{"key": task.key, "parameters": dict(task.parameters)} for task in tasks],
+            },
+        )
+
+    def discard(self, result: Result) -> None:
+        """Remove the folders of earlier attempts at a run that has now completed."""
+        for folder in (self.path / "runs").glob(f"*/*-{result.key[:8]}*"):
+            if os.path.relpath(folder, self.path) == result.run:
+                continue
+            try:
+                earlier = RunFolder.open(folder)
+            except SetupError:
+                continue
+            if earlier.manifest["plan_hash"] == result.key and not earlier.alive:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_sweep(
@@ -87,42 +146,124 @@ def run_sweep(
     base: Path,
     overrides: Sequence[str] = (),
     driver: Literal["mosaik", "loop"] = "loop",
+    limit: float | None = None,
     progress: Progress | None = None,
 ) -> SweepFolder:
-    """Make the runs of `variants` that are not there yet.
+    """Make the runs of `variants` that are not there yet, each within `limit` s of wall clock.
 
     Every variant is checked before the first run starts: raises `ScenarioError` for a wrong one. A
-    run that fails is listed in the results and stops no other.
+    run that fails is listed in the results and stops no other. Ctrl-C and SIGTERM stop the runs
+    under way and raise `RunError`; the finished ones are kept, and the same call makes the rest.
     """
-    plans = [compile_plan(load(scenario, (*overrides, *variant.overrides))) for variant in variants]
-    name = plans[0].name
-    probe = [
-        Task(plan.hash, str(scenario), (*overrides, *variant.overrides), variant.assignments, "", driver)
-        for plan, variant in zip(plans, variants, strict=True)
-    ]
-    folder = SweepFolder.create(base, name, probe)
-    runs = str((folder.path / "runs").resolve())
-    tasks = [Task(t.key, t.scenario, t.overrides, t.assignment, runs, t.driver) for t in probe]
-    folder.describe(scenario, tasks)
-    there = {result.key for result in folder.results() if result.status == "complete"}
-    left = [task for task in tasks if task.key not in there]
-    done, failed = len(tasks) - len(left), 0
-    if progress:
-        progress(done, failed, len(tasks), None)
-    for result in _once(executor.run(left)):
-        folder.append(result)
-        done += 1
-        failed += result.status != "complete"
+    name, tasks = _tasks(scenario.resolve(), variants, overrides, driver, limit)
+    folder = SweepFolder.create(base, name, list(tasks))
+    with folder.held():
+        wanted = [replace(task, base=str(folder.path)) for task in tasks.values()]
+        folder.describe(scenario, wanted)
+        there = {(r.key, r.basis) for r in folder.results() if r.status == "complete" and _kept(folder, r)}
+        left = [task for task in wanted if (task.key, task.basis) not in there]
+        done, failed = len(wanted) - len(left), 0
         if progress:
-            progress(done, failed, len(tasks), result)
+            progress(done, failed, len(wanted), None)
+        try:
+            with _interruptible(), _closing(executor.run(left)) as results:
+                for result in results:
+                    folder.append(result)
+                    if result.status == "complete":
+                        folder.discard(result)
+                    done += 1
+                    failed += result.status != "complete"
+                    if progress:
+                        progress(done, failed, len(wanted), result)
+        except KeyboardInterrupt as interrupt:
+            raise RunError(
+                f"the sweep was stopped by {interrupt or 'Ctrl-C'}: {done - failed} of {len(wanted)} runs are complete "
+                f"in {folder.path}; the same command makes the rest"
+            ) from None
     return folder
 
 
-def _once(results: Iterator[Result]) -> Iterator[Result]:
-    """`results`, closed when the reader stops early, so that what is running is stopped."""
+def _tasks(
+    scenario: Path,
+    variants: Sequence[Variant],
+    overrides: Sequence[str],
+    driver: Literal["mosaik", "loop"],
+    limit: float | None,
+) -> tuple[str, dict[str, Task]]:
+    """The scenario's name and the tasks by key; variants with the same plan are one run.
+
+    Plans are not kept: a thousand of them take gigabytes where the scenario is large.
+    """
+    tasks: dict[str, Task] = {}
+    digests: dict[Path, str] = {}
+    name = ""
+    for variant in variants:
+        settings = (*overrides, *variant.overrides)
+        plan = compile_plan(load(scenario, settings))
+        name = plan.name
+        basis = _basis(plan, scenario.parent, digests)
+        parameters = dict(variant.assignments)
+        tasks.setdefault(plan.hash, Task(plan.hash, str(scenario), settings, parameters, "", driver, limit, basis))
+    return name, tasks
+
+
+def _basis(plan: Plan, folder: Path, digests: dict[Path, str]) -> str:
+    """Digest of what a result depends on besides the plan: the package's version, the files the plan names."""
+    whole = hashlib.sha256(version().encode())
+    for adapter in plan.adapters:
+        for text in _texts(adapter.config):
+            path = folder / text
+            try:
+                if path not in digests:
+                    with path.open("rb") as file:
+                        digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
+            except (OSError, ValueError):  # a text that names no file
+                digests[path] = ""
+            whole.update(digests[path].encode())
+    return whole.hexdigest()[:16]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a tree of mappings and lists, in the order of the keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield from _texts(value[key])
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _kept(folder: SweepFolder, result: Result) -> bool:
+    """Whether the folder of a complete run is still there."""
+    return bool(result.run) and (folder.path / result.run / "manifest.json").is_file()
+
+
+@contextmanager
+def _closing(results: Iterator[Result]) -> Iterator[Iterator[Result]]:
+    """`results`, closed at the end, so that what is running is stopped."""
     try:
-        yield from results
+        yield results
     finally:
         close = getattr(results, "close", None)
         if close is not None:
             close()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGINT and SIGTERM raise `KeyboardInterrupt` that names the signal; a second one does not wait."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

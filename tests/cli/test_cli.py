@@ -180,7 +180,7 @@ def test_a_failing_run_of_a_sweep_stops_no_other_and_is_listed(tmp_path):
     data = json.loads(done.stdout)
     assert data["runs"] == 2
     (failed,) = data["failed"]
-    assert failed["assignment"] == {"adapters.replay.file": "tracks-b.csv"}
+    assert failed["parameters"] == {"adapters.replay.file": "tracks-b.csv"}
     assert "tracks-b.csv" in failed["error"]
 
 

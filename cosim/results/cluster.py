@@ -1,0 +1,112 @@
+"""A sweep on a Ray cluster.
+
+Every node needs the same Python, this package with its dependencies and Ray
+(`pip install 'continuum-cosim[ray]'`, the same versions as here), and what the scenario's adapters
+need (SUMO, for example). Nothing else has to be shared: the scenario's folder travels to the nodes
+through Ray's object store, and run folders travel back the same way.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cosim import version
+from cosim.errors import SetupError
+from cosim.results.executor import LocalExecutor, Result, Task, failed
+from cosim.results.forkserver import task_from
+
+_RETRIES = 2  # attempts beyond the first at a run whose node or worker died
+_AHEAD = 2  # runs per core of the cluster that are handed to Ray at a time; the rest waits here
+
+
+class RayExecutor:
+    """One run per core of a Ray cluster; `address` as `ray.init` takes it, "auto" for the one at hand.
+
+    `workers` > 0 bounds how many runs are under way at a time.
+    """
+
+    def __init__(self, address: str = "auto", workers: int = 0) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise SetupError("Ray is not installed: pip install 'continuum-cosim[ray]'") from error
+        self._ray = ray
+        self._workers = workers
+        try:
+            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise SetupError(f"no Ray cluster at '{address}': {error}; start one with: ray start --head") from error
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+        ray = self._ray
+        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(run_packed)
+        waiting = list(reversed(tasks))
+        sources: dict[Path, Any] = {}
+        pending: dict[Any, Task] = {}
+        try:
+            while waiting or pending:
+                most = self._workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+                while waiting and len(pending) < most:
+                    task = waiting.pop()
+                    folder = Path(task.scenario).parent
+                    if folder not in sources:
+                        sources[folder] = ray.put(pack(folder, skip=("runs", Path(task.base).name)))
+                    pending[remote.remote(asdict(task), sources[folder], version())] = task
+                done, _ = ray.wait(list(pending), num_returns=1)
+                for reference in done:
+                    yield self._result(pending.pop(reference), reference)
+        finally:
+            for reference in pending:
+                ray.cancel(reference, force=True)
+
+    def _result(self, task: Task, reference: Any) -> Result:  # noqa: ANN401 - Ray has no types
+        try:
+            data, archive = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            # the cause of an error in the worker stands last, of a death of the worker first
+            cause = lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
+            return failed(task, f"the run was lost on the cluster: {cause}")
+        try:
+            unpack(archive, Path(task.base))
+        except OSError as error:
+            return failed(task, f"the run's folder could not be written here: {error.strerror or error}")
+        return Result(**data)
+
+
+def pack(folder: Path, skip: Sequence[str] = ()) -> bytes:
+    """`folder`'s content as a tar archive, without the top-level entries named in `skip`."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
+        for entry in sorted(folder.iterdir()):
+            if entry.name not in skip:
+                archive.add(entry, arcname=entry.name)
+    return buffer.getvalue()
+
+
+def unpack(archive: bytes, folder: Path) -> None:
+    """The opposite of `pack`; entries that would leave `folder` are refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        tar.extractall(folder, filter="data")
+
+
+def run_packed(data: dict[str, Any], source: bytes, wanted: str) -> tuple[dict[str, Any], bytes]:
+    """On a node of the cluster: unpack the scenario, run it, pack what came of it."""
+    if version() != wanted:
+        raise SetupError(f"this node has continuum-cosim {version()}, the sweep was started with {wanted}")
+    task = task_from(data)
+    with tempfile.TemporaryDirectory(prefix="cosim-ray-") as scratch:
+        folder, out = Path(scratch) / "scenario", Path(scratch) / "out"
+        unpack(source, folder)
+        out.mkdir()
+        local = replace(task, scenario=str(folder / Path(task.scenario).name), base=str(out))
+        (result,) = LocalExecutor(1).run([local])
+        return asdict(result), pack(out)
