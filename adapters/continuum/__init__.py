@@ -11,6 +11,7 @@ ADAPTER = AdapterKind(
         reads=(Read("mobility", required=False), Read("link", required=False)),
         writes=("task", "host", "traffic"),
     ),
+    compiled="cosim.continuum.warm:compiled",
     example="""\
 continuum:
   scheduler: least-loaded

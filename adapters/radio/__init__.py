@@ -20,5 +20,6 @@ ADAPTER = AdapterKind(
         reads=(Read("mobility", required=False), Read("traffic", delayed=True, required=False)),
         writes=("link", "cell"),
     ),
+    compiled="cosim.radio.warm:compiled",
     example=EXAMPLE,
 )

@@ -9,19 +9,10 @@ from numpy.typing import NDArray
 
 from cosim.bus.frame import Frame
 from cosim.radio import sharing
-from cosim.radio._compiled import compiled
-from cosim.radio.shadowing import device_key
+from cosim.radio.shadowing import device_keys
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-
-
-@compiled
-def _keys(seed: np.uint64, rows: Ints, generation: Ints) -> NDArray[np.uint64]:
-    keys = np.empty(len(rows), np.uint64)
-    for i in range(len(rows)):
-        keys[i] = device_key(seed, rows[i], generation[rows[i]])
-    return keys
 
 
 class State:
@@ -58,7 +49,7 @@ class State:
         new: NDArray[np.bool_] = self._known[rows] != self.generation[rows]
         fresh = rows[new]
         self._known[fresh] = self.generation[fresh]
-        self.key[fresh] = _keys(self._seed, fresh, self.generation)
+        self.key[fresh] = device_keys(self._seed, fresh, self.generation)
         self.draw[fresh] = 0
         self.handovers[fresh] = 0
         self.previous[fresh] = -1

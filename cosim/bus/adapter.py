@@ -159,7 +159,8 @@ class AdapterKind:
 
     `config` and `factory` are written "module:name" and imported when needed, so that listing the
     adapters imports none of them. `ports` and `signals` are fixed or depend on the configuration
-    only. `example` is the adapter's block as it stands under `adapters:` in a scenario; paths in it
+    only. `compiled`, if any, is a function without arguments that says whether the adapter starts
+    without compiling code first. `example` is the adapter's block as it stands under `adapters:` in a scenario; paths in it
     start at the adapter's own folder.
     """
 
@@ -173,6 +174,7 @@ class AdapterKind:
     isolated: bool = False  # runs in a process of its own
     fleet: bool = False  # can own fleets
     signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
+    compiled: str = ""  # "cosim.radio.warm:compiled"
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
     def load_config(self) -> type[BaseModel]:
@@ -188,6 +190,10 @@ class AdapterKind:
     def signals_of(self, config: BaseModel) -> tuple[Signal, ...]:
         """The signals that an adapter with this configuration adds to the catalogue."""
         return self.signals if isinstance(self.signals, tuple) else self.signals(config)
+
+    def is_compiled(self) -> bool:
+        """Whether an adapter of this kind starts without compiling code first. May import a lot."""
+        return not self.compiled or bool(_import(self.compiled)())
 
     def build(self, config: BaseModel) -> Adapter:
         """An adapter that has not started yet."""

@@ -66,26 +66,27 @@ def _core() -> list[Finding]:
 
 def _adapters() -> list[Finding]:
     from cosim.registry import list_adapters
+    from cosim.results.session import uncompiled
 
+    listed = list_adapters()
+    cold = uncompiled(item.name for item in listed if not item.problem)
+    ready = {name: "not compiled yet: the first run takes some seconds longer" for name in cold}
     return [
-        Finding(f"adapter {item.name}", "optional" if item.problem else "ok", item.problem or "ready")
-        for item in list_adapters()
+        Finding(
+            f"adapter {item.name}",
+            "optional" if item.problem else "ok",
+            item.problem or ready.get(item.name, "ready"),
+        )
+        for item in listed
     ]
 
 
 def _machine() -> list[Finding]:
-    from cosim.continuum import compiled
-
     here = Path.cwd()
     free = shutil.disk_usage(here).free
     findings = [
         Finding("cores", "ok", str(len(os.sched_getaffinity(0)))),
         Finding("disk", "ok" if free > _LITTLE_DISK else "bad", f"{free / 1e9:.1f} GB free in {here}"),
-        Finding(
-            "engine",
-            "ok",
-            "compiled" if compiled() else "not compiled yet: the first run takes some seconds longer",
-        ),
     ]
     try:
         with tempfile.TemporaryFile(dir=here):

@@ -7,17 +7,16 @@ from typing import Any, TypeVar
 
 import numba
 
+from cosim import compiling
+
 _njit: Any = numba.njit  # its stubs do not know all of its options
 F = TypeVar("F", bound=Callable[..., Any])
 
+# The kernel calls the built-in schedulers.
+entry = compiling.entry("schedulers")
+
 
 def jit(function: F) -> F:
-    """Compile as a part of the kernel. Not cached by itself: the entry point's cache holds it."""
-    compiled: F = _njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return compiled
-
-
-def entry(function: F) -> F:
-    """Compile as an entry point and keep the machine code for later processes."""
-    compiled: F = _njit(nogil=True, error_model="numpy", cache=True)(function)
-    return compiled
+    """Compile as a part of the kernel, for compiled callers only; the entry point's cache holds it."""
+    made: F = _njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return made

@@ -10,8 +10,6 @@ uplink, `3n + 2` its radio downlink; link l has, behind all nodes, `2l` from a t
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -141,19 +139,6 @@ ENDED = _record(
 )  # fmt: skip
 
 
-def _sources() -> str:
-    """Digest of all source files that end up in the machine code.
-
-    numba's cache looks at the entry point's file only. The digest is a field name of `META`, hence
-    a part of the compiled signature, so that a change anywhere compiles anew.
-    """
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for file in [*sorted(here.glob("*.py")), *sorted((here.parent / "schedulers").glob("*.py"))]:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 META = _record(
     ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
     ("input_offered", "f8"), ("input_delivered", "f8"), ("input_dropped", "f8"),  # B
@@ -174,7 +159,6 @@ META = _record(
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
         "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
     )),
-    ("source_" + _sources(), "i8"),
 )  # fmt: skip
 
 

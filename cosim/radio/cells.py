@@ -12,9 +12,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiling import entry, part
 from cosim.radio import pathloss
-from cosim.radio._compiled import compiled
-from cosim.radio.shadowing import cell_key, draw_key, memory, wander
+from cosim.radio.fast import exp, ln
+from cosim.radio.shadowing import cell_key, draw_key, memory, normal, wander
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -28,10 +29,11 @@ _LOS_SIGMA, _NLOS_SIGMA = pathloss.UMI_SHADOWING
 _LOS_PATH, _NLOS_PATH = pathloss.UMI_DECORRELATION
 _STATE_PATH = pathloss.UMI_LOS_DECORRELATION
 
-_umi_los = compiled(pathloss.umi_los)
+_umi_los = part(pathloss.umi_los)
+_umi_chance = part(pathloss.umi_los_probability)
 
 
-@compiled
+@part
 def _umi_nlos(ground: float, cell_height: float, device_height: float, frequency: float, los: float) -> float:
     flat = max(ground, 10.0)
     distance = math.sqrt(flat * flat + (cell_height - device_height) ** 2)
@@ -39,10 +41,72 @@ def _umi_nlos(ground: float, cell_height: float, device_height: float, frequency
     return max(los, blocked)
 
 
-_umi_chance = compiled(pathloss.umi_los_probability)
+@part
+def _close_in(
+    square: Floats,
+    near: float,
+    level: Floats,
+    slope: float,
+    sigma: float,
+    kept: float,
+    fresh: float,
+    drawing: np.uint64,
+    draws: Floats,
+    shadow: Floats,
+    power: Floats,
+) -> None:
+    """Shadowing and power (m,) of one device. Levels, slope and sigma in nepers of power; `draws` (m,) is scratch."""
+    if sigma > 0.0:
+        for c in range(len(square)):
+            if square[c] <= near:
+                draws[c] = normal(cell_key(drawing, c))
+    # no calls and no branches: this loop becomes vector instructions
+    for c in range(len(square)):
+        old = shadow[c]
+        drawn = draws[c] if old != old else kept * old + fresh * draws[c]
+        received = exp(level[c] - slope * ln(max(square[c], 1.0)) - sigma * drawn)
+        far = square[c] > near
+        shadow[c] = np.nan if far else drawn
+        power[c] = 0.0 if far else received
 
 
-@compiled
+@part
+def _urban(
+    square: Floats,
+    near: float,
+    level: Floats,
+    place: Floats,
+    cells: Floats,
+    frequency: Floats,
+    step: float,
+    drawing: np.uint64,
+    shadow: Floats,
+    sight: Floats,
+    power: Floats,
+) -> None:
+    """Line of sight, shadowing and power (m,) of one device at `place` (3,)."""
+    kept_los, kept_nlos, kept_sight = memory(step, _LOS_PATH), memory(step, _NLOS_PATH), memory(step, _STATE_PATH)
+    fresh_los, fresh_nlos = math.sqrt(1.0 - kept_los * kept_los), math.sqrt(1.0 - kept_nlos * kept_nlos)
+    fresh_sight = math.sqrt(1.0 - kept_sight * kept_sight)
+    for c in range(len(square)):
+        if square[c] > near:
+            shadow[c], power[c] = np.nan, 0.0
+            continue
+        ground = math.sqrt((place[0] - cells[c, 0]) ** 2 + (place[1] - cells[c, 1]) ** 2)
+        seen = wander(sight[c], kept_sight, fresh_sight, cell_key(drawing, c + _STATE_DRAWS))
+        sight[c] = seen
+        loss = _umi_los(ground, cells[c, 2], place[2], frequency[c])
+        if 0.5 * math.erfc(-seen * _ROOT_HALF) < _umi_chance(ground):
+            drawn = wander(shadow[c], kept_los, fresh_los, cell_key(drawing, c))
+            loss += _LOS_SIGMA * drawn
+        else:
+            drawn = wander(shadow[c], kept_nlos, fresh_nlos, cell_key(drawing, c))
+            loss = _umi_nlos(ground, cells[c, 2], place[2], frequency[c], loss) + _NLOS_SIGMA * drawn
+        shadow[c] = drawn
+        power[c] = math.exp(level[c] - _PER_DECIBEL * loss)
+
+
+@entry()
 def receive(
     rows: Ints,
     position: Floats,
@@ -72,51 +136,37 @@ def receive(
     than `reach` m get no power. `shadow` and `sight` (rows, m) hold unit Gaussians, NaN before the
     first draw; `sight` is used by UMI only and may have a single row otherwise.
     """
-    slope = 5.0 * exponent / math.log(10.0)  # dB per e-fold of the squared distance
-    reference = np.empty(len(cells))
+    near = reach * reach
+    level = np.empty(len(cells))
     for c in range(len(cells)):
-        reference[c] = 20.0 * math.log10(4.0 * math.pi * frequency[c] / pathloss.LIGHT)
+        reference = 20.0 * math.log10(4.0 * math.pi * frequency[c] / pathloss.LIGHT) if law == CLOSE_IN else 0.0
+        level[c] = _PER_DECIBEL * (emitted[c] - reference)
+    east, north, up = cells[:, 0].copy(), cells[:, 1].copy(), cells[:, 2].copy()
+    square, draws, budget = np.empty(len(cells)), np.zeros(len(cells)), np.empty(len(cells))
     for i in range(len(rows)):
         if moved[i] == 0.0:
             continue
         row, step = rows[i], max(moved[i], 0.0)
-        drawing = draw_key(key[i], draw[i])
-        kept = memory(step, decorrelation if law == CLOSE_IN else _LOS_PATH)
-        kept_nlos, kept_sight = memory(step, _NLOS_PATH), memory(step, _STATE_PATH)
-        fresh, fresh_nlos = math.sqrt(1.0 - kept * kept), math.sqrt(1.0 - kept_nlos * kept_nlos)
-        fresh_sight = math.sqrt(1.0 - kept_sight * kept_sight)
         x, y, z = position[i, 0], position[i, 1], position[i, 2]
         for c in range(len(cells)):
-            dx, dy, dz = x - cells[c, 0], y - cells[c, 1], z - cells[c, 2]
-            flat = dx * dx + dy * dy
-            square = flat + dz * dz
-            if square > reach * reach:
-                shadow[row, c] = np.nan
-                power[row, c] = 0.0
-                continue
-            name = cell_key(drawing, c)
-            if law == UMI:
-                ground = math.sqrt(flat)
-                seen = wander(sight[row, c], kept_sight, fresh_sight, cell_key(drawing, c + _STATE_DRAWS))
-                sight[row, c] = seen
-                loss = _umi_los(ground, cells[c, 2], z, frequency[c])
-                if 0.5 * math.erfc(-seen * _ROOT_HALF) < _umi_chance(ground):
-                    drawn = wander(shadow[row, c], kept, fresh, name)
-                    loss += _LOS_SIGMA * drawn
-                else:
-                    drawn = wander(shadow[row, c], kept_nlos, fresh_nlos, name)
-                    loss = _umi_nlos(ground, cells[c, 2], z, frequency[c], loss) + _NLOS_SIGMA * drawn
-            else:
-                loss = reference[c] + slope * math.log(max(square, 1.0))
-                drawn = 0.0
-                if sigma > 0.0:
-                    drawn = wander(shadow[row, c], kept, fresh, name)
-                    loss += sigma * drawn
-            shadow[row, c] = drawn
-            power[row, c] = math.exp(_PER_DECIBEL * (emitted[c] + gain[i] - loss))
+            dx, dy, dz = x - east[c], y - north[c], z - up[c]
+            square[c] = dx * dx + dy * dy + dz * dz
+            budget[c] = level[c] + _PER_DECIBEL * gain[i]
+        drawing = draw_key(key[i], draw[i])
+        if law == UMI:
+            _urban(
+                square, near, budget, position[i], cells, frequency, step, drawing,
+                shadow[row], sight[row], power[row],
+            )  # fmt: skip
+        else:
+            kept = memory(step, decorrelation)
+            _close_in(
+                square, near, budget, 0.5 * exponent, _PER_DECIBEL * sigma, kept, math.sqrt(1.0 - kept * kept),
+                drawing, draws, shadow[row], power[row],
+            )  # fmt: skip
 
 
-@compiled
+@entry()
 def associate(
     rows: Ints,
     power: Floats,
@@ -143,14 +193,16 @@ def associate(
     """
     for i in range(len(rows)):
         row = rows[i]
-        loudest, best = -1, -1
-        loudest_power, best_power = 0.0, 0.0
+        loudest, loudest_power = -1, 0.0
         for c in range(power.shape[1]):
-            level = power[row, c]
-            if level > loudest_power and usable[c] < np.inf:
-                loudest, loudest_power = c, level
-            if level > best_power and level >= usable[c]:
-                best, best_power = c, level
+            if power[row, c] > loudest_power and usable[c] < np.inf:
+                loudest, loudest_power = c, power[row, c]
+        best, best_power = loudest, loudest_power
+        if loudest >= 0 and loudest_power < usable[loudest]:  # a weaker one may do: thresholds differ
+            best, best_power = -1, 0.0
+            for c in range(power.shape[1]):
+                if power[row, c] > best_power and power[row, c] >= usable[c]:
+                    best, best_power = c, power[row, c]
         strongest[row] = loudest
         now = serving[row]
         if best < 0:
@@ -170,24 +222,44 @@ def associate(
         serving[row], previous[row] = now, now
 
 
-@compiled
+@part
+def _dot(a: Floats, b: Floats) -> float:
+    """Sum of products, in four sums that do not wait for each other."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    whole = len(a) // 4 * 4
+    for k in range(0, whole, 4):
+        first += a[k] * b[k]
+        second += a[k + 1] * b[k + 1]
+        third += a[k + 2] * b[k + 2]
+        fourth += a[k + 3] * b[k + 3]
+    for k in range(whole, len(a)):
+        first += a[k] * b[k]
+    return (first + second) + (third + fourth)
+
+
+@part
+def _add(total: Floats, weight: float, part_of: Floats, power: Floats) -> None:
+    for k in range(len(total)):
+        total[k] += weight * part_of[k] * power[k]
+
+
+@entry()
 def downlink_interference(rows: Ints, cell: Ints, power: Floats, carrier: Ints, load: Floats) -> Floats:
     """Power in mW (n,) that other cells on the carrier of `cell` (n,) put on each device of `rows`.
 
     `carrier` (m,) numbers the carriers, `load` (m,) is the part of the time that each cell sends.
     """
+    heard = np.where(carrier.reshape(-1, 1) == carrier, load, 0.0)  # (m, m) by own cell and other
+    for c in range(len(load)):
+        heard[c, c] = 0.0
     total = np.zeros(len(rows))
     for i in range(len(rows)):
-        own = cell[i]
-        if own < 0:
-            continue
-        for c in range(power.shape[1]):
-            if c != own and carrier[c] == carrier[own]:
-                total[i] += power[rows[i], c] * load[c]
+        if cell[i] >= 0:
+            total[i] = _dot(heard[cell[i]], power[rows[i]])
     return total
 
 
-@compiled
+@entry()
 def uplink_interference(
     rows: Ints, cell: Ints, power: Floats, carrier: Ints, sent: Floats, transmit: Floats, share: Floats
 ) -> Floats:
@@ -197,14 +269,11 @@ def uplink_interference(
     hears, scaled by sent over the cell's own power `transmit` (m,) dBm, antenna gain not included.
     `share` (n,) is the part of the time that it sends; there is no power control.
     """
-    total = np.zeros(power.shape[1])
-    quieter = np.exp(-_PER_DECIBEL * transmit)
+    heard = np.where(carrier.reshape(-1, 1) == carrier, np.exp(-_PER_DECIBEL * transmit), 0.0)
+    for c in range(len(transmit)):
+        heard[c, c] = 0.0
+    total = np.zeros(len(transmit))
     for i in range(len(rows)):
-        own = cell[i]
-        if own < 0 or share[i] <= 0.0:
-            continue
-        weight = share[i] * math.exp(_PER_DECIBEL * sent[i])
-        for c in range(power.shape[1]):
-            if c != own and carrier[c] == carrier[own]:
-                total[c] += weight * power[rows[i], c] * quieter[c]
+        if cell[i] >= 0 and share[i] > 0.0:
+            _add(total, share[i] * math.exp(_PER_DECIBEL * sent[i]), heard[cell[i]], power[rows[i]])
     return total

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.radio._compiled import compiled
+from cosim.compiling import entry, part
 
 Word = np.uint64
 _BLOCKS = 128
@@ -33,7 +33,7 @@ _EDGES = _ziggurat()
 _RATIO = _EDGES[1:] / _EDGES[:-1]
 
 
-@compiled
+@part
 def mix(word: Word) -> Word:
     """A well-mixed 64-bit word from another: the finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     z = np.uint64(word) + np.uint64(0x9E3779B97F4A7C15)
@@ -42,7 +42,7 @@ def mix(word: Word) -> Word:
     return z ^ (z >> np.uint64(31))
 
 
-@compiled
+@part
 def normal(key: Word) -> float:
     """The standard normal draw of `key` (64 bits), by the ziggurat of Doornik (2005) on mixed words."""
     word = np.uint64(key)
@@ -68,25 +68,36 @@ def normal(key: Word) -> float:
             return float(x)
 
 
-@compiled
+@part
 def device_key(seed: Word, slot: int, generation: int) -> Word:
     """The key of one device: different for each (seed, slot, generation)."""
     return mix(np.uint64(seed) ^ mix((np.uint64(slot) << np.uint64(32)) | np.uint64(generation)))
 
 
-@compiled
+@entry()
+def device_keys(
+    seed: np.uint64, rows: NDArray[np.int32], generation: NDArray[np.int32]
+) -> NDArray[np.uint64]:
+    """The keys (n,) of the devices in slots `rows` (n,); `generation` (slots,) is that of each slot."""
+    keys = np.empty(len(rows), np.uint64)
+    for i in range(len(rows)):
+        keys[i] = device_key(seed, rows[i], generation[rows[i]])
+    return keys
+
+
+@part
 def draw_key(device: Word, draw: int) -> Word:
     """The key of a device's draw number `draw`, for all cells."""
     return mix(np.uint64(device) ^ mix(np.uint64(draw)))
 
 
-@compiled
+@part
 def cell_key(drawn: Word, cell: int) -> Word:
     """The key of `cell` within a draw: a step of SplitMix64's own sequence, which `normal` mixes."""
     return np.uint64(drawn) + np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15)
 
 
-@compiled
+@part
 def memory(moved: float, decorrelation: float) -> float:
     """Correlation exp(-moved / decorrelation) of shadowing before and after `moved` m; 0 beyond 40 decorrelations.
 
@@ -97,7 +108,7 @@ def memory(moved: float, decorrelation: float) -> float:
     return math.exp(-moved / decorrelation)
 
 
-@compiled
+@part
 def wander(value: float, kept: float, fresh: float, key: Word) -> float:
     """A unit Gaussian `value` after a move with correlation `kept`: AR(1), kept * value + fresh * draw.
 
@@ -111,7 +122,7 @@ def wander(value: float, kept: float, fresh: float, key: Word) -> float:
     return kept * value + fresh * normal(key)
 
 
-@compiled
+@entry()
 def normals(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
     """The standard normal draws (n,) of the keys (n,)."""
     values = np.empty(len(keys))

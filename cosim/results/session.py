@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from cosim.bus.adapter import Adapter
 from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
-from cosim.continuum import compiled
 from cosim.errors import CosimError, RunError, SetupError
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
@@ -99,12 +98,12 @@ def run_plan(
     the person at the terminal should know. Errors before the first adapter has started are raised;
     later ones are in the outcome.
     """
-    warm = compiled() or not any(adapter.use == "continuum" for adapter in plan.adapters)
-    if not warm:
-        say("compiling the engine; this happens once per installation and takes up to half a minute")
+    cold = uncompiled({adapter.use for adapter in plan.adapters if not adapter.connect})
+    if cold:
+        say(f"compiling {' and '.join(cold)}; this happens once per installation and takes up to half a minute")
     signals = signals_of(plan)
     adapters = build_adapters(plan)
-    folder = RunFolder.create(base, plan, driver=driver, compiled=not warm)
+    folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
     say(f"running {plan.name} into {folder.path}")
     with ExitStack() as stack:
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
@@ -135,6 +134,16 @@ def run_plan(
     with suppress(OSError):  # the disk may be full; the tables are there all the same
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
     return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached))
+
+
+def uncompiled(names: Iterable[str]) -> list[str]:
+    """Those of the adapters `names` that will compile code at their first use on this machine."""
+    kinds = {name: adapter_kind(name) for name in sorted(names)}
+    return [
+        name
+        for name, kind in kinds.items()
+        if not any(requirement.missing() for requirement in kind.requires) and not kind.is_compiled()
+    ]
 
 
 def build_adapters(plan: Plan) -> dict[str, Adapter]:

@@ -15,19 +15,20 @@ MAY_IMPORT = {
     "errors": set(),
     "units": set(),
     "telemetry": set(),
+    "compiling": set(),
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
-    "continuum": {"schedulers"},
-    "radio": set(),
+    "continuum": {"compiling", "schedulers"},
+    "radio": {"compiling"},
     "schedulers": {"continuum", "errors"},
     # The registry hands out descriptions of adapters, so it knows the contract and nothing else.
     "registry": {"errors", "bus.adapter"},
     "scenario": BASE | {"registry", "bus.adapter"},
     "plan": BASE | {"scenario", "registry", "bus.adapter"},
     "bus": BASE | {"plan", "registry"},
-    "results": BASE | {"scenario", "plan", "registry", "bus", "continuum"},
+    "results": BASE | {"scenario", "plan", "registry", "bus"},
     "report": BASE | {"plan", "bus", "results"},
     "testing": BASE | {"plan", "registry", "bus"},
-    "cli": BASE | {"scenario", "plan", "registry", "bus", "continuum", "schedulers", "results", "report", "testing"},
+    "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing"},
 }
 ADAPTERS_MAY_IMPORT = {
     "errors", "units", "telemetry", "continuum", "radio", "schedulers", "plan.entities", "plan.geo",

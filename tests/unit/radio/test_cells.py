@@ -12,7 +12,7 @@ M = len(STATIONS)
 
 
 def keys(n):
-    return np.array([shadowing.device_key(np.uint64(3), i, 0) for i in range(n)], np.uint64)
+    return shadowing.device_keys(np.uint64(3), np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
 
 
 def receive(position, state, *, rows=None, moved=np.inf, draw=1, law=cells.CLOSE_IN, sigma=8.0, reach=1e6, key=None):

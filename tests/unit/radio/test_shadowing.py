@@ -11,12 +11,19 @@ from scipy import stats
 from cosim.radio import shadowing
 
 
-def device_key(*parts):
-    return np.uint64(shadowing.device_key(*parts))
+@pytest.fixture(autouse=True)
+def _words_wrap():
+    """Words overflow on purpose, of which numpy warns outside machine code."""
+    with np.errstate(over="ignore"):
+        yield
+
+
+def device_key(seed, slot, generation):
+    return shadowing.device_keys(seed, np.array([slot], np.int32), np.full(slot + 1, generation, np.int32))[0]
 
 
 def pair_key(device, draw, cell):
-    return np.uint64(shadowing.cell_key(np.uint64(shadowing.draw_key(device, draw)), cell))
+    return shadowing.cell_key(shadowing.draw_key(device, draw), cell)
 
 
 words = st.integers(0, 2**64 - 1).map(np.uint64)
@@ -73,7 +80,7 @@ def test_nan_starts_anew():
     assert shadowing.wander(np.nan, 1.0, 0.0, np.uint64(9)) == shadowing.normal(np.uint64(9))
 
 
-@given(words, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
+@given(words, st.integers(0, 1000), st.integers(0, 2**31 - 2))
 def test_each_part_of_the_key_counts(seed, slot, generation):
     key = device_key(seed, slot, generation)
     assert key == device_key(seed, slot, generation)
