@@ -4,7 +4,7 @@ from cosim.bus.adapter import AdapterKind, Ports
 
 EXAMPLE = """\
 replay:
-  file: fcd.xml
+  file: example.csv
   interpolate: true
 """
 
