@@ -160,8 +160,8 @@ class AdapterKind:
     `config` and `factory` are written "module:name" and imported when needed, so that listing the
     adapters imports none of them. `ports` and `signals` are fixed or depend on the configuration
     only. `compiled`, if any, is a function without arguments that says whether the adapter starts
-    without compiling code first. `example` is the adapter's block as it stands under `adapters:` in a scenario; paths in it
-    start at the adapter's own folder.
+    without compiling code first. `example` is the adapter's block as it stands under `adapters:` in a
+    scenario; paths in it start at the adapter's own folder.
     """
 
     name: str

@@ -70,7 +70,7 @@ def _adapters() -> list[Finding]:
 
     listed = list_adapters()
     cold = uncompiled(item.name for item in listed if not item.problem)
-    ready = {name: "not compiled yet: the first run takes some seconds longer" for name in cold}
+    ready = dict.fromkeys(cold, "not compiled yet: the first run takes some seconds longer")
     return [
         Finding(
             f"adapter {item.name}",

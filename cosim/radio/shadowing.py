@@ -75,9 +75,7 @@ def device_key(seed: Word, slot: int, generation: int) -> Word:
 
 
 @entry()
-def device_keys(
-    seed: np.uint64, rows: NDArray[np.int32], generation: NDArray[np.int32]
-) -> NDArray[np.uint64]:
+def device_keys(seed: np.uint64, rows: NDArray[np.int32], generation: NDArray[np.int32]) -> NDArray[np.uint64]:
     """The keys (n,) of the devices in slots `rows` (n,); `generation` (slots,) is that of each slot."""
     keys = np.empty(len(rows), np.uint64)
     for i in range(len(rows)):

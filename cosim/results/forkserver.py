@@ -177,7 +177,7 @@ def warm(task: Task) -> bool:
             if not adapter.isolated and not adapter.connect:
                 kind = adapter_kind(adapter.use)
                 importlib.import_module(kind.factory.partition(":")[0])
-        session.compiled()
+        session.uncompiled(adapter.use for adapter in plan.adapters)
         return load_machine_code() > 0
     except Exception:  # noqa: BLE001 - a foreign adapter may fail in any way
         traceback.print_exc()
