@@ -1,0 +1,71 @@
+"""Damaged scenario files: `cosim check` answers with 0 or 2 and a clear text, never with a traceback."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cosim.cli.main import app
+from tests.mutations import mutate
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
+IN_PROCESS = 120  # mutations of each scenario
+IN_A_PROCESS = 8
+
+every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name) for f in SCENARIOS])
+
+
+@pytest.fixture
+def copy(folder, tmp_path) -> Path:
+    """A copy of the scenario's folder, whose file may be damaged."""
+    return Path(shutil.copytree(folder, tmp_path / folder.name))
+
+
+@every
+def test_check_survives_damage(folder, copy):
+    rng = random.Random(f"in process {folder.name}")
+    text = (folder / "scenario.cosim.yaml").read_text()
+    codes = set()
+    for number in range(IN_PROCESS):
+        data = mutate(text, rng)
+        (copy / "scenario.cosim.yaml").write_bytes(data)
+        done = CliRunner().invoke(app, ["check", str(copy)])
+        assert done.exception is None or isinstance(done.exception, SystemExit), (number, data, done.exc_info)
+        assert done.exit_code in (0, 2), (number, data, done.output)
+        assert "Traceback" not in done.output, (number, data)
+        if done.exit_code == 2:
+            assert "found; nothing was started" in done.output, (number, data, done.output)
+        codes.add(done.exit_code)
+    assert codes == {0, 2}  # the damage is neither always nor never noticed
+
+
+@every
+@pytest.mark.parametrize("verb", [("check",), ("plan", "--json")], ids=["check", "plan"])
+def test_the_command_survives_damage(folder, copy, verb):
+    rng = random.Random(f"{verb} {folder.name}")
+    text = (folder / "scenario.cosim.yaml").read_text()
+    for number in range(IN_A_PROCESS // 2):
+        data = mutate(text, rng)
+        (copy / "scenario.cosim.yaml").write_bytes(data)
+        command = [sys.executable, "-m", "cosim", *verb, str(copy)]
+        done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, timeout=60, check=False)
+        assert done.returncode in (0, 2), (number, data, done.stderr)
+        assert b"Traceback" not in done.stderr + done.stdout, (number, data)
+
+
+@every
+def test_check_survives_random_bytes(folder, copy):
+    rng = random.Random(f"bytes {folder.name}")
+    for size in (0, 1, 10, 1_000, 100_000):
+        (copy / "scenario.cosim.yaml").write_bytes(rng.randbytes(size))
+        done = CliRunner().invoke(app, ["check", str(copy)])
+        assert done.exit_code == 2
+        assert isinstance(done.exception, SystemExit)
