@@ -9,7 +9,7 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
-from cosim.errors import Problem, ScenarioError
+from cosim.errors import CosimError, Problem, RunError, ScenarioError
 
 Driver = Annotated[
     Literal["mosaik", "loop"],
@@ -70,12 +70,14 @@ def _run_once(
     plan = compile_plan(load(scenario, overrides))
     with RunProgress(plan, quiet=quiet or as_json) as progress:
         outcome = run_plan(plan, out, driver=driver, publish=publish, progress=progress.tick, say=progress.say)
-    path = None
+    path, error = None, outcome.error
     if with_report:
         from cosim.report import write_report
 
-        path = write_report(outcome.folder)
-    error = outcome.error
+        try:
+            path = write_report(outcome.folder)
+        except (CosimError, OSError) as refused:  # the disk may be full; the results are there all the same
+            error = error or RunError(f"the report cannot be written: {refused}")
     emit(
         {
             "scenario": plan.name,

@@ -115,9 +115,9 @@ def run_plan(
             watchers.append(_Ticks(progress))
         runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)
         pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping))
-        stack.enter_context(_stop_on_signals(runtime, say))
+        interrupts = stack.enter_context(_stop_on_signals(runtime, say))
         wall, cpu = monotonic(), process_time()
-        error = _drive(runtime, pacer, driver)
+        error = _drive(runtime, pacer, driver, interrupts)
         seconds = monotonic() - wall
         facts = {
             "wall_seconds": seconds,
@@ -172,7 +172,7 @@ def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
     return kind.build(kind.load_config().model_validate(adapter.config))
 
 
-def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> CosimError | None:
+def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: _Interrupts) -> CosimError | None:
     """Start, drive, finish and close; the error that ended the run early."""
     error: CosimError | None = None
     try:
@@ -194,6 +194,7 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver) -> CosimError | None:
         error = RunError(f"the run could not go on: {type(failure).__name__}: {failure}")
         error.__cause__ = failure
     finally:
+        interrupts.may_raise = False
         faults = runtime.close()
         if faults and error is None:
             error = RunError("; ".join(faults))
@@ -238,32 +239,58 @@ class _Publishing:
         self._publisher.publish(tick, time, frames)
 
 
-@contextmanager
-def _stop_on_signals(runtime: Runtime, say: Callable[[str], None]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends the run after the present tick, the second one at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _Interrupts:
+    """The first Ctrl-C or SIGTERM ends the run after the present tick, the second one at once.
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if runtime.stopping:
+    Further ones must not keep the adapters from being closed and the results from being saved.
+    """
+
+    def __init__(self, runtime: Runtime, say: Callable[[str], None]) -> None:
+        self.may_raise = True
+        self._runtime = runtime
+        self._say = say
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if not self._runtime.stopping:
+            self._runtime.stop(signal.Signals(number).name)
+            self._say("stopping after this tick, results are kept; once more to stop at once")
+        elif self.may_raise:
+            self.may_raise = False
             raise KeyboardInterrupt
-        runtime.stop(signal.Signals(number).name)
-        say("stopping after this tick, results are kept; once more to stop at once")
+        else:
+            self._say("closing the adapters and saving the results")
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+
+@contextmanager
+def _stop_on_signals(runtime: Runtime, say: Callable[[str], None]) -> Iterator[_Interrupts]:
+    interrupts = _Interrupts(runtime, say)
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield interrupts
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _RunLog(logging.FileHandler):
+    """A log that a full disk silences; the run itself says that the disk is full."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
+        """Leave the line out."""
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 @contextmanager
 def _log_into(path: Path) -> Iterator[None]:
     """Everything that the library logs during the run, in the run's folder."""
     root = logging.getLogger("cosim")
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = _RunLog(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(os.environ.get("COSIM_LOG", "INFO"))
     level = root.level
