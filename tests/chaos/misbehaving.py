@@ -85,6 +85,11 @@ def hang_against_sigterm(_: Misbehaving) -> None:
     time.sleep(LONG)
 
 
+def mark_and_hang(self: Misbehaving) -> None:
+    Path(self._context.scratch, "hanging").touch()
+    time.sleep(LONG)
+
+
 def explode(_: Misbehaving) -> None:
     raise ValueError("the reactor is too hot")
 
@@ -108,6 +113,7 @@ DEEDS: Mapping[str, Callable[[Misbehaving], object]] = {
     "segfault": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
     "stop": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
     "hang": lambda _: time.sleep(LONG),
+    "mark and hang": mark_and_hang,
     "hang against SIGTERM": hang_against_sigterm,
     "hold the lock": hold_interpreter_lock,
     "hold the lock for 3 s": lambda self: hold_interpreter_lock(self, 3),
