@@ -164,10 +164,10 @@ def warm(task: Task) -> bool:
     Whatever goes wrong here goes wrong again in the run, which then reports it.
     """
     try:
+        import cosim.results.load
+        import cosim.results.session
         from cosim.plan.compile import compile_plan
         from cosim.registry import adapter_kind
-        from cosim.results import load as _tables  # noqa: F401
-        from cosim.results import session
         from cosim.scenario.load import load
 
         with suppress(ImportError):
@@ -177,7 +177,7 @@ def warm(task: Task) -> bool:
             if not adapter.isolated and not adapter.connect:
                 kind = adapter_kind(adapter.use)
                 importlib.import_module(kind.factory.partition(":")[0])
-        session.uncompiled(adapter.use for adapter in plan.adapters)
+        cosim.results.session.uncompiled(adapter.use for adapter in plan.adapters)
         return load_machine_code() > 0
     except Exception:  # noqa: BLE001 - a foreign adapter may fail in any way
         traceback.print_exc()

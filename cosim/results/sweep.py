@@ -176,8 +176,9 @@ def run_sweep(
                     if progress:
                         progress(done, failed, len(wanted), result)
         except KeyboardInterrupt as interrupt:
+            cause = str(interrupt) or "Ctrl-C"
             raise RunError(
-                f"the sweep was stopped by {interrupt or 'Ctrl-C'}: {done - failed} of {len(wanted)} runs are complete "
+                f"the sweep was stopped by {cause}: {done - failed} of {len(wanted)} runs are complete "
                 f"in {folder.path}; the same command makes the rest"
             ) from None
     return folder
