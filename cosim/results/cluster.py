@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import logging
+import socket
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from cosim.results.executor import LocalExecutor, Result, Task, failed
 from cosim.results.forkserver import task_from
 
 _RETRIES = 2  # attempts beyond the first at a run whose node or worker died
+_REACH = 10.0  # s for the cluster's head to answer
 _AHEAD = 2  # runs per core of the cluster that are handed to Ray at a time; the rest waits here
 
 
@@ -39,6 +41,7 @@ class RayExecutor:
             raise SetupError("Ray is not installed: pip install 'continuum-cosim[ray]'") from error
         self._ray = ray
         self._workers = workers
+        _reach(address)
         try:
             ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -79,6 +82,17 @@ class RayExecutor:
         except OSError as error:
             return failed(task, f"the run's folder could not be written here: {error.strerror or error}")
         return Result(**data)
+
+
+def _reach(address: str) -> None:
+    """Raises `SetupError` when nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return  # "auto", "local", a client's URL
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH).close()
+    except (OSError, OverflowError) as error:
+        raise SetupError(f"no Ray cluster at '{address}': {error}; start one with: ray start --head") from error
 
 
 def pack(folder: Path, skip: Sequence[str] = ()) -> bytes:
