@@ -1,40 +1,26 @@
-"""Sockets that carry messages: columns as further message parts, or through shared memory."""
+"""ZeroMQ sockets that carry messages to and from workers that run elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
 
 import zmq
 
 from cosim.bus.frame import Array
-from cosim.bus.memory import Reader, Writer
 from cosim.bus.wire import MAX_MESSAGE, Buffers, Head, WireError, check_size, pack, unpack
 
 BEAT = 2_000  # ms between two heartbeats of a connection to another host
 BEAT_LOST = 30_000  # ms without one after which the connection counts as lost
 
 
-def version() -> str:
-    """The version of continuum-cosim that both ends must have."""
-    try:
-        return metadata.version("continuum-cosim")
-    except metadata.PackageNotFoundError:
-        return "source"
-
-
 class Channel:
     """One end of a connection.
 
-    With `writer` and `reader` the columns go through shared memory and only headers through the
-    socket. Otherwise they are handed to the socket without a copy: they must not change before the
-    far end has answered.
+    Columns are handed to the socket without a copy: they must not change before the far end has answered.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], writer: Writer | None = None, reader: Reader | None = None) -> None:
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self.socket = socket
-        self._writer = writer
-        self._reader = reader
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
         socket.setsockopt(zmq.RECONNECT_IVL, 10)
@@ -48,23 +34,17 @@ class Channel:
     ) -> None:
         """Send a message; `to` is the address of the far end on a socket that has several."""
         check_size(arrays)
-        if arrays and self._writer is not None:
-            lane = self._writer.write(arrays)
-            self.socket.send_multipart([*to, pack(verb, serial, body, arrays, lane)], zmq.NOBLOCK)
-        elif arrays:
-            self.socket.send_multipart(
-                [*to, pack(verb, serial, body, arrays), *[array.data for array in arrays]], zmq.NOBLOCK, copy=False
-            )
+        head = pack(verb, serial, body, arrays)
+        if arrays:
+            self.socket.send_multipart([*to, head, *[array.data for array in arrays]], zmq.NOBLOCK, copy=False)
         else:
-            self.socket.send_multipart([*to, pack(verb, serial, body)], zmq.NOBLOCK)
+            self.socket.send_multipart([*to, head], zmq.NOBLOCK)
 
     def receive(self, parts: Sequence[zmq.Frame]) -> tuple[Head, Buffers]:
         """The message in `parts`, without the address of its sender."""
         if not parts:
             raise WireError("the far end sent an empty message")
         head = unpack(parts[0].buffer)
-        if head.lane is None:
-            return head, Buffers.of([part.buffer for part in parts[1:]], head.sizes)
-        if self._reader is None or len(parts) != 1:
+        if head.placed is not None:
             raise WireError("the far end named shared memory on a connection that has none")
-        return head, self._reader.read(head.lane, head.sizes)
+        return head, Buffers.of([part.buffer for part in parts[1:]], head.sizes)

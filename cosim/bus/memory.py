@@ -1,83 +1,173 @@
-"""Columns in memory that two processes of one machine share.
+"""Columns in memory that the processes of one machine share.
 
-Nameless memory (`memfd`) is handed from parent to child as an open file, so nothing has to be
-unlinked and nothing is left behind, however the processes end. Two slots are written in turn, which
-is what the ownership rule of `cosim.bus.frame` asks for: the arrays of a message stay valid until
-the message after the next one is written. Each slot is a file of its own, so that one can grow while
-the other is still being read.
+A segment is nameless memory (`memfd`) whose open file travels to whoever is to read it, so nothing
+has to be unlinked and nothing is left behind, however the processes end. A segment never shrinks and
+never grows: a larger one takes its place, and the old one lives as long as somebody looks at it.
+
+The run forwards what a worker wrote to the next worker by reference: the column is not copied
+again, and the reader is given the segment itself. That is sound because a worker reads its inputs
+within a tick, and because of the number of lanes: a worker may be one step ahead of the tick, so
+that three lanes written in turn keep a frame until the tick in which its producer's step after the
+next one is due, which is what the ownership rule of `cosim.bus.frame` asks for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from cosim.bus.frame import Array
-from cosim.bus.wire import Buffers, WireError
+from cosim.bus.wire import MAX_SEGMENTS, Buffers, Placed, WireError
 
 ALIGN = 64  # B, a cache line
+LANES = 3  # segments that a sender writes in turn
+MAX_FILES = 200  # that travel with one message; the kernel's limit is 253
+
+
+class Segment(mmap.mmap):
+    """Shared memory of a fixed size, mapped here; `lane` says whose turn of which sender it is."""
+
+    fd: int
+    lane: object
+    address: int
+
+    @classmethod
+    def create(cls, size: int) -> Segment:
+        """New memory to write to."""
+        fd = os.memfd_create("cosim-frames", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls._map(fd, size, mmap.ACCESS_WRITE, None)
+
+    @classmethod
+    def open(cls, fd: int, lane: object) -> Segment:
+        """The memory of an open file that arrived, to read from; takes the file over."""
+        try:
+            if not fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
+                raise OSError("it may shrink")
+            return cls._map(fd, os.fstat(fd).st_size, mmap.ACCESS_READ, lane)
+        except (OSError, ValueError) as error:
+            os.close(fd)
+            raise WireError(f"the far end sent shared memory that cannot be used: {error}") from error
+
+    @classmethod
+    def _map(cls, fd: int, size: int, access: int, lane: object) -> Segment:
+        segment = cls(fd, size, access=access)
+        segment.fd, segment.lane = fd, lane
+        segment.address = np.frombuffer(segment, np.uint8).__array_interface__["data"][0]
+        return segment
+
+    def __del__(self) -> None:
+        fd: int | None = self.__dict__.pop("fd", None)
+        if fd is not None:
+            with contextlib.suppress(OSError):
+                os.close(fd)
 
 
 class Writer:
-    """The sending side: copies arrays into the slot whose turn it is."""
+    """The sending side: places arrays in the lane whose turn it is.
 
-    def __init__(self, fds: tuple[int, int]) -> None:
-        self._fds = fds
-        self._maps: list[mmap.mmap | None] = [None, None]
+    With `forward`, arrays that lie in segments that arrived here are not copied but named.
+    """
+
+    def __init__(self, *, forward: bool = False) -> None:
+        self._forward = forward
+        self._lanes: list[Segment | None] = [None] * LANES
         self._turn = 0
+        self._known: dict[object, tuple[int, Segment]] = {}  # forwarded ones by lane: number and what was announced
 
-    def write(self, arrays: Sequence[Array]) -> int:
-        """The number of the slot that now holds `arrays`."""
-        lane, self._turn = self._turn, 1 - self._turn
-        offsets, total = layout([array.nbytes for array in arrays])
-        memory = self._maps[lane]
-        if memory is None or len(memory) < total:
+    def write(self, arrays: Sequence[Array]) -> tuple[Placed, list[int]]:
+        """Where the far end finds `arrays`, and the open files that it must be sent."""
+        places, announced, files = [0] * (2 * len(arrays)), list[int](), list[int]()
+        own: Sequence[int] = range(len(arrays))
+        if self._forward:
+            own = [i for i, array in enumerate(arrays) if not self._name(array, i, places, announced, files)]
+        if own:
+            self._copy(arrays, own, places, announced, files)
+        return Placed(places, announced), files
+
+    def _copy(
+        self, arrays: Sequence[Array], own: Sequence[int], places: list[int], announced: list[int], files: list[int]
+    ) -> None:
+        lane, self._turn = self._turn, (self._turn + 1) % LANES
+        offsets, total = layout([arrays[i].nbytes for i in own])
+        segment = self._lanes[lane]
+        if segment is None or len(segment) < total:
             size = -(-max(total + total // 2, mmap.PAGESIZE) // mmap.PAGESIZE) * mmap.PAGESIZE
-            os.ftruncate(self._fds[lane], size)
-            memory = self._maps[lane] = mmap.mmap(self._fds[lane], size)
-        for array, offset in zip(arrays, offsets, strict=True):
-            np.ndarray(array.shape, array.dtype, memory, offset)[...] = array
-        return lane
+            segment = self._lanes[lane] = Segment.create(size)
+            announced.append(lane)
+            files.append(segment.fd)
+        for i, offset in zip(own, offsets, strict=True):
+            array = arrays[i]
+            np.ndarray(array.shape, array.dtype, segment, offset)[...] = array
+            places[2 * i] = lane
+            places[2 * i + 1] = offset
+
+    def _name(self, array: Array, i: int, places: list[int], announced: list[int], files: list[int]) -> bool:
+        """Whether `array` lies in a segment that the far end knows or learns of now."""
+        base: object = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        segment = base.obj if isinstance(base, memoryview) else None
+        if not isinstance(segment, Segment):
+            return False
+        number, known = self._known.get(segment.lane, (LANES + len(self._known), None))
+        if known is not segment:
+            if number >= MAX_SEGMENTS or len(files) >= MAX_FILES:
+                return False
+            self._known[segment.lane] = (number, segment)
+            announced.append(number)
+            files.append(segment.fd)
+        places[2 * i] = number
+        places[2 * i + 1] = array.__array_interface__["data"][0] - segment.address
+        return True
 
 
 class Reader:
-    """The receiving side: read-only views of what the far end wrote."""
+    """The receiving side: read-only views of what the far end names."""
 
-    def __init__(self, fds: tuple[int, int]) -> None:
-        self._fds = fds
-        self._maps: list[mmap.mmap | None] = [None, None]
+    def __init__(self) -> None:
+        self._segments: dict[int, Segment] = {}
+        self._sender = object()  # what its lanes are known by
 
-    def read(self, lane: int, sizes: Sequence[int]) -> Buffers:
-        """The buffers of `sizes` in slot `lane`."""
-        offsets, total = layout(sizes)
-        memory = self._maps[lane]
-        if memory is None or len(memory) < total:
-            size = os.fstat(self._fds[lane]).st_size
-            if size < max(total, 1):
-                raise WireError(f"the far end named {total} bytes in a shared slot of {size}")
-            memory = self._maps[lane] = mmap.mmap(self._fds[lane], size, access=mmap.ACCESS_READ)
-        return Buffers([(memory, offset) for offset in offsets], sizes)
+    def read(self, placed: Placed, sizes: Sequence[int], files: Iterable[int]) -> Buffers:
+        """The buffers of `sizes`; `files` are the open files that came with the message, taken over."""
+        files = list(files)
+        if len(files) != len(placed.announced):
+            close_all(files)
+            raise WireError(f"the far end announced {len(placed.announced)} segments and sent {len(files)}")
+        while files:
+            number = placed.announced[-len(files)]
+            try:
+                self._segments[number] = Segment.open(files.pop(0), (self._sender, number))
+            except WireError:
+                close_all(files)
+                raise
+        parts = []
+        for number, offset, size in zip(placed.places[::2], placed.places[1::2], sizes, strict=True):
+            segment = self._segments.get(number)
+            if segment is None or offset + size > len(segment):
+                has = "which it never announced" if segment is None else f"of {len(segment)}"
+                raise WireError(f"the far end named bytes {offset}..{offset + size} of segment {number}, {has}")
+            parts.append((segment, offset))
+        return Buffers(parts, sizes)
+
+
+def close_all(files: Iterable[int]) -> None:
+    """Close open files that nobody took over."""
+    for fd in files:
+        os.close(fd)
 
 
 def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where buffers of `sizes` lie in a slot, and how many bytes they need in all."""
+    """Where buffers of `sizes` lie in a lane, and how many bytes they need in all."""
     offsets, total = [], 0
     for size in sizes:
         offsets.append(total)
         total += -(-size // ALIGN) * ALIGN
     return offsets, total
-
-
-def create() -> tuple[int, int]:
-    """The open files of two new slots. They can grow only: a reader's view never loses its memory."""
-    return _memory(), _memory()
-
-
-def _memory() -> int:
-    fd = os.memfd_create("cosim-frames", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    return fd

@@ -11,11 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
-import os
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,11 +19,23 @@ from typing import Any, NoReturn
 import zmq
 
 from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.channel import Channel, version
 from cosim.bus.frame import Array, Frame
-from cosim.bus.memory import Reader, Writer, create
+from cosim.bus.link import Link, PipeLink, SocketLink, spawn
+from cosim.bus.pipe import LostError
 from cosim.bus.process import Child
-from cosim.bus.wire import PROTOCOL, Buffers, Decoder, Encoder, Head, WireError, encode, plain, seconds, summary
+from cosim.bus.wire import (
+    PROTOCOL,
+    Buffers,
+    Decoder,
+    Encoder,
+    Head,
+    WireError,
+    encode,
+    plain,
+    seconds,
+    summary,
+    version,
+)
 from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
 
 log = logging.getLogger(__name__)
@@ -36,15 +43,15 @@ log = logging.getLogger(__name__)
 SLICE = 0.5  # s between two looks at the far end while waiting for it
 CLOSE_LIMIT = 10.0  # s for a polite end
 KILL_LIMIT = 2.0  # s between SIGTERM and SIGKILL
-LAST_WORDS = 200  # ms in which an answer may still arrive after its sender has ended
+LAST_WORDS = 1.0  # s between the loss of the connection to a process and its end
 
 
 class RemoteAdapter:
     """Adapter `name` of kind `use` in a process of its own, or at the worker at address `connect`.
 
     `config` is the adapter's block of the scenario as JSON values, `timeout` the limit in s of every
-    wait for the far end. Columns go through shared memory to a process of our own unless `shared` is
-    off, and as ZeroMQ messages otherwise.
+    wait for the far end. Columns go through shared memory to a process of our own, and as ZeroMQ
+    messages otherwise.
     """
 
     def __init__(
@@ -55,7 +62,6 @@ class RemoteAdapter:
         *,
         timeout: float,
         connect: str = "",
-        shared: bool = True,
     ) -> None:
         self.name = name
         self.use = use
@@ -64,13 +70,9 @@ class RemoteAdapter:
         self.cpu_seconds = 0.0  # of the far end so far, as of its last answer
         self.pid = 0  # of the far end, once it has answered
         self._config = plain(config, "config")
-        self._shared = shared and not connect
         self._open = contextlib.ExitStack()
         self._child: Child | None = None
-        self._channel: Channel | None = None
-        self._folder = ""  # of the socket, until the worker has connected
-        self._lost: zmq.Socket[bytes] | None = None
-        self._poller = zmq.Poller()
+        self._link: Link | None = None
         self._encoder, self._decoder = Encoder(), Decoder()
         self._serial = 0
         self._asked: list[tuple[str, int, float, float | None]] = []  # verb, serial, when, simulated time
@@ -101,22 +103,20 @@ class RemoteAdapter:
             return
         self._closed = True
         try:
-            if self._channel is not None and not self._failed and self.pid:
+            if self._link is not None and not self._failed and self.pid:
                 self._say_goodbye()
         finally:
             self._open.close()
-            self._channel = None
+            self._link = None
 
     # -- the same in halves, so that several far ends can work at the same time ------------------
 
     def begin_start(self, context: Context) -> None:
         """Start the far end without waiting for it."""
-        if self._channel is not None or self._closed:
+        if self._link is not None or self._closed:
             raise RuntimeError(f"adapter '{self.name}' was started before")
-        if self.connect:
-            self._open_channel(self.connect)
-        else:
-            self._spawn(context)
+        self._link = self._connect(context)
+        self._open.callback(self._link.close)
         self._ask("hello", {"protocol": PROTOCOL, "version": version(), "use": self.use})
         self._ask("start", {"config": self._config, "context": encode(context)})
 
@@ -126,8 +126,6 @@ class RemoteAdapter:
         if not isinstance(hello, dict) or type(hello.get("pid")) is not int:
             self._fail("start", None, "the far end said no proper hello")
         self.pid = hello["pid"]
-        if self._folder:  # the connection stands without its name, and so nothing is left even if we get killed
-            shutil.rmtree(self._folder, ignore_errors=True)
         self._result("start")
 
     def begin_step(self, time: float, inputs: Inputs) -> None:
@@ -151,62 +149,28 @@ class RemoteAdapter:
 
     # -- the connection ------------------------------------------------------------------------
 
-    def _spawn(self, context: Context) -> None:
-        folder = tempfile.mkdtemp(prefix="cosim-")  # ours alone (0700)
-        self._folder = folder
-        self._open.callback(shutil.rmtree, folder, ignore_errors=True)
-        address = f"ipc://{folder}/bus"
-        if len(address) - 6 > 100:
-            raise SetupError(f"the folder for temporary files has too long a name for a socket: {folder}; set TMPDIR")
-        scratch = Path(context.scratch)
-        scratch.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-P", "-m", "cosim.bus.worker", "--once", "--adapter", self.use]
-        command += ["--bind", address, "--parent", str(os.getpid())]
-        memory: tuple[int, ...] = ()
-        writer = reader = None
-        if self._shared:
-            there, back = create(), create()
-            memory = (*there, *back)
-            for fd in memory:
-                self._open.callback(os.close, fd)
-            writer, reader = Writer(there), Reader(back)
-            command += ["--memory", ",".join(map(str, memory))]
-        env = dict(os.environ)
-        if "PYTHONPATH" in env:
-            command += ["--python-path", env["PYTHONPATH"]]
-        env["PYTHONPATH"] = os.pathsep.join(entry or os.getcwd() for entry in sys.path)  # noqa: PTH109 - same text
+    def _connect(self, context: Context) -> Link:
+        if not self.connect:
+            child, pipe = spawn(self.name, self.use, Path(context.scratch))
+            self._child = child
+            self._open.callback(child.stop, KILL_LIMIT)
+            return PipeLink(pipe, child)
         try:
-            self._child = Child(command, scratch / "worker.log", env, memory)
-        except OSError as error:
-            raise SetupError(f"adapter '{self.name}': cannot start a worker process: {error}") from error
-        self._open.callback(self._child.stop, KILL_LIMIT)
-        self._poller.register(self._child.fd, zmq.POLLIN)
-        self._open_channel(address, writer, reader)
-
-    def _open_channel(self, address: str, writer: Writer | None = None, reader: Reader | None = None) -> None:
-        socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._open.callback(socket.close, 0)
-        self._channel = Channel(socket, writer, reader)
-        self._poller.register(socket, zmq.POLLIN)
-        if self._child is None:
-            self._lost = socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
-            self._open.callback(self._lost.close, 0)
-            self._open.callback(socket.disable_monitor)
-            self._poller.register(self._lost, zmq.POLLIN)
-        try:
-            socket.connect(address)
+            return SocketLink(self.connect)
         except zmq.ZMQError as error:
-            raise SetupError(f"adapter '{self.name}': cannot connect to '{address}': {error}") from error
+            raise SetupError(f"adapter '{self.name}': cannot connect to '{self.connect}': {error}") from error
 
     def _ask(self, verb: str, body: object, arrays: Sequence[Array] = (), at: float | None = None) -> None:
-        if self._channel is None or self._failed:
+        if self._link is None or self._failed:
             raise RuntimeError(f"adapter '{self.name}' is not running")
         self._serial += 1
         self._asked.append((verb, self._serial, time.monotonic(), at))
         try:
-            self._channel.send(verb, self._serial, body, arrays)
+            self._link.send(verb, self._serial, body, arrays)
         except zmq.Again:
             self._fail(_phase(verb), at, f"cannot send '{verb}': {self._far_end()} takes no messages")
+        except LostError:
+            pass  # whoever waits for the answer says how the far end ended
 
     def _result(self, verb: str, limit: float | None = None) -> tuple[object, Buffers]:
         """What the far end answered to the oldest question, which was `verb`."""
@@ -227,26 +191,26 @@ class RemoteAdapter:
         return result, buffers
 
     def _wait(self, verb: str, asked: float, at: float | None, limit: float) -> tuple[Head, Buffers]:
-        assert self._channel is not None
-        socket, child = self._channel.socket, self._child
+        assert self._link is not None
         cpu = None
         while True:
             left = asked + limit - time.monotonic()
-            ready = dict(self._poller.poll(math.ceil(max(min(left, SLICE), 0.0) * 1e3)))
-            if socket not in ready and child is not None and not child.alive():
-                socket.poll(LAST_WORDS)
-            if socket in ready or socket.poll(0):
-                try:
-                    return self._channel.receive(socket.recv_multipart(copy=False))
-                except WireError as error:
-                    self._fail(_phase(verb), at, str(error), cause=error)
+            lost = False
+            try:
+                message = self._link.receive(max(min(left, SLICE), 0.0))
+                if message is not None:
+                    return message
+            except WireError as error:
+                self._fail(_phase(verb), at, str(error), cause=error)
+            except LostError:
+                lost = True
             waited = f"the run waited {time.monotonic() - asked:.3g} s for {self._far_end()} to answer '{verb}'"
-            if child is not None and not child.alive():
+            child = self._child
+            if child is not None and (lost or not child.alive()):
+                child.wait(LAST_WORDS)  # it may be ending right now
                 self._fail(_phase(verb), at, f"{waited}, but the process {child.state()}")
-            if self._lost is not None and self._lost in ready:
-                self._lost.recv_multipart()
-                if self.pid:
-                    self._fail(_phase(verb), at, f"{waited}, but the connection was lost")
+            if lost and self.pid:
+                self._fail(_phase(verb), at, f"{waited}, but the connection was lost")
             if left <= 0.0:
                 self._expired(verb, at, waited, cpu)
             cpu = child.cpu_seconds() if child is not None and cpu is None else cpu

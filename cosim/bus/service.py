@@ -1,7 +1,7 @@
 """The far end of a `RemoteAdapter`: answers hello, start, step, finish and close for one adapter.
 
 One run is served at a time; another one that knocks meanwhile is told so. When the connection of
-the run is lost, its adapter is closed and the next run may come.
+the run is lost, its adapter is closed.
 """
 
 from __future__ import annotations
@@ -13,25 +13,32 @@ import resource
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import zmq
-from zmq.utils.monitor import recv_monitor_message
-
 from cosim.bus.adapter import Adapter, Context
-from cosim.bus.channel import Channel, version
 from cosim.bus.frame import Array
-from cosim.bus.memory import Reader, Writer
-from cosim.bus.wire import PROTOCOL, Buffers, Decoder, Encoder, Head, WireError, decode, plain, seconds
+from cosim.bus.pipe import LostError, Pipe
+from cosim.bus.wire import (
+    PROTOCOL,
+    Buffers,
+    Decoder,
+    Encoder,
+    Head,
+    WireError,
+    decode,
+    plain,
+    seconds,
+    version,
+)
 from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
 from cosim.registry import adapter_kind
 
 log = logging.getLogger(__name__)
 
-FAREWELL = 1_000  # ms for the last answer to leave
+Send = Callable[[str, int, object, Sequence[Array]], None]  # verb, serial number, body, arrays
 
 
 @dataclass
@@ -39,7 +46,6 @@ class Session:
     """What belongs to one run: its connection, the adapter, and the tables that both ends know."""
 
     peer: bytes
-    fd: int
     adapter: Adapter | None = None
     name: str = ""
     encoder: Encoder = field(default_factory=Encoder)
@@ -53,77 +59,57 @@ class Session:
 
 
 class Service:
-    """Serves adapter `use` at `address`.
+    """Answers the messages of a run, wherever they come from, for an adapter of kind `use`.
 
-    `memory` are the open files of shared memory: two to read from, two to write to; empty for none.
     `root` replaces the folder of the scenario when that is elsewhere on this machine.
     """
 
-    def __init__(self, bind: str, use: str, memory: Sequence[int] = (), root: str = "") -> None:
+    def __init__(self, use: str, root: str = "") -> None:
         self.use = use
+        self.session: Session | None = None
         self._root = root
-        self._session: Session | None = None
         self._scratch = contextlib.ExitStack()
-        for fd in memory:
-            os.set_inheritable(fd, False)
-        reader = Reader((memory[0], memory[1])) if memory else None
-        writer = Writer((memory[2], memory[3])) if memory else None
-        self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket: zmq.Socket[bytes] = self._zmq.socket(zmq.ROUTER)
-        self._channel = Channel(self._socket, writer, reader)
-        self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
-        self._poller = zmq.Poller()
-        self._poller.register(self._socket, zmq.POLLIN)
-        self._poller.register(self._lost, zmq.POLLIN)
-        try:
-            self._socket.bind(bind)
-        except zmq.ZMQError as error:
-            self.close()
-            raise SetupError(f"cannot listen on {bind}: {error}") from error
-        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def serve(self, *, once: bool = False) -> None:
-        """Answer until told to end; with `once`, until the first run has closed its adapter."""
-        while True:
-            ready = dict(self._poller.poll())
-            if self._lost in ready and self._disconnected() and once:
-                return
-            if self._socket in ready and self._answer() and once:
-                return
+    def answer(self, peer: bytes, read: Callable[[], tuple[Head, Buffers]], send: Send) -> bool:
+        """Answer the message of `peer` that `read` returns with `send`; whether that ended the session."""
+        head, had_session = None, self.session is not None
+        try:
+            head, buffers = read()
+            result, arrays = self._handle(peer, head, buffers)
+            send("done", head.serial, [result, cpu_seconds()], arrays)
+        except LostError:
+            raise
+        except Exception as error:  # the boundary of this process: whatever went wrong is told to the run
+            log.exception("%s failed", head.verb if head else "a message")
+            send("failed", head.serial if head else 0, failure(error), ())
+        return had_session and self.session is None
+
+    def lost(self) -> None:
+        """Close the adapter because the connection to its run was lost."""
+        if self.session is None:
+            return
+        log.warning("the connection to the run was lost; closing adapter '%s'", self.session.name)
+        try:
+            self._end()
+        except Exception:  # nobody is left to be told; the next run must not suffer
+            log.exception("closing the adapter failed")
 
     def close(self) -> None:
-        """Close the adapter and the socket."""
+        """Close the adapter."""
         try:
             self._end()
         finally:
             self._scratch.close()
-            self._socket.disable_monitor()
-            self._lost.close(0)
-            self._socket.close(FAREWELL)
-            self._zmq.term()  # waits for the last answer to leave
 
-    def _answer(self) -> bool:
-        """Handle one message; whether it ended the session."""
-        parts = self._socket.recv_multipart(copy=False)
-        peer, head, had_session = parts[0].bytes, None, self._session is not None
-        try:
-            head, buffers = self._channel.receive(parts[1:])
-            result, arrays = self._handle(peer, parts[0], head, buffers)
-            self._channel.send("done", head.serial, [result, cpu_seconds()], arrays, to=(peer,))
-        except Exception as error:  # the boundary of this process: whatever went wrong is told to the run
-            log.exception("%s failed", head.verb if head else "a message")
-            self._channel.send("failed", head.serial if head else 0, failure(error), to=(peer,))
-        return had_session and self._session is None
-
-    def _handle(self, peer: bytes, part: zmq.Frame, head: Head, buffers: Buffers) -> tuple[object, Sequence[Array]]:
-        session = self._session
+    def _handle(self, peer: bytes, head: Head, buffers: Buffers) -> tuple[object, Sequence[Array]]:
+        session = self.session
         if session is not None and session.peer != peer:
             raise SetupError(f"this worker is busy with adapter '{session.name or self.use}' of another run")
         if head.verb == "hello":
             if session is not None:
                 raise WireError("'hello' came twice")
             self._greet(head.body)
-            self._session = Session(peer, int(part.get(zmq.SRCFD)))
+            self.session = Session(peer)
             return {"pid": os.getpid(), "version": version()}, ()
         if session is None:
             raise WireError(f"'{head.verb}' came before 'hello'")
@@ -176,21 +162,24 @@ class Service:
         session.adapter.start(context)
 
     def _end(self) -> None:
-        session, self._session = self._session, None
+        session, self.session = self.session, None
         if session is not None:
             session.close()
 
-    def _disconnected(self) -> bool:
-        """Take note of a lost connection; whether it was that of the session."""
-        event = recv_monitor_message(self._lost)
-        if self._session is None or int(event["value"]) != self._session.fd:
-            return False
-        log.warning("the connection to the run was lost; closing adapter '%s'", self._session.name)
-        try:
-            self._end()
-        except Exception:  # nobody is left to be told; the next run must not suffer
-            log.exception("closing the adapter failed")
-        return True
+
+def serve_pipe(service: Service, pipe: Pipe) -> None:
+    """Answer the run at the other end of `pipe`, which waits, until it has closed the adapter or is gone."""
+
+    def read() -> tuple[Head, Buffers]:
+        message = pipe.receive()
+        assert message is not None
+        return message
+
+    try:
+        while not service.answer(b"", read, pipe.send):
+            pass
+    except LostError:
+        service.lost()
 
 
 def cpu_seconds() -> float:

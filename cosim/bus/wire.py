@@ -2,8 +2,9 @@
 
 A message is one msgpack header and the buffers of its columns. The header names the verb, a serial
 number, the body and the byte length of every buffer; the buffers follow as further ZeroMQ parts or
-lie in shared memory (`cosim.bus.memory`). There is no pickle, every size is bounded and everything
-is checked on arrival: a message that breaks a rule raises `WireError` and nothing else.
+lie in shared memory (`cosim.bus.memory`), and the header says where. There is no pickle, every size
+is bounded and everything is checked on arrival: a message that breaks a rule raises `WireError` and
+nothing else.
 
 Slot tables travel as differences. Both ends of a connection remember the last table per fleet, so
 an unchanged epoch costs one number, and the reader gets the very same `SlotTable` object.
@@ -15,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import metadata
 from itertools import compress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,10 +31,11 @@ from cosim.bus.frame import Array, Frame, SlotTable
 from cosim.errors import RunError
 from cosim.plan.entities import Event
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_HEADER = 128 << 20  # B
 MAX_MESSAGE = 1 << 30  # B, all buffers of a message together
 MAX_BUFFERS = 4096
+MAX_SEGMENTS = 4096  # pieces of shared memory that one end may know
 DTYPES = frozenset(
     np.dtype(name).str
     for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()  # noqa: SIM905
@@ -42,25 +45,42 @@ _INT32 = np.dtype(np.int32).str
 T = TypeVar("T")
 
 
+def version() -> str:
+    """The version of continuum-cosim that both ends must have."""
+    try:
+        return metadata.version("continuum-cosim")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
 class WireError(RunError):
     """A message cannot be sent as it is, or what arrived is not a message of this protocol."""
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Where in shared memory the buffers of a message lie."""
+
+    places: Sequence[int]  # segment and offset in bytes of each buffer, one after another
+    announced: Sequence[int] = ()  # segments whose open files come with the message, in this order
+
+
+@dataclass(frozen=True, slots=True)
 class Head:
-    """A message without its buffers. `sizes` are their lengths in bytes, `lane` the shared slot that holds them."""
+    """A message without its buffers. `sizes` are their lengths in bytes."""
 
     verb: str
     serial: int
     body: Any  # msgpack values; what they must be depends on the verb
     sizes: tuple[int, ...] = ()
-    lane: int | None = None
+    placed: Placed | None = None  # None: they follow
 
 
-def pack(verb: str, serial: int, body: object, arrays: Sequence[Array] = (), lane: int | None = None) -> bytes:
+def pack(verb: str, serial: int, body: object, arrays: Sequence[Array] = (), placed: Placed | None = None) -> bytes:
     """The header of a message whose buffers are those of `arrays`."""
+    where = None if placed is None else (placed.places, placed.announced)
     try:
-        head: bytes = msgpack.packb((verb, serial, body, [a.nbytes for a in arrays], lane), default=_plain_scalar)
+        head: bytes = msgpack.packb((verb, serial, body, [a.nbytes for a in arrays], where), default=_plain_scalar)
     except (TypeError, ValueError, OverflowError) as error:
         raise WireError(f"a '{verb}' message cannot be encoded: {error}") from error
     if len(head) > MAX_HEADER:
@@ -86,14 +106,24 @@ def unpack(data: bytes | memoryview) -> Head:
     except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
         raise WireError(f"the far end sent something that is not a message: {error}") from error
     expect(type(item) is list and len(item) == 5, "its header has not five parts")
-    verb, serial, body, sizes, lane = item
+    verb, serial, body, sizes, where = item
     expect(type(verb) is str and len(verb) <= 32, "its verb is not a short text")
     expect(type(serial) is int and serial >= 0, "its serial number is not a number")
     expect(type(sizes) is list and len(sizes) <= MAX_BUFFERS, "its sizes are not a short list")
     expect(all(type(size) is int and size >= 0 for size in sizes), "a size is not a number")
     expect(sum(sizes) <= MAX_MESSAGE, "it is too large")
-    expect(lane is None or (type(lane) is int and lane in (0, 1)), "its shared slot is neither 0 nor 1")
-    return Head(verb, serial, body, tuple(sizes), lane)
+    return Head(verb, serial, body, tuple(sizes), None if where is None else _placed(where, len(sizes)))
+
+
+def _placed(item: object, buffers: int) -> Placed:
+    places, announced = expect_list(item, "what it says of shared memory", 2)
+    expect(type(places) is list and len(places) == 2 * buffers, "not every buffer has a place")
+    expect(all(type(place) is int and place >= 0 for place in places), "a place is not a number")
+    expect(type(announced) is list and len(announced) <= MAX_SEGMENTS, "its announcements are not a short list")
+    expect(
+        all(type(number) is int and 0 <= number < MAX_SEGMENTS for number in announced), "it announces no proper number"
+    )
+    return Placed(places, announced)
 
 
 class Buffers:

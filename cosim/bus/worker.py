@@ -17,9 +17,14 @@ import logging
 import os
 import select
 import signal
+import socket
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cosim.bus.service import Service
 
 PATIENCE = 2.0  # s between SIGTERM and SIGKILL when the run has vanished
 
@@ -34,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--once", action="store_true", help="end after one run")
     parser.add_argument("--root", default="", help="folder of the scenario's files on this machine")
     parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)  # set by the run that starts a worker:
-    parser.add_argument("--memory", default="", help=argparse.SUPPRESS)  # four open files, comma-separated
+    parser.add_argument("--pipe", type=int, default=-1, help=argparse.SUPPRESS)  # its end of a pair of sockets
     parser.add_argument("--python-path", default="", help=argparse.SUPPRESS)  # PYTHONPATH to give to further processes
     options = parser.parse_args(arguments)
     if options.parent:
@@ -47,17 +52,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     from cosim.bus.service import Service  # after the fork in _follow: numpy starts threads
 
-    memory = tuple(int(fd) for fd in options.memory.split(",")) if options.memory else ()
-    service = Service(options.bind, options.adapter, memory, options.root)
-    if not options.parent:
-        print(service.address, flush=True)  # noqa: T201 - what the caller waits for
-    try:
-        service.serve(once=options.once)
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        service.close()
+    with contextlib.closing(Service(options.adapter, options.root)) as service:
+        try:
+            _serve(service, options)
+        except KeyboardInterrupt:
+            return 130
     return 0
+
+
+def _serve(service: Service, options: argparse.Namespace) -> None:
+    if options.pipe >= 0:
+        from cosim.bus.pipe import Pipe
+        from cosim.bus.service import serve_pipe
+
+        os.set_inheritable(options.pipe, False)
+        with contextlib.closing(Pipe(socket.socket(fileno=options.pipe))) as pipe:
+            serve_pipe(service, pipe)
+        return
+    from cosim.bus.listen import Listener
+
+    with contextlib.closing(Listener(options.bind)) as listener:
+        print(listener.address, flush=True)  # noqa: T201 - what the caller waits for
+        listener.serve(service, once=options.once)
 
 
 def _leave(number: int, _: FrameType | None) -> None:
@@ -83,7 +99,10 @@ def _follow(parent: int) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         own = os.pidfd_open(worker)
-        os.closerange(3, min(watched, own))
+        low, high = sorted((watched, own))  # all others are closed: the run sees the end of its worker's connection
+        os.closerange(3, low)
+        os.closerange(low + 1, high)
+        os.closerange(high + 1, 1 << 20)
         poller = select.poll()
         poller.register(watched, select.POLLIN)
         poller.register(own, select.POLLIN)

@@ -37,8 +37,8 @@ def inputs(tick: int) -> Inputs:
 
 
 @contextlib.contextmanager
-def worker() -> Iterator[str]:
-    command = [sys.executable, "-m", "cosim.bus.worker", "--adapter", USE]
+def worker(bind: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "cosim.bus.worker", "--adapter", USE, "--bind", bind]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         try:
             assert process.stdout is not None
@@ -47,12 +47,12 @@ def worker() -> Iterator[str]:
             process.terminate()
 
 
-@pytest.fixture(params=["shared memory", "ipc", "tcp"])
+@pytest.fixture(params=["shared memory", "tcp", "ipc"])
 def remote(request, tmp_path):
     with contextlib.ExitStack() as stack:
-        connect = stack.enter_context(worker()) if request.param == "tcp" else ""
-        shared = request.param == "shared memory"
-        adapter = RemoteAdapter("echo", USE, {}, timeout=LIMIT, connect=connect, shared=shared)
+        bind = {"tcp": "tcp://127.0.0.1:*", "ipc": f"ipc://{tmp_path}/bus"}.get(request.param, "")
+        connect = stack.enter_context(worker(bind)) if bind else ""
+        adapter = RemoteAdapter("echo", USE, {}, timeout=LIMIT, connect=connect)
         stack.callback(adapter.close)
         adapter.start(context(tmp_path))
         yield adapter
@@ -113,7 +113,7 @@ def test_the_end_of_a_run_waits_for_the_step_under_way(tmp_path):
 def test_a_worker_imports_no_more_than_it_needs():
     code = "import sys, cosim.bus.service; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert not {"pyarrow", "mosaik", "numba", "pandas", "duckdb", "scipy", "plotly"} & set(modules.split())
+    assert not {"zmq", "pyarrow", "mosaik", "numba", "pandas", "duckdb", "scipy", "plotly"} & set(modules.split())
 
 
 def test_calls_out_of_order(tmp_path):

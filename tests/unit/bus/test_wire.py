@@ -311,7 +311,12 @@ def test_changes_outside_a_table_are_refused(changed):
         (["v", 0, None, [-1], None], "size is not"),
         (["v", 0, None, [2**62], None], "too large"),
         (["v", 0, None, [0] * 5000, None], "short list"),
-        (["v", 0, None, [], 2], "shared slot"),
+        (["v", 0, None, [], 2], "shared memory"),
+        (["v", 0, None, [8], [[0], []]], "place"),
+        (["v", 0, None, [8], [[0, -1], []]], "place"),
+        (["v", 0, None, [8], [[0, 0], 1]], "announcements"),
+        (["v", 0, None, [8], [[0, 0], [-1]]], "announces"),
+        (["v", 0, None, [8], [[0, 0], [2**20]]], "announces"),
     ],
 )
 def test_headers_are_checked(header, why):

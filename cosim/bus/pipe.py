@@ -1,0 +1,121 @@
+"""Messages between a run and a worker that it started: a pair of sockets, columns in shared memory.
+
+Headers are preceded by their length. A message that arrives takes one waking-up of one thread; a
+message queue with a thread of its own takes four, which for small messages is most of what they cost.
+"""
+
+from __future__ import annotations
+
+import socket
+from array import array
+from collections import deque
+from collections.abc import Sequence
+
+from cosim.bus.frame import Array
+from cosim.bus.memory import Reader, Writer, close_all
+from cosim.bus.wire import MAX_HEADER, Buffers, Head, WireError, check_size, pack, unpack
+
+CHUNK = 1 << 16  # B read at once
+PREFIX = 8  # B, the length of a header
+_SPACE = socket.CMSG_SPACE(253 * array("i").itemsize)
+
+
+class LostError(Exception):
+    """The far end has closed the connection."""
+
+
+class Pipe:
+    """One end. Neither sending nor receiving waits when the socket does not.
+
+    `forward` says that arrays in the far ends' memory may be passed on by reference.
+    """
+
+    def __init__(self, end: socket.socket, *, forward: bool = False) -> None:
+        self.socket = end
+        self._forward = forward
+        self._writer, self._reader = Writer(forward=forward), Reader()
+        self._in = bytearray()
+        self._files: deque[int] = deque()  # arrived and not taken yet
+        self._out: deque[tuple[memoryview, list[int]]] = deque()  # not sent yet
+
+    @property
+    def sending(self) -> bool:
+        """Whether something is still to be sent with `flush`."""
+        return bool(self._out)
+
+    def send(self, verb: str, serial: int, body: object, arrays: Sequence[Array] = ()) -> None:
+        """Send a message, or what fits; the rest leaves with `flush`."""
+        check_size(arrays)
+        placed, files = self._writer.write(arrays) if arrays else (None, [])
+        try:
+            head = pack(verb, serial, body, arrays, placed)
+        except WireError:
+            self._writer = Writer(forward=self._forward)  # the far end never learns what this one has announced
+            raise
+        self._out.append((memoryview(len(head).to_bytes(PREFIX, "little") + head), files))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is left as far as the far end takes it. Raises `LostError`."""
+        while self._out:
+            data, files = self._out[0]
+            try:
+                if files:
+                    sent = socket.send_fds(self.socket, [data], files, socket.MSG_NOSIGNAL)
+                else:
+                    sent = self.socket.send(data, socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise LostError(str(error)) from error
+            if sent == len(data):
+                self._out.popleft()
+            else:
+                self._out[0] = (data[sent:], [])
+
+    def receive(self) -> tuple[Head, Buffers] | None:
+        """The next message; None when there is none yet on a socket that does not wait.
+
+        Raises `LostError` when the far end is gone and `WireError` for what is no message.
+        """
+        while True:
+            message = self.arrived()
+            if message is not None:
+                return message
+            try:
+                data, ancillary, _, _ = self.socket.recvmsg(CHUNK, _SPACE, socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                raise LostError(str(error)) from error
+            if not data:
+                raise LostError("the connection was closed")
+            self._in += data
+            for level, kind, content in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    files = array("i")
+                    files.frombytes(content[: len(content) - len(content) % files.itemsize])
+                    self._files.extend(files)
+
+    def arrived(self) -> tuple[Head, Buffers] | None:
+        """The next message if all of it has been read before, together with the one before it."""
+        if len(self._in) < PREFIX:
+            return None
+        end = PREFIX + int.from_bytes(self._in[:PREFIX], "little")
+        if end > PREFIX + MAX_HEADER:
+            raise WireError(f"the far end sent a header of {end - PREFIX} bytes; the limit is {MAX_HEADER}")
+        if len(self._in) < end:
+            return None
+        data = bytes(self._in[PREFIX:end])
+        del self._in[:end]
+        head = unpack(data)
+        if head.placed is None:
+            return head, Buffers.of((), head.sizes)
+        files = [self._files.popleft() for _ in range(min(len(head.placed.announced), len(self._files)))]
+        return head, self._reader.read(head.placed, head.sizes, files)
+
+    def close(self) -> None:
+        """Close the socket and the open files that nobody took."""
+        self.socket.close()
+        close_all(self._files)
+        self._files.clear()
