@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.continuum import kernel, routes
+from cosim.continuum import kernel, memory, routes
 from cosim.continuum.layout import DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
@@ -74,7 +74,7 @@ class Engine:
         if not self.now <= until < math.inf:
             raise ValueError(f"cannot advance from {self.now:g} s to {until:g} s")
         while True:
-            answer = kernel.act(self.state.meta, kernel.ADVANCE, until, _NONE_I, _NONE_F)
+            answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
             if answer == kernel.DONE:
                 return
             if answer == kernel.GROW:
@@ -157,7 +157,9 @@ class Engine:
     def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
         while len(self.state.ended) - self.state.meta["done"][0] <= self.state.meta["live"][0]:
             self._make_room()
-        kernel.act(self.state.meta, what, 0.0, np.ascontiguousarray(slots, np.int64), np.ascontiguousarray(values))
+        # copies: for arrays that cannot be written numba would compile the kernel once more
+        given = np.array(slots, np.int64, order="C"), np.array(values, np.float64, order="C")
+        kernel.act(memory.world(self.state.meta), what, 0.0, *given)
 
     def _ask(self) -> None:
         """Let the caller's scheduler decide about the task at which the kernel stopped."""
@@ -207,5 +209,5 @@ class Engine:
         return first, end[order].astype(np.int64), over[order].astype(np.int64), line
 
     def _find_ways(self) -> None:
-        routes.find(self.state.meta, *self._edges)
-        kernel.act(self.state.meta, kernel.RETRY, 0.0, _NONE_I, _NONE_F)
+        routes.find(memory.world(self.state.meta), *self._edges)
+        kernel.act(memory.world(self.state.meta), kernel.RETRY, 0.0, _NONE_I, _NONE_F)

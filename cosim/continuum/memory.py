@@ -8,6 +8,7 @@ pointer. The arrays themselves belong to `Engine.state`, which keeps them alive.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from cosim.compiling import jitted
 from cosim.continuum import layout
 from cosim.continuum.layout import Record
 
@@ -30,8 +32,37 @@ njit: Any = numba.njit
 Row = Callable[[int, int], Record]
 
 
+class _Row:
+    """A record for plain Python, with its fields as attributes (numpy's own records hide some of them)."""
+
+    __slots__ = ("_record",)
+    _record: Any
+
+    def __init__(self, record: Any) -> None:  # noqa: ANN401 - numpy's void
+        object.__setattr__(self, "_record", record)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self._record[name]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._record[name] = value
+
+
+def world(meta: NDArray[np.void]) -> Any:  # noqa: ANN401
+    """`meta` as entry points take it: something whose first item has the fields as attributes."""
+    return meta if jitted() else [_Row(meta[0])]
+
+
+def _at(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
+    """The array of `count` `dtype` at the address, for plain Python."""
+    memory: Any = (ctypes.c_char * (dtype.itemsize * count)).from_address(int(address))
+    return np.ndarray((count,), dtype, memory)
+
+
 def _rows_of(dtype: np.dtype[Any]) -> Row:
     """A compiled function (address, i) -> record i of the array of `dtype` at the address."""
+    if not jitted():
+        return lambda address, i: _Row(_at(dtype, int(address) + int(i) * dtype.itemsize, 1)[0])
     record = numba.from_dtype(dtype)
     size = dtype.itemsize
 
@@ -49,6 +80,8 @@ def _rows_of(dtype: np.dtype[Any]) -> Row:
 
 def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     """A compiled function (address, n) -> the array of n `dtype` at the address."""
+    if not jitted():
+        return lambda address, count: _at(dtype, address, count)
     element = numba.from_dtype(dtype)
 
     def pointer(typing_context: object, address: object) -> Any:  # noqa: ANN401, ARG001

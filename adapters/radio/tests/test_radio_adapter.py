@@ -15,7 +15,7 @@ from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, SlotTable, fault
 from cosim.errors import ScenarioError
 from cosim.plan.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
-from cosim.radio import nr, pathloss, power
+from cosim.radio import cells, nr, pathloss, power
 from cosim.telemetry.signals import CELL, LINK
 
 RADIO = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
@@ -273,6 +273,19 @@ def test_a_flying_station_is_where_mobility_says():
     far = step(adapter)[0]["rsrp"][0]
     near = step(adapter, 1.0, move=[mobility(1.0, [0], [900.0])])[0]["rsrp"][0]
     assert near > far + 20
+
+
+def test_the_machine_code_fits_whatever_the_frames_are_like():
+    adapter = started(scene(station("a", 0.0), station("b", 600.0), capacity=3))
+    for k, locked in enumerate((False, True)):
+        frames = mobility(float(k), [2, 3, 4], [1.0, 2.0 + k, 3.0]), traffic(float(k), [2, 3, 4], 1, 1)
+        for array in (frame.slot for frame in frames):
+            array.flags.writeable = not locked
+        for array in (frame[name] for frame in frames for name in frame.columns):
+            array.flags.writeable = not locked
+        step(adapter, float(k), move=frames[:1], carry=frames[1:])
+    assert len(cells.receive.signatures) == len(cells.associate.signatures) == 1
+    assert ADAPTER.is_compiled()
 
 
 def test_nobody_present_is_an_empty_frame():

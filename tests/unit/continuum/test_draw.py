@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cosim.continuum import Stream, compiled
+from cosim.continuum import Stream, compiled, kernel, routes
 from cosim.continuum.layout import COMPLETED
 from tests.unit.continuum.worlds import CLOCK, attach, exponential, field
 
@@ -32,3 +32,14 @@ def test_gaps_and_sizes_follow_their_laws():
 def test_the_kernel_is_compiled_after_its_first_use():
     field(Stream(rate=1.0, work=exponential(CLOCK))).advance(1.0)
     assert compiled()
+
+
+def test_the_kernel_is_compiled_once_whatever_arrays_it_is_told():
+    engine = field(Stream(rate=1.0, work=exponential(CLOCK)), devices=2)
+    for slots in (np.array([3]), np.array([4], np.int32), [0]):
+        given = np.asarray(slots)
+        given.flags.writeable = False
+        engine.fail(given)
+        engine.recover(given)
+    engine.vanish(given + 3)
+    assert len(kernel.act.signatures) == len(routes.find.signatures) == 1

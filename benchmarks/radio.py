@@ -1,0 +1,79 @@
+"""CPU time of a step of the radio adapter: devices that all move and send, 30 cells on one carrier, by path loss model.
+
+python -m benchmarks.radio [--devices 1000 10000 100000] [--steps 20] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from adapters.radio import ADAPTER
+from adapters.radio.config import RadioConfig
+from benchmarks.measure import Table, print_result
+from cosim.bus.adapter import Adapter, Context, Inputs
+from cosim.bus.frame import Frame
+from cosim.plan.entities import Cell, Fleet, Node, Radio, Scene
+
+CELLS = 30
+SIDE = 3000.0  # m
+WARM_UP = 3  # steps that are not counted
+
+
+def started(devices: int, model: str) -> Adapter:
+    """A radio adapter with cells at random places and room for `devices`."""
+    places = np.random.default_rng(1).uniform(0.0, SIDE, (CELLS, 2))
+    cell = Cell(power=30.0, gain=8.0, noise_figure=5.0, height=10.0, carrier=3.5e9, bandwidth=20e6)
+    stations = [Node(f"bs-{i}", "station", "edge", (*place, 0.0), cell=cell) for i, place in enumerate(places.tolist())]
+    radio = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
+    fleet = Fleet("cars", "benchmark", CELLS, devices, Node("cars", "vehicle", "device", radio=radio))
+    adapter = ADAPTER.build(RadioConfig.model_validate({"model": model}))
+    adapter.start(Context("radio", Scene.build(tuple(stations), (fleet,)), 1.0, 1e3, (1, 2, 3), ".", "."))
+    return adapter
+
+
+def inputs(devices: int, step: int) -> Inputs:
+    """Positions and traffic at second `step`: straight ways at up to 14 m/s, a third of the devices sends."""
+    rng = np.random.default_rng(2)
+    place = rng.uniform(0.0, SIDE, (2, devices)) + step * rng.uniform(-14.0, 14.0, (2, devices))
+    slot = np.arange(CELLS, CELLS + devices, dtype=np.int32)
+    still = np.zeros(devices)
+    moves = {"x": place[0], "y": place[1], "z": still, "speed": still, "heading": still}
+    busy = (np.arange(devices) % 3 == 0).astype(np.int32)
+    sent = np.full(devices, 1e4 * step)
+    carried = {"uploads": busy, "downloads": busy, "sent": sent, "received": 10.0 * sent}
+    frames = {"mobility": moves, "traffic": carried}
+    return Inputs({name: [Frame(name, float(step), slot, columns)] for name, columns in frames.items()})
+
+
+def measure(devices: int, model: str, steps: int) -> float:
+    """CPU seconds of the fastest of `steps` steps; others on the machine only make it slower."""
+    adapter = started(devices, model)
+    best = float("inf")
+    for step in range(WARM_UP + steps):
+        given = inputs(devices, step)
+        begun = time.process_time()
+        adapter.step(float(step), given)
+        spent = time.process_time() - begun
+        best = min(best, spent) if step >= WARM_UP else best
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--devices", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+    arguments = parser.parse_args()
+    models = ("ci", "umi")
+    figures = {n: {model: measure(n, model, arguments.steps) for model in models} for n in arguments.devices}
+    table = Table(f"ms of CPU per step, {CELLS} cells", ["devices", *models])
+    for devices, row in figures.items():
+        table.add([f"{devices:,}", *(f"{1e3 * seconds:.1f}" for seconds in row.values())])
+    print_result({"cells": CELLS, "unit": "s", "cpu_per_step": figures}, [table], arguments.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Machine code follows its sources, wherever it is kept and whoever else compiles at the same time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CALLER = """\
+from cosim.compiling import entry
+from toy.callee import double
+
+@entry()
+def answer(x):
+    return double(x) + 1
+"""
+CALLEE = """\
+from cosim.compiling import part
+
+@part
+def double(x):
+    return 2 * x
+"""
+ASK = (
+    "from cosim.compiling import ready; from toy.caller import answer; print(ready(answer), answer(20), ready(answer))"
+)
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """A folder with a small package whose entry point calls a function of another file."""
+    package = tmp_path / "toy"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "caller.py").write_text(CALLER)
+    (package / "callee.py").write_text(CALLEE)
+    return tmp_path
+
+
+def start(folder, code=ASK, **environment):
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("NUMBA_", "XDG_"))}
+    settings = {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=folder, env=inherited | settings, stdout=subprocess.PIPE, text=True
+    )
+
+
+def finished(process):
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode == 0
+    return said.strip()
+
+
+def ask(folder, code=ASK, **environment):
+    return finished(start(folder, code, **environment))
+
+
+def test_a_change_in_another_file_of_the_package_is_noticed(toy):
+    assert ask(toy) == "False 41 True"
+    assert ask(toy) == "True 41 True"
+    (toy / "toy/callee.py").write_text(CALLEE.replace("2 * x", "3 * x"))
+    assert ask(toy) == "False 61 True"
+
+
+def test_a_package_that_cannot_be_written_is_cached_for_the_user(toy):
+    (toy / "toy/__pycache__").write_text("no folder, so nobody can write into it, not even root")
+    home = {"XDG_CACHE_HOME": str(toy / "user")}
+    assert ask(toy, **home) == "False 41 True"
+    assert ask(toy, **home) == "True 41 True"
+    assert list((toy / "user").rglob("*.nbc"))
+    (toy / "toy/callee.py").write_text(CALLEE.replace("2 * x", "3 * x"))
+    assert ask(toy, **home) == "False 61 True"
+
+
+def test_several_processes_may_compile_at_the_same_time(toy):
+    started = [start(toy) for _ in range(3)]
+    assert {finished(process).split()[1] for process in started} == {"41"}
+    assert ask(toy) == "True 41 True"
+
+
+def test_without_the_compiler_there_is_nothing_to_wait_for(toy):
+    assert ask(toy, NUMBA_DISABLE_JIT="1") == "True 41 True"
+    assert not list(toy.rglob("*.nbc"))
+
+
+NAMES = """\
+from cosim.continuum import kernel
+from cosim.radio import cells
+print(kernel.act.__qualname__, cells.receive.__qualname__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("edited", "changes"),
+    [("radio/fast.py", (False, True)), ("schedulers/builtin.py", (True, False)), ("compiling.py", (True, True))],
+)
+def test_what_the_machine_code_of_the_engine_and_the_radio_depends_on(tmp_path, edited, changes):
+    shutil.copytree(ROOT / "cosim", tmp_path / "cosim", ignore=shutil.ignore_patterns("__pycache__"))
+    before = ask(tmp_path, NAMES).split()
+    with (tmp_path / "cosim" / edited).open("a") as file:
+        file.write("\n# a remark\n")
+    after = ask(tmp_path, NAMES).split()
+    assert tuple(a != b for a, b in zip(after, before, strict=True)) == changes
+
+
+UNCOMPILED = """\
+from cosim.results.session import uncompiled
+print(*uncompiled(["replay", "radio", "continuum"]))
+"""
+
+
+def test_adapters_say_that_they_will_compile(tmp_path):
+    assert ask(tmp_path, UNCOMPILED, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "continuum radio"
+    assert ask(tmp_path, UNCOMPILED, NUMBA_DISABLE_JIT="1") == ""
+
+
+PHYSICS = """\
+import numpy as np
+from cosim.continuum import Stream
+from cosim.radio import cells, shadowing
+from tests.unit.continuum.worlds import attach, exponential, field
+
+engine = field(Stream(rate=5.0, work=exponential(2e8), input=exponential(1e4)), devices=3)
+for k in range(3):
+    attach(engine, 3 + k, 0, rate=1e6)
+engine.advance(4.0)
+print(*engine.drain()["ended"], engine.ledger().energy.sum())
+n, m = 20, 3
+rows = np.arange(n, dtype=np.int32)
+keys = shadowing.device_keys(np.uint64(7), rows, np.zeros(n, np.int32))
+place = np.column_stack([np.linspace(0, 900, n), np.linspace(50, 300, n), np.full(n, 1.5)])
+for law in (cells.CLOSE_IN, cells.UMI):
+    shadow, sight, power = np.full((n, m), np.nan), np.full((n, m), np.nan), np.zeros((n, m))
+    for draw, moved in ((1, np.inf), (2, 3.0)):
+        cells.receive(
+            rows, place, np.zeros(n), np.full(n, moved), keys, np.full(n, draw, np.uint64),
+            np.array([[0.0, 0.0, 10.0], [500.0, 0.0, 10.0], [0.0, 700.0, 20.0]]), np.full(m, 40.0),
+            np.full(m, 3.5e9), law, 3.0, 8.0, 20.0, 800.0, shadow, sight, power,
+        )
+    print(*np.log(power[power > 0.0]))
+"""
+
+
+def test_the_compiler_changes_no_result():
+    plain, compiled = ([float(word) for word in ask(ROOT, PHYSICS, **how).split()] for how in (
+        {"NUMBA_DISABLE_JIT": "1"}, {key: os.environ[key] for key in os.environ.keys() & {"NUMBA_CACHE_DIR"}},
+    ))  # fmt: skip
+    assert len(plain) > 100
+    assert plain == pytest.approx(compiled, rel=1e-12)
