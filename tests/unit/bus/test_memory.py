@@ -1,6 +1,7 @@
 """Shared memory: lanes in turn, larger ones in the place of small ones, forwarding, checks on reading."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from cosim.bus.wire import Placed, WireError
 
 
 def files_open() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 class Way:

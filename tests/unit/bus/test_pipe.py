@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_what_is_no_message_is_refused(ends, data, why):
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300), st.booleans(), st.integers(0, 3))
 def test_noise_raises_nothing_but_a_wire_error_and_leaves_no_file_open(noise, frame, files):
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     here, there = socket.socketpair()
     there.setblocking(False)
     pipe = Pipe(there)
@@ -130,4 +131,4 @@ def test_noise_raises_nothing_but_a_wire_error_and_leaves_no_file_open(noise, fr
     except (WireError, LostError):
         pass
     pipe.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
