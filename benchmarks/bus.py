@@ -19,7 +19,6 @@ Cases
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -29,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import chain, helics_chain, naive_chain
-from benchmarks.measure import Table, print_result
+from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.bus import loop_driver, mosaik_driver
 from cosim.bus.adapter import Adapter
 from cosim.bus.pacer import Pacer
@@ -38,6 +37,7 @@ from cosim.bus.runtime import Runtime
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 5
+CASES = ("bare", "loop", "mosaik", "coupled", "remote", "remote-4", "helics", "helics-4", "naive")
 TARGETS = {
     "mosaik / bare": {1_000: 6.0, 10_000: 3.0, 100_000: 1.4},
     "naive / mosaik": {1_000: 300.0, 10_000: 2_000.0, 100_000: 5_000.0},
@@ -95,9 +95,8 @@ class _Meter:
         return time.process_time() + sum(remote.cpu_seconds or 0.0 for remote in self._remotes)
 
 
-def measure(rows: int, rounds: int, cases: Sequence[str]) -> dict[str, float]:
+def measure(rows: int, ticks: int, rounds: int, cases: Sequence[str]) -> dict[str, float]:
     """Best CPU seconds per tick of each case."""
-    ticks = ticks_for(rows)
     few = max(30, ticks // 10)
     runs: dict[str, Callable[[], float]] = {
         "bare": lambda: chain.bare(rows, ticks),
@@ -135,35 +134,34 @@ def ratios(best: dict[str, float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    every = ["bare", "loop", "mosaik", "coupled", "remote", "remote-4", "helics", "helics-4", "naive"]
-    parser.add_argument("--cases", nargs="+", choices=every, default=every)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    results: dict[int, dict[str, float]] = {}
-    for rows in options.rows:
-        results[rows] = measure(rows, options.rounds, options.cases)
-    table = Table("CPU per tick, microseconds (best of rounds, all processes)", ["case", *map(str, options.rows)])
+    arguments = parser(__doc__)
+    arguments.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    arguments.add_argument("--rounds", type=int, default=ROUNDS, help="of which the best counts (default: %(default)s)")
+    arguments.add_argument("--ticks", type=int, help="ticks of one round (default: as many as the size needs)")
+    arguments.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
+    options = arguments.parse_args()
+    results = {
+        rows: measure(rows, options.ticks or ticks_for(rows), options.rounds, options.cases) for rows in options.rows
+    }
+    table = Table("CPU per tick, microseconds (best of rounds, all processes, warm)", ["case", *map(str, options.rows)])
     for case in options.cases:
-        table.add([case, *(f"{results[rows].get(case, float('nan')) * 1e6:,.1f}" for rows in options.rows)])
-    verdicts = Table("ratios", ["figure", *map(str, options.rows)])
-    data = {}
+        table.add([case, *(f"{results[rows][case] * 1e6:,.1f}" for rows in options.rows)])
+    verdicts = Table("figures with targets", ["figure", *map(str, options.rows)])
+    data: dict[str, dict[int, dict[str, object]]] = {}
     for name, targets in TARGETS.items():
         cells = []
         for rows in options.rows:
             value = ratios(results[rows]).get(name)
-            target = targets.get(rows)
             if value is None:
                 cells.append("-")
                 continue
-            met = target is None or (value >= target if name in AT_LEAST else value <= target)
-            sign = ">=" if name in AT_LEAST else "<="
-            cells.append(f"{value:,.2f}" + (f" ({sign} {target:g}: {'met' if met else 'MISSED'})" if target else ""))
+            target, at_least = targets.get(rows), name in AT_LEAST
+            met = target is None or (value >= target if at_least else value <= target)
+            cells.append(f"{value:,.2f}{verdict(value, target, at_least=at_least)}")
             data.setdefault(name, {})[rows] = {"value": value, "target": target, "met": met}
         verdicts.add([name, *cells])
-    print_result({"benchmark": "bus", "cpu_seconds_per_tick": results, "ratios": data}, [table, verdicts], options.json)
+    found = {"cpu_seconds_per_tick": results, "ratios": data}
+    print_result("bus", found, [table, verdicts], as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks.chain import start_state
 
+ATTEMPTS = 3
 NAMES = ("mobility", "network", "continuum", "recorder")
 
 
@@ -86,7 +87,16 @@ def run(rows: int, ticks: int, *, processes: bool) -> float:
         _end(broker)
         # process_time counts all threads, so each federate saw the CPU time of all of them
         return max(used) / ticks
-    port = _free_port()
+    for _ in range(ATTEMPTS):
+        used_by_all = _in_processes(rows, ticks)
+        if used_by_all is not None:
+            return used_by_all / ticks
+    raise RuntimeError(f"the federates found no broker in {ATTEMPTS} attempts")
+
+
+def _in_processes(rows: int, ticks: int) -> float | None:
+    """CPU seconds of four federates in processes; None when they found no broker, as under load they may."""
+    name, port = f"broker-{uuid.uuid4().hex[:8]}", _free_port()
     broker = h.helicsCreateBroker("zmq", name, f"-f 4 --loglevel=no_print --localport={port}")
     address = f"--broker_address=tcp://127.0.0.1 --brokerport={port}"
     command = [sys.executable, "-m", "benchmarks.helics_chain"]
@@ -98,7 +108,9 @@ def run(rows: int, ticks: int, *, processes: bool) -> float:
     answers = [worker.communicate(timeout=300)[0] for worker in workers]
     own = time.process_time() - begun
     _end(broker)
-    return (own + sum(float(json.loads(answer.splitlines()[-1])) for answer in answers)) / ticks
+    if any(worker.returncode for worker in workers):
+        return None
+    return own + sum(float(json.loads(answer.splitlines()[-1])) for answer in answers)
 
 
 def _end(broker: object) -> None:

@@ -8,14 +8,13 @@ flat. Frames come from two alternating buffers, as an adapter's do; their making
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from pathlib import Path
 from time import monotonic, process_time, thread_time
 
 import numpy as np
 
+from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.bus.frame import Frame, SlotTable
 from cosim.plan.entities import Fleet, Node, Scene
 from cosim.plan.plan import AdapterPlan, Lag, Plan
@@ -80,27 +79,24 @@ def resident() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--ticks", type=int, default=1_000)
-    parser.add_argument("--columns", type=int, default=4)
-    parser.add_argument("--folder", type=Path, help="where to write; default: a temporary folder")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as base:
-        figures = measure(arguments.rows, arguments.ticks, arguments.columns, Path(base))
-    if arguments.json:
-        print(json.dumps({"benchmark": "record", "target_cpu_ms_per_tick": TARGET, **figures}))
-        return
-    print(f"{figures['rows']:,} rows x {columns_text(figures)} per tick, {figures['ticks']:,} ticks")
+    arguments = parser(__doc__)
+    arguments.add_argument("--rows", type=int, default=100_000)
+    arguments.add_argument("--ticks", type=int, default=1_000)
+    arguments.add_argument("--columns", type=int, default=4)
+    arguments.add_argument("--folder", type=Path, help="where to write; default: a temporary folder")
+    options = arguments.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as base:
+        figures = measure(options.rows, options.ticks, options.columns, Path(base))
+    target = TARGET if (options.rows, options.columns) == (100_000, 4) else None
+    table = Table(
+        f"{options.rows:,} rows x {options.columns} float64 columns per tick, {options.ticks:,} ticks",
+        ["figure", "value"],
+    )
     for key, value in figures.items():
         if key not in ("rows", "ticks", "columns"):
-            print(f"  {key.replace('_', ' '):40s} {value:10.2f}")
-    print(f"  {'target: cpu ms per tick':40s} {TARGET:10.2f}")
-
-
-def columns_text(figures: dict[str, float]) -> str:
-    return f"{figures['columns']:.0f} float64 columns"
+            met = verdict(value, target) if key == "cpu_ms_per_tick" else ""
+            table.add([key.replace("_", " "), f"{value:.2f}{met}"])
+    print_result("record", {**figures, "target_cpu_ms_per_tick": target}, [table], as_json=options.json)
 
 
 if __name__ == "__main__":

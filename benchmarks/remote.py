@@ -1,7 +1,12 @@
-"""What one adapter in another process costs per step: three float64 columns there, one back.
+"""What one adapter in another process costs: `python -m benchmarks.remote [--json] [--rows 1000 10000 100000]`.
 
-CPU time of both ends, against the same adapter called directly. `tables` is the same with a slot
-table of which one percent of the slots changes at every step.
+Three float64 columns go there and one comes back per step. CPU and wall time of both ends, warm.
+
+Cases
+- direct   the adapter called in this process
+- worker   a process of our own: columns in shared memory
+- tables   the same with a slot table of which one percent of the slots changes at every step
+- tcp      a worker that listens on TCP: columns as messages
 """
 
 from __future__ import annotations
@@ -10,12 +15,14 @@ import contextlib
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 import numpy as np
 
-from benchmarks._measure import Case, Figure, cpu_of, interleave, options, report
 from benchmarks.echo import ADAPTER
+from benchmarks.measure import Case, Figure, Table, cpu_of, interleave, parser, print_result
 from cosim.bus.adapter import Adapter, Context, Inputs
 from cosim.bus.frame import Frame, SlotTable
 from cosim.bus.remote import RemoteAdapter
@@ -71,15 +78,14 @@ def worker_elsewhere() -> Iterator[str]:
             process.terminate()
 
 
-def measure(sizes: dict[int, int], rounds: int) -> dict[str, dict[str, Figure]]:
+def measure(sizes: dict[int, int], rounds: int) -> dict[int, dict[str, Figure]]:
     """Figures by number of rows; `sizes[rows]` is the number of steps per round."""
-    rows: dict[str, dict[str, Figure]] = {}
+    rows: dict[int, dict[str, Figure]] = {}
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(worker_elsewhere())
         local = ADAPTER.build(ADAPTER.load_config().model_validate({}))
         remotes = {
-            "shared memory": RemoteAdapter("echo", USE, {}, timeout=60.0),
-            "ipc": RemoteAdapter("echo", USE, {}, timeout=60.0, shared=False),
+            "worker": RemoteAdapter("echo", USE, {}, timeout=60.0),
             "tcp": RemoteAdapter("echo", USE, {}, timeout=60.0, connect=address),
         }
         for remote in remotes.values():
@@ -91,19 +97,29 @@ def measure(sizes: dict[int, int], rounds: int) -> dict[str, dict[str, Figure]]:
 
         for size, repetitions in sizes.items():
             at = inputs(size)
-            cases = [Case("direct", stepping(local, at))]
+            cases = [Case("direct", stepping(local, at), time.process_time)]
             cases += [Case(name, stepping(remote, at), cpu(remote)) for name, remote in remotes.items()]
             row = interleave(cases, repetitions, rounds)
-            shared = remotes["shared memory"]
-            tables = [Case("shared memory, tables", stepping(shared, inputs(size, churn=True)), cpu(shared))]
-            rows[f"{size:,}"] = row | interleave(tables, repetitions, rounds)
+            worker = remotes["worker"]
+            tables = [Case("tables", stepping(worker, inputs(size, churn=True)), cpu(worker))]
+            rows[size] = row | interleave(tables, repetitions, rounds)
     return rows
 
 
 def main() -> None:
-    chosen = options(__doc__.splitlines()[0] if __doc__ else "")
-    sizes = {1_000: 100, 10_000: 50} if chosen.quick else {1_000: 500, 10_000: 300, 100_000: 60}
-    report("one adapter in another process", measure(sizes, chosen.rounds), chosen.json)
+    arguments = parser(__doc__)
+    arguments.add_argument("--rows", type=int, nargs="+", default=(1_000, 10_000, 100_000))
+    arguments.add_argument("--rounds", type=int, default=5, help="of which the best counts (default: %(default)s)")
+    arguments.add_argument("--steps", type=int, help="steps of one round (default: as many as the size needs)")
+    options = arguments.parse_args()
+    sizes = {rows: options.steps or max(20, min(500, 6_000_000 // rows)) for rows in options.rows}
+    found = measure(sizes, options.rounds)
+    table = Table("one adapter in another process, us per step: CPU / wall", ["case", *map(str, sizes)])
+    for case in next(iter(found.values())):
+        figures = [found[rows][case] for rows in sizes]
+        table.add([case, *(f"{figure.cpu * 1e6:,.0f} / {figure.wall * 1e6:,.0f}" for figure in figures)])
+    data = {rows: {case: asdict(figure) for case, figure in row.items()} for rows, row in found.items()}
+    print_result("remote", {"seconds_per_step": data}, [table], as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ Cases
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -28,7 +27,7 @@ from pathlib import Path
 
 from adapters.sumo import ADAPTER, install
 from benchmarks import sumo_grid
-from benchmarks.measure import Table, print_result
+from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.bus import mosaik_driver
 from cosim.bus.pacer import Pacer
 from cosim.bus.remote import RemoteAdapter
@@ -127,18 +126,18 @@ def measure(case: str, network: Path, routes: Path, vehicles: int, steps: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vehicles", type=int, nargs="+", default=sorted(TARGETS))
-    parser.add_argument("--rounds", type=int, default=3, help="warm rounds, besides the cold one")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    arguments = parser(__doc__)
+    arguments.add_argument("--vehicles", type=int, nargs="+", default=sorted(TARGETS))
+    arguments.add_argument("--rounds", type=int, default=3, help="warm rounds, besides the cold one")
+    arguments.add_argument("--steps", type=int, help="steps of one case (default: as many as the size needs)")
+    arguments.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
+    options = arguments.parse_args()
     cases = ["bare", *(case for case in CASES[1:] if case in options.cases)]
-    data: dict[str, object] = {"benchmark": "sumo", "unit": "CPU seconds per step, all processes"}
+    data: dict[str, object] = {"unit": "CPU seconds per step, all processes"}
     tables = []
     for vehicles in options.vehicles:
         network, routes = sumo_grid.make(vehicles)
-        steps = steps_for(vehicles)
+        steps = options.steps or steps_for(vehicles)
         rounds = []
         for number in range(options.rounds + 1):
             rounds.append({case: measure(case, network, routes, vehicles, steps) for case in cases})
@@ -146,7 +145,7 @@ def main() -> None:
         table, found = summarise(vehicles, steps, cases, rounds)
         tables.append(table)
         data[str(vehicles)] = found
-    print_result(data, tables, options.json)
+    print_result("sumo", data, tables, as_json=options.json)
 
 
 def summarise(
@@ -165,8 +164,7 @@ def summarise(
         best, middle = min(r[case] for r in warm), statistics.median(ratios)
         above = (statistics.median(r[case] - r["bare"] for r in warm)) / vehicles
         target = TARGETS.get(vehicles) if case == "ours" else None
-        verdict = "" if target is None else f" (<= {target:g}: {'met' if middle <= target else 'MISSED'})"
-        table.add([case, f"{best * 1e3:.2f}", f"{above * 1e6:.2f}", f"{middle:.3f}{verdict}",
+        table.add([case, f"{best * 1e3:.2f}", f"{above * 1e6:.2f}", f"{middle:.3f}{verdict(middle, target)}",
                    f"{ratios[0]:.2f}..{ratios[-1]:.2f}", f"{cold[case] / cold['bare']:.2f}"])  # fmt: skip
         figures[case] = {
             "best": best, "ratio": middle, "ratios": ratios, "cold_ratio": cold[case] / cold["bare"],

@@ -1,0 +1,50 @@
+"""Every benchmark runs at a tiny size and prints one JSON object with the keys that docs/benchmarks.md names."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+TINY = {
+    "bus": ["--rows", "100", "--rounds", "1", "--ticks", "5", "--cases", "bare", "loop", "mosaik", "remote"],
+    "remote": ["--rows", "100", "--rounds", "1", "--steps", "3"],
+    "record": ["--rows", "100", "--ticks", "20"],
+    "sumo": ["--vehicles", "20", "--rounds", "0", "--steps", "3", "--cases", "bare", "ours"],
+    "continuum": ["--devices", "10", "--seconds", "2", "--rounds", "1"],
+    "startup": ["--rounds", "0"],
+}
+NEEDS = {"sumo": [pytest.mark.sumo, pytest.mark.slow], "startup": [pytest.mark.slow]}
+
+
+def benchmark(name: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in TINY])
+def test_it_prints_one_json_object_with_the_documented_keys(name):
+    found = json.loads(benchmark(name, "--json", *TINY[name]))
+    assert found["benchmark"] == name
+    assert set(found["host"]) == {"cpu", "cores", "python"}
+    (listed,) = re.findall(rf"^JSON of `{name}`: (.*)$", PAGE, re.M)
+    keys = re.findall(r"`(\w+)`", listed)
+    assert keys
+    assert set(keys) <= set(found)
+
+
+def test_the_page_names_every_benchmark():
+    runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "--json" in path.read_text("utf-8")}
+    assert runnable - {"measure"} == set(TINY)
+    for name in TINY:
+        assert f"python -m benchmarks.{name}" in PAGE
+
+
+def test_help_says_what_is_measured():
+    assert "naive" in benchmark("bus", "--help")
