@@ -24,17 +24,25 @@ adapters:
   replay: {{file: tracks.csv}}
   reactor: {{use: "{use}", isolated: {isolated}, do: "{do}", at: {at}, tick: {tick}}}
 nodes:
-  uav: {{kind: uav, fleet: replay, capacity: 3}}
+  uav: {{kind: uav, fleet: replay, capacity: {drones}}}
 """
 
 
 def write(folder: Path, **choices: object) -> Path:
-    """A scenario folder: three drones by replay, and the victim, which reads where they are."""
-    defaults = {"duration": 5, "timeout": 20, "pacing": "as-fast-as-possible", "use": VICTIM, "isolated": "true"}
+    """A scenario folder: drones by replay, and the victim, which reads where they are."""
+    defaults = {
+        "duration": 5,
+        "timeout": 20,
+        "pacing": "as-fast-as-possible",
+        "use": VICTIM,
+        "isolated": "true",
+        "drones": 3,
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    text = _SCENARIO.format(**{**defaults, "do": "nothing", "at": "step", "tick": 3, **choices})
+    chosen = {**defaults, "do": "nothing", "at": "step", "tick": 3, **choices}
+    text = _SCENARIO.format(**chosen)
     (folder / "scenario.cosim.yaml").write_text(text)
-    rows = [f"{t},uav-{i},{10 * i + t},0" for t in range(0, 601, 5) for i in range(3)]
+    rows = [f"{t},uav-{i},{10 * i + t},0" for t in range(0, 601, 5) for i in range(int(str(chosen["drones"])))]
     (folder / "tracks.csv").write_text("\n".join(["time,id,x,y", *rows]) + "\n")
     return folder
 

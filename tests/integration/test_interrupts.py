@@ -148,11 +148,11 @@ def test_a_killed_run_can_still_be_read_and_its_workers_go(tmp_path, driver):
 
 
 def small_files() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, 700_000))  # the reserve of the run's folder fits
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_500_000, 2_500_000))  # the reserve of the run's folder fits
 
 
 def test_a_disk_that_refuses_ends_the_run_with_what_there_is(tmp_path):
-    scenario = reactor.write(tmp_path / "s", duration=100_000, isolated="false")
+    scenario = reactor.write(tmp_path / "s", duration=100_000, isolated="false", pacing="30 x", drones=30)
     with cosim(scenario, tmp_path / "runs", "--set", "run.step=100 ms", before=small_files) as process:
         code, _, errors = ended(process)
     folder = reactor.only_run(tmp_path / "runs")
@@ -167,10 +167,10 @@ def test_a_disk_that_refuses_ends_the_run_with_what_there_is(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """One megabyte, where this user may mount one."""
+    """A few megabytes, where this user may mount them."""
     place = tmp_path / "disk"
     place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, check=False)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
     yield place
@@ -178,7 +178,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_ends_the_run_with_what_there_is(tmp_path, small_disk):
-    scenario = reactor.write(tmp_path / "s", duration=100_000, isolated="false")
+    scenario = reactor.write(tmp_path / "s", duration=100_000, isolated="false", pacing="30 x", drones=30)
     with cosim(scenario, small_disk, "--set", "run.step=100 ms") as process:
         code, _, errors = ended(process)
     folder = reactor.only_run(small_disk)
