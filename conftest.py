@@ -12,6 +12,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A test run is repeatable; `HYPOTHESIS_PROFILE=explore pytest` looks where it has not looked before.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("explore", max_examples=1000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 DATA = Path(__file__).resolve().parent / "../shared/data"
 

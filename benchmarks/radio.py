@@ -72,7 +72,7 @@ def main() -> None:
     table = Table(f"ms of CPU per step, {CELLS} cells", ["devices", *models])
     for devices, row in figures.items():
         table.add([f"{devices:,}", *(f"{1e3 * seconds:.1f}" for seconds in row.values())])
-    print_result({"cells": CELLS, "unit": "s", "cpu_per_step": figures}, [table], arguments.json)
+    print_result("radio", {"cells": CELLS, "unit": "s", "cpu_per_step": figures}, [table], as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from cosim.report.text import digits, scale
 
 PALETTE = 8  # colours in the style sheet
 _HUGE = 1e150  # what is larger is no measurement and would overflow the arithmetic of an axis
+_ALIKE, _SMALL = 1e-12, 1e-250
 
 
 def coordinate(value: float) -> str:
@@ -81,7 +82,7 @@ class Axis:
         low, high = min(known), max(known)
         if zero:
             low, high = min(0.0, low), max(0.0, high)
-        if high == low:
+        if high - low <= _ALIKE * max(abs(low), abs(high), _SMALL):  # nothing that could be told apart, or divided by
             low, high = (low, low + 1.0) if zero else (low - 0.5, low + 0.5)
         air = (high - low) * 0.05
         return Axis(low if zero and low == 0 else low - air, high + air, start, end, title, unit)

@@ -7,7 +7,7 @@ its continued fraction (26.5.8), evaluated by Lentz's method.
 
 from __future__ import annotations
 
-from math import exp, isfinite, lgamma, log, log1p, sqrt
+from math import exp, isfinite, lgamma, log, sqrt
 
 _TINY = 1e-300
 
@@ -16,7 +16,10 @@ def cdf(t: float, freedom: float) -> float:
     """The probability that a t variable with `freedom` (> 0) degrees of freedom is at most `t`."""
     if not freedom > 0:
         raise ValueError(f"degrees of freedom must be positive, not {freedom}")
-    tail = 0.5 * incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) if isfinite(t) else 0.0
+    square = t * t
+    if not isfinite(square):
+        return 1.0 if t > 0 else 0.0
+    tail = 0.5 * incomplete_beta(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
     return 1.0 - tail if t > 0 else tail
 
 
@@ -39,14 +42,18 @@ def quantile(p: float, freedom: float) -> float:
     return 0.5 * (low + high)
 
 
-def incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1."""
-    if x <= 0.0 or x >= 1.0:
+def incomplete_beta(a: float, b: float, x: float, rest: float | None = None) -> float:
+    """The regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1.
+
+    `rest` is 1 - x where the caller knows it better than the subtraction does.
+    """
+    rest = 1.0 - x if rest is None else rest
+    if x <= 0.0 or rest <= 0.0:
         return 0.0 if x <= 0.0 else 1.0
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(rest))
     if x < (a + 1) / (a + b + 2):  # where the fraction converges fast; elsewhere by symmetry
         return front * _fraction(a, b, x) / a
-    return 1.0 - front * _fraction(b, a, 1.0 - x) / b
+    return 1.0 - front * _fraction(b, a, rest) / b
 
 
 def interval(values: list[float], level: float = 0.95) -> tuple[float, float]:

@@ -16,6 +16,7 @@ TINY = {
     "record": ["--rows", "100", "--ticks", "20"],
     "sumo": ["--vehicles", "20", "--rounds", "0", "--steps", "3", "--cases", "bare", "ours"],
     "continuum": ["--devices", "10", "--seconds", "2", "--rounds", "1"],
+    "radio": ["--devices", "20", "--steps", "4"],
     "startup": ["--rounds", "0"],
 }
 NEEDS = {"sumo": [pytest.mark.sumo, pytest.mark.slow], "startup": [pytest.mark.slow]}
