@@ -82,7 +82,32 @@ class Backend(Protocol):
         """End the simulation. May be called twice."""
 
 
-class LibsumoBackend:
+class Questions:
+    """What is asked in the same words over libsumo and over TraCI."""
+
+    _sumo: Any  # the libsumo module, or a TraCI connection
+
+    def place(self, vehicle: str) -> tuple[float, float]:
+        x, y = self._sumo.vehicle.getPosition(vehicle)
+        return x, y
+
+    def vehicle_class(self, vehicle: str) -> str:
+        return str(self._sumo.vehicle.getVehicleClass(vehicle))
+
+    def project(self, longitude: float, latitude: float) -> tuple[float, float] | None:
+        return projected(self._sumo.simulation, longitude, latitude)
+
+    def elevated(self) -> bool:
+        return has_heights(self._sumo.junction)
+
+    def statistic(self, key: str) -> int:
+        return int(float(self._sumo.simulation.getParameter("", key) or 0))
+
+    def version(self) -> str:
+        return str(self._sumo.getVersion()[1])
+
+
+class LibsumoBackend(Questions):
     """libsumo: no socket, but one simulation per process, and the interpreter lock is held meanwhile."""
 
     def __init__(self, log_file: Path) -> None:
@@ -155,25 +180,6 @@ class LibsumoBackend:
             x[i], y[i], z[i] = position_of(vehicle)
             speed[i] = speed_of(vehicle)
             heading[i] = angle_of(vehicle)
-
-    def place(self, vehicle: str) -> tuple[float, float]:
-        x, y = self._sumo.vehicle.getPosition(vehicle)
-        return x, y
-
-    def vehicle_class(self, vehicle: str) -> str:
-        return str(self._sumo.vehicle.getVehicleClass(vehicle))
-
-    def project(self, longitude: float, latitude: float) -> tuple[float, float] | None:
-        return projected(self._sumo.simulation, longitude, latitude)
-
-    def elevated(self) -> bool:
-        return has_heights(self._sumo.junction)
-
-    def statistic(self, key: str) -> int:
-        return int(float(self._sumo.simulation.getParameter("", key) or 0))
-
-    def version(self) -> str:
-        return str(self._sumo.getVersion()[1])
 
     def close(self) -> None:
         if self._sumo is not None:

@@ -16,7 +16,7 @@ import traci
 import traci.constants as tc
 
 from adapters.sumo import install
-from adapters.sumo.backend import Columns, Moves, explain, has_heights, projected
+from adapters.sumo.backend import Columns, Moves, Questions, explain
 from cosim.errors import RunError
 
 PATIENCE = 30  # s to wait for SUMO's socket
@@ -32,7 +32,7 @@ RETRY = 0.05  # s between two attempts to connect
 FAILURES = (traci.TraCIException, traci.FatalTraCIError, OSError)
 
 
-class TraciBackend:
+class TraciBackend(Questions):
     """A SUMO of our own (with or without a window), or one that listens at `server`."""
 
     def __init__(self, log_file: Path, *, gui: bool = False, server: str = "") -> None:
@@ -105,25 +105,6 @@ class TraciBackend:
             x[i], y[i], z[i] = values[tc.VAR_POSITION3D]
             speed[i] = values[tc.VAR_SPEED]
             heading[i] = values[tc.VAR_ANGLE]
-
-    def place(self, vehicle: str) -> tuple[float, float]:
-        x, y = self._sumo.vehicle.getPosition(vehicle)
-        return x, y
-
-    def vehicle_class(self, vehicle: str) -> str:
-        return str(self._sumo.vehicle.getVehicleClass(vehicle))
-
-    def project(self, longitude: float, latitude: float) -> tuple[float, float] | None:
-        return projected(self._sumo.simulation, longitude, latitude)
-
-    def elevated(self) -> bool:
-        return has_heights(self._sumo.junction)
-
-    def statistic(self, key: str) -> int:
-        return int(float(self._sumo.simulation.getParameter("", key) or 0))
-
-    def version(self) -> str:
-        return str(self._sumo.getVersion()[1])
 
     def close(self) -> None:
         """Part from SUMO; one that we started is told to end, and ended if it does not."""
