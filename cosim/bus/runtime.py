@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
-from cosim.bus.adapter import Adapter, Context, Inputs, Summary
+from cosim.bus.adapter import Adapter, Context, Summary
 from cosim.bus.frame import Frame, fault
+from cosim.bus.schedule import Delivery, Station, compile_schedule, deliver
 from cosim.bus.wire import WireError, plain
-from cosim.errors import AdapterError, CosimError, RunError
+from cosim.errors import AdapterError, CosimError
 from cosim.plan.plan import AdapterPlan, Plan
 from cosim.telemetry.signals import Signal
 
@@ -34,51 +34,6 @@ class Observer(Protocol):
 
     def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
         """`frames` are (adapter, frame) in schedule order; valid as long as the frames' buffers are."""
-
-
-@runtime_checkable
-class SplitAdapter(Protocol):
-    """An adapter whose step can be asked for and awaited apart, so that several work at once."""
-
-    def begin_step(self, time: float, inputs: Inputs) -> None:
-        """Ask for the step."""
-
-    def end_step(self) -> Sequence[Frame]:
-        """Wait for its frames."""
-
-    def begin_start(self, context: Context) -> None:
-        """Ask for the start."""
-
-    def end_start(self) -> None:
-        """Wait for it."""
-
-
-@dataclass(slots=True)
-class _Delivery:
-    """Where a published frame has to go."""
-
-    frames: list[Frame]  # the reader's list for the signal
-    index: int  # its place there; unused for event rows
-    delayed: bool
-    copy: bool  # the reader may read it later than the buffers stay valid
-
-
-@dataclass(slots=True)
-class _Station:
-    """An adapter on the schedule, with everything that a step of it needs."""
-
-    plan: AdapterPlan
-    adapter: Adapter
-    split: SplitAdapter | None
-    inputs: Inputs
-    deliveries: dict[str, list[_Delivery]]
-    once: tuple[list[Frame], ...]  # inputs to be emptied when they have been read
-    ahead: bool  # reads nothing, so its next step may be asked for in advance
-    next_event: int = 0
-    steps: int = 0
-    asked: int = -1  # tick that has been asked for in advance
-    wall: float = 0.0  # s spent waiting for this adapter
-    rows: dict[str, int] = field(default_factory=dict)
 
 
 class Runtime:
@@ -105,8 +60,8 @@ class Runtime:
         self.ticks_done = 0
         self.summaries: dict[str, Summary] = {}  # by adapter, of those that have said something at the end
         self._published: list[tuple[str, Frame]] = []
-        self._late: list[tuple[_Delivery, Frame]] = []
-        self._stages = self._compile(adapters)
+        self._late: list[tuple[Delivery, Frame]] = []
+        self._stages = compile_schedule(plan, adapters, signals)
         self._stations = [station for stage in self._stages for station in stage]
 
     def stop(self, reason: str) -> None:
@@ -153,7 +108,7 @@ class Runtime:
                 self._step_together([s for s in stage if tick % s.plan.period == 0], tick, time)
         if self._late:
             for delivery, frame in self._late:
-                _deliver(delivery, frame)
+                deliver(delivery, frame)
             self._late.clear()
         for observer in self.observers:
             observer.tick(tick, time, published)
@@ -223,7 +178,7 @@ class Runtime:
             scratch=str(folder.resolve()),
         )
 
-    def _attempt(self, station: _Station, phase: str, time: float | None, act: Callable[[], T]) -> T:
+    def _attempt(self, station: Station, phase: str, time: float | None, act: Callable[[], T]) -> T:
         """What `act` returns; its time is the station's, and so is the blame for what it raises."""
         begun = perf_counter()
         try:
@@ -237,7 +192,7 @@ class Runtime:
         finally:
             station.wall += perf_counter() - begun
 
-    def _step(self, station: _Station, tick: int, time: float) -> None:
+    def _step(self, station: Station, tick: int, time: float) -> None:
         if station.split is not None:
             if station.asked != tick:
                 self._attempt(station, "step", time, partial(self._ask, station, tick, time))
@@ -256,7 +211,7 @@ class Runtime:
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)
 
-    def _step_together(self, due: Sequence[_Station], tick: int, time: float) -> None:
+    def _step_together(self, due: Sequence[Station], tick: int, time: float) -> None:
         """Steps of adapters that do not read from each other: those elsewhere work meanwhile."""
         for station in due:
             if station.split is not None and station.asked != tick:
@@ -264,7 +219,7 @@ class Runtime:
         for station in due:
             self._step(station, tick, time)
 
-    def _await(self, station: _Station, tick: int, time: float) -> None:
+    def _await(self, station: Station, tick: int, time: float) -> None:
         assert station.split is not None
         frames = self._attempt(station, "step", time, station.split.end_step)
         station.asked = -1
@@ -275,13 +230,13 @@ class Runtime:
             self._attempt(station, "step", after, partial(self._ask, station, following, after))
         self._publish(station, frames, time)
 
-    def _ask(self, station: _Station, tick: int, time: float) -> None:
+    def _ask(self, station: Station, tick: int, time: float) -> None:
         self._give_events(station, time)
         assert station.split is not None
         station.split.begin_step(time, station.inputs)
         station.asked = tick
 
-    def _give_events(self, station: _Station, time: float) -> None:
+    def _give_events(self, station: Station, time: float) -> None:
         events, first = self.plan.events, station.next_event
         if first == len(events):
             if station.inputs.events:
@@ -293,7 +248,7 @@ class Runtime:
         station.inputs.events = events[first:last]
         station.next_event = last
 
-    def _publish(self, station: _Station, frames: Sequence[Frame], time: float) -> None:
+    def _publish(self, station: Station, frames: Sequence[Frame], time: float) -> None:
         name = station.plan.name
         for read in station.once:
             read.clear()
@@ -329,10 +284,10 @@ class Runtime:
                 if delivery.delayed:
                     self._late.append((delivery, frame))
                 else:
-                    _deliver(delivery, frame)
+                    deliver(delivery, frame)
         station.steps += 1
 
-    def _complain_about_signals(self, station: _Station, frames: Sequence[Frame], time: float) -> None:
+    def _complain_about_signals(self, station: Station, frames: Sequence[Frame], time: float) -> None:
         found = ", ".join(frame.signal for frame in frames) or "nothing"
         expected = ", ".join(station.deliveries) or "nothing"
         raise AdapterError(
@@ -341,52 +296,6 @@ class Runtime:
             phase="step",
             time=time,
         )
-
-    def _compile(self, adapters: Mapping[str, Adapter]) -> list[list[_Station]]:
-        """Stations in schedule order, grouped into stages of adapters that may work at the same time."""
-        missing = [plan.name for plan in self.plan.adapters if plan.name not in adapters]
-        if missing:
-            raise RunError(f"no adapter was built for {', '.join(missing)}")
-        inputs: dict[str, dict[str, list[Frame]]] = {}
-        once: dict[str, list[list[Frame]]] = {}
-        deliveries: dict[str, dict[str, list[_Delivery]]] = {
-            plan.name: {signal: [] for signal in plan.writes} for plan in self.plan.adapters
-        }
-        periods = {plan.name: plan.period for plan in self.plan.adapters}
-        for plan in self.plan.adapters:
-            inputs[plan.name] = {}
-            once[plan.name] = []
-            for wire in plan.reads:
-                frames: list[Frame] = []
-                inputs[plan.name][wire.signal] = frames
-                events = self.signals[wire.signal].rows == "event"
-                if events:
-                    once[plan.name].append(frames)
-                for source in wire.sources:
-                    late = plan.period > periods[source] or wire.delayed
-                    # a place of its own only where the row set replaces the one before
-                    index = -1 if events else wire.sources.index(source)
-                    deliveries[source][wire.signal].append(_Delivery(frames, index, wire.delayed, events and late))
-        stages: list[list[_Station]] = []
-        for plan in self.plan.adapters:
-            adapter = adapters[plan.name]
-            split = adapter if isinstance(adapter, SplitAdapter) else None
-            station = _Station(
-                plan=plan,
-                adapter=adapter,
-                split=split,
-                inputs=Inputs(frames=inputs[plan.name]),
-                deliveries=deliveries[plan.name],
-                once=tuple(once[plan.name]),
-                ahead=split is not None and not plan.reads,
-                rows=dict.fromkeys(plan.writes, 0),
-            )
-            together = stages and not _reads_from(plan, stages[-1]) and any(s.split for s in [*stages[-1], station])
-            if together:
-                stages[-1].append(station)
-            else:
-                stages.append([station])
-        return stages
 
 
 def _summary(adapter: Adapter) -> Summary:
@@ -398,19 +307,3 @@ def _summary(adapter: Adapter) -> Summary:
     if not isinstance(told, dict):
         raise TypeError(f"a summary is a mapping, not {type(told).__name__}")
     return told
-
-
-def _reads_from(plan: AdapterPlan, stage: Sequence[_Station]) -> bool:
-    names = {station.plan.name for station in stage}
-    return any(not wire.delayed and names.intersection(wire.sources) for wire in plan.reads)
-
-
-def _deliver(delivery: _Delivery, frame: Frame) -> None:
-    frames = delivery.frames
-    if delivery.copy:
-        frame = frame.copy()
-    if delivery.index < 0 or delivery.index >= len(frames):
-        # Before the first tick is over the list fills up in schedule order, which is that of the sources.
-        frames.append(frame)
-    else:
-        frames[delivery.index] = frame
