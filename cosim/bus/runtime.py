@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from cosim.bus.adapter import Adapter, Context, Summary
 from cosim.bus.frame import Frame, fault
@@ -26,7 +26,7 @@ log = logging.getLogger("cosim.bus")
 
 T = TypeVar("T")
 
-_CHECKED_STEPS = 2  # frames of the first steps are checked in full, later ones for their length only
+_CHECKED_STEPS = 2  # frames of the first steps are checked in full, later ones for lengths and dtypes
 
 
 class Observer(Protocol):
@@ -252,32 +252,28 @@ class Runtime:
         name = station.plan.name
         for read in station.once:
             read.clear()
-        if not isinstance(frames, Sequence) or not all(isinstance(frame, Frame) for frame in frames):
-            found = ", ".join(type(f).__name__ for f in (frames if isinstance(frames, Sequence) else [frames]))
-            raise AdapterError(
-                f"a step must return a list of frames, not {found}", adapter=name, phase="step", time=time
-            )
+        if type(frames) is not tuple and type(frames) is not list and not isinstance(frames, Sequence):
+            self._complain_about_answer(station, [frames], time)
         if len(frames) != len(station.deliveries):
             self._complain_about_signals(station, frames, time)
         for frame in frames:
+            if type(frame) is not Frame:
+                self._complain_about_answer(station, frames, time)
             signal = frame.signal
             deliveries = station.deliveries.get(signal)
             if deliveries is None:
                 self._complain_about_signals(station, frames, time)
-                return
             rows = len(frame.slot)
-            if station.steps < _CHECKED_STEPS:
+            kinds = station.kinds.get(signal, ())
+            suspect = station.steps < _CHECKED_STEPS or len(kinds) != len(frame.columns)
+            for column, kind in zip(frame.columns.values(), kinds, strict=False):
+                if column.dtype is not kind or len(column) != rows:
+                    suspect = True
+            if suspect:
                 wrong = fault(frame, self.signals[signal], self.plan.scene.capacity)
                 if wrong:
                     raise AdapterError(wrong, adapter=name, phase="step", time=time)
-            for column in frame.columns.values():
-                if len(column) != rows:
-                    raise AdapterError(
-                        fault(frame, self.signals[signal], self.plan.scene.capacity),
-                        adapter=name,
-                        phase="step",
-                        time=time,
-                    )
+                station.kinds[signal] = tuple(column.dtype for column in frame.columns.values())
             station.rows[signal] += rows
             self._published.append((name, frame))
             for delivery in deliveries:
@@ -287,8 +283,13 @@ class Runtime:
                     deliver(delivery, frame)
         station.steps += 1
 
-    def _complain_about_signals(self, station: Station, frames: Sequence[Frame], time: float) -> None:
-        found = ", ".join(frame.signal for frame in frames) or "nothing"
+    def _complain_about_answer(self, station: Station, found: Sequence[object], time: float) -> NoReturn:
+        kinds = ", ".join(type(each).__name__ for each in found)
+        message = f"a step must return a list of frames, not {kinds}"
+        raise AdapterError(message, adapter=station.plan.name, phase="step", time=time)
+
+    def _complain_about_signals(self, station: Station, frames: Sequence[Frame], time: float) -> NoReturn:
+        found = ", ".join(getattr(frame, "signal", type(frame).__name__) for frame in frames) or "nothing"
         expected = ", ".join(station.deliveries) or "nothing"
         raise AdapterError(
             f"a step must publish each of its signals once: expected {expected}, found {found}",

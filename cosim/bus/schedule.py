@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from cosim.bus.adapter import Adapter, Context, Inputs
 from cosim.bus.frame import Frame
@@ -55,7 +57,8 @@ class Station:
     steps: int = 0
     asked: int = -1  # tick that has been asked for in advance
     wall: float = 0.0  # s spent waiting for this adapter
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)  # published so far, by signal
+    kinds: dict[str, tuple[np.dtype[Any], ...]] = field(default_factory=dict)  # dtypes of a signal's columns
 
 
 def compile_schedule(plan: Plan, adapters: Mapping[str, Adapter], signals: Mapping[str, Signal]) -> list[list[Station]]:

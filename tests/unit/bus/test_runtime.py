@@ -196,6 +196,22 @@ def test_a_wrong_frame_is_refused_with_what_is_wrong(tmp_path, frames, message):
         run(plan, adapters, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [(np.zeros(NODES, np.float32), "must be float64"), (np.zeros(NODES - 1), "has \\(4,\\) values for 5 rows")],
+)
+def test_a_frame_that_goes_wrong_later_is_refused_as_well(tmp_path, late, message):
+    class Changes(Step):
+        def step(self, time, inputs):
+            (frame,) = super().step(time, inputs)
+            return [frame if time < 2.0 else Frame("delay", time, frame.slot, {"delay": late})]
+
+    plan, adapters = chain()
+    adapters["b"] = Changes("delay", "delay", "place")
+    with pytest.raises(AdapterError, match=message):
+        run(plan, adapters, tmp_path)
+
+
 @pytest.mark.parametrize("drive", [loop_driver.drive, mosaik_driver.drive])
 def test_a_run_that_is_told_to_stop_ends_after_the_tick(tmp_path, drive):
     plan, adapters = chain()
