@@ -83,7 +83,7 @@ def parse(text: object, dimension: str) -> float:
         )
     number, unit = match.groups()
     if unit is None:
-        raise ValueError(f"'{text}' has no unit; write for example '{number} {next(iter(units))}' or '{example}'")
+        raise ValueError(f"'{text}' has no unit; write {noun(dimension)} with its unit, for example '{example}'")
     if unit not in units:
         raise ValueError(f"unknown unit '{unit}' for {noun(dimension)}; known units: {', '.join(units)}")
     value = float(number) * units[unit]

@@ -68,3 +68,8 @@ def test_limits_of_a_field_are_told_in_its_unit() -> None:
         "share": "40 %",
         "period": "0.001 s",
     }
+
+
+def test_a_number_without_a_unit_is_answered_with_one_example() -> None:
+    with pytest.raises(ValueError, match=r"^'2' has no unit; write a frequency with its unit, for example '2 Hz'$"):
+        units.parse("2", "frequency")
