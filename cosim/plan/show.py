@@ -103,8 +103,17 @@ def _event(scene: Scene, event: Event) -> tuple[str, ...]:
     where = _slots(scene, event.nodes)
     if event.link is not None:
         where = f"{_slots(scene, event.link[0])} / {_slots(scene, event.link[1])}"
-    how = f"+{_seconds(event.delay)}, +{event.loss:.3g} loss, {event.rate:.3g} of the rate"
-    return (_seconds(event.at), event.do, where, how if event.do == "degrade" else "")
+    return (_seconds(event.at), event.do, where, _worse(event) if event.do == "degrade" else "")
+
+
+def _worse(event: Event) -> str:
+    """What a degraded link loses; what stays as it was is left out."""
+    parts = (
+        f"delay +{_seconds(event.delay)}" if event.delay else "",
+        f"loss +{event.loss * 100:.3g} %" if event.loss else "",
+        f"rate {event.rate * 100:.3g} %" if event.rate != 1 else "",
+    )
+    return ", ".join(part for part in parts if part)
 
 
 def _slots(scene: Scene, parts: Iterable[SlotRange]) -> str:

@@ -36,6 +36,7 @@ def test_the_description_names_everything(make_plan: MakePlan) -> None:
         "100 Mbit/s", "poisson 2 Hz", "90 Mcycles", "degrade", "edge-1 / cloud", "own process", "every 10 s",
     ):  # fmt: skip
         assert part in text, part
+    assert "of the rate" not in text
     assert all(adapter.name in text for adapter in plan.adapters)
     assert not any(line.endswith(" ") for line in text.splitlines())
 
