@@ -113,6 +113,7 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
             y_unit="1",
             end=run.end,
             marks=marks,
+            note="Only tasks that ended; the number made falls towards the end where many were still in flight.",
             empty="no tasks ended in this run",
         ),
         lines(

@@ -97,9 +97,9 @@ def figures(run: Folder) -> dict[str, dict[str, Any]]:
 
 
 _FIRST = (
-    "tasks_created", "tasks_completed", "completion_ratio", "response_median", "response_mean", "response_p95",
-    "response_p99", "late_share", "coverage", "handovers", "utilisation_mean", "energy_total", "cost_total",
-    "vehicles_max",
+    "tasks_created", "tasks_completed", "tasks_in_flight", "completion_ratio", "response_median", "response_mean",
+    "response_p95", "response_p99", "late_share", "coverage", "handovers", "utilisation_mean", "energy_total",
+    "cost_total", "vehicles_max",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from cosim.report.folder import Folder
 from cosim.report.tables import ROWS, Cell, Table, amount, cut, word
 from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
 
+_UNFINISHED = 0.05  # share of the tasks in flight at the end above which figures of ended tasks mislead
 _CLOSE = 1e-6  # relative gap at which a ledger of real numbers still counts as closed
 
 
@@ -141,6 +142,19 @@ def facts(run: Folder) -> list[tuple[str, str]]:
     return out
 
 
+def _unfinished(run: Folder) -> list[tuple[str, str, str]]:
+    """How many tasks had not ended: ratios and times speak of the others only."""
+    tasks = [entry for ledger in run.ledgers.values() if isinstance(entry := ledger.get("tasks"), dict)]
+    created = math.fsum(finite(entry.get("created")) or 0.0 for entry in tasks)
+    flight = math.fsum(finite(entry.get("in_flight")) or 0.0 for entry in tasks)
+    if not created:
+        return []
+    text = f"{flight:,.0f} of {created:,.0f} tasks were in flight at the end ({flight / created * 100:.3g} %)"
+    if flight <= _UNFINISHED * created:
+        return [("Unfinished", text, "good")]
+    return [("Unfinished", f"{text}; ratios and times leave them out, so they look better than it was", "warn")]
+
+
 def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
     """(question, answer, mark) for everything a reader should know before trusting a number."""
     m = run.manifest
@@ -174,6 +188,7 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
             "warn" if paced and late else "good",
         ),
     ]
+    out += _unfinished(run)
     out += [("Fault", str(fault), "bad") for fault in run.metrics.get("faults") or m.get("faults") or []]
     out += [("Unreadable", entry, "bad") for entry in run.unreadable]
     out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))

@@ -12,6 +12,7 @@ import pytest
 
 from cosim.errors import RunError
 from cosim.report import trust, write_report
+from cosim.report.folder import Folder
 from cosim.report.text import figure
 from cosim.results.folder import RunFolder
 from cosim.results.load import load
@@ -212,3 +213,14 @@ def test_a_recorded_run_shows_the_figures_that_were_measured(tmp_path):
     known = {k.replace("_", " "): e["value"] for k, e in metrics["figures"].items()}
     assert {k: None if v is None else float(v) for k, v in shown.items()} == known
     assert all(check.closes for check in trust.checks(metrics["ledgers"]))
+
+
+@pytest.mark.parametrize(("flight", "mark"), [(0, "good"), (50, "good"), (51, "warn"), (900, "warn")])
+def test_tasks_that_did_not_end_are_named(tmp_path, flight, mark):
+    path = record(tmp_path, ticks=60)
+    metrics = {"ledgers": {"continuum": {"tasks": {"created": 1000, "completed": 1000 - flight, "in_flight": flight}}}}
+    (path / "metrics.json").write_text(json.dumps(metrics))
+    with Folder(path) as run:
+        found = {name: (text, how) for name, text, how in trust.validity(run, [])}
+    assert found["Unfinished"][0].startswith(f"{flight} of 1,000 tasks")
+    assert found["Unfinished"][1] == mark
