@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -39,10 +40,15 @@ def adapter(
     with errors():
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name):
             raise SetupError(f"'{name}' is not an adapter name: small letters, digits and '_', for example weather")
-        parent = parent or Path("adapters")
+        parent = parent or (Path("adapters") if (Path("adapters") / "__init__.py").exists() else Path())
         words = {"name": name, "Name": name.title().replace("_", ""), "package": ".".join([*_package(parent), name])}
         folder = _make(parent, name, _TEMPLATES / "adapter", words)
-        note(f"made {folder}; next: pytest {folder}")
+        if _package(parent):
+            note(f"made {folder}; next: pytest {folder}")
+        else:
+            path = f"PYTHONPATH={shlex.quote(str(parent))}"
+            note(f"made {folder}; next: {path} python -m pytest {folder}")
+            note(f"in a scenario: '{name}: {{use: {name}:ADAPTER}}', and {path} before cosim")
 
 
 def _package(parent: Path) -> list[str]:

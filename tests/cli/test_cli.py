@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -226,8 +227,6 @@ def test_a_new_adapter_passes_its_checker_as_it_is(tmp_path):
     (package / "__init__.py").write_text("")
     assert cosim("new", "adapter", "weather", "--in", package).returncode == 0
     code = "from cosim.testing import check_adapter; from plugins.weather import ADAPTER; check_adapter(ADAPTER)"
-    import os
-
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -244,3 +243,19 @@ def test_a_bad_name_for_something_new_is_refused(kind, tmp_path):
     done = cosim("new", kind, "Bad Name", "--in", tmp_path)
     assert done.returncode == 2
     assert "is not a" in done.stderr
+
+
+def test_a_new_adapter_outside_the_repository_is_used_as_it_says(tmp_path):
+    made = cosim("new", "adapter", "weather", "--in", tmp_path)
+    assert made.returncode == 0
+    assert "weather: {use: weather:ADAPTER}" in made.stdout + made.stderr
+    assert f"PYTHONPATH={tmp_path}" in made.stdout + made.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "cosim.testing", "weather"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
