@@ -236,7 +236,7 @@ class _Publishing:
         self._publisher = publisher
 
     def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
-        self._publisher.publish(tick, time, frames)
+        self._publisher.publish(tick, time, (frame for _, frame in frames))
 
 
 class _Interrupts:

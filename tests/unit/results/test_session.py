@@ -1,0 +1,23 @@
+"""What a run does besides stepping."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosim.bus.frame import Frame
+from cosim.bus.publish import Subscriber
+from cosim.results.session import _publisher
+
+
+def test_an_observer_sees_the_frames_of_a_run() -> None:
+    said: list[str] = []
+    frame = Frame("mobility", 1.5, np.array([0, 2], np.int32), {"x": np.array([1.0, 2.0])})
+    with _publisher(said.append) as publishing, Subscriber(said[0].rpartition(" ")[2]) as watch:
+        for tick in range(200):  # the first ones are gone before the connection stands
+            publishing.tick(tick, tick * 0.5, [("cars", frame)])
+            snapshot = watch.latest(0.05)
+            if snapshot is not None:
+                break
+    assert snapshot is not None
+    assert snapshot.frames[0].signal == "mobility"
+    assert snapshot.frames[0]["x"].tolist() == [1.0, 2.0]
