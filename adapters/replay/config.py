@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from cosim import units
-from cosim.bus.adapter import AdapterConfig
+from cosim.bus.adapter import AdapterConfig, InputFile
 
 Quantity = Literal["time", "id", "x", "y", "z", "speed", "heading", "lat", "lon", "height"]
 
@@ -15,7 +15,9 @@ Quantity = Literal["time", "id", "x", "y", "z", "speed", "heading", "lat", "lon"
 class ReplayConfig(AdapterConfig):
     """Which file, and how its samples become positions at the steps of the run."""
 
-    file: str = Field(min_length=1, description="FCD as .xml, .csv or .parquet, or a table; .xml.gz and .csv.gz too")
+    file: Annotated[str, InputFile()] = Field(
+        min_length=1, description="FCD as .xml, .csv or .parquet, or a table; .xml.gz and .csv.gz too"
+    )
     interpolate: bool = Field(True, description="linear between samples; false: the last sample holds")
     gap: units.Period | None = Field(
         None, description="a member is absent between samples farther apart than this; default: never"

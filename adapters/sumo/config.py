@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from cosim import units
-from cosim.bus.adapter import AdapterConfig
+from cosim.bus.adapter import AdapterConfig, InputFile
 from cosim.units import Distance, Duration, Length, Period
 
 OWN_OPTIONS = {
@@ -67,10 +67,16 @@ class Region(BaseModel):
 class SumoConfig(AdapterConfig):
     """What SUMO simulates and which of its vehicles join the fleet."""
 
-    config: str | None = Field(None, description=".sumocfg file; package:<module>/<path> for one inside a package")
-    network: str | None = Field(None, description=".net.xml[.gz] file, when there is no `config`")
-    routes: list[str] | str = Field([], description="files with routes and trips")
-    additional: list[str] | str = Field([], description="additional files: stops, signals, detectors")
+    config: Annotated[str | None, InputFile()] = Field(
+        None, description=".sumocfg file; package:<module>/<path> for one inside a package"
+    )
+    network: Annotated[str | None, InputFile()] = Field(
+        None, description=".net.xml[.gz] file, when there is no `config`"
+    )
+    routes: Annotated[list[str] | str, InputFile()] = Field([], description="files with routes and trips")
+    additional: Annotated[list[str] | str, InputFile()] = Field(
+        [], description="additional files: stops, signals, detectors"
+    )
     demand: Demand | None = Field(None, description="traffic generated on `network`, besides that of `routes`")
     server: Annotated[str, Field(pattern=r"^[^:\s]+:\d{1,5}$")] | None = Field(
         None, description="host:port of a SUMO that runs already (sumo --remote-port); it keeps its own options"

@@ -53,6 +53,15 @@ class AdapterConfig(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class InputFile:
+    """Marks a configuration field, ``Annotated[str, InputFile()]``, that names files to be read.
+
+    The scenario is refused when such a file is not there, seen from the scenario's folder. Not looked
+    for are files inside packages (``package:...``) and those of an adapter that runs elsewhere.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A signal that an adapter reads.
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cosim.cli.console import Json, emit, errors
 from cosim.errors import SetupError
+
+if TYPE_CHECKING:
+    from cosim.results.compare import Effect
 
 
 def compare(
@@ -27,7 +32,50 @@ def compare(
         from cosim.report import write_comparison
 
         path = write_comparison(folders, out)
-        emit({"comparison": str(path)}, as_json, str(path))
+        groups = _effects(folders)
+        same = [] if groups else ["the runs are replications of one configuration: they differ in the seed at most"]
+        data = [{"group": name, "effects": [effect.as_dict() for effect in found]} for name, found in groups]
+        emit(
+            {"comparison": str(path), "differences": data},
+            as_json,
+            "\n".join(
+                [*(line for name, found in groups for line in _table(name, found)), *same, f"comparison  {path}"]
+            ),
+        )
+
+
+def _effects(folders: list[Path]) -> list[tuple[str, list[Effect]]]:
+    """Name and differences of every configuration but the first, against which they are."""
+    from cosim.report.folder import Folder
+    from cosim.report.groups import group
+    from cosim.results.compare import effects
+
+    with ExitStack() as stack:
+        groups = group([stack.enter_context(Folder(folder)) for folder in folders])
+        metrics = [[run.metrics for run in each.runs if run.metrics] for each in groups]
+        names = [each.label or each.key for each in groups]
+    first, *others = metrics
+    return [
+        (f"{name} against {names[0]}", effects(first, other)) for name, other in zip(names[1:], others, strict=True)
+    ]
+
+
+def _table(name: str, found: list[Effect]) -> list[str]:
+    """The differences of the main figures, as lines of text."""
+    from cosim.report.text import is_share, label, quantity
+    from cosim.results.replications import MAIN
+
+    rows = [["", "first", "other", "difference", "relative", "95 % interval"]]
+    for effect in sorted((e for e in found if e.figure in MAIN), key=lambda e: MAIN.index(e.figure)):
+        both = all(is_share(effect.figure, value, effect.unit) for value in (effect.base, effect.mean))
+        unit = "%" if both else effect.unit
+        spread = f"{quantity(effect.low, unit)} .. {quantity(effect.high, unit)}" if isfinite(effect.low) else "-"
+        relative = f"{effect.relative:+.1%}" if isfinite(effect.relative) else "-"
+        shown = [quantity(value, unit) for value in (effect.base, effect.mean, effect.difference)]
+        rows.append([label(effect.figure), *shown, relative, spread])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+    return [name, *lines, ""]
 
 
 def _compare_exactly(folders: list[Path], as_json: bool) -> None:

@@ -25,9 +25,9 @@ def emit(data: object, as_json: bool, text: Callable[[], str] | str) -> None:
 
 
 def _strict(data: object) -> object:
-    """`data` with the numbers that JSON does not have as text: inf, -inf, nan."""
+    """`data` with null for NaN, and with infinities, which JSON does not have either, as text."""
     if isinstance(data, float) and not math.isfinite(data):
-        return str(data)
+        return None if math.isnan(data) else str(data)
     if isinstance(data, Mapping):
         return {str(key): _strict(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):

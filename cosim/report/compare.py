@@ -31,8 +31,8 @@ def entries(runs: Sequence[Folder]) -> dict[str, dict[str, Any]]:
 
 
 _CHARTED = (
-    "response_mean", "response_p95", "completion_ratio", "late_share", "energy_total", "cost_total", "utilisation_mean",
-    "coverage", "handovers", "response_median",
+    "response_mean", "response_p95", "tasks_in_flight", "completion_ratio", "late_share", "energy_total", "cost_total",
+    "utilisation_mean", "coverage", "handovers", "response_median",
 )  # fmt: skip
 
 

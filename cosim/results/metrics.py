@@ -167,7 +167,8 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
     energies = [ledger["energy"] for ledger in ledgers if "energy" in ledger]
     if energies:
-        figures["energy_total"] = _figure(sum(e["total"] for e in energies), "J", "energy of all nodes and transfers")
+        total = sum(e["total"] for e in energies) or None  # nothing at all: no power was stated
+        figures["energy_total"] = _figure(total, "J", "energy of all nodes and transfers")
         for tier in sorted({tier for e in energies for tier in e.get("by_tier", {})}):
             used = sum(e.get("by_tier", {}).get(tier, 0.0) for e in energies)
             figures[f"energy_{tier}"] = _figure(used, "J", f"energy of the nodes of tier '{tier}'")
@@ -175,7 +176,7 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
             figures[f"energy_{part}"] = _figure(sum(e.get(part, 0.0) for e in energies), "J", f"energy of {meaning}")
     costs = [ledger["cost"] for ledger in ledgers if "cost" in ledger]
     if costs:
-        figures["cost_total"] = _figure(sum(c["total"] for c in costs), "1", "cost in the scenario's currency")
+        figures["cost_total"] = _figure(sum(c["total"] for c in costs) or None, "1", "cost in the scenario's currency")
     return figures
 
 

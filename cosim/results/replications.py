@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SEED = "run.seed"
 MAIN = (
-    "completion_ratio", "late_share", "response_mean", "response_p95", "energy_total", "cost_total",
+    "completion_ratio", "tasks_in_flight", "late_share", "response_mean", "response_p95", "energy_total", "cost_total",
     "utilisation_mean", "coverage", "handovers", "distance",
 )  # fmt: skip
 
@@ -98,7 +98,7 @@ def groups_of_sweep(folder: Path, results: Iterable[Result]) -> list[Group]:
     return group(runs)
 
 
-def main_figures(groups: Sequence[Group], most: int = 5) -> list[str]:
+def main_figures(groups: Sequence[Group], most: int = 6) -> list[str]:
     """The figures that say most, out of those that the runs have."""
     known = {key for some in groups for run in some.runs for key, f in run["figures"].items() if f["value"] is not None}
     rest = sorted(known - set(MAIN))

@@ -81,7 +81,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
         raise ScenarioError(problems)
     root = _nothing_is_empty(root)
     scenario = _model(root, problems)
-    adapters = _adapters(root, problems)
+    adapters = _adapters(root, file.parent, problems)
     world = None
     if scenario is not None:
         broken = _broken(problems)
@@ -163,7 +163,7 @@ def _covered(problem: Problem, broken: set[str]) -> bool:
     return ".".join(problem.path.split(".")[:2]) in broken
 
 
-def _adapters(root: Item, problems: list[Problem]) -> dict[str, UsedAdapter]:
+def _adapters(root: Item, folder: Path, problems: list[Problem]) -> dict[str, UsedAdapter]:
     """Kind and configuration of every adapter in the scenario that is right."""
     entries = root.value.get("adapters")
     if entries is None or not isinstance(entries.value, dict):
@@ -174,7 +174,27 @@ def _adapters(root: Item, problems: list[Problem]) -> dict[str, UsedAdapter]:
             used = _adapter(root, name, tree.plain(block), problems)
             if used is not None:
                 adapters[name] = used
+                _files(root, name, used, folder, problems)
     return adapters
+
+
+def _files(root: Item, name: str, used: UsedAdapter, folder: Path, problems: list[Problem]) -> None:
+    """The files that an adapter's configuration names are there."""
+    from cosim.bus.adapter import InputFile
+
+    if getattr(used.config, "connect", None):
+        return
+    for key, field in type(used.config).model_fields.items():
+        if not any(isinstance(mark, InputFile) for mark in field.metadata):
+            continue
+        value = getattr(used.config, key)
+        for text in [value] if isinstance(value, str) else value or ():
+            path = folder / text
+            if not text.startswith("package:") and not path.is_file():
+                there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+                hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
+                message = f"there is no file '{shorten(text)}'"
+                problems.append(tree.problem(root, ("adapters", name, key), message, hint))
 
 
 def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Problem]) -> UsedAdapter | None:

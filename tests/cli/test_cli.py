@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import os
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def test_check_says_ok_in_one_line():
 
 
 def test_check_reports_every_mistake_with_its_place_and_exits_with_2(tmp_path):
+    shutil.copytree(HELLO / "data", tmp_path / "data")
     text = (HELLO / "scenario.cosim.yaml").read_text()
     text = text.replace("seed: 7", "sede: 7").replace("rate: 100 Mbit/s", "rate: 100")
     (tmp_path / "scenario.cosim.yaml").write_text(text.replace("scheduler: least-loaded", "scheduler: least-loded"))
@@ -77,6 +79,12 @@ def test_check_reports_every_mistake_with_its_place_and_exits_with_2(tmp_path):
     assert "Traceback" not in done.stderr
     as_json = json.loads(cosim("check", tmp_path, "--json").stdout)
     assert {problem["path"] for problem in as_json["error"]["problems"]} >= {"run.sede", "links.0.rate"}
+
+
+def test_check_names_an_input_file_that_is_not_there():
+    done = cosim("check", HELLO, "--set", "adapters.replay.file=data/track.csv")
+    assert done.returncode == 2
+    assert "adapters.replay.file: there is no file 'data/track.csv' (did you mean 'tracks.csv'?)" in done.stderr
 
 
 @pytest.mark.parametrize("verb", ["check", "plan", "run"])
@@ -128,6 +136,19 @@ def test_compare_writes_one_page(runs, tmp_path):
     done = cosim("compare", folder(runs, "mosaik"), folder(runs, "other"), "--out", out)
     assert done.returncode == 0, done.stderr
     assert out.stat().st_size > 10_000
+    assert "replications of one configuration" in done.stdout
+
+
+def test_compare_shows_the_differences_of_two_configurations(runs, tmp_path):
+    words = ("--set", "run.duration=20 s", "--set", "adapters.continuum.scheduler=cloud", "--out", tmp_path, "--quiet")
+    assert cosim("run", HELLO, *words).returncode == 0
+    both = (folder(runs, "mosaik"), next((tmp_path / "hello").iterdir()))
+    done = cosim("compare", *both, "--out", tmp_path / "both.html")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("scheduler cloud against scheduler least-loaded")
+    assert "response mean" in done.stdout
+    data = json.loads(cosim("compare", *both, "--out", tmp_path / "both.html", "--json").stdout)
+    assert {effect["figure"] for effect in data["differences"][0]["effects"]} >= {"response_mean", "tasks_created"}
 
 
 def test_report_can_be_written_again(runs, tmp_path):
