@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, count, emit, errors
 
 
 def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = False) -> None:
@@ -25,7 +25,7 @@ def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = F
         emit(
             summary,
             as_json,
-            f"{plan.name}: ok - {len(plan.scene.nodes)} nodes, {len(plan.scene.fleets)} fleets, "
-            f"{len(plan.scene.workloads)} workloads, {plan.ticks} ticks of {plan.step:g} s, "
+            f"{plan.name}: ok - {count(len(plan.scene.nodes), 'node')}, {count(len(plan.scene.fleets), 'fleet')}, "
+            f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
             f"adapters {', '.join(adapter.name for adapter in plan.adapters)}",
         )

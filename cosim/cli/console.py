@@ -35,6 +35,11 @@ def _strict(data: object) -> object:
     return data
 
 
+def count(number: int, noun: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def note(text: str) -> None:
     """Something for the person at the terminal that is not the result."""
     typer.echo(text, err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.console import Json, count, emit, errors, note
 from cosim.errors import Problem, ScenarioError
 from cosim.units import parse
 
@@ -53,7 +53,7 @@ def sweep(
             emit(
                 {"runs": [dict(variant.assignments) for variant in variants]},
                 as_json,
-                "\n".join(variant.label or "as it is" for variant in variants) + f"\n{len(variants)} runs",
+                "\n".join(variant.label or "as it is" for variant in variants) + f"\n{count(len(variants), 'run')}",
             )
             return
         _carry_out(
@@ -201,7 +201,7 @@ def _progress() -> Progress:
         now = time.monotonic()
         if result is None:
             kept = done
-            note(f"{total} runs, {done} of them there already" if done else f"{total} runs")
+            note(f"{count(total, 'run')}, {done} of them there already" if done else count(total, "run"))
             return
         if result.status == "complete" and done < total and now - shown < _EVERY:
             return

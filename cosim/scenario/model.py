@@ -233,9 +233,11 @@ class RecordBlock(Block):
 class Scenario(Block):
     """A whole scenario file after includes, overrides and unit conversion."""
 
-    apiVersion: Literal["cosim/v1"]  # noqa: N815 - the key that configuration files of this field use
-    kind: Literal["Scenario"]
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+    apiVersion: Literal["cosim/v1"] = Field(description="version of this format")  # noqa: N815 - the field's usual key
+    kind: Literal["Scenario"] = Field(description="what the file describes")
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = Field(
+        description="small letters, digits and '-'; names the folder of its runs"
+    )
     title: str = Field("", description="one line, for people")
     description: str = Field("", description="what the scenario is about")
     run: RunBlock
