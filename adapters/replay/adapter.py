@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from adapters.replay.backend import UnreadableError, read
 from adapters.replay.config import ReplayConfig
-from adapters.replay.geo import to_local
 from adapters.replay.trajectories import Indices, Samples, Trajectories
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
 from cosim.bus.slots import SlotBook
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Geo
+from cosim.plan.geo import LocalFrame
 
 
 class ReplayAdapter:
@@ -111,7 +111,8 @@ class ReplayAdapter:
             raise ValueError(f"latitude {lat[row]:g}, longitude {lon[row]:g} is no place on earth, sample {row + 1}")
         height = columns.pop("height", columns.pop("z", None))
         known = np.full(len(lat), geo.height) if height is None else height
-        columns["x"], columns["y"], columns["z"] = to_local(geo, lat, lon, known)
+        frame = LocalFrame(geo.latitude, geo.longitude, geo.height)
+        columns["x"], columns["y"], columns["z"] = frame.to_local(lat, lon, known)
         return replace(samples, columns=columns)
 
     def _problem(self, name: str, path: Path, error: Exception) -> Problem:

@@ -12,4 +12,3 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value, for example run.duration='2 min'. Repeatable."),
 ]
-RunPath = Annotated[Path, typer.Argument(help="A run folder.")]

@@ -15,11 +15,11 @@ from pyarrow import parquet
 
 from adapters.replay import ADAPTER
 from adapters.replay.config import ReplayConfig
-from adapters.replay.geo import to_local
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import fault
 from cosim.errors import ScenarioError
 from cosim.plan.entities import Fleet, Geo, Node, Scene
+from cosim.plan.geo import LocalFrame
 from cosim.telemetry.signals import MOBILITY
 
 TEMPLATE = Node("cars", "vehicle", "device")
@@ -200,7 +200,7 @@ def test_degrees_become_metres(tmp_path, header):
 
 
 def test_local_frame_of_a_far_point():
-    east, north, up = to_local(Geo(0.0, 0.0), np.array([0.0]), np.array([90.0]), np.array([0.0]))
+    east, north, up = LocalFrame(0.0, 0.0).to_local(np.array([0.0]), np.array([90.0]), np.array([0.0]))
     assert (east[0], north[0], up[0]) == pytest.approx((6378137.0, 0.0, -6378137.0))
 
 
