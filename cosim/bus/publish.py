@@ -48,7 +48,23 @@ class Snapshot:
     frames: tuple[Frame, ...]
 
 
-class Publisher:
+class _End:
+    """One end of the connection; it can be closed twice, and is when the block that it stands for ends."""
+
+    _socket: zmq.Socket[bytes]
+
+    def close(self) -> None:
+        """Stop publishing, or observing."""
+        self._socket.close(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Publisher(_End):
     """The run's side, at `address` (the system chooses the port for tcp://127.0.0.1:*)."""
 
     def __init__(self, address: str = "tcp://127.0.0.1:*") -> None:
@@ -97,18 +113,8 @@ class Publisher:
             known = self._tables[table.first] = (table.epoch, msgpack.packb([table.ids, generation]))
         return known[1]
 
-    def close(self) -> None:
-        """Stop publishing."""
-        self._socket.close(0)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-
-class Subscriber:
+class Subscriber(_End):
     """An observer's side of the publisher at `address`."""
 
     def __init__(self, address: str) -> None:
@@ -162,16 +168,6 @@ class Subscriber:
         expect(type(ids) is list and all(type(text) is str for text in ids), "an id is not a text")
         expect(type(generation) is bytes and len(generation) == 4 * len(ids), "an id has no generation")
         self._tables[first] = SlotTable(first, tuple(ids), np.frombuffer(generation, np.int32), epoch)
-
-    def close(self) -> None:
-        """Stop observing."""
-        self._socket.close(0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 def assemble(head: bytes, arrays: list[Array]) -> bytes:
