@@ -10,7 +10,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
-from cosim.cli import check, compare, doctor, listing, new, plan, report, run, schema, sweep
+from cosim.cli import check, compare, doctor, importing, listing, new, plan, report, run, schema, sweep
 
 app = typer.Typer(
     name="cosim",
@@ -30,6 +30,7 @@ app.command("adapters")(listing.adapters)
 app.command("schedulers")(listing.schedulers)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
+app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 
 

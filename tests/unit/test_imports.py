@@ -26,9 +26,11 @@ MAY_IMPORT = {
     "plan": BASE | {"scenario", "registry", "bus.adapter"},
     "bus": BASE | {"plan", "registry"},
     "results": BASE | {"scenario", "plan", "registry", "bus"},
+    # Readers of other simulators' files and of traces; what they make is a scenario's text.
+    "importing": BASE | {"scenario", "continuum", "traces"},
     "report": BASE | {"plan", "bus", "results"},
     "testing": BASE | {"plan", "registry", "bus"},
-    "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing"},
+    "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing", "importing"},
 }
 ADAPTERS_MAY_IMPORT = {
     "errors", "units", "telemetry", "continuum", "radio", "schedulers", "plan.entities", "plan.geo",

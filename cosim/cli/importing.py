@@ -1,0 +1,52 @@
+"""`cosim import SOURCE`: a scenario from another simulator's input files or from a trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cosim.cli.console import count, emit, note
+
+if TYPE_CHECKING:
+    from cosim.importing.imported import Imported
+
+app = typer.Typer(no_args_is_help=True, help="Make a scenario from another simulator's files or from a trace.")
+
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="The scenario file to write, or a folder for scenario.cosim.yaml.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse files with keys that are ignored, misspelt or inverted.")
+]
+
+
+def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json: bool) -> None:
+    """Write `imported`, print its notices and what was made. Call it inside `errors(as_json)`."""
+    from cosim.importing.imported import refuse_doubtful
+    from cosim.importing.write import write_scenario
+
+    if strict:
+        refuse_doubtful(imported.notices)
+    path = write_scenario(out, imported, force=force)
+    if not as_json:
+        for notice in imported.notices:
+            note(f"{notice.level}: {notice}")
+    levels = Counter(notice.level for notice in imported.notices)
+    told = ", ".join(f"{number} {level}" for level, number in sorted(levels.items()))
+    emit(
+        {
+            "scenario": str(path),
+            "files": [str(path.parent / name) for name in imported.beside],
+            **imported.facts,
+            "notices": [notice.as_dict() for notice in imported.notices],
+        },
+        as_json,
+        f"scenario  {path} - {count(len(imported.notices), 'notice')}{f' ({told})' if told else ''}",
+    )
+
+
+# One command per source follows; each imports its reader when it is called.
