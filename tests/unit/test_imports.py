@@ -19,6 +19,7 @@ MAY_IMPORT = {
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
     "continuum": {"compiling", "schedulers"},
     "radio": {"compiling"},
+    "vehicles": {"compiling"},
     "schedulers": {"continuum", "errors"},
     # The registry hands out descriptions of adapters, so it knows the contract and nothing else.
     "registry": {"errors", "bus.adapter"},
@@ -33,7 +34,7 @@ MAY_IMPORT = {
     "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing", "importing"},
 }
 ADAPTERS_MAY_IMPORT = {
-    "errors", "units", "telemetry", "continuum", "radio", "schedulers", "plan.entities", "plan.geo",
+    "errors", "units", "telemetry", "continuum", "radio", "vehicles", "schedulers", "plan.entities", "plan.geo",
     "bus.adapter", "bus.frame", "bus.slots", "testing",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}

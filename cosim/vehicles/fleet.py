@@ -1,0 +1,343 @@
+"""A fleet of vehicles: commands in, columns out, one compiled call per advance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosim.compiling import entry, part, ready
+from cosim.vehicles.airframe import Copter, Rover
+from cosim.vehicles.battery import open_circuit
+from cosim.vehicles.layout import (
+    AIRFRAME,
+    COPTER,
+    DESCEND,
+    EMPTY,
+    FLY,
+    GO,
+    HOLD,
+    HOME,
+    ITEM,
+    LAND,
+    MISSION,
+    MODES,
+    NONE,
+    RETURN,
+    RISE,
+    STATE,
+    TAKE_OFF,
+    VELOCITY,
+)
+from cosim.vehicles.motion import discharge, fall
+from cosim.vehicles.pilot import pilot_copter, pilot_rover, protect
+
+Floats = NDArray[np.float64]
+_CRASH = 3.0  # m/s of vertical speed at touch down from which a copter is broken
+WHAT = {"fly": FLY, "take-off": RISE, "land": DESCEND, "return": HOME}
+
+
+@dataclass(frozen=True, slots=True)
+class Waypoint:
+    """A step of a mission; x, y, z in m of the scenario's origin."""
+
+    x: float = 0.0
+    y: float = 0.0
+    z: float = 0.0
+    hold: float = 0.0  # s to stay
+    speed: float = 0.0  # m/s from here on, 0: as before
+    what: Literal["fly", "take-off", "land", "return"] = "fly"
+
+
+@part
+def _on_ground(s: Any, a: Any, now: float) -> None:  # noqa: ANN401 - rows of STATE and AIRFRAME
+    """An armed copter that stands: it leaves when told to rise, and disarms when nothing happens."""
+    s.vx = s.vy = s.vz = 0.0
+    s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
+    wants = s.mode == TAKE_OFF or (s.mode == MISSION and s.done == 0)
+    if wants:
+        s.landed = 0
+        s.stage = 0
+    elif now - max(s.armed_at, s.landed_at) >= (1.0 if s.mode in (LAND, RETURN) else a.disarm_delay):
+        s.armed = 0
+
+
+@part
+def _touch_down(s: Any, a: Any, now: float) -> None:  # noqa: ANN401
+    s.impact = -s.vz
+    s.z = a.ground
+    s.vx = s.vy = s.vz = s.ax = s.ay = s.az = 0.0
+    s.landed, s.landed_at = 1, now
+    if s.impact > _CRASH:
+        s.crashed, s.armed = 1, 0
+    elif s.failsafe == EMPTY:
+        s.armed = 0
+
+
+@entry()
+def _advance(
+    states: NDArray[np.void],
+    frames: NDArray[np.void],
+    items: NDArray[np.void],
+    winds: Floats,
+    start: float,
+    dt: float,
+    steps: int,
+) -> None:
+    """Let `steps` times `dt` s pass for every vehicle; one vehicle after another, as they do not meet."""
+    for i in range(len(states)):
+        s, a, wind = states[i], frames[i], winds[i]
+        for k in range(steps):
+            now = start + k * dt
+            if s.armed == 0:
+                s.vx = s.vy = s.vz = s.ax = s.ay = s.az = s.roll = s.pitch = s.turn = 0.0
+                s.power = 0.0 if s.failsafe == EMPTY else a.idle
+                discharge(s, a, dt)
+                continue
+            protect(s, a)
+            if a.kind != COPTER:
+                if s.failsafe == EMPTY:
+                    s.vx = s.vy = s.ax = s.power = s.turn = 0.0
+                    s.armed = 0
+                else:
+                    pilot_rover(s, a, items, now, dt)
+                discharge(s, a, dt)
+                continue
+            if s.failsafe == EMPTY and s.landed == 0:
+                fall(s, a, wind[0], wind[1], wind[2], dt)
+            elif s.landed != 0:
+                _on_ground(s, a, now)
+                discharge(s, a, dt)
+                continue
+            else:
+                pilot_copter(s, a, items, wind, now, dt)
+            discharge(s, a, dt)
+            if s.z <= a.ground and s.vz <= 0.0:
+                _touch_down(s, a, now)
+
+
+def compiled() -> bool:
+    """Whether the kernel is ready, in this process or from the cache of an earlier one."""
+    return ready(_advance)
+
+
+class Fleet:
+    """Vehicles side by side.
+
+    `vehicles` are `Copter` or `Rover`; `homes` (n, 3) m; `headings` (n,) rad. `substep` is the
+    step of the dynamics in s. `state` is the record array of `cosim.vehicles.layout.STATE`: look at
+    it freely, change it by the methods. Commands take rows (numbers of vehicles) and answer which
+    of them obeyed, as an autopilot does that refuses what it cannot do in its state.
+    """
+
+    def __init__(
+        self,
+        vehicles: Sequence[Copter | Rover],
+        homes: ArrayLike,
+        headings: ArrayLike = 0.0,
+        substep: float = 0.01,
+        charge: ArrayLike = 1.0,
+    ) -> None:
+        place = np.array(homes, np.float64).reshape(-1, 3)
+        if len(place) != len(vehicles):
+            raise ValueError(f"{len(vehicles)} vehicles need as many homes; there are {len(place)}")
+        if not substep > 0.0:
+            raise ValueError(f"substep is {substep} s; it must be above 0")
+        rows: dict[Copter | Rover, NDArray[np.void]] = {}
+        for vehicle in vehicles:
+            if vehicle not in rows:
+                rows[vehicle] = vehicle.row()
+        self.frames = (
+            np.concatenate([rows[vehicle] for vehicle in vehicles]) if len(vehicles) else np.zeros(0, AIRFRAME)
+        )
+        self.frames["ground"] = place[:, 2]
+        self.state = np.zeros(len(vehicles), STATE)
+        self.wind = np.zeros((len(vehicles), 3))  # m/s east, north, up; set it at will
+        self.now = 0.0
+        self._substep = substep
+        self._items = np.zeros(0, ITEM)
+        s = self.state
+        for k, axis in enumerate("xyz"):
+            s[axis] = s[f"home_{axis}"] = s[f"target_{axis}"] = place[:, k]
+        s["heading"] = np.asarray(headings)
+        s["target_heading"] = math.nan
+        s["charge"] = np.asarray(charge) * self.frames["capacity"]
+        s["landed"], s["mode"], s["reached"], s["failsafe"] = 1, HOLD, -1, NONE
+        s["hold_until"] = s["target_until"] = -1.0
+        s["voltage"] = [
+            a["cells"] * open_circuit(c / a["capacity"]) for a, c in zip(self.frames, s["charge"], strict=True)
+        ]
+
+    def advance(self, until: float) -> None:
+        """Let time pass up to `until` s, in equal sub-steps of at most `substep`."""
+        span = until - self.now
+        if span < 0.0:
+            raise ValueError(f"it is {self.now} s already; cannot go back to {until} s")
+        steps = max(math.ceil(span / self._substep - 1e-9), 1)
+        if span > 0.0:
+            _advance(self.state, self.frames, self._items, self.wind, self.now, span / steps, steps)
+        self.now = until
+
+    def mode(self, rows: ArrayLike) -> list[str]:
+        """The modes of vehicles by name."""
+        return [MODES[code] for code in self.state["mode"][np.asarray(rows)]]
+
+    def arm(self, rows: ArrayLike, on: bool = True) -> NDArray[np.bool_]:
+        """Arm or disarm. Home is where a vehicle is armed. Refused: a broken or empty one, disarming in flight."""
+        r = self._rows(rows)
+        s = self.state
+        if on:
+            obeys: NDArray[np.bool_] = (s["crashed"][r] == 0) & (s["failsafe"][r] != EMPTY)
+            new = r[obeys & (s["armed"][r] == 0)]
+            for axis in "xyz":
+                s[f"home_{axis}"][new] = s[axis][new]
+            s["armed"][new], s["armed_at"][new] = 1, self.now
+            self.frames["ground"][new] = s["z"][new]
+        else:
+            obeys = (self.frames["kind"][r] != COPTER) | (s["landed"][r] != 0)
+            s["armed"][r[obeys]] = 0
+        return obeys
+
+    def take_off(self, rows: ArrayLike, height: ArrayLike) -> NDArray[np.bool_]:
+        """Rise to `height` m above home. Refused by rovers, and when not armed or not on the ground."""
+        r = self._rows(rows)
+        s = self.state
+        up = np.broadcast_to(np.asarray(height, np.float64), r.shape)
+        obeys: NDArray[np.bool_] = (
+            (self.frames["kind"][r] == COPTER) & (s["armed"][r] != 0) & (s["landed"][r] != 0) & (up > 0.0)
+        )
+        self._enter(r[obeys], int(TAKE_OFF))
+        s["target_z"][r[obeys]] = s["home_z"][r[obeys]] + up[obeys]
+        return obeys
+
+    def go(
+        self, rows: ArrayLike, position: ArrayLike, velocity: ArrayLike | None = None, valid: float = 3.0
+    ) -> NDArray[np.bool_]:
+        """Fly or drive to `position` (n, 3) m.
+
+        With `velocity` (n, 3) m/s the point moves on for `valid` s: what a follower is told about
+        whom it follows. Refused when not armed or, by copters, on the ground.
+        """
+        r = self._rows(rows)
+        s = self.state
+        obeys = self._able(r)
+        told, where = r[obeys], np.broadcast_to(np.asarray(position, np.float64), (len(r), 3))[obeys]
+        already = told[s["mode"][told] != GO]
+        self._enter(already, int(GO))
+        for k, axis in enumerate("xyz"):
+            s[f"target_{axis}"][told] = where[:, k]
+        s["target_until"][told] = -1.0
+        if velocity is not None:
+            moving = np.broadcast_to(np.asarray(velocity, np.float64), (len(r), 3))[obeys]
+            for k, axis in enumerate("xyz"):
+                s[f"lead_{axis}"][told] = moving[:, k]
+            s["target_until"][told] = self.now + valid
+        return obeys
+
+    def steer(self, rows: ArrayLike, velocity: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
+        """Keep `velocity` (n, 3) m/s over ground for `valid` s, then stop. Refused as `go` is."""
+        r = self._rows(rows)
+        s = self.state
+        obeys = self._able(r)
+        told, wanted = r[obeys], np.broadcast_to(np.asarray(velocity, np.float64), (len(r), 3))[obeys]
+        self._enter(told, int(VELOCITY))
+        for k, axis in enumerate("xyz"):
+            s[f"target_v{axis}"][told] = wanted[:, k]
+        s["target_until"][told] = self.now + valid
+        return obeys
+
+    def face(self, rows: ArrayLike, heading: ArrayLike) -> None:
+        """Keep this heading (rad, NaN: along the way) in the present mode."""
+        self.state["target_heading"][self._rows(rows)] = heading
+
+    def set_speed(self, rows: ArrayLike, speed: ArrayLike) -> None:
+        """Horizontal m/s from now on; 0: the vehicle's own."""
+        self.state["speed"][self._rows(rows)] = speed
+
+    def set_mission(self, row: int, waypoints: Sequence[Waypoint]) -> None:
+        """Give a vehicle a mission, from its first waypoint on; it starts with `start_mission`."""
+        s = self.state[row]
+        old = slice(s["first_item"], s["first_item"] + s["items"])
+        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, WHAT[w.what]) for w in waypoints], ITEM)
+        if len(new) == s["items"]:
+            self._items[old] = new
+        else:
+            first, count = s["first_item"], s["items"]
+            self._items = np.concatenate([np.delete(self._items, old), new])
+            behind = self.state["first_item"] > first
+            self.state["first_item"][behind] -= count
+            s["first_item"], s["items"] = len(self._items) - len(new), len(new)
+        s["item"], s["reached"], s["done"] = 0, -1, 0
+
+    def start_mission(self, rows: ArrayLike, item: int = -1) -> NDArray[np.bool_]:
+        """Go on with the mission, or from `item` on. Refused when not armed or without a mission."""
+        r = self._rows(rows)
+        s = self.state
+        obeys: NDArray[np.bool_] = (s["armed"][r] != 0) & (s["items"][r] > 0) & (s["failsafe"][r] != EMPTY)
+        obeys &= item < s["items"][r]
+        told = r[obeys]
+        self._enter(told, int(MISSION))
+        s["item"][told] = item if item >= 0 else np.where(s["done"][told] != 0, 0, s["item"][told])
+        s["done"][told] = 0
+        return obeys
+
+    def hold(self, rows: ArrayLike) -> None:
+        """Stop and stay."""
+        self._enter(self._rows(rows), int(HOLD))
+
+    def go_home(self, rows: ArrayLike) -> NDArray[np.bool_]:
+        """Return to home; copters land there. Refused as `go` is."""
+        r = self._rows(rows)
+        obeys = self._able(r)
+        self._enter(r[obeys], int(RETURN))
+        return obeys
+
+    def land(self, rows: ArrayLike) -> NDArray[np.bool_]:
+        """Land here. Refused by rovers and on the ground."""
+        r = self._rows(rows)
+        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == COPTER)
+        self._enter(r[obeys], int(LAND))
+        return obeys
+
+    def set_fence(self, rows: ArrayLike, radius: ArrayLike = 0.0, top: ArrayLike = 0.0) -> None:
+        """Return when farther than `radius` m from home or higher than `top` m above it; 0: no such limit."""
+        r = self._rows(rows)
+        self.state["fence_radius"][r], self.state["fence_top"][r] = radius, top
+
+    def recharge(self, rows: ArrayLike, charge: ArrayLike = 1.0) -> NDArray[np.bool_]:
+        """Give vehicles that are not armed a battery at `charge` 0..1 of its capacity."""
+        r = self._rows(rows)
+        obeys: NDArray[np.bool_] = self.state["armed"][r] == 0
+        told = r[obeys]
+        level = np.broadcast_to(np.asarray(charge, np.float64), r.shape)[obeys]
+        self.state["charge"][told] = level * self.frames["capacity"][told]
+        self.state["failsafe"][told] = np.where(level > 0.0, NONE, EMPTY)
+        return obeys
+
+    def charge(self) -> Floats:
+        """(n,) 0..1 of the capacity."""
+        left: Floats = self.state["charge"] / self.frames["capacity"]
+        return left
+
+    def _rows(self, rows: ArrayLike) -> NDArray[np.int64]:
+        return np.atleast_1d(np.asarray(rows, np.int64))
+
+    def _able(self, r: NDArray[np.int64]) -> NDArray[np.bool_]:
+        s = self.state
+        flying = (self.frames["kind"][r] != COPTER) | (s["landed"][r] == 0)
+        able: NDArray[np.bool_] = (s["armed"][r] != 0) & flying & (s["failsafe"][r] != EMPTY)
+        return able
+
+    def _enter(self, rows: NDArray[np.int64], mode: int) -> None:
+        """What `pilot.enter` does, for many rows."""
+        s = self.state
+        s["mode"][rows] = mode
+        for name, value in (("stage", 0), ("hold_until", -1.0), ("target_until", -1.0), ("target_heading", math.nan)):
+            s[name][rows] = value
+        for axis in "xyz":
+            s[f"target_{axis}"][rows] = s[axis][rows]
+            s[f"target_v{axis}"][rows] = 0.0

@@ -1,0 +1,65 @@
+"""The state of vehicles and what every field means, as record arrays with one row per vehicle.
+
+Lengths in m (x east, y north, z up, of the scenario's origin), times in s, angles in rad (heading
+clockwise from north), charge in C, electrical quantities in V, A, W, J.
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+import numpy as np
+
+
+def codes(count: int) -> tuple[int, ...]:
+    """The numbers 0.. as int64: numba would compile a function anew for every literal it is given."""
+    return cast(tuple[int, ...], tuple(np.arange(count, dtype=np.int64)))
+
+
+# What a vehicle is.
+COPTER, SKID, ACKERMANN = codes(3)
+
+# What it does. MANUAL keeps still; HOLD brakes and stays; the others say it by their names.
+MANUAL, HOLD, TAKE_OFF, GO, VELOCITY, MISSION, RETURN, LAND = codes(8)
+MODES: Final = ("manual", "hold", "take-off", "go", "velocity", "mission", "return", "land")
+
+# Why it stopped doing what it was told.
+NONE, LOW, CRITICAL, EMPTY, FENCE = codes(5)
+FAILSAFES: Final = ("none", "battery-low", "battery-critical", "battery-empty", "fence")
+
+# What a waypoint asks for.
+FLY, RISE, DESCEND, HOME = codes(4)
+
+
+def _record(reals: str, wholes: str) -> np.dtype[np.void]:
+    return np.dtype([*((name, "f8") for name in reals.split()), *((name, "i8") for name in wholes.split())])
+
+
+STATE = _record(
+    "x y z vx vy vz "  # position, velocity over ground
+    "roll pitch heading turn "  # attitude, rate of heading (rad/s)
+    "ax ay az "  # m/s^2, what thrust or wheels give now, after their lag
+    "charge voltage current power energy "  # left in the battery; at its terminals; used so far
+    "target_x target_y target_z target_vx target_vy target_vz target_heading "  # heading NaN: where it flies
+    "lead_x lead_y lead_z target_until "  # velocity of a moving target; until when that, or a wanted velocity, holds
+    "home_x home_y home_z "
+    "speed "  # horizontal, that it was told to keep; 0: its own
+    "hold_until armed_at landed_at impact "  # s, s, s, m/s of the last touch down
+    "fence_radius fence_top ",  # of home; 0: none
+    "mode armed landed crashed failsafe stage "  # stage: 0 first, 1 later, within RETURN
+    "first_item items item reached done",  # its mission in the items; next and last reached item, all done
+)
+
+AIRFRAME = _record(
+    "mass speed climb descent land_speed accel tilt lag yaw_rate "
+    "drag drag2 "  # 1/s and 1/m: deceleration by air per speed and speed^2
+    "gain radius return_height "  # 1/s of the position controller; m, a waypoint counts as reached
+    "profile induced tip inflow parasite efficiency idle "  # of `rotor_power`; what the rest draws, W
+    "rolling wheel_efficiency "  # coefficient of rolling resistance
+    "wheelbase steer "  # m, rad (Ackermann)
+    "capacity cells resistance low critical "  # C, number, ohm, fractions of the capacity
+    "disarm_delay ground",  # s after landing or without take-off; m, height of the ground at home
+    "kind low_action",  # mode into which `low` changes; -1: none
+)
+
+ITEM = _record("x y z hold speed", "what")  # hold s at the waypoint, speed m/s from here on (0: as before)

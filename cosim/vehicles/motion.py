@@ -1,0 +1,141 @@
+"""One short step of motion: what a vehicle wants, bounded by what it can do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cosim.compiling import part
+from cosim.vehicles.airframe import GRAVITY
+from cosim.vehicles.battery import current, open_circuit
+from cosim.vehicles.layout import ACKERMANN, EMPTY
+from cosim.vehicles.power import rotor_power, wheel_power
+
+Record = Any  # one row of a record array
+
+
+@part
+def wrap(angle: float) -> float:
+    """The same angle in (-pi, pi]."""
+    return angle - 2.0 * math.pi * math.ceil((angle - math.pi) / (2.0 * math.pi))
+
+
+@part
+def approach(distance: float, gain: float, accel: float, top: float) -> float:
+    """m/s at which to near a point `distance` m away: proportional when close, else such that `accel` stops in time.
+
+    The square-root law joins the line v = gain d where both have the same slope, at d = accel / gain^2.
+    """
+    knee = accel / (gain * gain)
+    v = gain * distance if distance <= knee else math.sqrt(2.0 * accel * (distance - 0.5 * knee))
+    return min(v, top)
+
+
+@part
+def _toward(value: float, goal: float, most: float) -> float:
+    return value + min(max(goal - value, -most), most)
+
+
+@part
+def fly(s: Record, a: Record, wx: float, wy: float, wz: float, v_heading: float, dt: float) -> None:
+    """Move a copter for `dt` s: target_v* is the wanted velocity over ground, w* the wind (m/s).
+
+    Thrust and attitude follow with a lag of first order, a semi-implicit Euler step. Air slows it by
+    its speed against the air.
+    """
+    top = GRAVITY * math.tan(a.tilt)
+    ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
+    air = math.sqrt(ux * ux + uy * uy + uz * uz)
+    drag = a.drag + a.drag2 * air
+    # what brings the velocity to the wanted one, without the air's part
+    wish_x = min(max(3.0 * (s.target_vx - s.vx), -a.accel), a.accel) + drag * ux
+    wish_y = min(max(3.0 * (s.target_vy - s.vy), -a.accel), a.accel) + drag * uy
+    wish_z = min(max(3.0 * (s.target_vz - s.vz), -a.accel), a.accel) + drag * uz
+    flat = math.hypot(wish_x, wish_y)
+    if flat > top:
+        wish_x, wish_y = wish_x * top / flat, wish_y * top / flat
+    wish_z = max(wish_z, -0.7 * GRAVITY)  # rotors push one way only and keep some thrust to steer
+    part_of = 1.0 - math.exp(-dt / a.lag) if a.lag > 0.0 else 1.0
+    s.ax += part_of * (wish_x - s.ax)
+    s.ay += part_of * (wish_y - s.ay)
+    s.az += part_of * (wish_z - s.az)
+    s.vx += (s.ax - drag * ux) * dt
+    s.vy += (s.ay - drag * uy) * dt
+    s.vz += (s.az - drag * uz) * dt
+    s.x += s.vx * dt
+    s.y += s.vy * dt
+    s.z += s.vz * dt
+    if not math.isnan(v_heading):
+        s.turn = _toward(0.0, wrap(v_heading - s.heading) * 2.0, a.yaw_rate)
+    else:
+        s.turn = 0.0
+    s.heading = wrap(s.heading + s.turn * dt)
+    ahead = s.ax * math.sin(s.heading) + s.ay * math.cos(s.heading)
+    right = s.ax * math.cos(s.heading) - s.ay * math.sin(s.heading)
+    lift = GRAVITY + s.az
+    s.pitch = -math.atan2(ahead, lift)
+    s.roll = math.atan2(right, lift)
+    load = math.sqrt(s.ax * s.ax + s.ay * s.ay + lift * lift) / GRAVITY
+    mechanical = rotor_power(air, load, a.profile, a.induced, a.tip, a.inflow, a.parasite)
+    mechanical += max(a.mass * GRAVITY * s.vz, 0.0)  # climbing costs, sinking gives nothing back
+    s.power = mechanical / a.efficiency + a.idle
+
+
+@part
+def fall(s: Record, a: Record, wx: float, wy: float, wz: float, dt: float) -> None:
+    """A copter whose motors have stopped."""
+    ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
+    drag = a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)
+    s.ax = s.ay = 0.0
+    s.az = -GRAVITY
+    s.vx -= drag * ux * dt
+    s.vy -= drag * uy * dt
+    s.vz -= (GRAVITY + drag * uz) * dt
+    s.x += s.vx * dt
+    s.y += s.vy * dt
+    s.z += s.vz * dt
+    s.power = 0.0
+
+
+@part
+def drive(s: Record, a: Record, wish: float, bearing: float, dt: float) -> None:
+    """Move a rover for `dt` s towards `bearing` (rad) at `wish` m/s; it goes forwards only.
+
+    Skid steering turns on the spot when the point lies more than 60 degrees aside. With Ackermann
+    steering the rate of turn is v tan(steer) / wheelbase, so that it has to move to turn.
+    """
+    v = s.vx * math.sin(s.heading) + s.vy * math.cos(s.heading)
+    off = 0.0 if math.isnan(bearing) else wrap(bearing - s.heading)
+    if a.kind == ACKERMANN:
+        wish = min(wish, max(0.3 * a.speed, wish * math.cos(min(abs(off), 1.4))))  # slower in bends
+    elif abs(off) > math.pi / 3.0:
+        wish = 0.0
+    else:
+        wish *= math.cos(off)
+    part_of = 1.0 - math.exp(-dt / a.lag) if a.lag > 0.0 else 1.0
+    s.ax += part_of * (min(max(2.0 * (wish - v), -2.0 * a.accel), a.accel) - s.ax)
+    before = v
+    v = max(v + s.ax * dt, 0.0)
+    if a.kind == ACKERMANN:
+        steer = min(max(1.5 * off, -a.steer), a.steer)
+        s.turn = v * math.tan(steer) / a.wheelbase
+    else:
+        s.turn = min(max(2.0 * off, -a.yaw_rate), a.yaw_rate)
+    s.heading = wrap(s.heading + s.turn * dt)
+    s.vx, s.vy, s.vz = v * math.sin(s.heading), v * math.cos(s.heading), 0.0
+    s.x += s.vx * dt
+    s.y += s.vy * dt
+    s.power = wheel_power(v, (v - before) / dt, a.mass, a.rolling, GRAVITY * a.mass) / a.wheel_efficiency + a.idle
+
+
+@part
+def discharge(s: Record, a: Record, dt: float) -> None:
+    """Take the step's energy out of the battery."""
+    emf = a.cells * open_circuit(s.charge / a.capacity)
+    s.current = min(current(s.power, emf, a.resistance), s.charge / dt)
+    s.voltage = emf - a.resistance * s.current
+    s.charge -= s.current * dt
+    s.energy += s.voltage * s.current * dt
+    if s.charge <= 1e-9 * a.capacity:
+        s.charge = 0.0
+        s.failsafe = EMPTY
