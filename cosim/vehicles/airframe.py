@@ -56,6 +56,12 @@ class Copter:
     idle: float = 6.0  # W of the electronics
     radius: float = 2.0  # m within which a waypoint counts as reached
     return_height: float = 15.0  # m above home
+    dynamics: Literal["point", "rigid"] = "point"  # a mass with a lag, or a rigid body with four rotors
+    arm: float = 0.16  # m, of a rotor from the axes of roll and pitch; this and what follows: rigid only
+    inertia: tuple[float, float, float] = (0.02, 0.02, 0.035)  # kg m^2 about forward, left, up
+    rotor_lag: float = 0.04  # s
+    torque: float = 0.016  # m, of a rotor's drag torque per thrust
+    thrust_ratio: float = 2.2  # most thrust per weight
     battery: Battery = field(default_factory=Battery)
 
     def row(self) -> NDArray[np.void]:
@@ -84,6 +90,14 @@ class Copter:
         row["profile"], row["induced"], row["inflow"], row["tip"] = hover - induced, induced, inflow, 120.0
         row["parasite"] = 0.5 * AIR * 0.3 * 0.05 * disc  # their d0 = 0.3, solidity 0.05
         row["gain"], row["disarm_delay"], row["kind"] = 1.0, 10.0, COPTER
+        if self.dynamics == "rigid":
+            if self.rotors != 4:
+                raise ValueError(f"rigid dynamics are those of four rotors; this copter has {self.rotors}")
+            for name in ("arm", "rotor_lag", "torque", "thrust_ratio"):
+                row[name] = getattr(self, name)
+            for axis, inertia in zip("xyz", self.inertia, strict=True):
+                row[f"inertia_{axis}"] = inertia
+            row["rigid"] = 1
         return _with_battery(row, self.battery)
 
 

@@ -35,6 +35,7 @@ from cosim.vehicles.layout import (
 )
 from cosim.vehicles.motion import discharge, fall
 from cosim.vehicles.pilot import pilot_copter, pilot_rover, protect
+from cosim.vehicles.rigid import stand
 
 Floats = NDArray[np.float64]
 _CRASH = 3.0  # m/s of vertical speed at touch down from which a copter is broken
@@ -60,6 +61,8 @@ def _on_ground(s: Any, a: Any, now: float) -> None:  # noqa: ANN401 - rows of ST
     s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
     wants = s.mode == TAKE_OFF or (s.mode == MISSION and s.done == 0)
     if wants:
+        if a.rigid != 0:
+            stand(s, a)
         s.landed = 0
         s.stage = 0
     elif now - max(s.armed_at, s.landed_at) >= (1.0 if s.mode in (LAND, RETURN) else a.disarm_delay):
@@ -163,7 +166,7 @@ class Fleet:
         s = self.state
         for k, axis in enumerate("xyz"):
             s[axis] = s[f"home_{axis}"] = s[f"target_{axis}"] = place[:, k]
-        s["heading"] = np.asarray(headings)
+        s["heading"] = s["kept"] = np.asarray(headings)
         s["target_heading"] = math.nan
         s["charge"] = np.asarray(charge) * self.frames["capacity"]
         s["landed"], s["mode"], s["reached"], s["failsafe"] = 1, HOLD, -1, NONE

@@ -40,10 +40,11 @@ STATE = _record(
     "roll pitch heading turn "  # attitude, rate of heading (rad/s)
     "ax ay az "  # m/s^2, what thrust or wheels give now, after their lag
     "charge voltage current power energy "  # left in the battery; at its terminals; used so far
-    "target_x target_y target_z target_vx target_vy target_vz target_heading "  # heading NaN: where it flies
+    "target_x target_y target_z target_vx target_vy target_vz target_heading kept "  # NaN: along the way
     "lead_x lead_y lead_z target_until "  # velocity of a moving target; until when that, or a wanted velocity, holds
     "home_x home_y home_z "
     "speed "  # horizontal, that it was told to keep; 0: its own
+    "qw qx qy qz p q r t0 t1 t2 t3 "  # rigid bodies: attitude, body rates (rad/s), rotor thrusts (N)
     "hold_until armed_at landed_at impact "  # s, s, s, m/s of the last touch down
     "fence_radius fence_top ",  # of home; 0: none
     "mode armed landed crashed failsafe stage "  # stage: 0 first, 1 later, within RETURN
@@ -55,11 +56,12 @@ AIRFRAME = _record(
     "drag drag2 "  # 1/s and 1/m: deceleration by air per speed and speed^2
     "gain radius return_height "  # 1/s of the position controller; m, a waypoint counts as reached
     "profile induced tip inflow parasite efficiency idle "  # of `rotor_power`; what the rest draws, W
+    "arm inertia_x inertia_y inertia_z rotor_lag torque thrust_ratio "  # m, kg m^2, s, m, most thrust per weight
     "rolling wheel_efficiency "  # coefficient of rolling resistance
     "wheelbase steer "  # m, rad (Ackermann)
     "capacity cells resistance low critical "  # C, number, ohm, fractions of the capacity
     "disarm_delay ground",  # s after landing or without take-off; m, height of the ground at home
-    "kind low_action",  # mode into which `low` changes; -1: none
+    "kind rigid low_action",  # mode into which `low` changes; -1: none
 )
 
 ITEM = _record("x y z hold speed", "what")  # hold s at the waypoint, speed m/s from here on (0: as before)

@@ -32,12 +32,7 @@ def approach(distance: float, gain: float, accel: float, top: float) -> float:
 
 
 @part
-def _toward(value: float, goal: float, most: float) -> float:
-    return value + min(max(goal - value, -most), most)
-
-
-@part
-def fly(s: Record, a: Record, wx: float, wy: float, wz: float, v_heading: float, dt: float) -> None:
+def fly(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
     """Move a copter for `dt` s: target_v* is the wanted velocity over ground, w* the wind (m/s).
 
     Thrust and attitude follow with a lag of first order, a semi-implicit Euler step. Air slows it by
@@ -65,10 +60,7 @@ def fly(s: Record, a: Record, wx: float, wy: float, wz: float, v_heading: float,
     s.x += s.vx * dt
     s.y += s.vy * dt
     s.z += s.vz * dt
-    if not math.isnan(v_heading):
-        s.turn = _toward(0.0, wrap(v_heading - s.heading) * 2.0, a.yaw_rate)
-    else:
-        s.turn = 0.0
+    s.turn = min(max(2.0 * wrap(heading - s.heading), -a.yaw_rate), a.yaw_rate)
     s.heading = wrap(s.heading + s.turn * dt)
     ahead = s.ax * math.sin(s.heading) + s.ay * math.cos(s.heading)
     right = s.ax * math.cos(s.heading) - s.ay * math.sin(s.heading)

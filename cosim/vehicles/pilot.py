@@ -28,6 +28,7 @@ from cosim.vehicles.layout import (
     VELOCITY,
 )
 from cosim.vehicles.motion import approach, drive, fly, wrap
+from cosim.vehicles.rigid import fly_rigid
 
 Record = Any
 _LOW_HEIGHT = 10.0  # m above ground below which it lands slowly
@@ -214,7 +215,13 @@ def pilot_copter(
     heading = s.target_heading
     if math.isnan(heading) and math.hypot(s.target_vx, s.target_vy) > 0.5:
         heading = math.atan2(s.target_vx, s.target_vy)
-    fly(s, a, wind[0], wind[1], wind[2], heading, dt)
+    if math.isnan(heading):
+        heading = s.kept
+    s.kept = heading
+    if a.rigid != 0:
+        fly_rigid(s, a, wind[0], wind[1], wind[2], heading, dt)
+    else:
+        fly(s, a, wind[0], wind[1], wind[2], heading, dt)
 
 
 @part

@@ -1,0 +1,141 @@
+"""A quadrotor as a rigid body: four rotors with a lag, quaternion attitude, air drag, and its controller.
+
+Body axes are forward, left, up. Rotors stand in an X: 0 front right and 1 rear left turn one way
+(counter-clockwise), 2 front left and 3 rear right the other. Euler's equations with a diagonal
+inertia; semi-implicit Euler steps of at most 2.5 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from cosim.compiling import part
+from cosim.vehicles.airframe import GRAVITY
+from cosim.vehicles.power import rotor_power
+
+Record = Any  # one row of a record array
+STEP = 0.0025  # s
+_ROLL_GAIN, _YAW_GAIN = 8.0, 3.0  # 1/s, from angle to rate
+_RATE_GAIN, _YAW_RATE_GAIN = 20.0, 8.0  # 1/s, from rate to angular acceleration
+
+
+@part
+def push(s: Record, a: Record, t0: float, t1: float, t2: float, t3: float, wx: float, wy: float, wz: float) -> None:
+    """Move the body for `STEP` s while the rotors go towards thrusts t0..t3 (N) and the wind is w* (m/s)."""
+    keep = math.exp(-STEP / a.rotor_lag)
+    s.t0 = t0 + (s.t0 - t0) * keep
+    s.t1 = t1 + (s.t1 - t1) * keep
+    s.t2 = t2 + (s.t2 - t2) * keep
+    s.t3 = t3 + (s.t3 - t3) * keep
+    total = s.t0 + s.t1 + s.t2 + s.t3
+    roll = a.arm * (s.t1 + s.t2 - s.t0 - s.t3)  # left minus right, about forward
+    pitch = a.arm * (s.t1 + s.t3 - s.t0 - s.t2)  # rear minus front, about left: nose down
+    yaw = a.torque * (s.t2 + s.t3 - s.t0 - s.t1)  # the body turns against the rotors
+    s.p += STEP * (roll - (a.inertia_z - a.inertia_y) * s.q * s.r) / a.inertia_x
+    s.q += STEP * (pitch - (a.inertia_x - a.inertia_z) * s.p * s.r) / a.inertia_y
+    s.r += STEP * (yaw - (a.inertia_y - a.inertia_x) * s.p * s.q) / a.inertia_z
+    w, x, y, z = s.qw, s.qx, s.qy, s.qz
+    h = 0.5 * STEP
+    s.qw = w - h * (x * s.p + y * s.q + z * s.r)
+    s.qx = x + h * (w * s.p + y * s.r - z * s.q)
+    s.qy = y + h * (w * s.q + z * s.p - x * s.r)
+    s.qz = z + h * (w * s.r + x * s.q - y * s.p)
+    size = 1.0 / math.sqrt(s.qw * s.qw + s.qx * s.qx + s.qy * s.qy + s.qz * s.qz)
+    s.qw, s.qx, s.qy, s.qz = s.qw * size, s.qx * size, s.qy * size, s.qz * size
+    ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
+    drag = a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)
+    lift = total / a.mass
+    s.ax = 2.0 * (s.qx * s.qz + s.qw * s.qy) * lift
+    s.ay = 2.0 * (s.qy * s.qz - s.qw * s.qx) * lift
+    s.az = (1.0 - 2.0 * (s.qx * s.qx + s.qy * s.qy)) * lift - GRAVITY
+    s.vx += STEP * (s.ax - drag * ux)
+    s.vy += STEP * (s.ay - drag * uy)
+    s.vz += STEP * (s.az - drag * uz)
+    s.x += STEP * s.vx
+    s.y += STEP * s.vy
+    s.z += STEP * s.vz
+
+
+@part
+def show(s: Record) -> None:
+    """Attitude angles from the quaternion, and the heading's rate."""
+    fx = 1.0 - 2.0 * (s.qy * s.qy + s.qz * s.qz)
+    fy = 2.0 * (s.qx * s.qy + s.qw * s.qz)
+    fz = 2.0 * (s.qx * s.qz - s.qw * s.qy)
+    s.heading = math.atan2(fx, fy)
+    s.pitch = math.asin(min(max(fz, -1.0), 1.0))
+    s.roll = math.atan2(2.0 * (s.qy * s.qz + s.qw * s.qx), 1.0 - 2.0 * (s.qx * s.qx + s.qy * s.qy))
+    s.turn = -s.r
+
+
+@part
+def stand(s: Record, a: Record) -> None:
+    """Upright at the present heading, at rest, with the rotors at the thrust of a hover."""
+    s.qw, s.qz = math.cos(0.25 * math.pi - 0.5 * s.heading), math.sin(0.25 * math.pi - 0.5 * s.heading)
+    s.qx = s.qy = s.p = s.q = s.r = 0.0
+    s.t0 = s.t1 = s.t2 = s.t3 = 0.25 * a.mass * GRAVITY
+
+
+@part
+def fly_rigid(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
+    """`motion.fly` for a rigid body: a velocity controller over an attitude controller.
+
+    The wanted acceleration gives the direction and size of the thrust; the attitude error is the
+    rotation vector between the body's and the wanted axes, as in Lee, Leok, McClamroch, IEEE CDC
+    2010, equations (10) to (16), with the moments bounded by what the rotors can give.
+    """
+    steps = max(math.ceil(dt / STEP - 1e-9), 1)
+    most = a.thrust_ratio * a.mass * GRAVITY / 4.0
+    top = GRAVITY * math.tan(a.tilt)
+    for _ in range(steps):
+        ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
+        drag = a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)
+        gx = min(max(2.0 * (s.target_vx - s.vx), -a.accel), a.accel) + drag * ux
+        gy = min(max(2.0 * (s.target_vy - s.vy), -a.accel), a.accel) + drag * uy
+        gz = min(max(3.0 * (s.target_vz - s.vz), -a.accel), a.accel) + drag * uz + GRAVITY
+        flat = math.hypot(gx, gy)
+        if flat > top:
+            gx, gy = gx * top / flat, gy * top / flat
+        gz = max(gz, 0.3 * GRAVITY)
+        size = math.sqrt(gx * gx + gy * gy + gz * gz)
+        zx, zy, zz = gx / size, gy / size, gz / size
+        # wanted axes: up along the thrust, forward as near to the heading as that leaves
+        hx, hy = math.sin(heading), math.cos(heading)
+        along = hx * zx + hy * zy
+        fx, fy, fz = hx - along * zx, hy - along * zy, -along * zz
+        f_size = math.sqrt(fx * fx + fy * fy + fz * fz)
+        fx, fy, fz = fx / f_size, fy / f_size, fz / f_size
+        lx, ly, lz = zy * fz - zz * fy, zz * fx - zx * fz, zx * fy - zy * fx
+        w, x, y, z = s.qw, s.qx, s.qy, s.qz
+        bfx, bfy, bfz = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+        blx, bly, blz = 2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)
+        bzx, bzy, bzz = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
+        # half of R_wanted^T R - R^T R_wanted, as a vector in body axes
+        e_roll = 0.5 * ((lx * bzx + ly * bzy + lz * bzz) - (zx * blx + zy * bly + zz * blz))
+        e_pitch = 0.5 * ((zx * bfx + zy * bfy + zz * bfz) - (fx * bzx + fy * bzy + fz * bzz))
+        e_yaw = 0.5 * ((fx * blx + fy * bly + fz * blz) - (lx * bfx + ly * bfy + lz * bfz))
+        rate = min(max(_YAW_GAIN * e_yaw, -a.yaw_rate), a.yaw_rate)
+        roll = a.inertia_x * _RATE_GAIN * (_ROLL_GAIN * e_roll - s.p)
+        pitch = a.inertia_y * _RATE_GAIN * (_ROLL_GAIN * e_pitch - s.q)
+        yaw = a.inertia_z * _YAW_RATE_GAIN * (rate - s.r)
+        thrust = a.mass * size * max(zx * bzx + zy * bzy + zz * bzz, 0.2)
+        each, r4, p4 = 0.25 * thrust, 0.25 * roll / a.arm, 0.25 * pitch / a.arm
+        y4 = min(max(0.25 * yaw / a.torque, -0.2 * each), 0.2 * each)  # tilt before heading
+        push(
+            s,
+            a,
+            min(max(each - r4 - p4 - y4, 0.0), most),
+            min(max(each + r4 + p4 - y4, 0.0), most),
+            min(max(each + r4 - p4 + y4, 0.0), most),
+            min(max(each - r4 + p4 + y4, 0.0), most),
+            wx,
+            wy,
+            wz,
+        )
+    show(s)
+    air = math.sqrt((s.vx - wx) ** 2 + (s.vy - wy) ** 2 + (s.vz - wz) ** 2)
+    load = (s.t0 + s.t1 + s.t2 + s.t3) / (a.mass * GRAVITY)
+    mechanical = rotor_power(air, load, a.profile, a.induced, a.tip, a.inflow, a.parasite)
+    mechanical += max(a.mass * GRAVITY * s.vz, 0.0)
+    s.power = mechanical / a.efficiency + a.idle
