@@ -26,18 +26,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cosim.continuum.engine import Engine
+    from cosim.continuum.snapshot import Snapshot
     from cosim.continuum.system import Kind, Stream, System
     from cosim.continuum.warm import compiled
 
 _PLACES = {
     "Engine": "engine",
     "Kind": "system",
+    "Snapshot": "snapshot",
     "Stream": "system",
     "System": "system",
     "compiled": "warm",
 }
 
-__all__ = ["Engine", "Kind", "Stream", "System", "compiled"]
+__all__ = ["Engine", "Kind", "Snapshot", "Stream", "System", "compiled"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

@@ -13,6 +13,7 @@ from cosim.continuum import kernel, memory, routes
 from cosim.continuum.layout import DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
+from cosim.continuum.snapshot import Snapshot, put_back, take
 from cosim.continuum.system import REFERENCE, System, lay_out, link_up
 
 _NONE_I = np.empty((0, 1), np.int64)
@@ -73,6 +74,8 @@ class Engine:
         """Let time pass to `until` (s, not before `now`), inclusive of what happens at that time."""
         if not self.now <= until < math.inf:
             raise ValueError(f"cannot advance from {self.now:g} s to {until:g} s")
+        if self.state.meta["undecided"][0] >= 0:
+            self._ask()  # the scheduler raised an exception when it was asked, or a snapshot was taken in it
         while True:
             answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
             if answer == kernel.DONE:
@@ -148,6 +151,18 @@ class Engine:
     def ledger(self) -> Ledger:
         """The books up to now. Looking changes nothing."""
         return close_books(self.state, self.system)
+
+    def snapshot(self) -> Snapshot:
+        """The whole state at this instant, a copy. What the caller's scheduler remembers is not in it."""
+        return take(self.state)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back, or on, to the instant of the snapshot, which another engine of the same system may have taken.
+
+        Everything holds again as it did then, the seed and the settings included, and what follows is
+        bit-equal to what followed then. Raises `ValueError` for a snapshot of another system.
+        """
+        self.state = put_back(self.state, snapshot)
 
     def _present(self, slots: ArrayLike) -> NDArray[Any]:
         asked = np.asarray(slots)

@@ -162,6 +162,12 @@ META = _record(
 )  # fmt: skip
 
 
+# fields of META that say how large the arrays are
+ROOMS: Final = (
+    "node_count", "link_count", "source_count", "station_count", "infra_count", "host_count", "task_room", "ended_room",
+)  # fmt: skip
+
+
 class State(NamedTuple):
     """Everything that the kernel knows. The arrays are the engine's own; look, do not write."""
 

@@ -6,45 +6,8 @@ from hypothesis import strategies as st
 
 from cosim.continuum import Engine, Kind, Stream
 from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN
+from tests.unit.continuum.happenings import DEVICES, KINDS, apply, steps, world
 from tests.unit.continuum.worlds import CLOCK, exponential, system
-
-DEVICES = 4
-KINDS = [
-    Kind(cores=1, clock=CLOCK, slots=3, power=(5.0, 9.0, 10.0), price_cpu=0.5, price_transfer=1e-6, price_energy=0.1),
-    Kind(cores=2, clock=CLOCK, power=(7.0,), price_cpu=0.2),
-    Kind(cores=4, clock=2 * CLOCK, power=(50.0, 90.0), price_transfer=1e-5),
-    Kind(radio_sent=1e-6, radio_received=2e-6),
-    Kind(cores=1, clock=CLOCK / 4, power=(1.0, 2.0), radio_sent=1e-6),
-]
-LINKS = [(0, 1, 4e6, 0.002, 0.0, 1e-9), (0, 2, 8e6, 0.01, 0.1, 1e-8), (1, 2, 8e6, 0.01, 0.0, 0.0), (6, 1, 2e6, 0.0)]
-
-node = st.integers(0, 2 + DEVICES)
-change = st.one_of(
-    st.tuples(st.just("radio"), st.integers(3, 2 + DEVICES), st.integers(-1, 1), st.floats(0, 1e7), st.floats(0, 0.05)),
-    st.tuples(st.just("link"), st.integers(0, len(LINKS) - 1), st.sampled_from([0.0, 0.3, 1.0])),
-    st.tuples(st.just("fail"), node),
-    st.tuples(st.just("recover"), node),
-    st.tuples(st.just("vanish"), st.integers(3, 2 + DEVICES)),
-    st.tuples(st.just("appear"), st.integers(3, 2 + DEVICES)),
-)
-
-
-def apply(engine, what, generations):
-    name, slot, *rest = what
-    present = bool(engine.state.nodes["present"][slot])
-    if name == "radio" and present:
-        cell, rate, delay = rest
-        engine.set_radio([slot], [cell], [rate], [rate / 2], [delay], [0.1])
-    elif name == "link":
-        engine.set_links([slot], rest, [0.05], [0.0])
-    elif name in ("fail", "recover"):
-        getattr(engine, name)([slot])
-    elif name == "vanish" and present:
-        engine.vanish([slot])
-    elif name == "appear" and not present:
-        generations[slot] += 1
-        engine.appear([slot], [generations[slot]])
-
 
 def check(engine, ended):
     books, state = engine.ledger(), engine.state
@@ -73,25 +36,17 @@ def check(engine, ended):
     scheduler=st.integers(0, 6),
     fcfs=st.booleans(),
     drop_late=st.booleans(),
-    steps=st.lists(st.tuples(st.floats(0.0, 2.0), change), max_size=25),
+    steps=steps,
 )
 def test_books_close(seed, scheduler, fcfs, drop_late, steps):
-    kinds = [*KINDS[:3], *[KINDS[3 + k % 2] for k in range(DEVICES)]]
-    if fcfs:
-        kinds = [Kind(**{name: getattr(kind, name) for name in Kind.__slots__} | {"fcfs": True}) for kind in kinds]
-    loads = [
-        Stream(rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), output=exponential(5e4), deadline=1.0),
-        Stream(rate=2.0, work=exponential(CLOCK / 5), periodic=True, active=1.0, idle=0.5),
-    ]
-    sources = [(3 + k, w) for k in range(DEVICES) for w in range(2)] + [(0, 0)]
-    world = system(["edge", "edge", "cloud"] + ["device"] * DEVICES, kinds, loads, sources, LINKS)
+    made = world(fcfs)
     engines = [
-        Engine(world, seed, scheduler, patience=0.7, drop_late=drop_late),
-        Engine(world, seed, scheduler, patience=0.7, drop_late=drop_late),
+        Engine(made, seed, scheduler, patience=0.7, drop_late=drop_late),
+        Engine(made, seed, scheduler, patience=0.7, drop_late=drop_late),
     ]
     ended = [[], []]
     for number, engine in enumerate(engines):
-        generations = dict.fromkeys(range(3 + DEVICES), 0)
+        generations = {}
         for k in range(DEVICES):
             engine.set_radio([3 + k], [k % 2], [4e6], [8e6], [0.01], [0.0])
         for span, what in steps:
