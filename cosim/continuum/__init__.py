@@ -25,21 +25,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cosim.continuum.batches import Batch, Batcher, batch
     from cosim.continuum.engine import Engine
     from cosim.continuum.snapshot import Snapshot
     from cosim.continuum.system import Kind, Stream, System
     from cosim.continuum.warm import compiled
 
 _PLACES = {
+    "Batch": "batches",
+    "Batcher": "batches",
     "Engine": "engine",
     "Kind": "system",
     "Snapshot": "snapshot",
     "Stream": "system",
     "System": "system",
+    "batch": "batches",
     "compiled": "warm",
 }
 
-__all__ = ["Engine", "Kind", "Snapshot", "Stream", "System", "compiled"]
+__all__ = ["Batch", "Batcher", "Engine", "Kind", "Snapshot", "Stream", "System", "batch", "compiled"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

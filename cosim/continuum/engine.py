@@ -57,8 +57,7 @@ class Engine:
         self._make_room()
         self._edges = self._adjacency()
         self._find_ways()
-        static = np.flatnonzero(system.present)
-        self.appear(static, np.zeros(len(static), np.int64))
+        self._begin()
 
     @property
     def now(self) -> float:
@@ -163,6 +162,11 @@ class Engine:
         bit-equal to what followed then. Raises `ValueError` for a snapshot of another system.
         """
         self.state = put_back(self.state, snapshot)
+
+    def _begin(self) -> None:
+        """Let the static nodes appear."""
+        static = np.flatnonzero(self.system.present)
+        self.appear(static, np.zeros(len(static), np.int64))
 
     def _present(self, slots: ArrayLike) -> NDArray[Any]:
         asked = np.asarray(slots)

@@ -24,6 +24,7 @@ def codes(count: int) -> tuple[int, ...]:
 # How a task ended: the positions in the `task` signal's list of statuses.
 COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE = codes(7)
 STATUSES: Final = 7
+STATUS_NAMES: Final = ("completed", "no-coverage", "left", "capacity", "node-failed", "link-failed", "deadline")
 
 # Where a task is in its life. NEW: not yet given a host.
 FREE, NEW, UP, RUN, DOWN = codes(5)

@@ -54,6 +54,11 @@ def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Float
     return served, stations["busy"] + used * span, stations["energy"] + stations["power"] * span
 
 
+def read_units(s: State, first: int) -> Floats:
+    """Units served by each station from number `first` on, up to the present time."""
+    return _upto(s.stations[first:], float(s.meta["now"][0]))[0]
+
+
 def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     """The meters of nodes at the present time."""
     now = float(s.meta["now"][0])
@@ -84,7 +89,7 @@ def close_books(s: State, system: System) -> Ledger:
     outward = live["phase"] == DOWN
     slots = np.arange(len(s.nodes))
     meters = read_meters(s, slots)
-    links = _upto(s.stations[3 * len(s.nodes) :], float(meta["now"]))[0]
+    links = read_units(s, 3 * len(s.nodes))
 
     def each(name: str) -> Floats:
         return np.array([getattr(kind, name) for kind in system.kinds], np.float64)[system.kind]

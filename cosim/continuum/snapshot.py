@@ -42,8 +42,9 @@ class Snapshot:
 
     def save(self, path: str | Path) -> None:
         """Write it to a compressed `.npz` file."""
+        arrays: dict[str, Any] = dict(self.arrays)
         with Path(path).open("wb") as file:
-            np.savez_compressed(file, **self.arrays)
+            np.savez_compressed(file, **arrays)
 
     @staticmethod
     def load(path: str | Path) -> Snapshot:

@@ -4,10 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.continuum import Engine, Kind, Stream
+from cosim.continuum import Engine, Stream
 from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN
 from tests.unit.continuum.happenings import DEVICES, KINDS, apply, steps, world
 from tests.unit.continuum.worlds import CLOCK, exponential, system
+
 
 def check(engine, ended):
     books, state = engine.ledger(), engine.state

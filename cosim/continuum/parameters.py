@@ -1,0 +1,178 @@
+"""Fields of a system by name, for runs that differ in their values.
+
+    kind.0.clock            cycles/s            workload.0.rate       1/s
+    kind.*.cores            1                   workload.0.work       cycles, the mean of its law
+    kind.0.slots            1                   workload.0.input      B, the mean of its law
+    kind.0.power.idle       W, the table's      workload.0.output     B, the mean of its law
+    kind.0.power.max        first and last      workload.0.deadline   s; also share, active, idle, start, stop
+    kind.0.price_cpu        as in `Kind`        link.0.rate           bit/s; also delay (s), loss (1), energy (J/bit)
+    patience, threshold, drop_late, scheduler   as in `Engine`
+
+`*` stands for all kinds, workloads or links. A new end of a power table moves the values between in
+proportion. A new mean of a uniform law scales both bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.layout import UNIFORM, State
+from cosim.continuum.system import REFERENCE, System
+
+Floats = NDArray[np.float64]
+Setter = Callable[[State, "Tariffs", float], None]
+
+_SETTINGS = ("patience", "threshold", "drop_late", "scheduler")
+_KIND = ("clock", "cores", "slots", "power.idle", "power.max")
+PRICES = ("price_cpu", "price_transfer", "price_energy", "radio_sent", "radio_received")
+_WORKLOAD = ("rate", "work", "input", "output", "deadline", "share", "active", "idle", "start", "stop")
+_LINK = ("rate", "delay", "loss", "energy")
+
+
+@dataclass(slots=True)
+class Tariffs:
+    """What the books multiply by; the kernel does not know it."""
+
+    kinds: Floats  # (len(PRICES), kinds)
+    links: Floats  # (links,) J/bit
+
+    @staticmethod
+    def of(system: System) -> Tariffs:
+        rows = [[getattr(kind, name) for kind in system.kinds] for name in PRICES]
+        return Tariffs(np.array(rows, np.float64), np.array(system.link_energy, np.float64))
+
+    def take(self, other: Tariffs) -> None:
+        """Become equal to `other`."""
+        self.kinds[:] = other.kinds
+        self.links[:] = other.links
+
+
+def _set_power(state: State, number: int, field: str, value: float) -> None:
+    kind = state.kinds[number]
+    table = state.power[kind["first_power"] : kind["first_power"] + kind["powers"]]
+    low, high = table[0], table[-1]
+    new_low, new_high = (value, high) if field == "power.idle" else (low, value)
+    part = (table - low) / (high - low) if high != low else np.linspace(0.0, 1.0, len(table))
+    table[:] = new_low + part * (new_high - new_low)
+
+
+def _set_kind(state: State, tariffs: Tariffs, number: int, field: str, value: float) -> None:
+    if field in PRICES:
+        tariffs.kinds[PRICES.index(field), number] = value
+    elif field.startswith("power"):
+        _set_power(state, number, field, value)
+    else:
+        state.kinds[field][number] = value
+
+
+def _set_workload(state: State, number: int, field: str, value: float) -> None:
+    row = state.workloads[number]
+    if field not in ("work", "input", "output"):
+        row[field] = value
+    elif row[f"{field}_law"] == UNIFORM:
+        mean = (row[f"{field}_a"] + row[f"{field}_b"]) / 2
+        row[f"{field}_a"] *= value / mean
+        row[f"{field}_b"] *= value / mean
+    else:
+        row[f"{field}_a"] = value
+
+
+def _set_link(state: State, tariffs: Tariffs, number: int, field: str, value: float) -> None:
+    if field == "energy":
+        tariffs.links[number] = value
+    else:
+        state.links[field][number] = value / 8.0 if field == "rate" else value
+
+
+def _known(system: System, name: str) -> tuple[str, list[int], str]:
+    """Table, numbers and field that a name means. Raises `ValueError` that says what there is."""
+    table, _, rest = name.partition(".")
+    number, _, field = rest.partition(".")
+    tables: dict[str, tuple[int, tuple[str, ...]]] = {
+        "kind": (len(system.kinds), _KIND + PRICES),
+        "workload": (len(system.workloads), _WORKLOAD),
+        "link": (len(system.link_a), _LINK),
+    }
+    if table not in tables:
+        raise ValueError(
+            f"there is no parameter '{name}'; known: {', '.join(_SETTINGS)}, "
+            "kind.N.FIELD, workload.N.FIELD, link.N.FIELD"
+        )
+    count, fields = tables[table]
+    if field not in fields:
+        raise ValueError(f"'{name}' names no field of a {table}; known: {', '.join(fields)}")
+    if number == "*":
+        return table, list(range(count)), field
+    if not number.isdecimal() or int(number) >= count:
+        raise ValueError(f"'{name}' names no {table} of the system, which has {count}, numbered from 0")
+    return table, [int(number)], field
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How to write one parameter into a state that stands at time 0."""
+
+    write: Setter
+    kinds: bool = False  # what follows from the kinds must be worked out again
+    links: bool = False  # and what follows from the links
+
+
+def change(system: System, name: str) -> Change:
+    """The change that parameter `name` is. Raises `ValueError` when the system has no such field."""
+    if name in _SETTINGS:
+
+        def setting(state: State, tariffs: Tariffs, value: float) -> None:  # noqa: ARG001 - the common signature
+            state.meta[name] = value
+
+        return Change(setting)
+    table, numbers, field = _known(system, name)
+    tables = [len(kind.power) for kind in system.kinds]
+    if field.startswith("power") and not all(tables[number] for number in numbers):
+        raise ValueError(f"'{name}' changes a power table, but the kind has none")
+
+    def write(state: State, tariffs: Tariffs, value: float) -> None:
+        for number in numbers:
+            if table == "kind":
+                _set_kind(state, tariffs, number, field, value)
+            elif table == "workload":
+                _set_workload(state, number, field, value)
+            else:
+                _set_link(state, tariffs, number, field, value)
+
+    return Change(write, kinds=table == "kind" and field not in PRICES, links=table == "link" and field != "energy")
+
+
+def follow_kinds(state: State) -> None:
+    """Carry clock, cores and slots of the kinds over to processors and hosts."""
+    processors = state.stations[0 : 3 * len(state.nodes) : 3]
+    kind = state.nodes["kind"]
+    processors["rate"], processors["servers"] = state.kinds["clock"][kind], state.kinds["cores"][kind]
+    own = state.kinds[kind[state.hosts["slot"]]]
+    for name in ("clock", "cores", "slots"):
+        state.hosts[name] = own[name]
+    state.hosts["speed"] = own["cores"] * own["clock"]
+
+
+def follow_links(state: State) -> None:
+    """Carry rate, delay and loss of the links over to their costs and stations."""
+    links, first = state.links, 3 * len(state.nodes)
+    goodput = links["rate"] * (1.0 - links["loss"])
+    with np.errstate(divide="ignore"):
+        links["cost"] = links["delay"] + REFERENCE / goodput
+    state.stations["rate"][first::2] = goodput
+    state.stations["rate"][first + 1 :: 2] = goodput
+
+
+def columns_of(parameters: Mapping[str, Any]) -> tuple[int, dict[str, Floats]]:
+    """(sets of parameters, values of each by name). Raises `ValueError` when the lengths differ."""
+    columns = {name: np.atleast_1d(np.asarray(values, np.float64)) for name, values in parameters.items()}
+    lengths = {len(values) for values in columns.values() if len(values) != 1}
+    if any(values.ndim != 1 for values in columns.values()) or len(lengths) > 1:
+        raise ValueError("all parameters need lists of the same length, or one value for all sets")
+    count = lengths.pop() if lengths else 1
+    return count, {name: np.broadcast_to(values, (count,)) for name, values in columns.items()}
