@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from cosim.cli.console import Json, emit
+import textwrap
+from typing import Annotated
+
+import typer
+
+from cosim.cli.console import Json, emit, errors
 
 
-def adapters(as_json: Json = False) -> None:
-    """List the adapters, and what keeps any of them from being used."""
+def adapters(
+    name: Annotated[str, typer.Argument(help="Show the keys of this adapter's block in a scenario.")] = "",
+    as_json: Json = False,
+) -> None:
+    """List the adapters, and what keeps any of them from being used; or the keys of one."""
     from cosim.registry import list_adapters
 
+    if name:
+        _keys(name, as_json)
+        return
     listings = list_adapters()
     data = [
         {
@@ -28,6 +39,34 @@ def adapters(as_json: Json = False) -> None:
         for item in listings
     ]
     emit({"adapters": data}, as_json, "\n".join(lines))
+
+
+def _keys(name: str, as_json: bool) -> None:
+    """What may stand in the block of adapter `name`, from the schema that editors use."""
+    from cosim.registry import adapter_kind
+    from cosim.scenario.schema import block_schema
+
+    with errors(as_json):
+        kind = adapter_kind(name)
+        block = block_schema(name)
+        keys = [
+            {"key": key, "default": value.get("default"), "description": value.get("description", "")}
+            for key, value in block.get("properties", {}).items()
+        ]
+        width = max((len(key["key"]) for key in keys), default=0)
+        lines = [
+            f"{key['key']:<{width}}  {key['description']}"
+            + (f" [{str(key['default']).lower() if isinstance(key['default'], bool) else key['default']}]"
+               if key["default"] is not None else "")
+            for key in keys
+        ]  # fmt: skip
+        head = f"{name}: {kind.summary}\n\n"
+        tail = f"\n\nFor example\n\n{textwrap.indent(kind.example, '  ')}" if kind.example else ""
+        emit(
+            {"name": name, "summary": kind.summary, "keys": keys, "example": kind.example},
+            as_json,
+            head + "\n".join(lines) + tail.rstrip(),
+        )
 
 
 def schedulers(as_json: Json = False) -> None:

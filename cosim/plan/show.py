@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from cosim.plan.entities import Event, Law, Node, Scene, SlotRange, Workload
 from cosim.plan.plan import AdapterPlan, Plan
@@ -60,11 +61,25 @@ def _adapters(plan: Plan) -> str:
             lines.append(f"  {adapter.name} reads {wire.signal} from {sources}{late}")
     if lines[-1] == "Wiring":
         lines.append("  no adapter reads anything")
+    width = max(len(adapter.name) for adapter in plan.adapters)
+    if any(adapter.config for adapter in plan.adapters):
+        lines += ["", "Settings, as written; `cosim adapters NAME` tells the others"]
+        lines += [f"  {a.name:<{width}}  {_settings(a.config)}" for a in plan.adapters if a.config]
     lines.append("")
     lines.append("Seeds")
-    width = max(len(adapter.name) for adapter in plan.adapters)
     lines += [f"  {a.name:<{width}}  {' '.join(f'{word:08x}' for word in a.seed)}" for a in plan.adapters]
     return "\n".join(lines)
+
+
+def _settings(config: Mapping[str, Any]) -> str:
+    """One line; a block or list inside is told by its size."""
+    parts = []
+    for key, value in config.items():
+        if isinstance(value, dict | list):
+            parts.append(f"{key}: {len(value)} entr{'y' if len(value) == 1 else 'ies'}")
+        else:
+            parts.append(f"{key}: {str(value).lower() if isinstance(value, bool) else value}")
+    return ", ".join(parts)
 
 
 def _where(adapter: AdapterPlan) -> str:

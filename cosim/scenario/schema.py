@@ -51,6 +51,14 @@ def schema() -> Schema:
     }
 
 
+def block_schema(name: str) -> Schema:
+    """The schema of the block of adapter `name`. Raises `SetupError` when there is no such adapter."""
+    kind = registry.adapter_kind(name)
+    block: Schema = _definitions(name, kind.load_config(), kind.summary)[_ref(name)]
+    _polish(block)
+    return block
+
+
 def _polish(part: Any) -> None:  # noqa: ANN401 - JSON values
     """Say defaults as an author would write them, and drop titles that only repeat the key."""
     if isinstance(part, list):

@@ -220,6 +220,18 @@ def test_adapters_and_schedulers_are_listed_with_what_is_missing():
     assert {"nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid"} <= schedulers
 
 
+def test_the_keys_of_an_adapter_are_told_with_their_defaults():
+    keys = {row["key"]: row for row in json.loads(cosim("adapters", "radio", "--json").stdout)["keys"]}
+    assert keys["exponent"]["default"] == 3.1
+    assert keys["hysteresis"]["default"] == "3 dB"
+    text = cosim("adapters", "radio").stdout
+    assert "bler_slope" in text
+    assert "time_to_trigger: 160 ms" in text
+    wrong = cosim("adapters", "radoi")
+    assert wrong.returncode == 2
+    assert "no adapter 'radoi'" in wrong.stderr
+
+
 def test_the_schema_in_the_repository_is_the_generated_one(tmp_path):
     out = tmp_path / "schema.json"
     assert cosim("schema", "--out", out).returncode == 0
