@@ -59,7 +59,7 @@ def _at(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
     return np.ndarray((count,), dtype, memory)
 
 
-def _rows_of(dtype: np.dtype[Any]) -> Row:
+def rows_of(dtype: np.dtype[Any]) -> Row:
     """A compiled function (address, i) -> record i of the array of `dtype` at the address."""
     if not jitted():
         return lambda address, i: _Row(_at(dtype, int(address) + int(i) * dtype.itemsize, 1)[0])
@@ -100,17 +100,17 @@ def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     return compiled
 
 
-task = _rows_of(layout.TASK)
-station = _rows_of(layout.STATION)
-node = _rows_of(layout.NODE)
-kind = _rows_of(layout.KIND)
-link = _rows_of(layout.LINK)
-host = _rows_of(layout.HOST)
-source = _rows_of(layout.SOURCE)
-workload = _rows_of(layout.WORKLOAD)
-ended = _rows_of(layout.ENDED)
-real = _rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
-whole = _rows_of(np.dtype([("v", "i8")]))  # of an int64 array
+task = rows_of(layout.TASK)
+station = rows_of(layout.STATION)
+node = rows_of(layout.NODE)
+kind = rows_of(layout.KIND)
+link = rows_of(layout.LINK)
+host = rows_of(layout.HOST)
+source = rows_of(layout.SOURCE)
+workload = rows_of(layout.WORKLOAD)
+ended = rows_of(layout.ENDED)
+real = rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
+whole = rows_of(np.dtype([("v", "i8")]))  # of an int64 array
 
 reals = _array_of(np.dtype("f8"))
 hosts = _array_of(layout.HOST)

@@ -7,75 +7,84 @@ the parent of a first child and the left neighbour of the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import Record
 
-
-@jit
-def meld(s: Record, a: int, b: int) -> int:
-    """Join two heaps by their roots; the new root."""
-    ta, tb = memory.task(s.tasks, a).tag, memory.task(s.tasks, b).tag
-    if tb < ta or (tb == ta and memory.task(s.tasks, b).serial < memory.task(s.tasks, a).serial):
-        a, b = b, a
-    first = memory.task(s.tasks, a).child
-    memory.task(s.tasks, b).prev = a
-    memory.task(s.tasks, b).next = first
-    if first >= 0:
-        memory.task(s.tasks, first).prev = b
-    memory.task(s.tasks, a).child = b
-    return a
+Change = Callable[[Record, int, int], int]
 
 
-@jit
-def _gather(s: Record, first: int) -> int:
-    """One heap of a list of siblings; -1 for none. Pairs from the left, then joins from the right."""
-    stack = -1  # linked through prev
-    while first >= 0:
-        a = first
-        b = memory.task(s.tasks, a).next
-        if b >= 0:
-            first = memory.task(s.tasks, b).next
-            memory.task(s.tasks, a).next = -1
-            memory.task(s.tasks, b).next = -1
-            a = meld(s, a, b)
+def pairing(task: memory.Row) -> tuple[Change, Change]:
+    """Functions `insert` and `remove` for the rows `task(s.tasks, i)` with tag, serial, child, prev, next."""
+
+    @jit
+    def meld(s: Record, a: int, b: int) -> int:
+        """Join two heaps by their roots; the new root."""
+        ta, tb = task(s.tasks, a).tag, task(s.tasks, b).tag
+        if tb < ta or (tb == ta and task(s.tasks, b).serial < task(s.tasks, a).serial):
+            a, b = b, a
+        first = task(s.tasks, a).child
+        task(s.tasks, b).prev = a
+        task(s.tasks, b).next = first
+        if first >= 0:
+            task(s.tasks, first).prev = b
+        task(s.tasks, a).child = b
+        return a
+
+    @jit
+    def gather(s: Record, first: int) -> int:
+        """One heap of a list of siblings; -1 for none. Pairs from the left, then joins from the right."""
+        stack = -1  # linked through prev
+        while first >= 0:
+            a = first
+            b = task(s.tasks, a).next
+            if b >= 0:
+                first = task(s.tasks, b).next
+                task(s.tasks, a).next = -1
+                task(s.tasks, b).next = -1
+                a = meld(s, a, b)
+            else:
+                first = -1
+            task(s.tasks, a).prev = stack
+            stack = a
+        if stack < 0:
+            return -1
+        root = stack
+        stack = task(s.tasks, root).prev
+        while stack >= 0:
+            below = task(s.tasks, stack).prev
+            root = meld(s, root, stack)
+            stack = below
+        task(s.tasks, root).prev = -1
+        task(s.tasks, root).next = -1
+        return root
+
+    @jit
+    def insert(s: Record, root: int, i: int) -> int:
+        """Add task i; the new root."""
+        task(s.tasks, i).child = -1
+        task(s.tasks, i).next = -1
+        task(s.tasks, i).prev = -1
+        return i if root < 0 else meld(s, root, i)
+
+    @jit
+    def remove(s: Record, root: int, i: int) -> int:
+        """Take task i out; the new root, -1 when the heap is empty."""
+        rest = gather(s, task(s.tasks, i).child)
+        if i == root:
+            return rest
+        left, right = task(s.tasks, i).prev, task(s.tasks, i).next
+        if task(s.tasks, left).child == i:
+            task(s.tasks, left).child = right
         else:
-            first = -1
-        memory.task(s.tasks, a).prev = stack
-        stack = a
-    if stack < 0:
-        return -1
-    root = stack
-    stack = memory.task(s.tasks, root).prev
-    while stack >= 0:
-        below = memory.task(s.tasks, stack).prev
-        root = meld(s, root, stack)
-        stack = below
-    memory.task(s.tasks, root).prev = -1
-    memory.task(s.tasks, root).next = -1
-    return root
+            task(s.tasks, left).next = right
+        if right >= 0:
+            task(s.tasks, right).prev = left
+        return root if rest < 0 else meld(s, root, rest)
+
+    return insert, remove
 
 
-@jit
-def insert(s: Record, root: int, i: int) -> int:
-    """Add task i; the new root."""
-    memory.task(s.tasks, i).child = -1
-    memory.task(s.tasks, i).next = -1
-    memory.task(s.tasks, i).prev = -1
-    return i if root < 0 else meld(s, root, i)
-
-
-@jit
-def remove(s: Record, root: int, i: int) -> int:
-    """Take task i out; the new root, -1 when the heap is empty."""
-    rest = _gather(s, memory.task(s.tasks, i).child)
-    if i == root:
-        return rest
-    left, right = memory.task(s.tasks, i).prev, memory.task(s.tasks, i).next
-    if memory.task(s.tasks, left).child == i:
-        memory.task(s.tasks, left).child = right
-    else:
-        memory.task(s.tasks, left).next = right
-    if right >= 0:
-        memory.task(s.tasks, right).prev = left
-    return root if rest < 0 else meld(s, root, rest)
+insert, remove = pairing(memory.task)

@@ -68,6 +68,7 @@ class Links:
     lan_delay: float = 0.0  # s, inside the edge network
     wan_propagation: float = 0.0  # s
     gsm_propagation: float = 0.0  # s
+    wlan_servers: int = 1  # of the queue at the access point, 1 or 2 (tutorial5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,179 @@
+"""Virtual machines: processors shared by their tasks, and admission by percent.
+
+A machine with c cores of m MIPS whose tasks ask for q cores gives each core that a task asks for
+min(m, c m / q) (CloudSim's time-shared cloudlet scheduler: Calheiros et al. 2011, doi
+10.1002/spe.995, section 4). All tasks progress alike, so one number, the virtual time (MI that every
+task since the start has got), tells when each is done: a task of w MI that comes at virtual time v
+leaves at v + w. A task that comes or goes costs O(log k).
+
+With the quirk `processing-tick` progress is looked at in steps, for all machines of a datacentre at
+once: not within 10 ms of the last look, and planned for not earlier than 20 ms after it. A task that
+comes between two looks gets credit for the time since the last one, and ends with less than 1 MI left.
+Each machine is brought up to date only where its own tasks change, which gives the same numbers.
+
+Apart from all that, each task takes some percent of the machine while it is executed, and a machine
+takes a task only while the percents sum up to 100 at most.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cosim.continuum.jit import jit
+from cosim.continuum.offloading import rows
+from cosim.continuum.offloading.events import drop, put
+from cosim.continuum.offloading.layout import CLOUD, EDGE, Record
+from cosim.continuum.offloading.rows import app, centre, task, vm
+from cosim.continuum.pairing import pairing
+
+_ROUNDING = 1e-9  # %, of sums of percents
+_LOOK, _PLAN, _ALWAYS = 0.01, 0.02, 0.111  # s, of the quirk processing-tick
+_EMPTY = 0.0
+
+insert, remove = pairing(rows.task)
+
+
+@jit
+def need(s: Record, a: int, tier: int) -> float:
+    """% of a machine of the tier that a task of application a takes."""
+    if tier == EDGE:
+        return float(app(s.apps, a).load_edge)
+    if tier == CLOUD:
+        return float(app(s.apps, a).load_cloud)
+    return float(app(s.apps, a).load_mobile)
+
+
+@jit
+def room(s: Record, v: int) -> float:
+    """% of the machine that is neither taken nor reserved."""
+    return float(100.0 - vm(s.vms, v).load - vm(s.vms, v).reserved)
+
+
+@jit
+def fits(s: Record, v: int, percent: float) -> bool:
+    """Whether the machine has room for a task."""
+    return bool(percent <= room(s, v) + _ROUNDING)
+
+
+@jit
+def speed(machine: Record) -> float:
+    """MIPS of each core that a task asks for."""
+    if machine.used <= machine.cores:
+        return float(machine.rate)
+    return float(machine.rate * machine.cores / machine.used)
+
+
+@jit
+def touch(machine: Record, until: float) -> None:
+    """Bring the accumulated values up to `until`."""
+    span = until - machine.since
+    if span > 0.0:
+        if machine.active > 0:
+            machine.virtual += speed(machine) * span
+            machine.busy += min(machine.used, machine.cores) * span
+        machine.since = until
+
+
+@jit
+def _book_load(s: Record, v: int, percent: float, tasks: int) -> None:
+    """Add to the load of the machine and of its tier; an empty one has exactly none, whatever was rounded."""
+    machine = vm(s.vms, v)
+    machine.load = machine.load + percent if machine.active > 0 else _EMPTY
+    if machine.tier == EDGE:
+        s.edge_tasks += tasks
+        s.edge_load = s.edge_load + percent if s.edge_tasks > 0 else _EMPTY
+    elif machine.tier == CLOUD:
+        s.cloud_tasks += tasks
+        s.cloud_load = s.cloud_load + percent if s.cloud_tasks > 0 else _EMPTY
+    else:
+        s.mobile_tasks += tasks
+        s.mobile_load = s.mobile_load + percent if s.mobile_tasks > 0 else _EMPTY
+
+
+@jit
+def schedule(s: Record, v: int, now: float) -> None:
+    """Set the time of the machine's next completion; its values must be up to date."""
+    machine = vm(s.vms, v)
+    if machine.active == 0:
+        drop(s, s.first_vm + v)
+        return
+    rest = task(s.tasks, machine.root).tag - machine.virtual
+    put(s, s.first_vm + v, now + max(rest, _EMPTY) / speed(machine))
+
+
+@jit
+def enter(s: Record, i: int, v: int, now: float) -> None:
+    """Task i begins to be executed on machine v."""
+    t = task(s.tasks, i)
+    machine = vm(s.vms, v)
+    if s.processing_tick != 0:
+        # Time since the last look counts for the newcomer too, at the share that holds from now on.
+        touch(machine, centre(s.centres, machine.centre).last)
+    else:
+        touch(machine, now)
+    if machine.active == 0:
+        machine.virtual = _EMPTY  # keeps it small, hence exact
+        if s.processing_tick != 0:
+            machine.since = centre(s.centres, machine.centre).last
+    t.vm = v
+    t.tag = machine.virtual + t.length
+    machine.root = insert(s, machine.root, i)
+    machine.active += 1
+    machine.used += app(s.apps, t.app).cores
+    _book_load(s, v, need(s, t.app, machine.tier), 1)
+    if s.processing_tick != 0:
+        put(s, s.first_task + i, now + t.length / speed(machine))
+    else:
+        schedule(s, v, now)
+
+
+@jit
+def leave(s: Record, i: int, now: float) -> None:
+    """Task i is no longer executed, done or not; the machine must be up to date."""
+    t = task(s.tasks, i)
+    machine = vm(s.vms, t.vm)
+    machine.root = remove(s, machine.root, i)
+    machine.active -= 1
+    machine.used -= app(s.apps, t.app).cores
+    _book_load(s, t.vm, -need(s, t.app, machine.tier), -1)
+    if s.processing_tick == 0:
+        schedule(s, t.vm, now)
+
+
+@jit
+def look(s: Record, c: int, now: float) -> bool:
+    """Look at the processors of a datacentre, unless it is too early (quirk processing-tick)."""
+    last = centre(s.centres, c).last
+    if now < last + _LOOK and now >= _ALWAYS:
+        return False
+    centre(s.centres, c).last = now
+    return True
+
+
+@jit
+def ripe(s: Record, c: int) -> int:
+    """A task of the datacentre that the last look found done, -1 when there is none left (quirk processing-tick)."""
+    group = centre(s.centres, c)
+    for v in range(group.first_vm, group.first_vm + group.vms):
+        machine = vm(s.vms, v)
+        if machine.active > 0:
+            touch(machine, group.last)
+            if task(s.tasks, machine.root).tag - machine.virtual < 1.0:
+                return int(machine.root)
+    return -1
+
+
+@jit
+def plan(s: Record, c: int) -> None:
+    """Plan the next look at the datacentre, after one (quirk processing-tick)."""
+    group = centre(s.centres, c)
+    soonest = math.inf
+    for v in range(group.first_vm, group.first_vm + group.vms):
+        machine = vm(s.vms, v)
+        if machine.active > 0:
+            rest = math.floor(task(s.tasks, machine.root).tag - machine.virtual)
+            soonest = min(soonest, rest / speed(machine))
+    if soonest < math.inf:
+        put(s, s.first_centre + c, group.last + max(soonest, _PLAN))
+    else:
+        drop(s, s.first_centre + c)
