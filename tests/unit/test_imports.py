@@ -20,6 +20,8 @@ MAY_IMPORT = {
     "continuum": {"compiling", "schedulers"},
     "radio": {"compiling"},
     "vehicles": {"compiling"},
+    "traces": {"errors"},
+    "predict": {"errors", "traces"},
     "schedulers": {"continuum", "errors"},
     # The registry hands out descriptions of adapters, so it knows the contract and nothing else.
     "registry": {"errors", "bus.adapter"},
@@ -34,8 +36,8 @@ MAY_IMPORT = {
     "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing", "importing"},
 }
 ADAPTERS_MAY_IMPORT = {
-    "errors", "units", "telemetry", "continuum", "radio", "vehicles", "schedulers", "plan.entities", "plan.geo",
-    "bus.adapter", "bus.frame", "bus.slots", "testing",
+    "errors", "units", "telemetry", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
+    "plan.entities", "plan.geo", "bus.adapter", "bus.frame", "bus.slots", "testing",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
 

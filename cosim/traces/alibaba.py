@@ -1,0 +1,77 @@
+"""Alibaba cluster data 2018: usage of machines and of containers, and the aggregate of a whole cluster.
+
+The tables have no header; CPU and memory are in percent, time in s. Samples come about every 10 s per
+machine and are averaged by period. Published with Guo et al., IWQoS 2019, and Tian et al., SoCC 2019.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from cosim.traces.google import parts
+from cosim.traces.grid import Grid
+from cosim.traces.model import UtilisationTraces
+from cosim.traces.table import Column, blocks, fault, percent
+
+PERIOD = 300.0  # s
+AGGREGATE_PERIOD = 30.0  # s
+
+MACHINES = (
+    "machine", "time", "cpu", "memory", "memory_bandwidth", "misses", "net_in", "net_out", "disk_io",
+)  # fmt: skip
+CONTAINERS = (
+    "container", "machine", "time", "cpu", "memory", "cycles_per_instruction", "memory_bandwidth", "misses",
+    "net_in", "net_out", "disk_io",
+)  # fmt: skip
+
+
+def read_machines(
+    source: Path, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
+) -> UtilisationTraces:
+    """`machine_usage`: one trace per machine."""
+    return _read(source, MACHINES, "machine", period, vms, periods)
+
+
+def read_containers(
+    source: Path, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
+) -> UtilisationTraces:
+    """`container_usage`: one trace per container, of the CPU that it requested (more counts as full)."""
+    return _read(source, CONTAINERS, "container", period, vms, periods)
+
+
+def read_aggregate(path: Path, *, period: float = AGGREGATE_PERIOD) -> UtilisationTraces:
+    """`cpu_util_percent, mem_util_percent, ...` of a cluster, one row per 30 s: a single trace."""
+    read = list(blocks(path, (percent("cpu_util_percent"), percent("mem_util_percent"))))
+    cpu, memory = (
+        (np.concatenate([block.columns[name] for block in read])[None, :] * 0.01).astype(np.float32)
+        for name in ("cpu_util_percent", "mem_util_percent")
+    )
+    return UtilisationTraces((path.name.split(".")[0],), cpu, period, memory_use=memory)
+
+
+def _read(
+    source: Path, names: tuple[str, ...], who: str, period: float, vms: int | None, periods: int | None
+) -> UtilisationTraces:
+    wanted = (Column(who, "text"), Column("time", at_least=0.0), Column("cpu", optional=True, at_least=0.0),
+              Column("memory", optional=True))  # fmt: skip
+    grid, memory = Grid(period, vms=vms, periods=periods), Grid(period, vms=vms, periods=periods)
+    for path in parts(source):
+        for block in blocks(path, wanted, names=names):
+            row = grid.rows(block.words[who], block.columns[who])
+            # The publishers write -1 and 101 for readings that failed.
+            cpu, held = block.columns["cpu"], block.columns["memory"]
+            grid.add(row, block.columns["time"], np.where(cpu > 100.0, 1.0, cpu * 0.01))
+            good = (held >= 0.0) & (held <= 100.0)
+            memory.add(
+                memory.rows(block.words[who], block.columns[who]),
+                block.columns["time"],
+                np.where(good, held * 0.01, np.nan),
+            )
+    if not grid.index:
+        raise fault(source, "holds no usage")
+    use, held = grid.mean(), memory.mean()
+    return UtilisationTraces(
+        grid.ids, use, period, peak=grid.peak(), memory_use=held if held.shape == use.shape else None
+    )
