@@ -167,10 +167,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         "tasks": np.zeros(0, layout.TASK),
         "ended": np.zeros(0, layout.ENDED),
         "heap": np.zeros(first, layout.ENTRY),
-        "due": np.zeros(first),
-        "where": np.full(first, -1, np.int64),
-        "after": np.zeros(first, np.int64),
-        "before": np.zeros(first, np.int64),
+        "pending": _events(first),
     }
     meta["free"] = -1
     state = State(meta, arrays)
@@ -180,6 +177,13 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
 
 def _samples(study: Study, interval: float) -> int:
     return int(study.duration / interval * (1.0 + 1e-9)) + 1 if interval > 0.0 else 0
+
+
+def _events(count: int) -> NDArray[np.void]:
+    """Rows of events that are not in the queue."""
+    rows = np.zeros(count, layout.EVENT)
+    rows["where"] = -1
+    return rows
 
 
 def _draw_machines(study: Study, seed: int, mine: NDArray[np.void]) -> None:
@@ -207,9 +211,8 @@ def make_room(state: State) -> None:
         tasks["newer"][-1] = -1
         meta["free"], meta["task_room"] = old, old + more
         arrays["tasks"] = tasks
-        for name, blank in (("heap", 0), ("due", 0), ("where", -1), ("after", 0), ("before", 0)):
-            grown = np.full(more, blank, np.int64) if blank else np.zeros(more, arrays[name].dtype)
-            arrays[name] = np.concatenate([arrays[name], grown])
+        arrays["heap"] = np.concatenate([arrays["heap"], np.zeros(more, layout.ENTRY)])
+        arrays["pending"] = np.concatenate([arrays["pending"], _events(more)])
     if meta["trace"][0] and meta["ended_room"][0] - meta["done"][0] <= meta["live"][0]:
         ended = np.zeros(max(2 * len(arrays["ended"]), _ENDED_ROOM, 2 * int(meta["live"][0])), layout.ENDED)
         ended[: len(arrays["ended"])] = arrays["ended"]

@@ -9,15 +9,13 @@ far events and O(log k) for near ones.
 
 Every event number is in the queue at most once, and the order is (time, number), a total one. Events
 after the end of the simulation are not kept.
-
-`where` of an event: its position in the heap, or ABSENT, or LISTED in the bucket of its `due` time.
 """
 
 from __future__ import annotations
 
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading.layout import Record, codes
-from cosim.continuum.offloading.rows import real, slot, whole
+from cosim.continuum.offloading.rows import event, slot, whole
 
 _ONE, _TWO = codes(3)[1:]
 ABSENT, LISTED = -_ONE, -_TWO
@@ -28,7 +26,7 @@ def _set(s: Record, k: int, time: float, number: int) -> None:
     entry = slot(s.heap, k)
     entry.time = time
     entry.number = number
-    whole(s.where, number).v = k
+    event(s.pending, number).where = k
 
 
 @jit
@@ -73,18 +71,19 @@ def bucket_of(s: Record, time: float) -> int:
 @jit
 def drop(s: Record, number: int) -> None:
     """Take event `number` out, if it is in."""
-    k = whole(s.where, number).v
+    e = event(s.pending, number)
+    k = e.where
     if k == ABSENT:
         return
-    whole(s.where, number).v = ABSENT
+    e.where = ABSENT
     if k == LISTED:
-        left, right = whole(s.before, number).v, whole(s.after, number).v
+        left, right = e.before, e.after
         if left >= 0:
-            whole(s.after, left).v = right
+            event(s.pending, left).after = right
         else:
-            whole(s.buckets, bucket_of(s, real(s.due, number).v)).v = right
+            whole(s.buckets, bucket_of(s, e.due)).v = right
         if right >= 0:
-            whole(s.before, right).v = left
+            event(s.pending, right).before = left
         return
     last = s.queued - 1
     s.queued = last
@@ -109,13 +108,14 @@ def put(s: Record, number: int, time: float) -> None:
         s.queued = k + 1
         _up(s, k, time, number)
         return
-    first = whole(s.buckets, b).v
-    real(s.due, number).v = time
-    whole(s.where, number).v = LISTED
-    whole(s.before, number).v = -1
-    whole(s.after, number).v = first
-    if first >= 0:
-        whole(s.before, first).v = number
+    top = whole(s.buckets, b).v
+    e = event(s.pending, number)
+    e.due = time
+    e.where = LISTED
+    e.before = -1
+    e.after = top
+    if top >= 0:
+        event(s.pending, top).before = number
     whole(s.buckets, b).v = number
 
 
@@ -129,9 +129,10 @@ def first(s: Record) -> int:
         number = whole(s.buckets, s.bucket).v
         whole(s.buckets, s.bucket).v = -1
         while number >= 0:
-            following = whole(s.after, number).v
+            e = event(s.pending, number)
+            following = e.after
             k = s.queued
             s.queued = k + 1
-            _up(s, k, real(s.due, number).v, number)
+            _up(s, k, e.due, number)
             number = following
     return int(slot(s.heap, 0).number)

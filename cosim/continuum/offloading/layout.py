@@ -130,10 +130,16 @@ ENDED = record(
 
 ENTRY = record(("time", "f8"), ("number", "i8"))  # of the event heap
 
+EVENT = record(
+    ("due", "f8"),  # s, while it is in a bucket
+    ("where", "i8"),  # position in the heap, or ABSENT, or LISTED
+    ("after", "i8"), ("before", "i8"),  # neighbours in its bucket, -1
+)  # fmt: skip
+
 # State arrays whose addresses META holds: name -> (dtype, what it has a row for)
 ARRAYS: Final = (
     "devices", "tasks", "vms", "centres", "places", "apps", "tally", "ended",
-    "heap", "due", "where", "after", "before", "buckets",
+    "heap", "pending", "buckets",
     "load_samples", "location_samples", "access_samples", "batteries",
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ app = rows_of(layout.APP)
 tally = rows_of(layout.TALLY)
 ended = rows_of(layout.ENDED)
 battery = rows_of(layout.BATTERY)
+event = rows_of(layout.EVENT)
 slot = rows_of(layout.ENTRY)
 real = rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
 whole = rows_of(np.dtype([("v", "i8")]))
