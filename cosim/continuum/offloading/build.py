@@ -84,7 +84,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
     meta = np.zeros(1, META)
     fixed = machines(study)
     own = study.device_vm is not None and devices
-    centres = len(study.places) + 1 + (n if own else 0)
+    centres = len(study.places) + 2
     vms = np.zeros(len(fixed) + (n if own else 0), layout.VM)
     vms["root"] = -1
     for number, (machine, tier, at, centre, host) in enumerate(fixed):
@@ -92,7 +92,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         row["rate"], row["cores"], row["image"] = machine.mips, machine.cores, machine.image
         row["tier"], row["place"], row["centre"], row["host"] = tier, at, centre, host
     groups = np.zeros(centres, layout.CENTRE)
-    groups["alive"] = 1
+    groups["alive"], groups["ripe"], groups["planned"] = 1, -1, np.inf
     for centre in range(len(study.places) + 1):
         members = [number for number, row in enumerate(fixed) if row[3] == centre]
         groups["first_vm"][centre], groups["vms"][centre] = (members[0] if members else 0), len(members)
@@ -100,9 +100,8 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         each = np.arange(n)
         mine = vms[len(fixed) :]
         mine["tier"], mine["place"], mine["host"] = int(MOBILE), -1, each
-        mine["centre"] = len(study.places) + 1 + each
-        groups["first_vm"][len(study.places) + 1 :] = len(fixed) + each
-        groups["vms"][len(study.places) + 1 :] = 1
+        mine["centre"] = len(study.places) + 1
+        groups["first_vm"][len(study.places) + 1], groups["vms"][len(study.places) + 1] = len(fixed), n
         _draw_machines(study, seed, mine)
     places = np.zeros(len(study.places), layout.PLACE)
     for p, place in enumerate(study.places):

@@ -41,7 +41,7 @@ from cosim.continuum.offloading.layout import (
 from cosim.continuum.offloading.mobility import place_at
 from cosim.continuum.offloading.network import man_delay, wan_delay, wlan_delay
 from cosim.continuum.offloading.rows import app, device, place, task, vm
-from cosim.continuum.offloading.station import enter, fits, leave, look, need, plan, ripe, touch
+from cosim.continuum.offloading.station import enter, fits, leave, look, need, pick, ripen, touch
 
 BASIC, RELAY, REACH = codes(3)
 FREE, ASKED, UP, UP_CLOUD, UP_MAN, UP_LAN, RUN, DOWN, DOWN_CLOUD, DOWN_MAN = codes(10)  # stages
@@ -273,16 +273,18 @@ def observe(s: Record, c: int, now: float) -> None:
     if not look(s, c, now):
         return
     while True:
-        i = ripe(s, c)
+        i = pick(s, c, now)
         if i < 0:
             break
         executed(s, i, now)
-    plan(s, c)
 
 
 @jit
 def served(s: Record, v: int, now: float) -> None:
     """The first task of machine v is done."""
+    if s.processing_tick != 0:
+        ripen(s, v, now)
+        return
     machine = vm(s.vms, v)
     i = machine.root
     touch(machine, now)
@@ -381,8 +383,6 @@ def die(s: Record, d: int, now: float) -> None:
         t = task(s.tasks, i)
         drop(s, s.first_task + i)
         if t.stage == RUN:
-            if s.processing_tick == 0:
-                touch(vm(s.vms, t.vm), now)
             leave(s, i, now)
         else:
             _release(s, i)

@@ -56,6 +56,7 @@ TASK = record(
     ("tag", "f8"),  # the machine's virtual time at which it is done
     ("serial", "i8"), ("app", "i8"), ("device", "i8"), ("place", "i8"),  # place: where it was submitted
     ("number", "i8"),  # of the device's tasks
+    ("looks", "i8"),  # at its datacentre when it came (quirk processing-tick)
     ("stage", "i8"), ("tier", "i8"), ("vm", "i8"),
     ("via", "i8"),  # the place at which its present transfer counts
     ("child", "i8"), ("prev", "i8"), ("next", "i8"),  # heap of the machine
@@ -76,10 +77,12 @@ VM = record(
     ("active", "i8"),  # tasks on it
     ("root", "i8"),  # heap of the tasks, -1
     ("tier", "i8"), ("place", "i8"), ("centre", "i8"), ("host", "i8"),  # host: number within its tier
+    ("ripe", "i8"), ("next_ripe", "i8"),  # whether a look finds a task done; list of such machines
 )  # fmt: skip
 
 CENTRE = record(
-    ("last", "f8"),  # s, last look at its processors (quirk processing-tick)
+    ("last", "f8"), ("planned", "f8"),  # s, last and next look at its processors (quirk processing-tick)
+    ("looks", "i8"), ("ripe", "i8"),  # looks so far; first machine with a task that is done, -1
     ("battery", "f8"), ("consumed", "f8"),  # J, by a quirk
     ("price_kb", "f8"), ("price_second", "f8"),  # per kB moved, per s of execution
     ("first_vm", "i8"), ("vms", "i8"),

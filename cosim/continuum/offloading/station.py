@@ -9,6 +9,8 @@ leaves at v + w. A task that comes or goes costs O(log k).
 With the quirk `processing-tick` progress is looked at in steps, for all machines of a datacentre at
 once: not within 10 ms of the last look, and planned for not earlier than 20 ms after it. A task that
 comes between two looks gets credit for the time since the last one, and ends with less than 1 MI left.
+A look plans the next one for the tasks it sees; for a task that comes after it there is one more, at the
+time it would take alone, and if that falls within 10 ms of another look the task waits for any later one.
 Each machine is brought up to date only where its own tasks change, which gives the same numbers.
 
 Apart from all that, each task takes some percent of the machine while it is executed, and a machine
@@ -29,6 +31,7 @@ from cosim.continuum.pairing import pairing
 _ROUNDING = 1e-9  # %, of sums of percents
 _LOOK, _PLAN, _ALWAYS = 0.01, 0.02, 0.111  # s, of the quirk processing-tick
 _EMPTY = 0.0
+_DONE = 1.0  # MI, a look finds a task done with less than that left
 
 insert, remove = pairing(rows.task)
 
@@ -92,25 +95,37 @@ def _book_load(s: Record, v: int, percent: float, tasks: int) -> None:
 
 @jit
 def schedule(s: Record, v: int, now: float) -> None:
-    """Set the time of the machine's next completion; its values must be up to date."""
+    """Set the time of the machine's next completion; its values must be up to date.
+
+    With processing-tick it is the time from which on a look finds the first task done.
+    """
     machine = vm(s.vms, v)
     if machine.active == 0:
         drop(s, s.first_vm + v)
         return
     rest = task(s.tasks, machine.root).tag - machine.virtual
-    put(s, s.first_vm + v, now + max(rest, _EMPTY) / speed(machine))
+    if s.processing_tick != 0:
+        put(s, s.first_vm + v, max(now, machine.since + (rest - _DONE) / speed(machine)))
+    else:
+        put(s, s.first_vm + v, now + max(rest, _EMPTY) / speed(machine))
+
+
+@jit
+def _catch_up(s: Record, machine: Record, now: float) -> None:
+    """Bring a machine up to now; with processing-tick up to the last look at it."""
+    touch(machine, centre(s.centres, machine.centre).last if s.processing_tick != 0 else now)
 
 
 @jit
 def enter(s: Record, i: int, v: int, now: float) -> None:
-    """Task i begins to be executed on machine v."""
+    """Task i begins to be executed on machine v.
+
+    With processing-tick the time since the last look counts for the newcomer too, at the share that
+    holds from now on.
+    """
     t = task(s.tasks, i)
     machine = vm(s.vms, v)
-    if s.processing_tick != 0:
-        # Time since the last look counts for the newcomer too, at the share that holds from now on.
-        touch(machine, centre(s.centres, machine.centre).last)
-    else:
-        touch(machine, now)
+    _catch_up(s, machine, now)
     if machine.active == 0:
         machine.virtual = _EMPTY  # keeps it small, hence exact
         if s.processing_tick != 0:
@@ -121,59 +136,71 @@ def enter(s: Record, i: int, v: int, now: float) -> None:
     machine.active += 1
     machine.used += app(s.apps, t.app).cores
     _book_load(s, v, need(s, t.app, machine.tier), 1)
+    schedule(s, v, now)
     if s.processing_tick != 0:
+        t.looks = centre(s.centres, machine.centre).looks
         put(s, s.first_task + i, now + t.length / speed(machine))
-    else:
-        schedule(s, v, now)
 
 
 @jit
 def leave(s: Record, i: int, now: float) -> None:
-    """Task i is no longer executed, done or not; the machine must be up to date."""
+    """Task i is no longer executed, done or not."""
     t = task(s.tasks, i)
     machine = vm(s.vms, t.vm)
+    _catch_up(s, machine, now)
     machine.root = remove(s, machine.root, i)
     machine.active -= 1
     machine.used -= app(s.apps, t.app).cores
     _book_load(s, t.vm, -need(s, t.app, machine.tier), -1)
-    if s.processing_tick == 0:
-        schedule(s, t.vm, now)
+    schedule(s, t.vm, now)
 
 
 @jit
 def look(s: Record, c: int, now: float) -> bool:
     """Look at the processors of a datacentre, unless it is too early (quirk processing-tick)."""
-    last = centre(s.centres, c).last
-    if now < last + _LOOK and now >= _ALWAYS:
+    group = centre(s.centres, c)
+    if now < group.last + _LOOK and now >= _ALWAYS:
         return False
-    centre(s.centres, c).last = now
+    group.last = now
+    group.looks += 1
+    group.planned = math.inf
+    drop(s, s.first_centre + c)
     return True
 
 
 @jit
-def ripe(s: Record, c: int) -> int:
-    """A task of the datacentre that the last look found done, -1 when there is none left (quirk processing-tick)."""
-    group = centre(s.centres, c)
-    for v in range(group.first_vm, group.first_vm + group.vms):
-        machine = vm(s.vms, v)
-        if machine.active > 0:
-            touch(machine, group.last)
-            if task(s.tasks, machine.root).tag - machine.virtual < 1.0:
-                return int(machine.root)
-    return -1
+def ripen(s: Record, v: int, now: float) -> None:
+    """From now on a look finds the first task of the machine done (quirk processing-tick).
+
+    A look is planned for it, if there has been a look since the task came: only a look plans the next.
+    """
+    machine = vm(s.vms, v)
+    group = centre(s.centres, machine.centre)
+    if machine.ripe == 0:
+        machine.ripe = 1
+        machine.next_ripe = group.ripe
+        group.ripe = v
+    if task(s.tasks, machine.root).looks == group.looks:
+        return
+    rest = math.floor(task(s.tasks, machine.root).tag - machine.virtual)
+    due = max(machine.since + rest / speed(machine), group.last + _PLAN)
+    if due < group.planned:
+        group.planned = due
+        put(s, s.first_centre + machine.centre, max(due, now))
 
 
 @jit
-def plan(s: Record, c: int) -> None:
-    """Plan the next look at the datacentre, after one (quirk processing-tick)."""
+def pick(s: Record, c: int, now: float) -> int:
+    """A task of the datacentre that the last look finds done, -1 when there is none left (quirk processing-tick)."""
     group = centre(s.centres, c)
-    soonest = math.inf
-    for v in range(group.first_vm, group.first_vm + group.vms):
+    while group.ripe >= 0:
+        v = group.ripe
         machine = vm(s.vms, v)
         if machine.active > 0:
-            rest = math.floor(task(s.tasks, machine.root).tag - machine.virtual)
-            soonest = min(soonest, rest / speed(machine))
-    if soonest < math.inf:
-        put(s, s.first_centre + c, group.last + max(soonest, _PLAN))
-    else:
-        drop(s, s.first_centre + c)
+            touch(machine, group.last)
+            if task(s.tasks, machine.root).tag - machine.virtual < _DONE:
+                return int(machine.root)
+        machine.ripe = 0
+        group.ripe = machine.next_ripe
+        schedule(s, v, now)
+    return -1
