@@ -93,9 +93,9 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         row["tier"], row["place"], row["centre"], row["host"] = tier, at, centre, host
     groups = np.zeros(centres, layout.CENTRE)
     groups["alive"], groups["ripe"], groups["planned"] = 1, -1, np.inf
-    for centre in range(len(study.places) + 1):
-        members = [number for number, row in enumerate(fixed) if row[3] == centre]
-        groups["first_vm"][centre], groups["vms"][centre] = (members[0] if members else 0), len(members)
+    shared = groups[: len(study.places) + 1]
+    shared["vms"] = np.bincount([row[3] for row in fixed], minlength=len(shared))
+    shared["first_vm"] = np.cumsum(shared["vms"]) - shared["vms"]
     if own:
         each = np.arange(n)
         mine = vms[len(fixed) :]

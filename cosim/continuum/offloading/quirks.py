@@ -14,7 +14,8 @@ PLACES: frozenset[Model] = frozenset({"app1", "app2", "app3", "app4", "app6", "t
 BASIC: frozenset[Model] = frozenset({"app1", "tutorial5"})
 RELAY: frozenset[Model] = frozenset({"app2", "app4"})
 TABLES: frozenset[Model] = frozenset({"app2", "app3", "app4", "app6"})
-ALL: frozenset[Model] = PLACES | {"app5"}
+VEHICLES: frozenset[Model] = frozenset({"app5"})
+ALL: frozenset[Model] = PLACES | VEHICLES
 
 
 def _only(*models: Model) -> frozenset[Model]:
@@ -31,7 +32,7 @@ class Quirk:
 
 QUIRKS: dict[str, Quirk] = {
     "integer-sizes": Quirk(
-        PLACES, "Drawn sizes and lengths are cut to integers and floored at 1, which shifts small means."
+        ALL, "Drawn sizes and lengths are cut to integers and floored at 1, which shifts small means."
     ),
     "processing-tick": Quirk(
         ALL, "Processors are looked at in steps of 10 to 20 ms, so that short executions take longer than they do."
@@ -97,6 +98,42 @@ QUIRKS: dict[str, Quirk] = {
         _only("app6"), "Edge servers draw the power of cloud machines from the battery of a device, and die of it."
     ),
     "cloud-energy-missing": Quirk(_only("app6"), "There is no energy model of the cloud: zero is reported."),
+    "links-restore-last": Quirk(
+        VEHICLES,
+        "After a window without tasks a link is taken for as loaded as it last was when stable; an overloaded "
+        "one recovers for that alone.",
+    ),
+    "links-fall-slowly": Quirk(
+        VEHICLES, "After warm-up a falling load of a link counts for a quarter only, a rising one in full."
+    ),
+    "links-begin-by-whole-devices": Quirk(
+        VEHICLES,
+        "Devices per access point are divided as integers for the first guess of a link's load, so that fewer "
+        "devices than access points load none; a run whose first guess is unstable is refused.",
+    ),
+    "starts-on-whole-metres": Quirk(VEHICLES, "Vehicles begin on whole metres."),
+    "result-skips-man": Quirk(
+        VEHICLES,
+        "The result of another place's machine costs no time on the way back unless the vehicle has moved on.",
+    ),
+    "predictive-unnormalised": Quirk(
+        VEHICLES,
+        "Failure rates are weighted by 4, 3, 2, 1 without division by 10, so that those of an idle system pass "
+        "the threshold and service times are never looked at.",
+    ),
+    "mab-divides-by-old-count": Quirk(
+        VEHICLES, "The mean of an arm is divided by the trials before the new one, so that it grows with each trial."
+    ),
+    "mab-per-instruction": Quirk(
+        VEHICLES,
+        "Costs are in s per MI, thousands of times smaller than the term for exploration, which then decides alone.",
+    ),
+    "game-earlier-players-only": Quirk(
+        VEHICLES, "The load that a vehicle expects counts the vehicles with smaller numbers only."
+    ),
+    "game-interval-as-rate": Quirk(
+        VEHICLES, "The interval between tasks over 20 s is taken for their rate: who sends most counts least."
+    ),
     "dead-devices-go-on": Quirk(
         _only("app6"),
         "Devices with an empty battery move, make tasks and finish those in flight; only local execution is refused.",

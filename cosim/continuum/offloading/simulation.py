@@ -39,7 +39,7 @@ class Request:
     chance: float  # uniform in [0, 1), for policies that draw
 
 
-Choose = Callable[[Request, NDArray[np.void]], int]
+Choose = Callable[..., int]
 
 
 class Simulation:
@@ -95,6 +95,9 @@ class Simulation:
 
     def places(self) -> NDArray[np.int64]:
         """(devices,) the place of every device now."""
+        if hasattr(self._kernel, "places"):
+            on_road: NDArray[np.int64] = self._kernel.places(self._state, self.study)
+            return on_road
         found: NDArray[np.int64] = self._state["devices"]["place"].copy()
         return found
 
@@ -144,6 +147,8 @@ class Simulation:
 
     def _ask(self) -> np.int64:
         """The caller's choice for the task at which the kernel has stopped."""
+        if hasattr(self._kernel, "ask"):
+            return np.int64(self._kernel.ask(self._state, self._choose))
         s = self._state
         task = s["tasks"][s.meta["asked"][0]]
         application = self.study.applications[task["app"]]
