@@ -115,6 +115,13 @@ class Simulation:
         found: NDArray[np.float64] = self._state["vms"]["load"].copy()
         return found
 
+    def machines(self) -> NDArray[np.void]:
+        """(machines,) what every machine does now, records of `layout.VM`: edge, cloud, devices; `busy` up to now."""
+        found: NDArray[np.void] = self._state["vms"].copy()
+        since = np.maximum(self.now - found["since"], 0.0)
+        found["busy"] += np.where(found["active"] > 0, np.minimum(found["used"], found["cores"]) * since, 0.0)
+        return found
+
     def snapshot(self) -> dict[str, NDArray[Any]]:
         """The whole state, to `restore` later; bit-exact."""
         return {"meta": self._state.meta.copy(), **{name: a.copy() for name, a in self._state.arrays.items()}}
