@@ -1,0 +1,361 @@
+"""From the three files to the parameters of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, get_args
+
+from cosim.continuum.offloading.quirks import compatible
+from cosim.continuum.offloading.study import Architecture, Energy, Links, Model, Study, Vm
+from cosim.errors import Problem
+from cosim.importing.edgecloudsim import files
+from cosim.importing.edgecloudsim.source import Findings, Settings
+from cosim.importing.imported import Notice
+from cosim.importing.properties import read_properties
+
+Physics = Literal["compatible", "corrected"]
+
+MINUTE = 60.0  # s
+MEGABIT = 1e6  # bit
+POLICIES: dict[Model, tuple[str, ...]] = {
+    "app1": ("NEXT_FIT", "RANDOM_FIT", "WORST_FIT", "BEST_FIT", "FIRST_FIT"),
+    "app2": ("NETWORK_BASED", "UTILIZATION_BASED", "HYBRID"),
+    "app3": ("ONLY_EDGE", "ONLY_MOBILE", "HYBRID"),
+    "app4": ("NETWORK_BASED", "UTILIZATION_BASED", "HYBRID", "FUZZY_BASED", "FUZZY_COMPETITOR"),
+    "app5": ("RANDOM", "PREDICTIVE", "GAME_THEORY", "MAB", "AI_BASED"),
+    "app6": ("ONLY_EDGE", "ONLY_MOBILE", "HYBRID"),
+    "tutorial5": ("RANDOM_FIT", "WORST_FIT", "BEST_FIT", "FIRST_FIT", "NEXT_FIT"),
+}
+ARCHITECTURES: dict[str, Architecture] = {
+    "SINGLE_TIER": "single-tier",
+    "TWO_TIER": "two-tier",
+    "TWO_TIER_WITH_EO": "two-tier-with-eo",
+    "MOBILE_PROCESSING_SCENARIO": "single-tier",  # app3 has one architecture: devices and edge
+    "ITS_SCENARIO": "two-tier",  # so has app5: edge and cloud
+}
+# Written in shipped files, but the parser wants "propagation": the values are never applied.
+MISSPELT = {"wan_propogation_delay": "wan_propagation_delay", "gsm_propogation_delay": "gsm_propagation_delay"}
+# Seen in files, and why nothing comes of them.
+WITHOUT_EFFECT = {
+    "northern_bound": "EdgeCloudSim reads it and uses it nowhere",
+    "southern_bound": "EdgeCloudSim reads it and uses it nowhere",
+    "eastern_bound": "EdgeCloudSim reads it and uses it nowhere",
+    "western_bound": "EdgeCloudSim reads it and uses it nowhere",
+    "wlan_range": "no shipped application uses it",
+    "initialBatteryLevel": "the extension reads it and uses it nowhere",
+    "connectivity_type": "the extension reads it and uses it nowhere",
+}
+EXTENSION = ("energy_consumption_max_for_mobile_vm", "batteryCapacity", "min_core_for_mobile_vm")
+NANOJOULES = "_nanojoules_per_bit"
+# The extension's radio: what it reads and never counts.
+UNCOUNTED = ("wan", "man", "wifi_access_point", "cellular_base_station")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """All that the comma lists and the range of devices offer; the first of each is the default."""
+
+    devices: tuple[int, ...]
+    scenarios: tuple[str, ...]  # in the peer's words
+    policies: tuple[str, ...]
+
+
+def study_of(
+    properties: Path,
+    edge_devices: Path,
+    applications: Path,
+    *,
+    devices: int | None = None,
+    scenario: str | None = None,
+    policy: str | None = None,
+    model: Model | None = None,
+    physics: Physics = "compatible",
+) -> tuple[Study, tuple[Notice, ...]]:
+    """The parameters of one run, and what is to be said about the files.
+
+    Of lists, the asked or the first one is taken. `scenario` and `policy` are words of the file, in
+    any case and with dashes or underscores. Raises `ScenarioError` with all mistakes in the files.
+    """
+    found = survey(
+        properties, edge_devices, applications,
+        devices=devices, scenario=scenario, policy=policy, model=model, physics=physics,
+    )  # fmt: skip
+    return found.study, found.notices
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A study, what else the files offer, and the notices."""
+
+    study: Study
+    scenario: str  # the peer's word
+    choices: Choices
+    notices: tuple[Notice, ...]
+
+
+def survey(
+    properties: Path,
+    edge_devices: Path,
+    applications: Path,
+    *,
+    devices: int | None = None,
+    scenario: str | None = None,
+    policy: str | None = None,
+    model: Model | None = None,
+    physics: Physics = "compatible",
+) -> Survey:
+    """As `study_of`, with the other values that the lists offer."""
+    findings = Findings()
+    settings = Settings(properties, read_properties(properties), findings)
+    extended = any(key in settings.properties for key in EXTENSION)
+    choices = _choices(settings)
+    kind = _model(settings, choices, extended, model)
+    chosen_scenario = _chosen(settings, "simulation_scenarios", choices.scenarios, scenario)
+    chosen_policy = _chosen(settings, "orchestrator_policies", choices.policies, policy)
+    runnable = tuple(word for word in choices.policies if word in POLICIES[kind])
+    for word in sorted({*choices.policies} - {*runnable, chosen_policy}):
+        line = settings.line("orchestrator_policies")
+        text = f"{word} is no policy of {kind}; left out of the sweep"
+        findings.tell("ignored", properties, line, "orchestrator_policies", text)
+    choices = replace(choices, policies=runnable)
+    if chosen_policy not in POLICIES[kind]:
+        _unknown(settings, "orchestrator_policies", chosen_policy, f"policy of {kind}", POLICIES[kind])
+    if chosen_scenario not in ARCHITECTURES:
+        _unknown(settings, "simulation_scenarios", chosen_scenario, "scenario", tuple(ARCHITECTURES))
+    if devices is not None and not 0 < devices <= 2_000_000:
+        findings.problems.append(Problem(f"{devices:,} devices are asked for", hint="1 to 2,000,000 are possible"))
+    study = Study(
+        model=kind,
+        architecture=ARCHITECTURES.get(chosen_scenario, "single-tier"),
+        policy=words(chosen_policy),
+        devices=choices.devices[0] if devices is None else devices,
+        duration=settings.number("simulation_time", least=1e-6, most=1e9) * MINUTE,
+        warm_up=settings.number("warm_up_period") * MINUTE,
+        applications=files.applications(applications, findings),
+        places=files.places(edge_devices, findings, extended),
+        links=_links(settings, physics),
+        cloud=_cloud(settings),
+        device_vm=_device_machine(settings, extended),
+        dwell=_dwell(settings),
+        load_interval=settings.number("vm_load_check_interval") * MINUTE,
+        location_interval=settings.number("location_check_interval") * MINUTE,
+        access_interval=settings.number("ap_delay_check_interval", 0.0) * MINUTE,
+        energy=_energy(settings, physics, edge_devices) if extended else None,
+    )
+    for key in ("file_log_enabled", "deep_file_log_enabled"):
+        settings.text(key)
+    _rest(settings)
+    findings.check()
+    _effects(settings, study, physics)
+    if physics == "compatible":
+        study = replace(study, quirks=compatible(kind))
+    return Survey(study, chosen_scenario, choices, tuple(sorted(findings.notices, key=_place)))
+
+
+def words(text: str) -> str:
+    """The peer's word as the project writes it: small letters and dashes."""
+    return text.lower().replace("_", "-")
+
+
+def _place(notice: Notice) -> tuple[str, int]:
+    return str(notice.file), notice.line or 0
+
+
+def _choices(settings: Settings) -> Choices:
+    least = int(settings.number("min_number_of_mobile_devices", whole=True, least=1, most=2e6))
+    most = int(settings.number("max_number_of_mobile_devices", whole=True, least=1, most=2e6))
+    step = int(settings.number("mobile_device_counter_size", whole=True, least=1, most=2e6))
+    if least > most:
+        text = f"{least} is more than max_number_of_mobile_devices, {most}; EdgeCloudSim would simulate nothing"
+        line = settings.line("min_number_of_mobile_devices")
+        settings.findings.tell("inverted", settings.file, line, "min_number_of_mobile_devices", text)
+    counts = tuple(range(least, most + 1, max(step, 1))) or (least,)
+    upper = [
+        tuple(word.upper() for word in settings.words(key)) for key in ("simulation_scenarios", "orchestrator_policies")
+    ]
+    return Choices(counts, upper[0], upper[1])
+
+
+def _chosen(settings: Settings, key: str, offered: tuple[str, ...], asked: str | None) -> str:
+    """The value of a list: the one asked for, else its first."""
+    if asked is None:
+        return offered[0] if offered else ""
+    word = asked.strip().upper().replace("-", "_")
+    if word not in offered and offered:
+        close = get_close_matches(word, offered, 1)
+        hint = f"did you mean {close[0]}?" if close else ""
+        message = f"does not list {word}; it lists {', '.join(offered)}"
+        settings.findings.wrong(settings.file, settings.line(key), key, message, hint)
+        return offered[0]
+    return word
+
+
+def _unknown(settings: Settings, key: str, word: str, what: str, known: tuple[str, ...]) -> None:
+    if word:
+        message = f"'{word}' is no {what}"
+        settings.findings.wrong(settings.file, settings.line(key), key, message, f"known: {', '.join(known)}")
+
+
+def _model(settings: Settings, choices: Choices, extended: bool, asked: Model | None) -> Model:
+    """The sample application whose model the files are made for."""
+    if asked is not None:
+        return asked
+    policies, scenarios = set(choices.policies), set(choices.scenarios)
+    if extended:
+        return "app6"
+    if "ITS_SCENARIO" in scenarios or policies & set(POLICIES["app5"]):
+        return "app5"
+    if "MOBILE_PROCESSING_SCENARIO" in scenarios or policies & {"ONLY_EDGE", "ONLY_MOBILE"}:
+        return "app3"
+    if policies & {"FUZZY_BASED", "FUZZY_COMPETITOR"}:
+        return "app4"
+    if policies & set(POLICIES["app2"]):
+        return "app2"
+    if policies and not policies & set(POLICIES["app1"]):
+        key = "orchestrator_policies"
+        message = f"no model knows the policies {', '.join(choices.policies)}"
+        hint = f"say which with --model: {', '.join(get_args(Model))}"
+        settings.findings.wrong(settings.file, settings.line(key), key, message, hint)
+    return "app1"
+
+
+def _links(settings: Settings, physics: Physics) -> Links:
+    delays = {key: settings.number(key, 0.0) for key in MISSPELT.values()}
+    for written, meant in MISSPELT.items():
+        if written not in settings.properties:
+            continue
+        value = settings.number(written)
+        applied = physics == "corrected" and meant not in settings.properties
+        if applied:
+            delays[meant] = value
+        text = f"the peer never applies it, because it reads {meant}; " + (
+            f"applied here as {value:g} s" if applied else "not applied here either"
+        )
+        settings.findings.tell("misspelt", settings.file, settings.line(written), written, text)
+    return Links(
+        wlan=settings.number("wlan_bandwidth") * MEGABIT,
+        man=settings.number("man_bandwidth", 0.0) * MEGABIT,
+        wan=settings.number("wan_bandwidth") * MEGABIT,
+        gsm=settings.number("gsm_bandwidth") * MEGABIT,
+        lan_delay=settings.number("lan_internal_delay"),
+        wan_propagation=delays["wan_propagation_delay"],
+        gsm_propagation=delays["gsm_propagation_delay"],
+    )
+
+
+def _cloud(settings: Settings) -> tuple[tuple[Vm, ...], ...]:
+    hosts = int(settings.number("number_of_host_on_cloud_datacenter", whole=True, most=100_000))
+    machines = int(settings.number("number_of_vm_on_cloud_host", whole=True, most=100_000))
+    cores = int(settings.number("core_for_cloud_vm", whole=True, most=100_000))
+    mips = settings.number("mips_for_cloud_vm")
+    settings.number("ram_for_cloud_vm")
+    image = settings.number("storage_for_cloud_vm")
+    if hosts * machines > files.MOST_MACHINES:
+        key = "number_of_vm_on_cloud_host"
+        settings.findings.wrong(settings.file, settings.line(key), key, f"gives {hosts * machines:,} cloud machines")
+        return ()
+    if not (hosts and machines and cores and mips):
+        return ()
+    return ((Vm(cores, mips, image),) * machines,) * hosts
+
+
+def _device_machine(settings: Settings, extended: bool) -> tuple[Vm, Vm] | None:
+    """The bounds of the devices' own machine; None without one."""
+    bounds: dict[str, tuple[float, float]] = {}
+    for name in ("core", "mips", "ram", "storage"):
+        whole = name == "core"
+        key = f"{name}_for_mobile_vm"
+        if not (extended and f"min_{key}" in settings.properties):
+            value = settings.number(key, whole=whole)
+            bounds[name] = (value, value)
+            continue
+        low, high = (settings.number(f"{end}_{key}", whole=whole) for end in ("min", "max"))
+        if low > high:
+            text = f"{low:g} is more than max_{key}, {high:g}; drawn between the two all the same"
+            settings.findings.tell("inverted", settings.file, settings.line(f"min_{key}"), f"min_{key}", text)
+        bounds[name] = (min(low, high), max(low, high))
+    ends = [Vm(int(bounds["core"][i]), bounds["mips"][i], bounds["storage"][i]) for i in (0, 1)]
+    return (ends[0], ends[1]) if ends[1].cores and ends[1].mips else None
+
+
+def _dwell(settings: Settings) -> tuple[float, float, float]:
+    first, second, third = (settings.number(f"attractiveness_L{level}_mean_waiting_time") for level in (1, 2, 3))
+    return first, second, third
+
+
+def _energy(settings: Settings, physics: Physics, edge_devices: Path) -> Energy:
+    """The keys of the UNICAL extension; what is not given keeps the figures of its sample."""
+    usual = Energy()
+
+    def given(key: str, default: float) -> float:
+        return settings.number(key, default)
+
+    low, high = given("min_percentage", usual.initial[0]), given("max_percentage", usual.initial[1])
+    if low > high:
+        text = f"{low:g} is more than max_percentage, {high:g}; drawn between the two all the same"
+        settings.findings.tell("inverted", settings.file, settings.line("min_percentage"), "min_percentage", text)
+    radio = {}
+    for key in [key for key in settings.properties if NANOJOULES in key]:
+        name = key.replace(NANOJOULES, "")
+        radio[name] = settings.number(key)
+        if physics == "compatible" and name.startswith(UNCOUNTED):
+            settings.findings.tell("ignored", settings.file, settings.line(key), key, "the extension never counts it")
+    if physics == "compatible":
+        settings.findings.tell(
+            "ignored", edge_devices, None, "idleConsumption, maxConsumption", "the extension reads and never uses them"
+        )
+    return Energy(
+        device_idle=given("energy_consumption_idle_for_mobile_vm", usual.device_idle),
+        device_max=given("energy_consumption_max_for_mobile_vm", usual.device_max),
+        cloud_idle=given("energy_consumption_idle_for_cloud_vm", usual.cloud_idle),
+        cloud_max=given("energy_consumption_max_for_cloud_vm", usual.cloud_max),
+        battery=given("batteryCapacity", usual.battery),
+        initial=(min(low, high), max(low, high)),
+        mortal=settings.text("battery", "true").lower() == "true",
+        nanojoule_per_bit=radio,
+    )
+
+
+def _rest(settings: Settings) -> None:
+    """Report the keys that nobody asked for, and those given twice."""
+    for key, entry in settings.properties.items():
+        if entry.earlier:
+            text = f"is given again in line {entry.line}, which holds"
+            settings.findings.tell("ignored", settings.file, entry.earlier[-1], key, text)
+        if key in settings.asked:
+            continue
+        if key in WITHOUT_EFFECT:
+            settings.findings.tell("ignored", settings.file, entry.line, key, WITHOUT_EFFECT[key])
+            continue
+        unread = sorted(settings.asked - set(settings.properties))
+        close = get_close_matches(key, unread, 1, cutoff=0.85)
+        if close:
+            text = f"EdgeCloudSim does not read it, and nothing here does; did you mean {close[0]}?"
+            settings.findings.tell("misspelt", settings.file, entry.line, key, text)
+        else:
+            text = "EdgeCloudSim does not read it, and nothing here does"
+            settings.findings.tell("ignored", settings.file, entry.line, key, text)
+
+
+def _effects(settings: Settings, study: Study, physics: Physics) -> None:
+    """Report the values that the model in question has no use for."""
+    unused: dict[Model, Sequence[str]] = {
+        "app1": ("man_bandwidth", "gsm_bandwidth", "gsm_propagation_delay"),
+        "app5": tuple(f"{name}_for_mobile_vm" for name in ("core", "mips")),
+        "tutorial5": ("man_bandwidth", "gsm_bandwidth", "gsm_propagation_delay"),
+    }
+    measured = ["wlan_bandwidth", "wan_bandwidth", "gsm_bandwidth", *MISSPELT.values()]
+    if study.model in ("app3", "app6") or physics == "compatible":
+        measured.append("man_bandwidth")
+    for key in unused.get(study.model, measured):
+        entry = settings.properties.get(key)
+        if entry is not None and float(entry.value) != 0.0:
+            text = f"the model of {study.model} has no use for it"
+            settings.findings.tell("ignored", settings.file, entry.line, key, text)
+    if study.warm_up >= study.duration:
+        line = settings.line("warm_up_period")
+        text = "is as long as the simulation: no task will be counted"
+        settings.findings.tell("note", settings.file, line, "warm_up_period", text)
