@@ -25,7 +25,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.equivalence import Comparison, Sample, Verdict, compare_means, compare_rates, holm, verdict
+import numpy as np
+
+from benchmarks.equivalence import (
+    Comparison,
+    Sample,
+    Verdict,
+    compare_means,
+    compare_pooled,
+    compare_rates,
+    holm,
+    verdict,
+)
 from benchmarks.measure import Table, parser, print_result
 from cosim.continuum.offloading.simulation import simulate
 from cosim.continuum.offloading.study import Study
@@ -159,19 +170,22 @@ def get_ready(study: Study) -> None:
         _READY.add(study.model)
 
 
+def seeds_of(config: str, runs: int) -> list[int]:
+    """One seed per run, others for every configuration, so that these are independent."""
+    return [int(seed) for seed in np.random.SeedSequence(list(config.encode())).generate_state(runs, np.uint32)]
+
+
 def simulated(studies: dict[str, Study], runs: int, jobs: int) -> Iterator[tuple[str, list[Run]]]:
-    """The runs of every configuration, seeds 1 to `runs`, in the order of the configurations."""
+    """The runs of every configuration, in the order of the configurations."""
+    work = {name: [(study, seed) for seed in seeds_of(name, runs)] for name, study in studies.items()}
     if jobs == 1:
-        for name, study in studies.items():
-            yield name, [carry_out((study, seed)) for seed in range(1, runs + 1)]
+        for name, todo in work.items():
+            yield name, [carry_out(job) for job in todo]
         return
     for study in {study.model: study for study in studies.values()}.values():
         get_ready(study)  # compiles once, for all processes
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending = {
-            name: [pool.submit(carry_out, (study, seed)) for seed in range(1, runs + 1)]
-            for name, study in studies.items()
-        }
+        pending = {name: [pool.submit(carry_out, job) for job in todo] for name, todo in work.items()}
         for name, futures in pending.items():
             yield name, [future.result() for future in futures]
 
@@ -210,6 +224,32 @@ def judge(rows: list[Row]) -> None:
         row.p_corrected = p_value
         if row.comparison is not None:
             row.verdict = verdict(row.comparison, p_value)
+
+
+def pooled(rows: list[Row], margin: float) -> list[dict[str, Any]]:
+    """The relative difference of every metric over all configurations, with a verdict of its own.
+
+    Left out are failures, whose means of few runs are too skewed for the weights, and metrics of single
+    applications, which depend on one another within a run.
+    """
+    groups: dict[str, list[tuple[Sample, Sample]]] = {}
+    for row in rows:
+        if (
+            row.comparison is not None
+            and row.theirs.mean
+            and not row.metric.startswith("failed")
+            and "[" not in row.metric
+        ):
+            groups.setdefault(row.metric, []).append((row.theirs, row.ours))
+    found = {name: compare_pooled(pairs, margin) for name, pairs in groups.items()}
+    corrected = holm([comparison.p_equal for _, comparison in found.values()])
+    return [
+        {
+            "metric": name, "configurations": len(groups[name]), "difference": difference,
+            "p_equal_corrected": p_value, "p_outside": comparison.p_outside, "verdict": verdict(comparison, p_value),
+        }
+        for (name, (difference, comparison)), p_value in zip(found.items(), corrected, strict=True)
+    ]  # fmt: skip
 
 
 def _relative(theirs: float, ours: float) -> float | None:
@@ -298,11 +338,15 @@ def main() -> int:
         done = f"{len(speeds)}/{len(studies)}"
         print(f"{done} {config}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     judge(rows)
-    report(rows, speeds, options)
-    return 1 if any(row.verdict == "different" for row in rows) else 0
+    overall = pooled(rows, options.margin)
+    report(rows, overall, speeds, options)
+    verdicts = {*(row.verdict for row in rows), *(row["verdict"] for row in overall)}
+    return 1 if "different" in verdicts else 0
 
 
-def report(rows: list[Row], speeds: list[dict[str, Any]], options: argparse.Namespace) -> None:
+def report(
+    rows: list[Row], overall: list[dict[str, Any]], speeds: list[dict[str, Any]], options: argparse.Namespace
+) -> None:
     """Print the tables or the JSON object."""
     by_config = {speed["config_id"]: [row for row in rows if row.config == speed["config_id"]] for speed in speeds}
     counts = {
@@ -316,8 +360,12 @@ def report(rows: list[Row], speeds: list[dict[str, Any]], options: argparse.Name
     }  # fmt: skip
     data = {
         "configurations": [{**s, "metrics": [row.as_dict() for row in by_config[s["config_id"]]]} for s in speeds],
+        "pooled": overall,
         "summary": summary,
     }
+    pooled_table = Table("all configurations together", ["metric", "configurations", "difference", "verdict"])
+    for each in overall:
+        pooled_table.add([each["metric"], each["configurations"], f"{each['difference']:+.2%}", each["verdict"]])
     speed_table = Table("speed", ["configuration", "CPU s per run", "theirs", "tasks / CPU s", "events / CPU s"])
     for speed in speeds:
         theirs = f"{speed[REFERENCE_CPU]:.3g}" if speed[REFERENCE_CPU] else "-"
@@ -328,7 +376,12 @@ def report(rows: list[Row], speeds: list[dict[str, Any]], options: argparse.Name
     summary_table = Table("summary", ["figure", "value"])
     for name, value in summary.items():
         summary_table.add([name, value])
-    tables = [*(table_of(config, found) for config, found in by_config.items()), speed_table, summary_table]
+    tables = [
+        *(table_of(config, found) for config, found in by_config.items()),
+        pooled_table,
+        speed_table,
+        summary_table,
+    ]
     print_result("edgecloudsim", _finite(data), tables, as_json=options.json)
 
 

@@ -90,6 +90,28 @@ def compare_rates(theirs: Sample, ours: Sample, tasks: tuple[float, float], marg
     )
 
 
+def compare_pooled(pairs: Sequence[tuple[Sample, Sample]], margin: float) -> tuple[float, Comparison]:
+    """Mean relative difference over several configurations, weighted by precision, and its tests.
+
+    A bias that all configurations share shows here long before it shows in one of them. `margin` is
+    relative. Pairs (theirs, ours) without variance or with a mean of 0 are left out.
+    """
+    differences, weights = [], []
+    for theirs, ours in pairs:
+        variance = theirs.variance + ours.variance
+        if theirs.mean != 0.0 and variance > (1e-9 * theirs.mean) ** 2:
+            differences.append((ours.mean - theirs.mean) / theirs.mean)
+            weights.append(theirs.mean**2 / variance)
+    if not weights:
+        return 0.0, Comparison(1.0, 0.0, margin, 2.0)
+    difference = math.fsum(d * w for d, w in zip(differences, weights, strict=True)) / math.fsum(weights)
+    error = 1.0 / math.sqrt(math.fsum(weights))
+    normal = stats.norm
+    outside = max(normal.sf((difference + margin) / error), normal.cdf((difference - margin) / error))
+    equal = float(2.0 * normal.sf(abs(difference) / error))
+    return difference, Comparison(equal, float(outside), margin, math.nan)
+
+
 def _needed(theirs: Sample, ours: Sample, margin: float) -> float:
     """Runs of ours for a power of `POWER` when there is no difference (normal approximation)."""
     quantiles = stats.norm.ppf(1.0 - LEVEL) + stats.norm.ppf(1.0 - (1.0 - POWER) / 2.0)

@@ -10,16 +10,22 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+DATA = ROOT.parent / "shared" / "data"
 TINY = {
     "bus": ["--rows", "100", "--rounds", "1", "--ticks", "5", "--cases", "bare", "loop", "mosaik", "remote"],
     "remote": ["--rows", "100", "--rounds", "1", "--steps", "3"],
     "record": ["--rows", "100", "--ticks", "20"],
     "sumo": ["--vehicles", "20", "--rounds", "0", "--steps", "3", "--cases", "bare", "ours"],
     "continuum": ["--devices", "10", "--seconds", "2", "--rounds", "1"],
+    "edgecloudsim": ["--data", str(DATA / "edgecloudsim"), "--runs", "8", "--config", "a1_TWO_TIER_NEXT_FIT_100"],
     "radio": ["--devices", "20", "--steps", "4"],
     "startup": ["--rounds", "0"],
 }
-NEEDS = {"sumo": [pytest.mark.sumo, pytest.mark.slow], "startup": [pytest.mark.slow]}
+NEEDS = {
+    "edgecloudsim": [pytest.mark.data],
+    "sumo": [pytest.mark.sumo, pytest.mark.slow],
+    "startup": [pytest.mark.slow],
+}
 
 
 def benchmark(name: str, *arguments: str) -> str:
