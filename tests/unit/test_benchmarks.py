@@ -18,6 +18,7 @@ TINY = {
     "sumo": ["--vehicles", "20", "--rounds", "0", "--steps", "3", "--cases", "bare", "ours"],
     "continuum": ["--devices", "10", "--seconds", "2", "--rounds", "1"],
     "edgecloudsim": ["--data", str(DATA / "edgecloudsim"), "--runs", "8", "--config", "a1_TWO_TIER_NEXT_FIT_100"],
+    "cosco": ["--hosts", "10", "--intervals", "20", "--rounds", "1", "--seeds", "4", "--compared", "20"],
     "radio": ["--devices", "20", "--steps", "4"],
     "startup": ["--rounds", "0"],
 }

@@ -156,10 +156,10 @@ def _run_host(w: Record, h: int) -> None:
         time += span
         if time >= length:
             break
-    i = host.first
+    i = host.first if has(w, NEGATIVE_RUN_TIME) else -1
     while i >= 0:
         slot = memory.slot(w.slots, i)
-        if slot.fresh > 0.0 and has(w, NEGATIVE_RUN_TIME):
+        if slot.fresh > 0.0:
             share(w, h, False, math.inf)
             slot.running -= slot.fresh
             slot.done -= slot.rate * slot.fresh

@@ -31,9 +31,7 @@ def has(w: Record, quirk: int) -> bool:
 @jit
 def demanded(w: Record, i: int, what: int) -> float:
     """What the container in slot i demands at its present age, whether its work is done or not."""
-    slot = memory.slot(w.slots, i)
-    sample = (w.now - slot.start) % memory.profile(w.profiles, slot.profile).length
-    found: float = memory.real(w.demand, (slot.profile * w.samples + sample) * DEMANDS + what).v
+    found: float = memory.real(w.demand, memory.slot(w.slots, i).sample + what).v
     return found
 
 
@@ -41,6 +39,8 @@ def demanded(w: Record, i: int, what: int) -> float:
 def age(w: Record, i: int) -> None:
     """Take over what the container in slot i demands in the present interval."""
     slot = memory.slot(w.slots, i)
+    sample = (w.now - slot.start) % memory.profile(w.profiles, slot.profile).length
+    slot.sample = (slot.profile * w.samples + sample) * DEMANDS
     slot.mips, slot.ram = demanded(w, i, D_MIPS), demanded(w, i, D_RAM)
 
 
@@ -71,13 +71,20 @@ def load(w: Record, h: int) -> float:
 
 
 @jit
-def _rate_fits(w: Record, i: int, h: int, what: int, limit: float) -> bool:
-    total = demanded(w, i, what)
-    k = memory.host(w.hosts, h).first
+def _rates_fit(w: Record, i: int, h: int) -> bool:
+    """Whether the read and write rates of memory and disk allow the container in slot i on host h."""
+    a, b = demanded(w, i, D_RAM_READ), demanded(w, i, D_RAM_WRITE)
+    c, d = demanded(w, i, D_DISK_READ), demanded(w, i, D_DISK_WRITE)
+    host = memory.host(w.hosts, h)
+    k = host.first
     while k >= 0:
-        total += demanded(w, k, what)
+        a += demanded(w, k, D_RAM_READ)
+        b += demanded(w, k, D_RAM_WRITE)
+        c += demanded(w, k, D_DISK_READ)
+        d += demanded(w, k, D_DISK_WRITE)
         k = memory.slot(w.slots, k).next
-    return total <= limit
+    fit: bool = a <= host.ram_read and b <= host.ram_write and c <= host.disk_read and d <= host.disk_write
+    return fit
 
 
 @jit
@@ -103,12 +110,7 @@ def fits(w: Record, i: int, h: int) -> bool:
     mips, ram, disk = taken(w, h)
     if host.up == 0 or base(w, i) > host.mips - mips or slot.ram > host.ram - ram or slot.disk > host.disk - disk:
         return False
-    return has(w, RATES_UNCHECKED) or (
-        _rate_fits(w, i, h, D_RAM_READ, host.ram_read)
-        and _rate_fits(w, i, h, D_RAM_WRITE, host.ram_write)
-        and _rate_fits(w, i, h, D_DISK_READ, host.disk_read)
-        and _rate_fits(w, i, h, D_DISK_WRITE, host.disk_write)
-    )
+    return has(w, RATES_UNCHECKED) or _rates_fit(w, i, h)
 
 
 @jit

@@ -87,6 +87,7 @@ SLOT = _record(
     ("created", "i8"),  # intervals that had ended by then
     ("start", "i8"),  # interval in which it got its slot
     ("next", "i8"),  # next slot on the same host, -1: none
+    ("sample", "i8"),  # where in `demand` its present sample is
     ("mips", "f8"), ("ram", "f8"),  # MIPS and MB that it demands in this interval
     ("peak", "f8"), ("disk", "f8"),  # MIPS, MB
     ("work", "f8"), ("done", "f8"),  # MI
