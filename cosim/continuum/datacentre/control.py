@@ -1,0 +1,430 @@
+"""One period of consolidation: who leaves an over-loaded or under-loaded host, and where to.
+
+The procedure is that of Beloglazov and Buyya 2012 (doi 10.1002/cpe.1867): machines leave over-loaded
+hosts one by one, by the selection score, until the host is no longer over-loaded; they are placed in
+the order of falling load; then the least loaded hosts are emptied if all of their machines fit
+elsewhere. `relocate` adds the same for hosts at places whose energy has become expensive. Nothing is
+moved here: the answer is a list of moves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.compiling import entry
+from cosim.continuum.datacentre.detect import entries, overloaded
+from cosim.continuum.datacentre.layout import (
+    BEST_FIT,
+    COST_AWARE,
+    CUBIC,
+    DVFS_FIT,
+    FIRST_FIT,
+    FLAGS,
+    HISTORY,
+    POWER_AWARE,
+    TABLE,
+    WORST_FIT,
+    Bools,
+    Floats,
+    Hosts,
+    Ints,
+    Kinds,
+    Machines,
+    Rules,
+    Wan,
+)
+from cosim.continuum.jit import jit
+
+
+class View(NamedTuple):
+    """What a period's decisions may look at."""
+
+    at: Ints  # (machines,) host, -1 none
+    order: Ints  # (machines,) machines in the order in which they came to their hosts
+    demand: Floats  # (machines,) capacity wanted now, or foreseen
+    history: Floats  # (HISTORY, machines) capacity wanted in earlier periods, newest first
+    score: Floats  # (machines,) selection: the lowest leaves first
+    movable: Bools  # (machines,)
+    point: Ints  # (hosts,) operating point that load is judged at
+    up: Bools  # (hosts,)
+    flags: Bools  # (hosts,) over-loaded, when a function of the user's says so
+    price: Floats  # (places,) currency/J of one more W
+    correlated: int  # 1: select by the correlation of loads instead of the score
+
+
+class _Books(NamedTuple):
+    """Running sums per host while moves are tried."""
+
+    at: Ints
+    first: Ints  # (hosts,) lists of machines in order of arrival, -1 ends
+    last: Ints
+    after: Ints  # (machines,)
+    before: Ints
+    load: Floats  # (hosts,) share of the capacity
+    judged: Floats  # (hosts,) load as the detectors see it
+    ram: Floats  # (hosts,) MB
+    past: Floats  # (hosts, HISTORY)
+    trial: Floats  # (HISTORY,) scratch
+
+
+@jit
+def watts(kinds: Kinds, kind: int, point: int, u: float) -> float:
+    """Power of a host that is on."""
+    u = min(1.0, u)
+    law = kinds.law[kind]
+    if law == TABLE:
+        x = u * (kinds.table.shape[1] - 1)
+        i = min(int(x), kinds.table.shape[1] - 2)
+        low = kinds.table[kind, i]
+        return low + (kinds.table[kind, i + 1] - low) * (x - i)
+    if law == CUBIC:
+        return kinds.idle[kind, point] + kinds.span[kind, point] * u * u * u
+    return kinds.idle[kind, point] + kinds.span[kind, point] * u
+
+
+@jit
+def _judging(kinds: Kinds, rules: Rules, kind: int, work: int, point: int) -> float:
+    """What a machine's load is multiplied by before the detectors see it."""
+    slow = kinds.slowdown[kind, work, point]
+    return 1.0 / slow if rules.fallback_divides == 1 else slow
+
+
+@jit
+def _push(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+    """Put machine v at the end of host h's list."""
+    b.at[v] = h
+    b.after[v] = -1
+    b.before[v] = b.last[h]
+    if b.last[h] >= 0:
+        b.after[b.last[h]] = v
+    else:
+        b.first[h] = v
+    b.last[h] = v
+    _count(b, hosts, kinds, m, view, rules, v, h)
+
+
+@jit
+def _count(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+    share = view.demand[v] / hosts.mips[h]
+    b.load[h] += share
+    b.judged[h] += share * _judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
+    b.ram[h] += m.ram[v]
+    for i in range(HISTORY):
+        b.past[h, i] += view.history[i, v] / hosts.mips[h]
+
+
+@jit
+def _pull(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> None:
+    """Take machine v off its host, whose sums are made anew so that they do not drift."""
+    h = b.at[v]
+    if b.before[v] >= 0:
+        b.after[b.before[v]] = b.after[v]
+    else:
+        b.first[h] = b.after[v]
+    if b.after[v] >= 0:
+        b.before[b.after[v]] = b.before[v]
+    else:
+        b.last[h] = b.before[v]
+    b.at[v] = -1
+    b.load[h] = b.judged[h] = b.ram[h] = 0.0
+    b.past[h, :] = 0.0
+    w = b.first[h]
+    while w >= 0:
+        _count(b, hosts, kinds, m, view, rules, w, h)
+        w = b.after[w]
+
+
+@jit
+def _over(b: _Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float) -> bool:
+    """Whether host h is over-loaded, with machine v on it too unless v is -1."""
+    load = b.judged[h] + extra
+    if rules.detector == FLAGS:
+        return view.flags[h] if v < 0 else load > rules.threshold
+    largest = 0.0
+    for i in range(HISTORY):
+        b.trial[i] = b.past[h, i]
+    if v >= 0:
+        largest = m.ram[v]
+        for i in range(HISTORY):
+            b.trial[i] += view.history[i, v] / hosts.mips[h]
+    w = b.first[h]
+    while w >= 0:
+        largest = max(largest, m.ram[w])
+        w = b.after[w]
+    place = hosts.place[h]
+    ahead = np.ceil(largest / wan.bandwidth[place, place] / rules.interval)
+    return overloaded(
+        rules.detector, rules.threshold, rules.safety, rules.unweighted, load, b.trial, entries(b.trial), ahead
+    )
+
+
+@jit
+def _lowest(kinds: Kinds, rules: Rules, kind: int, load: float) -> int:
+    """The lowest operating point that keeps the load below the threshold: frequency scales capacity."""
+    top = kinds.points[kind] - 1
+    for point in range(top):
+        if load * kinds.frequency[kind, top] / kinds.frequency[kind, point] < rules.threshold:
+            return point
+    return top
+
+
+@jit
+def move_cost(m: Machines, wan: Wan, v: int, here: int, there: int) -> float:
+    """What moving machine v costs: the penalty while it is on its way, and the transfer."""
+    seconds = m.ram[v] / wan.bandwidth[here, there]
+    return m.rate[v] * m.price[v] * seconds * wan.factor[here, there] + m.ram[v] * wan.transfer_cost[here, there]
+
+
+@jit
+def _badness(
+    b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, v: int, h: int, origin: int
+) -> float:
+    """What the placement policy minimises."""
+    kind = hosts.kind[h]
+    load = b.load[h]
+    after = load + view.demand[v] / hosts.mips[h]
+    if rules.placer == BEST_FIT:
+        return rules.threshold - after
+    if rules.placer == WORST_FIT:
+        return after - rules.threshold
+    if rules.placer == DVFS_FIT:
+        old, new = _lowest(kinds, rules, kind, load), _lowest(kinds, rules, kind, after)
+        top = kinds.frequency[kind, kinds.points[kind] - 1]
+        return (kinds.frequency[kind, new] - kinds.frequency[kind, old]) / top - after
+    if rules.placer == FIRST_FIT:
+        return float(h)
+    point = kinds.points[kind] - 1 if rules.fixed_point == 1 else view.point[h]
+    slow = kinds.slowdown[kind, m.work[v], point]
+    if rules.placer == POWER_AWARE:
+        now = watts(kinds, kind, point, load) if load > 0.0 else kinds.resting[kind]
+        return watts(kinds, kind, point, after) - now
+    now = watts(kinds, kind, point, b.judged[h]) if load > 0.0 else kinds.resting[kind]
+    more = watts(kinds, kind, point, b.judged[h] + slow * (after - load)) - now
+    lost = m.rate[v] * m.price[v] * (1.0 - 1.0 / slow + hosts.failures[h] * rules.horizon)
+    cost = (more * view.price[hosts.place[h]] + lost) * rules.horizon
+    return cost + move_cost(m, wan, v, hosts.place[origin], hosts.place[h]) if origin >= 0 else cost
+
+
+@jit
+def _place(
+    b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, v: int, closed: Bools, origin: int
+) -> int:
+    """The host for machine v, -1 if it fits on none."""
+    best, least = -1, np.inf
+    for h in range(len(hosts.kind)):
+        if closed[h] or not view.up[h] or b.ram[h] + m.ram[v] > hosts.ram[h]:
+            continue
+        share = view.demand[v] / hosts.mips[h]
+        if b.load[h] + share > rules.threshold:
+            continue
+        badness = _badness(b, hosts, kinds, m, view, rules, wan, v, h, origin)
+        if not badness < least:
+            continue
+        extra = share * _judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
+        if b.first[h] >= 0 and _over(b, hosts, m, view, rules, wan, h, v, extra):
+            continue
+        best, least = h, badness
+        if rules.placer == FIRST_FIT:
+            break
+    return best
+
+
+@jit
+def determination(rows: Floats) -> Floats:
+    """R^2 of each row regressed on all others: 1 - 1 / (C^-1)_ii of their correlation matrix C.
+
+    A ridge of 1e-9 keeps the inverse finite where rows are linearly dependent.
+    """
+    n, periods = rows.shape
+    c = np.zeros((n, 2 * n))
+    centred = np.zeros((n, periods))
+    for i in range(n):
+        centred[i] = rows[i] - rows[i].mean()
+        norm = np.sqrt((centred[i] * centred[i]).sum())
+        if norm > 0.0:
+            centred[i] /= norm
+    for i in range(n):
+        for j in range(n):
+            c[i, j] = (centred[i] * centred[j]).sum()
+        c[i, i] = 1.0 + 1e-9
+        c[i, n + i] = 1.0
+    for i in range(n):  # Gauss-Jordan; the matrix is symmetric and positive, so no pivots are needed
+        c[i] /= c[i, i]
+        for j in range(n):
+            if j != i:
+                c[j] -= c[j, i] * c[i]
+    r2 = np.empty(n)
+    for i in range(n):
+        r2[i] = 1.0 - 1.0 / c[i, n + i]
+    return r2
+
+
+@jit
+def _select(b: _Books, view: View, h: int) -> int:
+    """The machine that leaves host h next, -1 if none may."""
+    count = 0
+    v = b.first[h]
+    best, least = -1, np.inf
+    while v >= 0:
+        count += 1
+        if view.movable[v] and view.score[v] < least:
+            best, least = v, view.score[v]
+        v = b.after[v]
+    if view.correlated == 0 or count < 3:
+        return best
+    length = max(2, entries(b.past[h]))
+    rows = np.empty((count, length))
+    names = np.empty(count, np.int64)
+    v = b.first[h]
+    for i in range(count):
+        names[i] = v
+        for j in range(length):
+            rows[i, j] = view.history[j, v]
+        v = b.after[v]
+    r2 = determination(rows)
+    best, most = -1, -np.inf
+    for i in range(count):
+        if view.movable[names[i]] and r2[i] > most:
+            best, most = names[i], r2[i]
+    return best
+
+
+@jit
+def _by_demand(view: View, who: Ints) -> Ints:
+    """`who` in the order of falling demand; equal ones stay in order."""
+    return who[np.argsort(-view.demand[who], kind="mergesort")]
+
+
+@jit
+def _empty(
+    b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, h: int, closed: Bools,
+    moved: Ints, count: int, gain: float,
+) -> int:
+    """Move all machines of host h elsewhere, or none. The new number of moves.
+
+    `gain` is what emptying the host is worth; a move that costs more than what is left of it is not made.
+    """
+    number = 0
+    v = b.first[h]
+    while v >= 0:
+        if not view.movable[v]:
+            return count
+        number += 1
+        v = b.after[v]
+    who = np.empty(number, np.int64)
+    v = b.first[h]
+    for i in range(number):
+        who[i] = v
+        v = b.after[v]
+    tried = 0
+    for v in _by_demand(view, who):
+        target = _place(b, hosts, kinds, m, view, rules, wan, v, closed, h)
+        if target < 0:
+            break
+        gain -= _badness(b, hosts, kinds, m, view, rules, wan, v, target, h) if gain < np.inf else 0.0
+        if gain < 0.0:
+            break
+        _pull(b, hosts, kinds, m, view, rules, v)
+        _push(b, hosts, kinds, m, view, rules, v, target)
+        moved[count + tried] = v
+        tried += 1
+    if tried == number:
+        return count + number
+    for v in who:
+        _pull(b, hosts, kinds, m, view, rules, v)
+        _push(b, hosts, kinds, m, view, rules, v, h)
+    return count
+
+
+@entry("continuum")
+def consolidate(hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan) -> tuple[Ints, Ints, Bools]:
+    """(machines that move, their new hosts, hosts found over-loaded). Homeless machines are placed first.
+
+    A machine without a place stays where it is, or homeless.
+    """
+    n_hosts, n = len(hosts.kind), len(m.mips)
+    b = _Books(
+        np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
+        np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
+        np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
+    )  # fmt: skip
+    for v in view.order:
+        if view.at[v] >= 0:
+            _push(b, hosts, kinds, m, view, rules, v, view.at[v])
+    moved = np.empty(n + 1, np.int64)
+    count = 0
+    start = b.load.copy()
+    idle = b.first < 0
+
+    over = np.zeros(n_hosts, np.bool_)
+    for h in range(n_hosts):
+        over[h] = b.first[h] >= 0 and _over(b, hosts, m, view, rules, wan, h, -1, 0.0)
+    leaving = np.empty(n, np.int64)
+    out = 0
+    for v in view.order:
+        if view.at[v] < 0:
+            leaving[out] = v
+            out += 1
+    for _ in range(1 + rules.listed_twice):
+        for h in range(n_hosts):
+            while over[h]:
+                v = _select(b, view, h)
+                if v < 0:
+                    break
+                _pull(b, hosts, kinds, m, view, rules, v)
+                leaving[out] = v
+                out += 1
+                if b.first[h] < 0 or rules.detector == FLAGS and b.judged[h] <= rules.threshold:
+                    break
+                if rules.detector != FLAGS and not _over(b, hosts, m, view, rules, wan, h, -1, 0.0):
+                    break
+    target_of = np.zeros(n_hosts, np.bool_)
+    stays = np.zeros(n, np.bool_)
+    for v in _by_demand(view, leaving[:out]):
+        target = _place(b, hosts, kinds, m, view, rules, wan, v, over, view.at[v])
+        if target < 0:
+            stays[v] = True
+            continue
+        _push(b, hosts, kinds, m, view, rules, v, target)
+        target_of[target] = True
+        moved[count] = v
+        count += 1
+    for v in view.order:  # what found no place goes back to where it came from
+        if stays[v] and view.at[v] >= 0:
+            _push(b, hosts, kinds, m, view, rules, v, view.at[v])
+
+    tried = over | idle | target_of
+    closed = over | idle
+    while rules.evacuate == 1:
+        h, least = -1, 1.0
+        for i in range(n_hosts):
+            if not tried[i] and 0.0 < start[i] < least:
+                h, least = i, start[i]
+        if h < 0:
+            break
+        tried[h] = closed[h] = True
+        before = count
+        count = _empty(b, hosts, kinds, m, view, rules, wan, h, closed, moved, count, np.inf)
+        for i in range(before, count):
+            tried[b.at[moved[i]]] = target_of[b.at[moved[i]]] = True
+
+    if rules.relocate == 1 and rules.placer == COST_AWARE:
+        shut = np.empty(n_hosts, np.bool_)
+        for h in np.argsort(-view.price[hosts.place], kind="mergesort"):
+            if tried[h] and closed[h] or b.first[h] < 0 or target_of[h]:
+                continue
+            here = view.price[hosts.place[h]]
+            for i in range(n_hosts):
+                shut[i] = over[i] or view.price[hosts.place[i]] >= here
+            kind = hosts.kind[h]
+            saved = watts(kinds, kind, view.point[h], b.judged[h]) - kinds.resting[kind]
+            before = count
+            count = _empty(
+                b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, saved * here * rules.horizon
+            )
+            for i in range(before, count):
+                target_of[b.at[moved[i]]] = True
+    return moved[:count].copy(), b.at[moved[:count]], over

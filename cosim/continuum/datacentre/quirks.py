@@ -1,0 +1,36 @@
+"""Known defects of the peer, one switch each, so that its figures can be reproduced on purpose.
+
+`physics: compatible` turns on `COMPATIBLE`; without any, the model is the corrected one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+QUIRKS: Final[Mapping[str, str]] = MappingProxyType({
+    "instant-off": "An empty host draws 0 W at once and wakes in no time; there is no sleep, boot or its energy.",
+    "request-only": "A slow-down only raises the share asked for: nothing takes longer, and what is not given is forgotten.",
+    "vanishing-migrants": "A machine on its way runs nowhere for whole 10 s slots; its load takes no power.",
+    "knows-coming-load": "Decisions for a period look at the load that the period will have.",
+    "point-before-moves": "Operating points are set before the moves that change the loads.",
+    "lifted-threshold": "A host that no operating point brings below the threshold gets the point of least power.",
+    "fallback-divides": "Detectors divide the present load by the slow-down instead of multiplying it.",
+    "listed-twice": "An over-loaded host is listed twice and so gives up at least two machines.",
+    "fixed-placement-point": "Power-aware placement reckons with the highest operating point, whatever is in force.",
+    "unweighted-regression": "Local regression has no weights, so that lr and lrr are the same line.",
+    "wan-like-lan": "A migration between datacentres takes as long and costs as much as one within.",
+    "repriced-energy": "The energy of the whole run so far is billed anew each period, at the present price.",
+    "undervolting-ignored": "On X-Gene 2 the voltage classes change nothing.",
+})  # fmt: skip
+
+COMPATIBLE: Final = frozenset(QUIRKS)
+
+
+def check(names: Iterable[str]) -> frozenset[str]:
+    """`names` as a set. Raises `ValueError` that names an unknown one and lists the known."""
+    chosen = frozenset(names)
+    for name in sorted(chosen - COMPATIBLE):
+        raise ValueError(f"there is no quirk '{name}'; known: {', '.join(QUIRKS)}")
+    return chosen
