@@ -54,22 +54,23 @@ def read_aggregate(path: Path, *, period: float = AGGREGATE_PERIOD) -> Utilisati
 def _read(
     source: Path, names: tuple[str, ...], who: str, period: float, vms: int | None, periods: int | None
 ) -> UtilisationTraces:
-    wanted = (Column(who, "text"), Column("time", at_least=0.0), Column("cpu", optional=True, at_least=0.0),
+    wanted = (Column(who, "text"), Column("time", at_least=0.0), Column("cpu", optional=True),
               Column("memory", optional=True))  # fmt: skip
     grid, memory = Grid(period, vms=vms, periods=periods), Grid(period, vms=vms, periods=periods)
     for path in parts(source):
         for block in blocks(path, wanted, names=names):
             row = grid.rows(block.words[who], block.columns[who])
-            # The publishers write -1 and 101 for readings that failed.
+            # The publishers write -1 and 101 for readings that failed; a container may use more than it asked for.
             cpu, held = block.columns["cpu"], block.columns["memory"]
-            grid.add(row, block.columns["time"], np.where(cpu > 100.0, 1.0, cpu * 0.01))
+            failed = (cpu < 0.0) | ((cpu > 100.0) & (who == "machine"))
+            grid.add(row, block.columns["time"], np.where(failed, np.nan, np.minimum(cpu * 0.01, 1.0)))
             good = (held >= 0.0) & (held <= 100.0)
             memory.add(
                 memory.rows(block.words[who], block.columns[who]),
                 block.columns["time"],
                 np.where(good, held * 0.01, np.nan),
             )
-    if not grid.index:
+    if grid.empty:
         raise fault(source, "holds no usage")
     use, held = grid.mean(), memory.mean()
     return UtilisationTraces(

@@ -45,7 +45,7 @@ def read_usage(
             row = grid.rows(block.words["vm"], block.columns["vm"])
             mean, peak = block.columns["average_cpu"] * 0.01, block.columns["max_cpu"] * 0.01
             grid.add(row, block.columns["time"], mean, peak=np.maximum(peak, mean))
-    if not grid.index:
+    if grid.empty:
         raise fault(readings, "holds no readings")
     cores = memory = None
     if vmtable is not None:

@@ -110,6 +110,8 @@ def read_packed(usage: Path, table: Path, *, period: float = PERIOD, longest: fl
     grid.index.update(index)
     keep = span <= longest
     _spread(grid, row[keep], end[keep] - span[keep], end[keep], share[keep])
+    if grid.empty:
+        raise fault(usage, f"has no span of at most {longest:g} s")
     clock = capacity * _MHZ / np.maximum(cores, 1.0)
     return UtilisationTraces(ids, grid.mean(), period, start, cores=cores, clock=clock)
 

@@ -135,7 +135,7 @@ def read_usage(
             grid.add(grid.rows(words, member), middle, rate, peak=peak, weight=length)
             share = np.minimum(columns["memory"], 1.0)
             memory.add(memory.rows(words, member), middle, share, weight=length)
-    if not grid.index:
+    if grid.empty:
         raise fault(source, "holds no usage")
     use = grid.mean()
     held = memory.mean()

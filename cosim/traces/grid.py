@@ -66,11 +66,17 @@ class Grid:
         np.maximum.at(self._peak.ravel(), flat, (value if peak is None else peak)[keep].astype(np.float32))
 
     @property
+    def empty(self) -> bool:
+        """Whether no sample was kept."""
+        return self._periods == 0
+
+    @property
     def ids(self) -> tuple[str, ...]:
         return tuple(self.index)
 
     def mean(self) -> Shares:
         """Mean of each cell, NaN where there was no sample: (machines, periods)."""
+        self._reserve(self._periods)
         shape = (len(self.index), self._periods)
         weight = self._weight[: shape[0], : shape[1]]
         made: Shares = np.full(shape, np.nan, np.float32)
@@ -79,6 +85,7 @@ class Grid:
 
     def peak(self) -> Shares:
         """Largest sample of each cell, NaN where there was none: (machines, periods)."""
+        self._reserve(self._periods)
         shape = (len(self.index), self._periods)
         weight = self._weight[: shape[0], : shape[1]]
         return np.where(weight > 0, self._peak[: shape[0], : shape[1]], np.float32(np.nan))

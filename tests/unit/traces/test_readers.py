@@ -129,13 +129,20 @@ def test_azure_requests_may_be_given_work_by_token(tmp_path):
 
 def test_alibaba_averages_samples_by_period_and_leaves_out_failed_ones(tmp_path):
     (tmp_path / "machine_usage.csv").write_text(
-        "m_1,0,10,50,,,1,1,1\nm_1,10,30,101,,,1,1,1\nm_2,300,100,-1,,,1,1,1\nm_1,310,,20,,,1,1,1\n"
+        "m_1,0,10,50,,,1,1,1\nm_1,10,30,101,,,1,1,1\nm_2,300,100,-1,,,1,1,1\nm_1,310,101,20,,,1,1,1\n"
     )
     traces = alibaba.read_machines(tmp_path / "machine_usage.csv")
     assert traces.utilisation == pytest.approx(np.array([[0.2, np.nan], [np.nan, 1.0]]), nan_ok=True)
     assert traces.memory_use == pytest.approx(np.array([[0.5, 0.2], [np.nan, np.nan]]), nan_ok=True)
-    (tmp_path / "container_usage.csv").write_text("c_1,m_1,0,10,50,1,1,1,1,1,1\n")
-    assert alibaba.read_containers(tmp_path / "container_usage.csv").ids == ("c_1",)
+    (tmp_path / "container_usage.csv").write_text("c_1,m_1,0,120,50,1,1,1,1,1,1\n")
+    containers = alibaba.read_containers(tmp_path / "container_usage.csv")
+    assert (containers.ids, containers.utilisation.tolist()) == (("c_1",), [[1.0]])
+
+
+def test_a_table_whose_samples_are_all_out_of_range_is_refused(tmp_path):
+    (tmp_path / "container_usage.csv").write_text("c_1,m_1,0,-1,50,1,1,1,1,1,1\n")
+    with pytest.raises(ScenarioError, match="holds no usage"):
+        alibaba.read_containers(tmp_path / "container_usage.csv")
 
 
 def test_surf_fragments_follow_one_another(tmp_path):
