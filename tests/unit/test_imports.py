@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "telemetry": set(),
     "compiling": set(),
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
-    "continuum": {"compiling", "schedulers"},
+    "continuum": {"compiling", "errors", "schedulers"},
     "radio": {"compiling"},
     "vehicles": {"compiling"},
     "traces": {"errors"},

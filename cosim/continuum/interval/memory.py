@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cosim.continuum.interval import layout
-from cosim.continuum.memory import _rows_of, real
+from cosim.continuum.memory import rows_of, real
 
-host = _rows_of(layout.HOST)
-slot = _rows_of(layout.SLOT)
-profile = _rows_of(layout.PROFILE)
-pair = _rows_of(layout.PAIR)
-waiting = _rows_of(layout.WAITING)
-ended = _rows_of(layout.ENDED)
+host = rows_of(layout.HOST)
+slot = rows_of(layout.SLOT)
+profile = rows_of(layout.PROFILE)
+pair = rows_of(layout.PAIR)
+waiting = rows_of(layout.WAITING)
+ended = rows_of(layout.ENDED)
 
 __all__ = ["ended", "host", "pair", "profile", "real", "slot", "waiting"]
