@@ -77,7 +77,7 @@ def next_arrival(s: Record, d: int) -> None:
     while True:
         at += a.interarrival * exponential(dv.key, dv.gaps, GAP)
         dv.gaps += 1
-        if at <= dv.until or at > s.end:
+        if at <= dv.until:
             break
         dv.begin += a.active + a.idle
         dv.until = dv.begin + a.active
