@@ -195,7 +195,9 @@ class Oracle:
         study, given, count = self.study, self.study.links, len(self.study.places)
         usage = np.array([app.usage / 100.0 for app in study.applications])
         rate = float((usage / [app.interarrival for app in study.applications]).sum())
-        size = [usage @ [getattr(app, name) for app in study.applications] / usage.sum() for name in ("upload", "download")]
+        size = [
+            usage @ [getattr(app, name) for app in study.applications] / usage.sum() for name in ("upload", "download")
+        ]
         near = study.devices // count if "links-begin-by-whole-devices" in self.quirks else study.devices / count
 
         def pair(bits, lag, share, devices, *background):

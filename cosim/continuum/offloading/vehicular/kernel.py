@@ -257,10 +257,9 @@ def _submit(s: Record, d: int, now: float) -> bool:
     """Device d makes a task. False when the caller must choose its way."""
     dv = rows.device(s.devices, d)
     serving(s, dv, now)
-    n = dv.tasks
-    dv.tasks += 1
     i = take_row(s, d, now)
     t = rows.task(s.tasks, i)
+    n = t.number
     a = rows.app(s.apps, dv.app)
     t.upload = _around(s, a.upload, uniform(dv.key, n, UPLOAD))
     t.download = _around(s, a.download, uniform(dv.key, n, DOWNLOAD))
