@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiling import entry
 from cosim.continuum.datacentre.detect import entries, overloaded
@@ -138,7 +137,9 @@ def _pull(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules:
 
 
 @jit
-def _over(b: _Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float) -> bool:
+def _over(
+    b: _Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float
+) -> bool:
     """Whether host h is over-loaded, with machine v on it too unless v is -1."""
     load = b.judged[h] + extra
     if rules.detector == FLAGS:
@@ -210,7 +211,16 @@ def _badness(
 
 @jit
 def _place(
-    b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, v: int, closed: Bools, origin: int
+    b: _Books,
+    hosts: Hosts,
+    kinds: Kinds,
+    m: Machines,
+    view: View,
+    rules: Rules,
+    wan: Wan,
+    v: int,
+    closed: Bools,
+    origin: int,
 ) -> int:
     """The host for machine v, -1 if it fits on none."""
     best, least = -1, np.inf
@@ -300,8 +310,18 @@ def _by_demand(view: View, who: Ints) -> Ints:
 
 @jit
 def _empty(
-    b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, h: int, closed: Bools,
-    moved: Ints, count: int, gain: float,
+    b: _Books,
+    hosts: Hosts,
+    kinds: Kinds,
+    m: Machines,
+    view: View,
+    rules: Rules,
+    wan: Wan,
+    h: int,
+    closed: Bools,
+    moved: Ints,
+    count: int,
+    gain: float,
 ) -> int:
     """Move all machines of host h elsewhere, or none. The new number of moves.
 
@@ -340,7 +360,9 @@ def _empty(
 
 
 @entry("continuum")
-def consolidate(hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan) -> tuple[Ints, Ints, Bools]:
+def consolidate(
+    hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan
+) -> tuple[Ints, Ints, Bools]:
     """(machines that move, their new hosts, hosts found over-loaded). Homeless machines are placed first.
 
     A machine without a place stays where it is, or homeless.
@@ -377,7 +399,7 @@ def consolidate(hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rule
                 _pull(b, hosts, kinds, m, view, rules, v)
                 leaving[out] = v
                 out += 1
-                if b.first[h] < 0 or rules.detector == FLAGS and b.judged[h] <= rules.threshold:
+                if b.first[h] < 0 or (rules.detector == FLAGS and b.judged[h] <= rules.threshold):
                     break
                 if rules.detector != FLAGS and not _over(b, hosts, m, view, rules, wan, h, -1, 0.0):
                     break
@@ -414,7 +436,7 @@ def consolidate(hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rule
     if rules.relocate == 1 and rules.placer == COST_AWARE:
         shut = np.empty(n_hosts, np.bool_)
         for h in np.argsort(-view.price[hosts.place], kind="mergesort"):
-            if tried[h] and closed[h] or b.first[h] < 0 or target_of[h]:
+            if (tried[h] and closed[h]) or b.first[h] < 0 or target_of[h]:
                 continue
             here = view.price[hosts.place[h]]
             for i in range(n_hosts):
@@ -422,9 +444,7 @@ def consolidate(hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rule
             kind = hosts.kind[h]
             saved = watts(kinds, kind, view.point[h], b.judged[h]) - kinds.resting[kind]
             before = count
-            count = _empty(
-                b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, saved * here * rules.horizon
-            )
+            count = _empty(b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, saved * here * rules.horizon)
             for i in range(before, count):
                 target_of[b.at[moved[i]]] = True
     return moved[:count].copy(), b.at[moved[:count]], over

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.datacentre.layout import FOP, HISTORY, IQR, LR, LRR, MAD
 from cosim.compiling import part
+from cosim.continuum.datacentre.layout import FOP, HISTORY, IQR, LR, LRR, MAD
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,14 @@ def extrapolated(history: Floats, ahead: float, robust: bool, unweighted: int) -
 
 @part
 def overloaded(
-    detector: int, threshold: float, safety: float, unweighted: int, load: float, history: Floats, length: int, ahead: float
+    detector: int,
+    threshold: float,
+    safety: float,
+    unweighted: int,
+    load: float,
+    history: Floats,
+    length: int,
+    ahead: float,
 ) -> bool:
     """Whether a host with this present load and history is over-loaded."""
     if detector == FOP and length > FOP_PERIODS:

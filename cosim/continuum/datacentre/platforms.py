@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosim.continuum.datacentre.layout import CUBIC, LINEAR, TABLE, Kinds, contiguous
-from cosim.continuum.power import CLASSES, PLATFORMS, Platform, slowdown
+from cosim.continuum.power import CLASSES, Platform, slowdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,9 @@ def kinds_of(rows: Sequence[HostKind], measured: bool = True) -> Kinds:
     full = [
         row.waking_power
         if row.waking_power is not None
-        else table[k, -1] if row.table else idle[k, len(points) - 1] + span[k, len(points) - 1]
+        else table[k, -1]
+        if row.table
+        else idle[k, len(points) - 1] + span[k, len(points) - 1]
         for k, (row, points) in enumerate(zip(rows, chosen, strict=True))
     ]
     return Kinds(
@@ -84,5 +86,3 @@ def kinds_of(rows: Sequence[HostKind], measured: bool = True) -> Kinds:
         resting=contiguous([row.resting for row in rows]), waking=contiguous([row.waking for row in rows]),
         waking_power=contiguous(full),
     )  # fmt: skip
-
-

@@ -75,7 +75,9 @@ class Levels:
     average: float  # mean of (asked - given) / asked over the machines and periods that got too little
 
 
-def levels(short: float, active: float, lost: float, asked: float, given: float, sum_short: float, count: int) -> Levels:
+def levels(
+    short: float, active: float, lost: float, asked: float, given: float, sum_short: float, count: int
+) -> Levels:
     """The figures from the sums of a run."""
     slatah = short / active if active > 0.0 else 0.0
     pdm = lost / asked if asked > 0.0 else 0.0

@@ -1,0 +1,232 @@
+"""A scene and a configuration as the model wants them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from adapters.datacentre.config import DatacentreConfig, HostBlock, PlaceBlock
+from cosim.bus.adapter import Context
+from cosim.continuum.datacentre.layout import CLASS_NUMBER, Floats, Hosts, Ints, Kinds, Machines, Wan, contiguous
+from cosim.continuum.datacentre.platforms import HostKind, kinds_of
+from cosim.continuum.datacentre.quirks import COMPATIBLE, check
+from cosim.continuum.datacentre.settings import Settings
+from cosim.continuum.datacentre.utilisation import Pattern, read
+from cosim.continuum.power import PLATFORMS
+from cosim.continuum.price import Series, Tariff, constant, read_series, windows
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Node, Scene
+
+MB = 1e6  # B
+RAM = 32 * 2.0**30  # B, of a node that does not say
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """What the model is told at the start, and the slots and names behind its numbers."""
+
+    hosts: Hosts
+    kinds: Kinds
+    machines: Machines
+    utilisation: Floats
+    settings: Settings
+    tariffs: tuple[Tariff, ...]
+    wan: Wan
+    life: Floats
+    slot: Ints  # (hosts,) slots of the scene
+    places: tuple[str, ...]
+    groups: tuple[str, ...]
+    group: Ints  # (machines,) index into `groups`
+    blocks: tuple[HostBlock, ...]  # per host
+
+
+def load(target: str, path: str) -> Callable[..., Any]:
+    """The function `module:name`; an error of the scenario when there is none."""
+    module, _, name = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        hint = "the module must be where Python finds it: export PYTHONPATH=."
+        raise ScenarioError(Problem(f"'{target}' cannot be imported: {error}", path=path, hint=hint)) from error
+    if not callable(found):
+        raise ScenarioError(Problem(f"'{target}' is not a function", path=path))
+    chosen: Callable[..., Any] = found
+    return chosen
+
+
+def _matches(pattern: str, node: Node) -> bool:
+    return fnmatchcase(node.id, pattern) or pattern in (f"kind:{node.kind}", f"tier:{node.tier}")
+
+
+def _block(config: DatacentreConfig, node: Node) -> HostBlock:
+    chosen = HostBlock()
+    for pattern, block in config.hosts.items():
+        if _matches(pattern, node):
+            chosen = block
+    return chosen
+
+
+def _kind(node: Node, block: HostBlock, path: str) -> HostKind:
+    if block.platform is not None:
+        known = PLATFORMS[block.platform]
+        points = tuple(block.points or range(len(known.frequency)))
+        if max(points) >= len(known.frequency) or list(points) != sorted(set(points)):
+            said = f"points must ascend and lie in 0..{len(known.frequency) - 1}, not {list(points)}"
+            raise ScenarioError(Problem(said, path=f"{path}.hosts"))
+        return HostKind(known, block.margin, resting=block.resting, waking=block.waking, points=points)
+    table = node.power.table if node.power else (0.0, 0.0)
+    law = "cubic" if block.cubic else "linear"
+    if len(table) > 2 and not block.cubic:
+        return HostKind(table=table, resting=block.resting, waking=block.waking)
+    return HostKind(idle=table[0], full=table[-1], law=law, resting=block.resting, waking=block.waking)
+
+
+def _hosts(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[Node], Ints]:
+    """The nodes that take machines, and their slots."""
+    slots = [slot for slot, node in enumerate(scene.nodes) if node.tier != "device" and node.cores > 0]
+    if not slots:
+        hint = "give an edge or cloud node 'cpu: 4 x 1.8 GHz'"
+        raise ScenarioError(Problem("no edge or cloud node can take virtual machines", path="nodes", hint=hint))
+    nodes = [scene.nodes[slot] for slot in slots]
+    unused = [pattern for pattern in config.hosts if not any(_matches(pattern, node) for node in nodes)]
+    if unused:
+        names = ", ".join(node.id for node in nodes[:8])
+        raise ScenarioError(
+            [Problem(f"'{one}' names no host", path=f"{path}.hosts.{one}", hint=f"hosts: {names}") for one in unused]
+        )
+    return nodes, np.array(slots, np.int64)
+
+
+def _place(config: DatacentreConfig, nodes: list[Node], path: str) -> Ints:
+    """(hosts,) which place each host is at. Hosts that no place names are at the first."""
+    place = np.zeros(len(nodes), np.int64)
+    for number, (name, block) in enumerate(config.places.items()):
+        patterns = [block.nodes] if isinstance(block.nodes, str) else block.nodes
+        inside = [any(_matches(pattern, node) for pattern in patterns) for node in nodes]
+        if not any(inside):
+            raise ScenarioError(Problem(f"place '{name}' has no host", path=f"{path}.places.{name}.nodes"))
+        place[inside] = number
+    return place
+
+
+def _tariff(context: Context, block: PlaceBlock, path: str) -> Tariff:
+    price: Series = constant(block.price)
+    if block.prices is not None:
+        factor = {"/J": 1.0, "/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9}[block.price_unit]
+        try:
+            price = read_series(context.path(block.prices), block.price_step, factor)
+        except (OSError, ValueError) as error:
+            raise ScenarioError(Problem(str(error), path=f"{path}.prices")) from error
+    green = constant(0.0)
+    if block.green:
+        if len({one.power for one in block.green}) > 1:
+            raise ScenarioError(Problem("windows of one place must have the same power", path=f"{path}.green"))
+        power = block.green[0].power
+        try:
+            green = windows([(one.start, one.to) for one in block.green], inf if power is None else power)
+        except ValueError as error:
+            raise ScenarioError(Problem(str(error), path=f"{path}.green")) from error
+    return Tariff(price, constant(block.carbon), green, constant(block.green_price), constant(block.green_carbon))
+
+
+def _wan(config: DatacentreConfig) -> Wan:
+    names = list(config.places) or ["all"]
+    shape = (len(names), len(names))
+    rate, distance, factor, cost = np.full(shape, 125.0), np.zeros(shape), np.ones(shape), np.zeros(shape)
+    for one in config.wan:
+        a, b = (names.index(name) for name in one.between)
+        for pair in ((a, b), (b, a)):
+            rate[pair], distance[pair] = one.rate / 8.0 / MB, one.distance / 1000.0
+            factor[pair], cost[pair] = one.factor, one.cost * MB
+    return Wan(rate, distance, factor, cost)
+
+
+def _utilisation(config: DatacentreConfig, context: Context, path: str) -> Floats:
+    periods = max(1, int(np.ceil(context.duration / config.period)))
+    rows = []
+    for number, (name, block) in enumerate(config.machines.items()):
+        if block.traces is not None:
+            try:
+                made = read(context.path(block.traces.path), block.count, block.traces.scale)
+            except (OSError, ValueError) as error:
+                raise ScenarioError(Problem(str(error), path=f"{path}.machines.{name}.traces")) from error
+            made = np.pad(made[:, :periods], ((0, 0), (0, max(0, periods - made.shape[1]))), "edge")
+        else:
+            p = block.utilisation
+            pattern = Pattern(p.mean, p.amplitude, p.peak, p.noise, p.memory, p.shared)
+            made = pattern.draw(block.count, periods, config.period, context.rng(0, number))
+        rows.append(made)
+    return np.ascontiguousarray(np.concatenate(rows))
+
+
+def _policies(config: DatacentreConfig, path: str) -> dict[str, Any]:
+    chosen = {}
+    for name in ("detector", "selector", "placer", "governor", "penalty", "predictor"):
+        value = getattr(config, name)
+        chosen[name] = load(value, f"{path}.{name}") if isinstance(value, str) and ":" in value else value
+    return chosen
+
+
+def _oracle(utilisation: Floats) -> Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]:
+    def foresee(history: Floats, aux: Floats) -> tuple[Floats, Floats, Floats]:
+        coming = utilisation[:, min(history.shape[1], utilisation.shape[1] - 1)]
+        return coming, coming, np.full(len(coming), inf)
+
+    return foresee
+
+
+def build(config: DatacentreConfig, context: Context) -> World:
+    """The model's inputs. Raises `ScenarioError` for what does not fit together."""
+    path = f"adapters.{context.name}"
+    nodes, slots = _hosts(config, context.scene, path)
+    blocks = [_block(config, node) for node in nodes]
+    try:
+        quirks = check(config.quirks) | (COMPATIBLE if config.physics == "compatible" else frozenset())
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
+    hosts = Hosts(
+        kind=np.arange(len(nodes)),
+        place=_place(config, nodes, path),
+        mips=contiguous([one.mips or node.cores * node.clock for node, one in zip(nodes, blocks, strict=True)]),
+        ram=contiguous([(one.ram or node.memory or RAM) / MB for node, one in zip(nodes, blocks, strict=True)]),
+        failures=contiguous([1.0 / one.mtbf if one.mtbf else 0.0 for one in blocks]),
+    )
+    groups = list(config.machines.values())
+    counts = [block.count for block in groups]
+
+    def each(values: list[float]) -> Floats:
+        return np.repeat(np.array(values, np.float64), counts)
+
+    machines = Machines(
+        mips=each([g.cpu for g in groups]),
+        ram=each([g.ram / MB for g in groups]),
+        work=np.repeat(np.array([CLASS_NUMBER[g.work] for g in groups], np.int64), counts),
+        rate=each([g.sla for g in groups]),
+        price=each([g.price for g in groups]),
+    )
+    utilisation = _utilisation(config, context, path)
+    policies = _policies(config, path)
+    if config.oracle:
+        policies["predictor"] = _oracle(utilisation)
+    settings = Settings(
+        period=config.period, **policies, threshold=config.threshold, safety=config.safety,
+        evacuate=config.evacuate, relocate=config.relocate, horizon=config.horizon, degradation=config.degradation,
+        restart=config.restart, recovery=config.recovery, quirks=quirks,
+        seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
+    )  # fmt: skip
+    tariffs = [_tariff(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
+    if not tariffs:
+        tariffs = [Tariff(constant(4.2e-8))]
+    return World(
+        hosts, kinds_of([_kind(n, b, path) for n, b in zip(nodes, blocks, strict=True)], config.slowdown == "measured"),
+        machines, utilisation, settings, tuple(tariffs), _wan(config),
+        np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,
+        tuple(config.places) or ("all",), tuple(config.machines), np.repeat(np.arange(len(groups)), counts),
+        tuple(blocks),
+    )  # fmt: skip
