@@ -26,6 +26,7 @@ from cosim.continuum.engine import Engine
 from cosim.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, State
 from cosim.continuum.ledger import read_meters, read_units
 from cosim.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
+from cosim.continuum.snapshot import GROWING
 from cosim.continuum.system import System
 
 Floats = NDArray[np.float64]
@@ -71,8 +72,8 @@ class _Replica(Engine):
         self._chain = np.empty(0, np.int64)
         super()._begin()
 
-    def _make_room(self) -> None:
-        super()._make_room()
+    def _make_room(self, answers: int = 1) -> None:
+        super()._make_room(answers)
         if hasattr(self, "_origin"):
             for name in (*(name for name in State._fields if name != "meta"), "task_room", "ended_room"):
                 self._origin["meta"][name] = self.state.meta[name]
@@ -88,6 +89,9 @@ class _Replica(Engine):
         s.tasks["phase"] = 0
         s.tasks["newer"] = self._chain
         s.meta["free"] = 0
+        if len(s.jobs):
+            s.jobs["next"] = self._chain
+            s.meta["jobs_free"] = 0
         s.place.fill(-1)
         self._tariffs.take(self._base)
         for one, value in changes:
@@ -118,7 +122,7 @@ class _Replica(Engine):
 
 
 # `place`, tasks and rows are set back by hand: their sizes differ from run to run.
-_RESTORED = tuple(name for name in State._fields if name not in ("tasks", "ended", "due", "what", "place"))
+_RESTORED = tuple(name for name in State._fields if name not in GROWING)
 
 
 class Batcher:
@@ -203,9 +207,11 @@ class Batcher:
         engine.advance(self._until)
         s = engine.state
         ended = s.ended[: int(s.meta["done"][0])]
+        if len(s.stages):
+            ended = ended[ended["stage"] < 0]
         tally = s.tally.sum(axis=0)
         failed = tally[3 : 2 + STATUSES]
-        row[:5] = tally[0], tally[2], tally[1], s.meta["live"][0], failed.sum()
+        row[:5] = tally[0], tally[2], tally[1], tally[0] - tally[2:].sum(), failed.sum()
         row[5 : 4 + STATUSES] = failed
         good = ended["status"] == COMPLETED
         if self._warm_up > 0.0:

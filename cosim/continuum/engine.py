@@ -14,7 +14,7 @@ from cosim.continuum.layout import DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
 from cosim.continuum.snapshot import Snapshot, put_back, take
-from cosim.continuum.system import REFERENCE, System, lay_out, link_up
+from cosim.continuum.system import REFERENCE, System, lay_out, link_up, more_tasks
 
 _NONE_I = np.empty((0, 1), np.int64)
 _NONE_F = np.empty((0, 3))
@@ -52,7 +52,7 @@ class Engine:
         meta["scheduler"] = scheduler if isinstance(scheduler, int) else -1
         meta["patience"], meta["drop_late"], meta["threshold"] = patience, drop_late, threshold
         meta["reference"] = REFERENCE
-        meta["undecided"] = meta["free"] = -1
+        meta["undecided"] = meta["free"] = meta["jobs_free"] = meta["doomed"] = -1
         self.state = lay_out(system, meta, np.zeros(0, TASK), np.zeros(2 * _ROOM, ENDED))
         self._make_room()
         self._edges = self._adjacency()
@@ -174,8 +174,9 @@ class Engine:
         return found
 
     def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
-        while len(self.state.ended) - self.state.meta["done"][0] <= self.state.meta["live"][0]:
-            self._make_room()
+        rows = len(slots) if what == kernel.PLACE else 0
+        while self._short(rows):
+            self._make_room(rows)
         # copies: for arrays that cannot be written numba would compile the kernel once more
         given = np.array(slots, np.int64, order="C"), np.array(values, np.float64, order="C")
         kernel.act(memory.world(self.state.meta), what, 0.0, *given)
@@ -189,26 +190,26 @@ class Engine:
                 f"the scheduler answered {answer!r} for task {self.created - 1}; "
                 f"expected the number of a host, 0..{len(hosts) - 1}, -1 for none or -2 for the device itself"
             )
-        self._tell(kernel.ANSWER, np.array([[answer]]))
+        self._tell(kernel.PLACE, np.array([[self.state.meta["undecided"][0], answer]]))
 
-    def _make_room(self) -> None:
+    def _short(self, answers: int) -> bool:
+        """Whether there is not room for all that may end, or for the rows that so many answers may take."""
+        s = self.state
+        meta = s.meta[0]
+        return bool(
+            len(s.ended) - meta["done"] <= meta["live"] + meta["jobs_live"]
+            or len(s.tasks) - meta["live"] < answers * meta["burst"]
+        )
+
+    def _make_room(self, answers: int = 1) -> None:
         """Double whichever row arrays are full."""
         s = self.state
-        if len(s.ended) - s.meta["done"][0] <= s.meta["live"][0]:
+        if len(s.ended) - s.meta["done"][0] <= s.meta["live"][0] + s.meta["jobs_live"][0]:
             ended = np.zeros(2 * len(s.ended), ENDED)
             ended[: len(s.ended)] = s.ended
             s = s._replace(ended=ended)
-        if s.meta["free"][0] < 0:
-            old, more = len(s.tasks), max(len(s.tasks), _ROOM)
-            tasks = np.zeros(old + more, TASK)
-            tasks[:old] = s.tasks
-            tasks["newer"][old:-1] = np.arange(old + 1, old + more)
-            tasks["newer"][-1] = -1
-            s.meta["free"] = old
-            events = len(s.due) + 2 * more
-            due, what, place = np.zeros(events), np.zeros(events, np.int64), np.full(events, -1, np.int64)
-            due[: len(s.due)], what[: len(s.what)], place[: len(s.place)] = s.due, s.what, s.place
-            s = s._replace(tasks=tasks, due=due, what=what, place=place)
+        if len(s.tasks) - s.meta["live"][0] < answers * s.meta["burst"][0]:
+            s = more_tasks(s, max(len(s.tasks), _ROOM))
         self.state = link_up(s)
 
     def _adjacency(self) -> tuple[NDArray[np.int64], ...]:

@@ -6,17 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import memory
-from cosim.continuum.flow import (
-    abort,
-    arm,
-    assign,
-    decide,
-    lose_patience,
-    proceed,
-    task_number,
-    timer_number,
-    unpark,
-)
+from cosim.continuum.ending import abort, clean
+from cosim.continuum.flow import proceed
 from cosim.continuum.jit import entry, jit
 from cosim.continuum.layout import (
     DEADLINE,
@@ -25,31 +16,37 @@ from cosim.continuum.layout import (
     LEFT,
     LINK_FAILED,
     NEW,
+    NOBODY,
     NODE_FAILED,
     Record,
     codes,
 )
+from cosim.continuum.making import hand_on
+from cosim.continuum.patience import arm, lose_patience, unpark
+from cosim.continuum.placing import decide, place
 from cosim.continuum.queue import drop, put
+from cosim.continuum.rows import task_number, timer_number
 from cosim.continuum.sources import arrive, begin, halt
 from cosim.continuum.station import draw_power, leave, set_rate, touch
 
 DONE, GROW, ASK = codes(3)  # answers of `act`
-ADVANCE, ANSWER, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY = codes(9)
-START = DONE  # the top of the event heap  # what to do
+# what to do
+ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY = codes(9)
+START = DONE  # the top of the event heap
 
 
 @jit
-def _fly(s: Record, i: int, delay: float, now: float) -> None:
-    """Task i goes on after a delay."""
+def _fly(s: Record, i: int, delay: float, now: float) -> int:
+    """Task i goes on after a delay: the task if there is none, else NOBODY."""
     if delay > 0.0:
         put(s, task_number(s, i), now + delay)
-    else:
-        proceed(s, i, now)
+        return int(NOBODY)
+    return i
 
 
 @jit
-def _served(s: Record, j: int, now: float) -> None:
-    """The first task of station j has got all it needs there."""
+def _served(s: Record, j: int, now: float) -> int:
+    """The first task of station j has got all it needs there: the task if it goes on now, else NOBODY."""
     station = memory.station(s.stations, j)
     i = station.root
     t = memory.task(s.tasks, i)
@@ -60,62 +57,61 @@ def _served(s: Record, j: int, now: float) -> None:
     if j >= 3 * nodes:
         link = (j - 3 * nodes) >> 1
         t.at = memory.link(s.links, link).b if (j - 3 * nodes) % 2 == 0 else memory.link(s.links, link).a
-        _fly(s, i, memory.link(s.links, link).delay + memory.link(s.links, link).added, now)
-        return
+        return _fly(s, i, memory.link(s.links, link).delay + memory.link(s.links, link).added, now)
     n = j // 3
     if j == 3 * n:
         t.computed = now
-        t.phase = DOWN
-        s.output_offered += t.output
         host = memory.node(s.nodes, n).host
         if host >= 0:
             memory.host(s.hosts, host).running -= 1
         if t.counted != 0:
             t.counted = 0
             memory.host(s.hosts, host).assigned -= 1
-        proceed(s, i, now)
-        return
+        if t.job >= 0 and hand_on(s, i, now):
+            return int(NOBODY)
+        t.phase = DOWN
+        s.output_offered += t.output
+        return int(i)
     t.at = memory.node(s.nodes, n).cell if j == 3 * n + 1 else n
-    _fly(s, i, memory.node(s.nodes, n).delay, now)
+    return _fly(s, i, memory.node(s.nodes, n).delay, now)
 
 
 @jit
-def _later(s: Record, number: int, now: float) -> bool:
-    """A timer or the arrival of a task after a delay. False when the caller must decide about it."""
+def _later(s: Record, number: int, now: float) -> int:
+    """A timer, or a task after a delay: the task if it goes on now, else NOBODY."""
     drop(s, number)
     number -= s.source_count + s.station_count
     if number < s.node_count:
         lose_patience(s, number, now)
-        return True
+        return int(NOBODY)
     number -= s.node_count
-    i = number >> 1
-    if number % 2 == 1:
-        abort(s, i, DEADLINE, now)
-    elif memory.task(s.tasks, i).phase == NEW:
-        return decide(s, i, now)
-    else:
-        proceed(s, i, now)
-    return True
+    if number % 2 == 0:
+        return number >> 1
+    abort(s, number >> 1, DEADLINE, now)
+    return int(NOBODY)
 
 
 @jit
 def _advance(s: Record, until: float) -> int:
     """Handle all events up to and including `until`."""
     while s.queue > 0 and memory.real(s.due, START).v <= until:
-        # one event makes one task at most, and ends those of one device at most
-        if s.free < 0 or s.ended_room - s.done <= s.live:
+        # one event makes `burst` rows at most, and ends those of one device at most
+        if s.task_room - s.live < s.burst or s.ended_room - s.done <= s.live + s.jobs_live:
             return GROW
         now, number = memory.real(s.due, START).v, memory.whole(s.what, START).v
         s.now = now
         s.events += 1
-        decided = True
         if number < s.source_count:
-            decided = arrive(s, number, now)
+            i = arrive(s, number, now)
         elif number < s.source_count + s.station_count:
-            _served(s, number - s.source_count, now)
+            i = _served(s, number - s.source_count, now)
         else:
-            decided = _later(s, number, now)
-        if not decided:
+            i = _later(s, number, now)
+        if i >= 0 and (memory.task(s.tasks, i).phase != NEW or decide(s, i, now)):
+            proceed(s, i, now)
+        if s.doomed >= 0:
+            clean(s, now)
+        if s.undecided >= 0:
             return ASK
     s.now = until
     return DONE
@@ -239,14 +235,15 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
 
 @entry
 def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
-    """Do `what`; DONE, GROW (make room and call again) or ASK (answer for `meta.undecided` first).
+    """Do `what`; DONE, GROW (make room and call again) or ASK (PLACE `meta.undecided` first).
 
     ADVANCE: events up to `until`. All others change the world at the present time, `meta.now`.
-    ANSWER: slots[0] is the scheduler's answer. APPEAR: slots (n, 2) node and generation.
+    PLACE: slots (n, 2) rows of tasks and a scheduler's answers. APPEAR: slots (n, 2) node and generation.
     VANISH, NODE_DOWN, NODE_UP: slots (n, 1). RADIO: slots (n, 2) device and cell, values (n, 3)
     uplink and downlink B/s after loss, delay s. LINK_STATE: slots (n, 1) links, values (n, 3) rate
     factor, added delay, added loss. RETRY: ways have changed, waiting tasks try again.
-    Before all but ADVANCE and ANSWER there must be room for every task in flight in `ended`.
+    Before all but ADVANCE there must be room for every task and job in flight in `ended`, and before
+    PLACE for `burst` tasks per answer.
     """
     s = meta[0]
     if what == ADVANCE:
@@ -255,12 +252,6 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
         for n in range(s.node_count):
             if memory.node(s.nodes, n).first_task >= 0:
                 unpark(s, n, s.now)
-        return DONE
-    if what == ANSWER:
-        i = s.undecided
-        s.undecided = -1
-        s.turn += 1
-        assign(s, i, slots[0, 0], s.now)
         return DONE
     for row in range(len(slots)):
         n = slots[row, 0]
@@ -280,6 +271,11 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
             _node_down(s, n)
         elif what == NODE_UP:
             _node_up(s, n)
+        elif what == PLACE:
+            s.undecided = -1
+            if place(s, n, slots[row, 1], s.now):
+                proceed(s, n, s.now)
         elif what == LINK_STATE:
             _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
+        clean(s, s.now)
     return DONE

@@ -26,12 +26,15 @@ COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE = cod
 STATUSES: Final = 7
 STATUS_NAMES: Final = ("completed", "no-coverage", "left", "capacity", "node-failed", "link-failed", "deadline")
 
-# Where a task is in its life. NEW: not yet given a host.
-FREE, NEW, UP, RUN, DOWN = codes(5)
+# Where a task is in its life. NEW: not yet given a host; MOVE: on its way from one host to another;
+# JOIN: at its host, where others of its inputs are still missing.
+FREE, NEW, UP, RUN, DOWN, MOVE, JOIN = codes(7)
 
 FIXED, EXPONENTIAL, UNIFORM = codes(3)  # laws of sizes
 DEVICE, EDGE, CLOUD = codes(3)  # tiers
+NOBODY: Final = codes(1)[0] - 1  # no task, node, ...
 CUSTOM: Final = -1  # scheduler: ask the caller
+INTERVAL: Final = -2  # scheduler: tasks are held until the caller places them
 
 
 def _record(*fields: tuple[str, str]) -> np.dtype[np.void]:
@@ -50,15 +53,19 @@ TASK = _record(
     ("entered", "f8"),  # s, when it began to wait for its present station or for coverage
     ("chance", "f8"),  # uniform number in [0, 1) for the scheduler
     ("tag", "f8"),  # station's virtual time at which it is served
+    ("rest", "f8"),  # cycles that were left when it last came to a host
     ("serial", "i8"),  # order of creation
     ("workload", "i8"), ("device", "i8"), ("host", "i8"),  # host -1: none yet
     ("at", "i8"),  # node where its data is
     ("station", "i8"),  # -1: in none
     ("child", "i8"), ("next", "i8"), ("prev", "i8"),  # the station's heap or queue
     ("older", "i8"), ("newer", "i8"),  # the device's list of its tasks; `newer` also links free rows
-    ("phase", "i8"),  # FREE, NEW, UP, RUN, DOWN
+    ("phase", "i8"),  # FREE, NEW, UP, RUN, DOWN, MOVE, JOIN
+    ("job", "i8"), ("stage", "i8"),  # -1: it is no stage of a job
+    ("join", "i8"),  # task to which it brings one more input; -1: a task of its own, -2 - b: with stage b's output
     ("parked", "i1"),  # waits for coverage
     ("counted", "i1"),  # counted in its host's `assigned`
+    ("held", "i1"),  # waits for the caller's decision
 )  # fmt: skip
 
 STATION = _record(
@@ -130,26 +137,54 @@ WORKLOAD = _record(
     ("rate", "f8"),
     ("input_a", "f8"), ("input_b", "f8"), ("output_a", "f8"), ("output_b", "f8"), ("work_a", "f8"), ("work_b", "f8"),
     ("deadline", "f8"), ("share", "f8"), ("active", "f8"), ("idle", "f8"), ("start", "f8"), ("stop", "f8"),
+    ("state", "f8"),  # B that move with a running task, negative: its input
     ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"), ("periodic", "i8"),
+    ("first_stage", "i8"), ("stages", "i8"),  # its graph; 0: plain tasks
+)  # fmt: skip
+
+STAGE = _record(
+    ("work_a", "f8"), ("work_b", "f8"), ("output_a", "f8"), ("output_b", "f8"),
+    ("work_law", "i8"), ("output_law", "i8"),
+    ("first_after", "i8"), ("afters", "i8"),  # the stages that get its output, in `afters`
+    ("first_before", "i8"), ("befores", "i8"),  # the stages whose outputs it needs, in `befores`
+    ("pinned", "i8"),  # runs on the device that made the job
+)  # fmt: skip
+
+JOB = _record(
+    ("created", "f8"), ("started", "f8"), ("computed", "f8"),  # s; first start, last computation
+    ("input", "f8"), ("output", "f8"), ("work", "f8"),  # B made, B brought back, cycles computed
+    ("deadline", "f8"),
+    ("key", "u8"),  # stream and
+    ("draw", "i8"),  # number of the draw that made it
+    ("serial", "i8"), ("workload", "i8"), ("device", "i8"),
+    ("host", "i8"),  # where the last stage was computed
+    ("left", "i8"),  # stages that have not ended
+    ("failed", "i8"),  # how its first failed stage ended, -1: none has
+    ("next", "i8"),  # links free rows
 )  # fmt: skip
 
 ENDED = _record(
     ("created", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"), ("ended", "f8"),
     ("input", "f8"), ("output", "f8"), ("work", "f8"), ("deadline", "f8"), ("serial", "i8"),
     ("device", "i8"), ("host", "i8"), ("workload", "i8"), ("status", "i8"), ("late", "i8"),
+    ("stage", "i8"), ("job", "i8"),  # number of the stage and serial of its job; -1: a task, or a whole job
 )  # fmt: skip
-
 
 META = _record(
     ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
     ("input_offered", "f8"), ("input_delivered", "f8"), ("input_dropped", "f8"),  # B
     ("output_offered", "f8"), ("output_delivered", "f8"), ("output_dropped", "f8"),  # B
+    ("state_offered", "f8"), ("state_delivered", "f8"), ("state_dropped", "f8"),  # B moved with running tasks
     ("seed", "u8"),
     ("serial", "i8"),  # tasks created so far
     ("turn", "i8"),  # decisions taken so far
     ("events", "i8"),  # events handled so far
     ("live", "i8"), ("done", "i8"), ("free", "i8"),  # tasks in flight, rows in `ended`, first free row
     ("queue", "i8"),  # entries of the event heap
+    ("burst", "i8"),  # rows that one event may take
+    ("jobs_live", "i8"), ("jobs_free", "i8"),  # jobs in flight, first free row
+    ("doomed", "i8"),  # first of the jobs that failed and whose other stages have not ended yet, -1
+    ("widest", "i8"),  # stages of the largest graph
     ("scheduler", "i8"), ("drop_late", "i8"),
     ("threshold", "f8"),  # tasks per core, for the schedulers that have one
     ("undecided", "i8"), ("serving", "i8"),  # task that waits for the caller's decision, -1; its device's node
@@ -159,6 +194,7 @@ META = _record(
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
         "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
+        "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site",
     )),
 )  # fmt: skip
 
@@ -187,12 +223,19 @@ class State(NamedTuple):
     workloads: NDArray[np.void]  # WORKLOAD
     sources: NDArray[np.void]  # SOURCE
     stations: NDArray[np.void]  # STATION
-    tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, by status
+    tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, by status; of graphs, the jobs
     tasks: NDArray[np.void]  # TASK
     ended: NDArray[np.void]  # ENDED, the first meta.done rows
     due: NDArray[np.float64]  # event heap: times
     what: NDArray[np.int64]  # event heap: event numbers
     place: NDArray[np.int64]  # event number -> position in the heap, -1
+    stages: NDArray[np.void]  # STAGE, of all graphs one after another
+    afters: NDArray[np.int64]  # stages that follow
+    befores: NDArray[np.int64]  # stages that go before
+    stage_tally: NDArray[np.int64]  # (stages, 1 + STATUSES) created, by status
+    jobs: NDArray[np.void]  # JOB, as many as tasks if there are graphs
+    missing: NDArray[np.int64]  # (jobs, widest) inputs of a stage that are not made, then: not there yet
+    site: NDArray[np.int64]  # (jobs, widest) node where a stage was computed
 
 
 Record = Any  # one row of a record array: mypy cannot see through numpy's void

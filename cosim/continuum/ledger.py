@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.layout import DOWN, FREE, NEW, UP, State
+from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
 from cosim.continuum.system import System
 
 Floats = NDArray[np.float64]
@@ -35,9 +35,12 @@ class Ledger:
     """The books of a run; every list of the same thing has the same sum."""
 
     tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, then by status
-    in_flight: NDArray[np.int64]  # (workloads,)
+    in_flight: NDArray[np.int64]  # (workloads,) tasks; of graphs, jobs
+    stages: NDArray[np.int64]  # (stages, 1 + STATUSES) tasks of each stage of all graphs: created, by status
+    stages_in_flight: NDArray[np.int64]  # (stages,)
     input: tuple[float, float, float, float]  # B offered, delivered, dropped, in transit
     output: tuple[float, float, float, float]
+    state: tuple[float, float, float, float]  # B moved with running tasks
     energy: Floats  # (nodes,) J
     radio: Floats  # (nodes,) J spent by the node's radio
     links: Floats  # (links,) J
@@ -98,9 +101,20 @@ def close_books(s: State, system: System) -> Ledger:
         offered, delivered, dropped = (float(meta[f"{name}_{what}"]) for what in ("offered", "delivered", "dropped"))
         return offered, delivered, dropped, in_transit
 
+    moving = live[live["phase"] == MOVE]
+    sizes = s.workloads["state"][moving["workload"]]
+    moved = np.where(sizes >= 0.0, sizes, moving["input"])
+    own = live[live["join"] < 0]
+    in_flight = np.bincount(own["workload"][own["job"] < 0], minlength=len(s.tally))
+    busy = np.unique(own["job"][own["job"] >= 0])  # a job in flight has a task in flight
+    in_flight += np.bincount(s.jobs["workload"][busy], minlength=len(s.tally))
+
     return Ledger(
         tally=s.tally.copy(),
-        in_flight=np.bincount(live["workload"], minlength=len(s.tally)),
+        in_flight=in_flight,
+        stages=s.stage_tally.copy(),
+        stages_in_flight=np.bincount(own["stage"][own["job"] >= 0], minlength=len(s.stages)),
+        state=amounts("state", float(moved.sum())),
         input=amounts("input", float(live["input"][inward].sum())),
         output=amounts("output", float(live["output"][outward].sum())),
         energy=meters.energy,

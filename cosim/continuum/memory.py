@@ -109,6 +109,8 @@ host = rows_of(layout.HOST)
 source = rows_of(layout.SOURCE)
 workload = rows_of(layout.WORKLOAD)
 ended = rows_of(layout.ENDED)
+stage = rows_of(layout.STAGE)
+job = rows_of(layout.JOB)
 real = rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
 whole = rows_of(np.dtype([("v", "i8")]))  # of an int64 array
 

@@ -14,7 +14,7 @@ from cosim.continuum.layout import ROOMS, State
 from cosim.continuum.system import link_up
 
 # Arrays that grow during a run; all others have the size that the system gives them.
-_ROWS = ("tasks", "ended", "due", "what", "place")
+GROWING = ("tasks", "ended", "due", "what", "place", "jobs", "missing", "site")
 # What a snapshot and the engine that takes it over must have in common: who is where.
 _FRAME = (("infra", ()), ("access", ()), ("links", ("a", "b")), ("sources", ("node", "workload")), ("nodes", ("kind",)))
 
@@ -85,7 +85,7 @@ def _refusal(state: State, snapshot: Snapshot) -> str:
         mine, kept = getattr(state, name), snapshot.arrays[name]
         if mine.dtype != kept.dtype:
             return f"its '{name}' have other fields: it is of another version"
-        if name not in _ROWS and mine.shape != kept.shape:
+        if name not in GROWING and mine.shape != kept.shape:
             return f"it is of another system: {len(kept)} {name} instead of {len(mine)}"
     for name, fields in _FRAME:
         mine, kept = getattr(state, name), snapshot.arrays[name]

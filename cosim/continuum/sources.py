@@ -10,9 +10,9 @@ import math
 
 from cosim.continuum import memory
 from cosim.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, SHARE, exponential, stream, uniform
-from cosim.continuum.flow import make
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record
+from cosim.continuum.layout import NOBODY, Record
+from cosim.continuum.making import make
 from cosim.continuum.queue import drop, put
 
 
@@ -96,10 +96,10 @@ def halt(s: Record, k: int) -> None:
 
 
 @jit
-def arrive(s: Record, k: int, now: float) -> bool:
-    """A task of source k is due. False when the caller must decide about it."""
+def arrive(s: Record, k: int, now: float) -> int:
+    """A task of source k is due: the task, which needs a host; or NOBODY."""
     n = memory.source(s.sources, k).drawn
     _plan(s, k)
     if memory.node(s.nodes, memory.source(s.sources, k).node).up == 0:
-        return True
+        return int(NOBODY)
     return make(s, k, n, now)

@@ -20,6 +20,8 @@ from cosim.continuum.layout import Record
 from cosim.continuum.pairing import insert, remove
 from cosim.continuum.queue import drop, put
 
+QUEUED = -2  # in `child` of a task that waits for a server
+
 
 @jit
 def speed(station: Record) -> float:
@@ -106,7 +108,7 @@ def enter(s: Record, j: int, i: int, units: float, now: float) -> None:
     ):
         last = memory.station(s.stations, j).tail
         memory.task(s.tasks, i).tag = units
-        memory.task(s.tasks, i).child = -1
+        memory.task(s.tasks, i).child = QUEUED
         memory.task(s.tasks, i).prev = last
         memory.task(s.tasks, i).next = -1
         if last >= 0:
@@ -140,10 +142,7 @@ def leave(s: Record, i: int, now: float) -> None:
     """Take task i out of its station, served or not; the next in the queue takes its server."""
     j = memory.task(s.tasks, i).station
     memory.task(s.tasks, i).station = -1
-    waits = (
-        memory.station(s.stations, j).fcfs != 0 and memory.task(s.tasks, i).started != memory.task(s.tasks, i).started
-    )
-    if waits:
+    if memory.task(s.tasks, i).child == QUEUED:
         _dequeue(s, j, i)
         return
     touch(memory.station(s.stations, j), now)
@@ -155,6 +154,16 @@ def leave(s: Record, i: int, now: float) -> None:
         _serve(s, j, following, memory.task(s.tasks, following).tag, now)
     draw_power(s, j)
     schedule(s, j, now)
+
+
+@jit
+def left_over(s: Record, i: int, now: float) -> float:
+    """Units that task i still needs from its station."""
+    j = memory.task(s.tasks, i).station
+    if memory.task(s.tasks, i).child == QUEUED:
+        return float(memory.task(s.tasks, i).tag)
+    touch(memory.station(s.stations, j), now)
+    return max(0.0, float(memory.task(s.tasks, i).tag - memory.station(s.stations, j).virtual))
 
 
 @jit

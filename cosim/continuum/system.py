@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from cosim.continuum.layout import (
     DEVICE,
     HOST,
+    JOB,
     KIND,
     LINK,
     NODE,
     SOURCE,
+    STAGE,
     STATION,
+    STATUSES,
     WORKLOAD,
     State,
 )
@@ -42,6 +46,20 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of a job: a task that starts when all stages before it have ended and their outputs are there.
+
+    Stages that wait for nothing get the job's input, which is at the device; a stage that nothing
+    follows sends its output back to the device.
+    """
+
+    work: tuple[int, float, float]  # cycles, a law
+    output: tuple[int, float, float] = (0, 0.0, 0.0)  # B, to each stage that follows
+    after: tuple[int, ...] = ()  # stages before it, by their number in the graph; lower ones only
+    pinned: bool = False  # runs on the device
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """A workload: each of its sources makes tasks by these laws, given as (law, a, b)."""
 
@@ -56,6 +74,8 @@ class Stream:
     idle: float = 0.0  # s, mean
     start: float = 0.0  # s
     stop: float = math.inf  # s
+    state: float = -1.0  # B that move with a running task, negative: as much as its input
+    graph: tuple[Stage, ...] = ()  # the stages of a job; without any, a plain task that does `work`
 
 
 def _ints() -> Ints:
@@ -130,11 +150,34 @@ def _sources(system: System, nodes: NDArray[np.void]) -> NDArray[np.void]:
 def _workloads(system: System) -> NDArray[np.void]:
     rows = np.zeros(len(system.workloads), WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
-        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "periodic"):
+        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "periodic", "state"):
             row[name] = getattr(load, name)
         for name in ("input", "output", "work"):
             row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(load, name)
     return rows
+
+
+def _graphs(system: System, workloads: NDArray[np.void]) -> tuple[NDArray[np.void], Ints, Ints]:
+    """The stages of all graphs, those after and those before each; notes in `workloads` where they are."""
+    rows = np.zeros(sum(len(load.graph) for load in system.workloads), STAGE)
+    afters: list[int] = []
+    befores: list[int] = []
+    first = 0
+    for number, load in enumerate(system.workloads):
+        workloads["first_stage"][number], workloads["stages"][number] = first, len(load.graph)
+        for k, stage in enumerate(load.graph):
+            if len(set(stage.after)) != len(stage.after) or not all(0 <= before < k for before in stage.after):
+                raise ValueError(f"stage {k} comes after {stage.after}: name lower stages, each once")
+            row = rows[first + k]
+            for name in ("work", "output"):
+                row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(stage, name)
+            following = [first + after for after, other in enumerate(load.graph) if k in other.after]
+            row["first_after"], row["afters"], row["pinned"] = len(afters), len(following), stage.pinned
+            row["first_before"], row["befores"] = len(befores), len(stage.after)
+            afters += following
+            befores += [first + before for before in stage.after]
+        first += len(load.graph)
+    return rows, np.array(afters, np.int64), np.array(befores, np.int64)
 
 
 def _stations(system: System, kinds: NDArray[np.void], links: NDArray[np.void]) -> NDArray[np.void]:
@@ -172,14 +215,49 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     sources = _sources(system, nodes)
     stations = _stations(system, kinds, links)
     events = len(sources) + len(stations) + count + 2 * len(tasks)
+    workloads = _workloads(system)
+    stages, afters, befores = _graphs(system, workloads)
+    meta["widest"] = max((len(load.graph) for load in system.workloads), default=0)
+    meta["burst"] = 1 + len(stages) + len(befores)
     return State(
         meta=meta, nodes=nodes, kinds=kinds, power=power, links=links, access=access, hosts=hosts, infra=infra,
         toward=np.full((len(infra), len(infra)), -1, np.int64), distance=np.zeros((len(infra), len(infra))),
-        reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=_workloads(system),
-        sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 9), np.int64),
+        reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=workloads,
+        sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + STATUSES), np.int64),
         tasks=tasks, ended=ended, due=np.zeros(events), what=np.zeros(events, np.int64),
-        place=np.full(events, -1, np.int64),
+        place=np.full(events, -1, np.int64), stages=stages, afters=afters, befores=befores,
+        stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
+        missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),
     )  # fmt: skip
+
+
+def more_tasks(s: State, more: int) -> State:
+    """The state with `more` free rows for tasks and, where there are graphs, for jobs."""
+    old = len(s.tasks)
+
+    def longer(array: NDArray[Any], length: int, fill: int = 0) -> NDArray[Any]:
+        made = np.zeros((length, *array.shape[1:]), array.dtype)
+        if fill:
+            made.fill(fill)
+        made[: len(array)] = array
+        return made
+
+    def chain(rows: NDArray[np.void], field: str, free: str) -> None:
+        rows[field][old:-1] = np.arange(old + 1, old + more)
+        rows[field][-1] = s.meta[free][0]
+        s.meta[free] = old
+
+    tasks = longer(s.tasks, old + more)
+    chain(tasks, "newer", "free")
+    events = len(s.due) + 2 * more
+    s = s._replace(
+        tasks=tasks, due=longer(s.due, events), what=longer(s.what, events), place=longer(s.place, events, -1)
+    )
+    if len(s.stages):
+        jobs = longer(s.jobs, old + more)
+        chain(jobs, "next", "jobs_free")
+        s = s._replace(jobs=jobs, missing=longer(s.missing, old + more), site=longer(s.site, old + more))
+    return s
 
 
 def link_up(s: State) -> State:

@@ -1,0 +1,144 @@
+"""Who runs a task: a scheduler's answers, carried out."""
+
+from __future__ import annotations
+
+import math
+
+from cosim.continuum import memory
+from cosim.continuum.ending import end
+from cosim.continuum.jit import jit
+from cosim.continuum.layout import INTERVAL, LINK_FAILED, MOVE, NODE_FAILED, RUN, UP, Record
+from cosim.continuum.patience import park
+from cosim.continuum.queue import put
+from cosim.continuum.rows import load, new_row, stage_number, stage_output, task_number
+from cosim.continuum.station import leave, left_over
+from cosim.continuum.ways import fill_reach, serving_node
+from cosim.schedulers.builtin import LOCAL, Request, choose
+
+
+@jit
+def _gather(s: Record, i: int, now: float) -> None:
+    """Send to the host of a stage those of its inputs that its task does not bring itself."""
+    t = memory.task(s.tasks, i)
+    stage = memory.stage(s.stages, t.stage)
+    for e in range(stage.first_before, stage.first_before + stage.befores):
+        before = memory.whole(s.befores, e).v
+        if before == -2 - t.join:
+            continue
+        c = new_row(s, t.device)
+        carrier = memory.task(s.tasks, c)
+        carrier.created, carrier.deadline, carrier.chance = now, t.deadline, 0.0
+        carrier.uploaded = carrier.started = carrier.computed = math.nan
+        carrier.input, carrier.output = stage_output(s, t.job, before), 0.0
+        carrier.work = carrier.rest = 0.0
+        carrier.workload, carrier.host, carrier.phase = t.workload, t.host, UP
+        carrier.job, carrier.stage, carrier.join = t.job, t.stage, i
+        carrier.at = memory.whole(s.site, stage_number(s, t) + before - t.stage).v
+        s.input_offered += carrier.input
+        put(s, task_number(s, c), now)
+
+
+@jit
+def assign(s: Record, i: int, answer: int, now: float) -> bool:
+    """Carry out a scheduler's answer for task i: a host's number, LOCAL or NONE. True when it sets out now."""
+    t = memory.task(s.tasks, i)
+    node = memory.node(s.nodes, t.device)
+    if answer == LOCAL and memory.station(s.stations, 3 * t.device).servers > 0:
+        t.host = t.device
+        if node.host >= 0:
+            t.counted = 1
+            memory.host(s.hosts, node.host).assigned += 1
+    elif answer >= 0:
+        t.host = memory.host(s.hosts, answer).slot
+        t.counted = 1
+        memory.host(s.hosts, answer).assigned += 1
+        if memory.host(s.hosts, answer).up == 0:
+            end(s, i, NODE_FAILED, now)
+            return False
+    else:
+        linked = node.infra >= 0 or node.covered != 0 or t.at != t.device
+        for k in range(node.first_link, node.first_link + node.links):
+            linked = linked or memory.link(s.links, memory.whole(s.access, k).v).up != 0
+        if not linked:
+            park(s, i, now)
+            return False
+        someone = False
+        for h in range(s.host_count):
+            someone = someone or memory.host(s.hosts, h).up != 0
+        end(s, i, LINK_FAILED if someone else NODE_FAILED, now)
+        return False
+    t.phase = UP
+    if t.job >= 0 and memory.stage(s.stages, t.stage).befores > 1:
+        _gather(s, i, now)
+    return True
+
+
+@jit
+def request_of(s: Record, i: int, serving: int, now: float) -> Request:
+    """What a scheduler is told about task i."""
+    t = memory.task(s.tasks, i)
+    kind = memory.kind(s.kinds, memory.node(s.nodes, t.device).kind)
+    own = memory.station(s.stations, 3 * t.device)
+    return Request(
+        now, t.device, serving, t.workload, t.input, t.output, t.work, t.deadline,
+        kind.clock * kind.cores, own.active + own.queued, t.chance, s.turn, s.threshold,
+    )  # fmt: skip
+
+
+@jit
+def decide(s: Record, i: int, now: float) -> bool:
+    """Give task i a host. True when it sets out now; the caller has to be asked when `undecided` is set."""
+    t = memory.task(s.tasks, i)
+    device = t.device
+    pinned = t.job >= 0 and memory.stage(s.stages, t.stage).pinned != 0
+    if s.scheduler == INTERVAL and not pinned:
+        t.held = 1
+        return False
+    answer = LOCAL
+    if not pinned:
+        serving = t.at if t.at != device else serving_node(s, device)
+        if t.at == device and (serving < 0 or memory.node(s.nodes, device).links > 0):
+            fill_reach(s, device, serving)
+            reach = memory.reals(s.scratch, s.host_count)
+        else:
+            row = memory.node(s.nodes, serving).infra
+            reach = memory.reals(s.reach + 8 * row * s.host_count, s.host_count)
+        if s.scheduler < 0:
+            for h in range(s.host_count):
+                memory.real(s.scratch, h).v = reach[h]
+            s.undecided = i
+            s.serving = serving
+            t.held = 1
+            return False
+        answer = choose(s.scheduler, request_of(s, i, serving, now), reach, memory.hosts(s.hosts, s.host_count))
+        s.turn += 1
+    return assign(s, i, answer, now)
+
+
+@jit
+def place(s: Record, i: int, answer: int, now: float) -> bool:
+    """The caller's decision: a host for a held task, another one for a placed one. True when it sets out now."""
+    t = memory.task(s.tasks, i)
+    if t.held != 0:
+        t.held = 0
+        s.turn += 1
+        return assign(s, i, answer, now)
+    host = memory.host(s.hosts, answer).slot if answer >= 0 else t.device
+    if host == t.host:
+        return False
+    if t.counted != 0:
+        memory.host(s.hosts, memory.node(s.nodes, t.host).host).assigned -= 1
+    runs = t.phase == RUN
+    if runs:
+        t.rest = left_over(s, i, now)
+        leave(s, i, now)
+        if memory.node(s.nodes, t.host).host >= 0:
+            memory.host(s.hosts, memory.node(s.nodes, t.host).host).running -= 1
+        t.phase = MOVE
+        s.state_offered += load(s, t)
+    t.host = host
+    t.counted = 0
+    if memory.node(s.nodes, host).host >= 0:
+        t.counted = 1
+        memory.host(s.hosts, memory.node(s.nodes, host).host).assigned += 1
+    return bool(runs)
