@@ -149,3 +149,9 @@ def compatible(model: Model) -> frozenset[str]:
 def field(name: str) -> str:
     """The quirk's field in the kernel's state."""
     return name.replace("-", "_")
+
+
+def table() -> str:
+    """All quirks as the Markdown table of docs/offloading.md."""
+    rows = [f"| `{name}` | {', '.join(sorted(quirk.models))} | {quirk.why} |" for name, quirk in sorted(QUIRKS.items())]
+    return "\n".join(["| quirk | models | why it is wrong or odd |", "|---|---|---|", *rows])
