@@ -47,7 +47,7 @@ from cosim.continuum.offloading.layout import (
     MOBILITY,
     TICK,
 )
-from cosim.continuum.offloading.station import enter, fits, leave, look, need, plan, ripe, touch
+from cosim.continuum.offloading.station import enter, fits, leave, look, need, pick, ripen, touch
 from cosim.continuum.offloading.vehicular import observed
 from cosim.continuum.offloading.vehicular.choices import GAME, choose, seat
 from cosim.continuum.offloading.vehicular.links import (
@@ -207,12 +207,24 @@ def _look(s: Record, c: int, now: float) -> None:
     """Look which tasks of a datacentre are done (quirk processing-tick)."""
     if look(s, c, now):
         while True:
-            i = ripe(s, c)
+            i = pick(s, c, now)
             if i < 0:
                 break
             drop(s, s.first_task + i)
             _computed(s, i, now)
-        plan(s, c)
+
+
+@jit
+def _served(s: Record, v: int, now: float) -> None:
+    """The first task of machine v is done."""
+    if s.processing_tick != 0:
+        ripen(s, v, now)
+        return
+    machine = rows.vm(s.vms, v)
+    i = machine.root
+    touch(machine, now)
+    machine.virtual = rows.task(s.tasks, i).tag  # what rounding left
+    _computed(s, i, now)
 
 
 @jit
@@ -335,11 +347,7 @@ def _handle(s: Record, number: int, now: float) -> bool:
     elif number >= s.first_centre:
         _look(s, number - s.first_centre, now)
     elif number >= s.first_vm:
-        machine = rows.vm(s.vms, number - s.first_vm)
-        touch(machine, now)
-        i = machine.root
-        machine.virtual = rows.task(s.tasks, i).tag  # what rounding left
-        _computed(s, i, now)
+        _served(s, number - s.first_vm, now)
     elif number >= s.first_arrival:
         return _submit(s, number - s.first_arrival, now)
     else:
