@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,7 @@ def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch
 def run(words, folder, where):
     asked = words
     if any(re.fullmatch(r"[A-Z][A-Z_]+|…", word) for word in words):
-        asked = [words[0], "--help"]
+        asked = [*takewhile(str.islower, words), "--help"]
     command = [
         sys.executable,
         "-c",
