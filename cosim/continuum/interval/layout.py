@@ -158,14 +158,14 @@ class World(NamedTuple):
     profiles: Records  # (P,) PROFILE
     demand: Floats  # (P, T, 6)
     sums: Floats  # (P, T + 1) MI of the first n samples
-    given: Floats  # (N, 4) interval of creation, profile, MI, deadline; in order of creation
+    given: Floats  # (N, 4) interval of creation (inf: free row), profile, MI, deadline; in order of creation
     queue: Records  # (Q,) WAITING, a ring, in order of creation
     pairs: Records  # (2 S,) PAIR
     ended: Records  # (R,) ENDED; R = 0: none are kept
     row: Floats  # (len(FIGURES),) of the interval under way
 
 
-CHANGING = ("rules", "hosts", "slots", "queue", "ended", "row")  # what a snapshot holds
+CHANGING = ("rules", "hosts", "slots", "given", "queue", "ended", "row")  # what a snapshot holds
 
 
 def link_up(w: World) -> World:

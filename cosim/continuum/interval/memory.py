@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cosim.continuum.interval import layout
-from cosim.continuum.memory import rows_of, real
+from cosim.continuum.memory import real, rows_of
 
 host = rows_of(layout.HOST)
 slot = rows_of(layout.SLOT)

@@ -177,6 +177,28 @@ class Interval:
             rows = np.array([list(self.step().values()) for _ in range(intervals)]).reshape(-1, len(FIGURES))
         return {name: rows[:, k].copy() for k, name in enumerate(FIGURES)}
 
+    def add(self, rows: ArrayLike) -> None:
+        """More containers to come: rows of (interval of creation, profile, MI, deadline in intervals).
+
+        For workloads with `given` containers. Those created at the end of interval n must be added before
+        that interval passes. Raises `ValueError` for a creation that is over, or before one that was added.
+        """
+        new = np.array(rows, np.float64).reshape(-1, 4)
+        held = self.world.given
+        count = int(np.searchsorted(held[:, 0], np.inf))
+        least = max(self.interval, held[count - 1, 0] if count else 0.0)
+        known = len(self.world.profiles)
+        if self.workload.given is None:
+            raise ValueError("containers can be added to a workload of given ones only: Workload.replay")
+        if len(new) and not (new[0, 0] >= least and np.all(np.diff(new[:, 0]) >= 0) and np.all(new[:, 0] < np.inf)):
+            raise ValueError(f"containers must be added in order of creation, from interval {least:g} on")
+        if not np.all((new[:, 1] >= 0) & (new[:, 1] < known)):
+            raise ValueError(f"containers need a profile of 0..{known - 1}")
+        if count + len(new) > len(held):
+            free = np.full((max(64, len(held), count + len(new) - len(held)), 4), np.inf)
+            self.world = link_up(self.world._replace(given=np.concatenate([held, free])))
+        self.world.given[count : count + len(new)] = new
+
     def state(self) -> View:
         """What is to be decided about. Looking changes nothing."""
         w = self.world

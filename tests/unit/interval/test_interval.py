@@ -1,6 +1,7 @@
 """What the interval model does, one behaviour at a time."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -387,3 +388,9 @@ def test_mistakes_are_said(make, said):
 
 def test_it_says_that_it_is_compiled():
     assert compiled()
+
+
+def test_the_page_names_every_quirk_and_parameter():
+    page = (Path(__file__).parents[3] / "docs" / "interval.md").read_text("utf-8")
+    missing = [name for name, quirk in QUIRKS.items() if f"| `{name}` | {quirk.wrong}" not in page]
+    assert not missing

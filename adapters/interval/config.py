@@ -1,0 +1,56 @@
+"""The adapter's block in a scenario."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from cosim import units
+from cosim.bus.adapter import AdapterConfig
+
+POLICIES = ("random", "shuffle", "first-fit", "best-fit", "least-loaded", "round-robin")
+Clock = Annotated[float, units.Unit("frequency", gt=0.0)]
+
+
+def _known(name: str) -> str:
+    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
+    if ":" not in name and name not in POLICIES:
+        close = get_close_matches(name, POLICIES, 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise ValueError(f"there is no policy '{name}'{hint} known: {', '.join(POLICIES)}, or module:function")
+    return name
+
+
+class Container(BaseModel):
+    """What the containers of one workload demand."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    demand: Clock | None = Field(None, description="cycles per second that a container is given at least")
+    peak: Clock | None = Field(None, description="cycles per second that it can use at most")
+
+
+class IntervalConfig(AdapterConfig):
+    """How containers are placed, and what transfers between hosts take. `step` is the length of an interval."""
+
+    policy: Annotated[str, AfterValidator(_known)] = Field(
+        "least-loaded",
+        description="random, shuffle, first-fit, best-fit, least-loaded, round-robin, or module:function",
+    )
+    physics: Literal["corrected", "compatible"] = Field(
+        "corrected", description="compatible: the rules of COSCO as published, step by step"
+    )
+    quirks: dict[str, bool] = Field({}, description="single deviations of the published rules, on or off")
+    demand: Clock = Field(1e9, description="cycles per second that a container is given at least")
+    peak: Clock = Field(4e9, description="cycles per second that it can use at most")
+    containers: dict[str, Container] = Field({}, description="workload -> its own demand and peak")
+    slots: int | None = Field(None, ge=1, description="containers with a place at once; default: one per host")
+    uplink: units.BitRate = Field(40e9, description="of every host; the 5000 MB/s of the published fleet")
+    downlink: units.BitRate = Field(40e9, description="of every host; the 5000 MB/s of the published fleet")
+    router: units.BitRate = Field(80e9, description="shared by all transfers; the published 10,000 MB/s")
+    edge_latency: units.Duration = Field(0.003, description="to edge hosts; published")
+    cloud_latency: units.Duration = Field(0.076, description="to cloud hosts; published")
+    overhead: units.Duration = Field(0.0, description="that every transfer takes besides")
+    switch_off: bool = Field(False, description="hosts without containers are off")
+    boot: units.Duration = Field(0.0, description="until a host that was off runs containers")
