@@ -27,23 +27,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosim.continuum.batches import Batch, Batcher, batch
     from cosim.continuum.engine import Engine
+    from cosim.continuum.interval import Decisions, View
+    from cosim.continuum.layout import INTERVAL
     from cosim.continuum.snapshot import Snapshot
-    from cosim.continuum.system import Kind, Stream, System
+    from cosim.continuum.system import Kind, Stage, Stream, System
     from cosim.continuum.warm import compiled
 
 _PLACES = {
     "Batch": "batches",
     "Batcher": "batches",
+    "Decisions": "interval",
     "Engine": "engine",
+    "INTERVAL": "layout",
     "Kind": "system",
     "Snapshot": "snapshot",
     "Stream": "system",
+    "Stage": "system",
     "System": "system",
+    "View": "interval",
     "batch": "batches",
     "compiled": "warm",
 }
 
-__all__ = ["Batch", "Batcher", "Engine", "Kind", "Snapshot", "Stream", "System", "batch", "compiled"]
+__all__ = [
+    "INTERVAL", "Batch", "Batcher", "Decisions", "Engine", "Kind", "Snapshot", "Stage", "Stream", "System", "View",
+    "batch", "compiled",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

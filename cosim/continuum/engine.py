@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum import kernel, memory, routes
-from cosim.continuum.layout import DEVICE, ENDED, META, TASK
+from cosim.continuum.interval import Decisions, View, look, read, rows_of
+from cosim.continuum.layout import CUSTOM, DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
 from cosim.continuum.snapshot import Snapshot, put_back, take
@@ -26,7 +27,8 @@ COLUMNS = tuple(name for name in ENDED.names or ())
 class Engine:
     """A compute continuum in simulated time.
 
-    `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`).
+    `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`), or
+    `INTERVAL`: then tasks wait until `step` is told where they go (see `cosim.continuum.interval`).
     `patience` (s) is how long a task waits for coverage. With `drop_late` tasks end at their
     deadline; otherwise they complete and are counted late. `threshold` (tasks per core) is for the
     schedulers that have one. `seed` is any non-negative integer; 64 bits of it count.
@@ -46,10 +48,10 @@ class Engine:
         threshold: float = 2.0,
     ) -> None:
         self.system = system
-        self._choose = None if isinstance(scheduler, int) else scheduler
+        self._choose = scheduler if callable(scheduler) else None
         meta = np.zeros(1, META)
         meta["seed"] = seed % 2**64
-        meta["scheduler"] = scheduler if isinstance(scheduler, int) else -1
+        meta["scheduler"] = CUSTOM if callable(scheduler) else scheduler
         meta["patience"], meta["drop_late"], meta["threshold"] = patience, drop_late, threshold
         meta["reference"] = REFERENCE
         meta["undecided"] = meta["free"] = meta["jobs_free"] = meta["doomed"] = -1
@@ -83,6 +85,19 @@ class Engine:
                 self._make_room()
             else:
                 self._ask()
+
+    def step(self, interval: float, decisions: Decisions | None = None) -> View:
+        """Carry out decisions, let an interval (s) pass, and say what there is to decide about then.
+
+        For engines with the scheduler `INTERVAL`, whose tasks wait for decisions; moving placed tasks
+        works under any scheduler. Drains the tasks that ended. Raises `ValueError`, before anything is
+        done, for a decision that cannot be.
+        """
+        if decisions is not None:
+            self._tell(kernel.PLACE, rows_of(self.state, decisions))
+        before = read(self.state)
+        self.advance(self.now + interval)
+        return look(self.state, before, self.drain())
 
     def appear(self, slots: ArrayLike, generations: ArrayLike) -> None:
         """Nodes come into being, each with the `generation` of its slot; their sources start."""
