@@ -79,9 +79,10 @@ def request_of(s: Record, i: int, serving: int, now: float) -> Request:
     t = memory.task(s.tasks, i)
     kind = memory.kind(s.kinds, memory.node(s.nodes, t.device).kind)
     own = memory.station(s.stations, 3 * t.device)
+    stage = t.stage - memory.workload(s.workloads, t.workload).first_stage if t.job >= 0 else t.stage
     return Request(
         now, t.device, serving, t.workload, t.input, t.output, t.work, t.deadline,
-        kind.clock * kind.cores, own.active + own.queued, t.chance, s.turn, s.threshold,
+        kind.clock * kind.cores, own.active + own.queued, t.chance, s.turn, s.threshold, stage,
     )  # fmt: skip
 
 

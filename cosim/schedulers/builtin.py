@@ -33,6 +33,7 @@ class Request(NamedTuple):
     chance: float  # uniform number in [0, 1) of this task's own
     turn: int  # decisions taken before this one
     threshold: float  # the setting of the same name
+    stage: int = -1  # number of the stage in its workload's graph, -1: a plain task
 
 
 Reach = NDArray[np.float64]  # (hosts,) s that a reference transfer takes to each host, inf: no way
