@@ -27,16 +27,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosim.continuum.batches import Batch, Batcher, batch
     from cosim.continuum.engine import Engine
-    from cosim.continuum.interval import Decisions, View
     from cosim.continuum.layout import INTERVAL
     from cosim.continuum.snapshot import Snapshot
+    from cosim.continuum.stepping import Decisions, View
     from cosim.continuum.system import Kind, Stage, Stream, System
     from cosim.continuum.warm import compiled
 
 _PLACES = {
     "Batch": "batches",
     "Batcher": "batches",
-    "Decisions": "interval",
+    "Decisions": "stepping",
     "Engine": "engine",
     "INTERVAL": "layout",
     "Kind": "system",
@@ -44,7 +44,7 @@ _PLACES = {
     "Stream": "system",
     "Stage": "system",
     "System": "system",
-    "View": "interval",
+    "View": "stepping",
     "batch": "batches",
     "compiled": "warm",
 }

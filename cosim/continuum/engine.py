@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum import kernel, memory, routes
-from cosim.continuum.interval import Decisions, View, look, read, rows_of
 from cosim.continuum.layout import CUSTOM, DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
 from cosim.continuum.snapshot import Snapshot, put_back, take
+from cosim.continuum.stepping import Decisions, View, look, read, rows_of
 from cosim.continuum.system import REFERENCE, System, lay_out, link_up, more_tasks
 
 _NONE_I = np.empty((0, 1), np.int64)
@@ -28,7 +28,7 @@ class Engine:
     """A compute continuum in simulated time.
 
     `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`), or
-    `INTERVAL`: then tasks wait until `step` is told where they go (see `cosim.continuum.interval`).
+    `INTERVAL`: then tasks wait until `step` is told where they go (see `cosim.continuum.stepping`).
     `patience` (s) is how long a task waits for coverage. With `drop_late` tasks end at their
     deadline; otherwise they complete and are counted late. `threshold` (tasks per core) is for the
     schedulers that have one. `seed` is any non-negative integer; 64 bits of it count.

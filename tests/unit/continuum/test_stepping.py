@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.continuum import INTERVAL, Decisions, Engine, Kind, Stream
-from cosim.continuum.interval import HOSTS, LINKS, PENDING, PLACED
 from cosim.continuum.layout import COMPLETED, DOWN, FREE, LINK_FAILED, MOVE, NEW, NODE_FAILED, RUN, UP
+from cosim.continuum.stepping import HOSTS, LINKS, PENDING, PLACED
 from tests.unit.continuum.happenings import DEVICES, apply, served, steps, world
 from tests.unit.continuum.worlds import CLOCK, attach, every, exponential, field
 
