@@ -19,6 +19,7 @@ TINY = {
     "continuum": ["--devices", "10", "--seconds", "2", "--rounds", "1"],
     "edgecloudsim": ["--data", str(DATA / "edgecloudsim"), "--runs", "8", "--config", "a1_TWO_TIER_NEXT_FIT_100"],
     "cosco": ["--hosts", "10", "--intervals", "20", "--rounds", "1", "--seeds", "4", "--compared", "20"],
+    "offloading": ["--devices", "20", "--seconds", "30", "--rounds", "1"],
     "radio": ["--devices", "20", "--steps", "4"],
     "startup": ["--rounds", "0"],
 }
