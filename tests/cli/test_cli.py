@@ -48,6 +48,7 @@ def test_help_lists_the_verbs():
         "run",
         "report",
         "compare",
+        "import",
         "sweep",
         "adapters",
         "schedulers",
