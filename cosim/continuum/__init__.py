@@ -12,6 +12,9 @@ the output travels back to wherever the device is attached by then. It knows not
 buses and files. Processors and links are shared equally among the tasks in service (processor
 sharing in virtual time); a processor may serve first come, first served instead.
 
+A host may have limited memory and storage, accelerators, power states and operating points, and any
+node a battery: `cosim.continuum.hardware`.
+
 `cosim.continuum.layout` documents the state, `cosim.continuum.system` what is told at the start,
 `cosim.continuum.engine` what can be told later. Everything is a function of the seed; stepping
 more or less finely does not change a bit.
@@ -27,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosim.continuum.batches import Batch, Batcher, batch
     from cosim.continuum.engine import Engine
+    from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Scaling
     from cosim.continuum.layout import INTERVAL
     from cosim.continuum.snapshot import Snapshot
     from cosim.continuum.stepping import Decisions, View
@@ -34,12 +38,17 @@ if TYPE_CHECKING:
     from cosim.continuum.warm import compiled
 
 _PLACES = {
+    "Accelerator": "hardware",
     "Batch": "batches",
     "Batcher": "batches",
+    "Battery": "hardware",
     "Decisions": "stepping",
     "Engine": "engine",
     "INTERVAL": "layout",
     "Kind": "system",
+    "OperatingPoint": "hardware",
+    "PowerStates": "hardware",
+    "Scaling": "hardware",
     "Snapshot": "snapshot",
     "Stream": "system",
     "Stage": "system",
@@ -50,8 +59,8 @@ _PLACES = {
 }
 
 __all__ = [
-    "INTERVAL", "Batch", "Batcher", "Decisions", "Engine", "Kind", "Snapshot", "Stage", "Stream", "System", "View",
-    "batch", "compiled",
+    "INTERVAL", "Accelerator", "Batch", "Batcher", "Battery", "Decisions", "Engine", "Kind", "OperatingPoint",
+    "PowerStates", "Scaling", "Snapshot", "Stage", "Stream", "System", "View", "batch", "compiled",
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, State
-from cosim.continuum.ledger import read_meters, read_units
+from cosim.continuum.ledger import cell_energy, radio_energy, read_links, read_meters
 from cosim.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
 from cosim.continuum.snapshot import GROWING
 from cosim.continuum.system import System
@@ -35,7 +35,7 @@ Measure = Callable[[Engine, NDArray[np.void]], Mapping[str, float]]
 
 _COUNTS = ("created", "completed", "late", "in_flight", "failed")
 _LEDGERS = (
-    "energy.nodes", "energy.radio", "energy.links", "energy.total",
+    "energy.nodes", "energy.radio", "energy.cells", "energy.links", "energy.total",
     "cost.cpu", "cost.transfer", "cost.energy", "cost.total", "events",
 )  # fmt: skip
 
@@ -108,13 +108,23 @@ class _Replica(Engine):
         """The values of `_LEDGERS`."""
         s, tariffs = self.state, self._tariffs
         meters = read_meters(s, self._everyone)
-        cpu, transfer, energy, sent, received = tariffs.kinds[:, s.nodes["kind"]]
+        cpu, transfer, energy, _, _ = tariffs.kinds[:, s.nodes["kind"]]
         nodes = float(meters.energy.sum())
-        radio = 8.0 * float(meters.sent @ sent + meters.received @ received)
-        carried = read_units(s, 3 * len(s.nodes))
+        radio = float(radio_energy(s, meters).sum())
+        cells = float(cell_energy(s, meters, self.system).sum())
+        carried = read_links(s)
         links = 8.0 * float((carried[0::2] + carried[1::2]) @ tariffs.links)
         costs = float(meters.busy @ cpu), float(meters.transferred @ transfer), float(meters.energy @ energy)
-        return [nodes, radio, links, nodes + radio + links, *costs, sum(costs), float(s.meta["events"][0])]
+        return [
+            nodes,
+            radio,
+            cells,
+            links,
+            nodes + radio + cells + links,
+            *costs,
+            sum(costs),
+            float(s.meta["events"][0]),
+        ]
 
     @property
     def _everyone(self) -> NDArray[np.int64]:

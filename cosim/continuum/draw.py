@@ -14,7 +14,7 @@ import numpy as np
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import EXPONENTIAL, UNIFORM, codes
 
-GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE = codes(9)  # purposes
+GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE = codes(11)  # purposes
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
 _SALT = np.uint64(0xD1B54A32D192ED03)

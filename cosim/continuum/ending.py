@@ -8,6 +8,7 @@ from cosim.continuum import memory
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
     COMPLETED,
+    DEPART,
     DOWN,
     MOVE,
     NEW,
@@ -95,14 +96,22 @@ def _close_job(s: Record, k: int, status: int, now: float) -> None:
 
 
 @jit
+def release(s: Record, i: int, now: float) -> None:
+    """Task i, in no station any more, makes room at its host."""
+    node = memory.node(s.nodes, memory.task(s.tasks, i).host)
+    if node.host >= 0:
+        memory.host(s.hosts, node.host).running -= 1
+    if node.machine >= 0:
+        memory.beyond(s, DEPART, node.machine, i, now)
+
+
+@jit
 def _withdraw(s: Record, i: int, now: float) -> None:
-    """Take task i out of its station, if it is in one."""
+    """Take task i out of its station and off its host, if it is in one and on one."""
     if memory.task(s.tasks, i).station >= 0:
         leave(s, i, now)
-        if memory.task(s.tasks, i).phase == RUN:
-            host = memory.node(s.nodes, memory.task(s.tasks, i).host).host
-            if host >= 0:
-                memory.host(s.hosts, host).running -= 1
+    if memory.task(s.tasks, i).phase == RUN:
+        release(s, i, now)
 
 
 @jit

@@ -13,6 +13,7 @@ from cosim.continuum import kernel, memory, routes
 from cosim.continuum.layout import CUSTOM, DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
 from cosim.continuum.question import question
+from cosim.continuum.resources import Resources, read_resources
 from cosim.continuum.snapshot import Snapshot, put_back, take
 from cosim.continuum.stepping import Decisions, View, look, read, rows_of
 from cosim.continuum.system import REFERENCE, System, lay_out, link_up, more_tasks
@@ -83,6 +84,8 @@ class Engine:
                 return
             if answer == kernel.GROW:
                 self._make_room()
+            elif answer == kernel.MOVED:
+                self._find_ways()
             else:
                 self._ask()
 
@@ -147,6 +150,19 @@ class Engine:
         self._tell(kernel.NODE_UP, self._present(slots))
         self._find_ways()
 
+    def set_points(self, slots: ArrayLike, points: ArrayLike) -> None:
+        """From now on the cores of these nodes run at these operating points, 0 the slowest.
+
+        A governor that looks at a node may change it again. `ValueError` for a node without the point.
+        """
+        asked, point = np.broadcast_arrays(np.asarray(slots, np.int64), np.asarray(points, np.int64))
+        machine = self.state.nodes["machine"][asked]
+        known = np.where(machine >= 0, self.state.machines["points"][machine] if len(self.state.machines) else 0, 0)
+        if np.any((point < 0) | (point >= known)):
+            wrong = int(np.flatnonzero((point < 0) | (point >= known))[0])
+            raise ValueError(f"node {asked[wrong]} has {known[wrong]} operating points, none of them is {point[wrong]}")
+        self._tell(kernel.SPEED, np.stack([machine, point], axis=1))
+
     def drain(self) -> dict[str, NDArray[Any]]:
         """The tasks that ended since the last call, by time of their end, then serial number.
 
@@ -165,6 +181,10 @@ class Engine:
     def ledger(self) -> Ledger:
         """The books up to now. Looking changes nothing."""
         return close_books(self.state, self.system)
+
+    def resources(self) -> Resources:
+        """What accelerators, machines and batteries have done up to now. Looking changes nothing."""
+        return read_resources(self.state)
 
     def snapshot(self) -> Snapshot:
         """The whole state at this instant, a copy. What the caller's scheduler remembers is not in it."""

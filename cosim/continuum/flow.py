@@ -11,6 +11,7 @@ from cosim.continuum.layout import (
     CAPACITY,
     COMPLETED,
     JOIN,
+    KNOCK,
     LINK_FAILED,
     MOVE,
     NODE_FAILED,
@@ -21,7 +22,7 @@ from cosim.continuum.layout import (
 from cosim.continuum.patience import park
 from cosim.continuum.rows import free_row, load, stage_number
 from cosim.continuum.station import enter
-from cosim.continuum.ways import distance, far_end, fixed_link, toward
+from cosim.continuum.ways import could_hold, distance, far_end, fixed_link, toward
 
 
 @jit
@@ -120,12 +121,18 @@ def _admit(s: Record, i: int, now: float) -> None:
             t = memory.task(s.tasks, i)
     t.phase = RUN
     slots = memory.kind(s.kinds, node.kind).slots
-    if slots > 0 and memory.station(s.stations, j).active + memory.station(s.stations, j).queued >= slots:
+    inside = memory.station(s.stations, j).active + memory.station(s.stations, j).queued
+    if node.machine >= 0:
+        inside = memory.machine(s.machines, node.machine).resident + memory.machine(s.machines, node.machine).waiting
+    if (slots > 0 and inside >= slots) or not could_hold(s, t.host, i, now):
         end(s, i, CAPACITY, now)
         return
     if node.host >= 0:
         memory.host(s.hosts, node.host).running += 1
-    enter(s, j, i, t.rest, now)
+    if node.machine >= 0:
+        memory.beyond(s, KNOCK, node.machine, i, now)
+    else:
+        enter(s, j, i, t.rest, now)
 
 
 @jit

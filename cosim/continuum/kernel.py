@@ -6,18 +6,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import memory
-from cosim.continuum.ending import abort, clean
+from cosim.continuum.ending import abort, clean, release
 from cosim.continuum.flow import proceed
 from cosim.continuum.jit import entry, jit
 from cosim.continuum.layout import (
+    ACCELERATE,
+    BATTERY_EMPTY,
+    CHARGE,
     DEADLINE,
+    DEPLETE,
     DOWN,
     FREE,
+    GOVERN,
     LEFT,
     LINK_FAILED,
     NEW,
     NOBODY,
     NODE_FAILED,
+    RUN,
+    SET_POINT,
+    SETTLE,
+    TAKE_AWAY,
+    TICK,
+    TURN_OFF,
+    TURN_ON,
     Record,
     codes,
 )
@@ -27,11 +39,12 @@ from cosim.continuum.placing import decide, place
 from cosim.continuum.queue import drop, put
 from cosim.continuum.rows import task_number, timer_number
 from cosim.continuum.sources import arrive, begin, halt
-from cosim.continuum.station import draw_power, leave, set_rate, touch
+from cosim.continuum.station import changed, leave, served, set_rate, touch
+from cosim.continuum.ways import technology_of
 
-DONE, GROW, ASK = codes(3)  # answers of `act`
+DONE, GROW, ASK, MOVED = codes(4)  # answers of `act`
 # what to do
-ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY = codes(9)
+ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED = codes(10)
 START = DONE  # the top of the event heap
 
 
@@ -45,6 +58,22 @@ def _fly(s: Record, i: int, delay: float, now: float) -> int:
 
 
 @jit
+def _computed(s: Record, i: int, now: float) -> int:
+    """Task i, in no station any more, is computed: the task if it goes on now, else NOBODY."""
+    t = memory.task(s.tasks, i)
+    t.computed = now
+    release(s, i, now)
+    if t.counted != 0:
+        t.counted = 0
+        memory.host(s.hosts, memory.node(s.nodes, t.host).host).assigned -= 1
+    if t.job >= 0 and hand_on(s, i, now):
+        return int(NOBODY)
+    t.phase = DOWN
+    s.output_offered += t.output
+    return i
+
+
+@jit
 def _served(s: Record, j: int, now: float) -> int:
     """The first task of station j has got all it needs there: the task if it goes on now, else NOBODY."""
     station = memory.station(s.stations, j)
@@ -54,37 +83,48 @@ def _served(s: Record, j: int, now: float) -> int:
     station.virtual = t.tag  # what rounding left
     leave(s, i, now)
     nodes = s.node_count
+    if j >= s.first_accelerator:
+        memory.accelerator(s.accelerators, j - s.first_accelerator).completed += 1
+        return _computed(s, i, now)
     if j >= 3 * nodes:
         link = (j - 3 * nodes) >> 1
         t.at = memory.link(s.links, link).b if (j - 3 * nodes) % 2 == 0 else memory.link(s.links, link).a
         return _fly(s, i, memory.link(s.links, link).delay + memory.link(s.links, link).added, now)
     n = j // 3
     if j == 3 * n:
-        t.computed = now
-        host = memory.node(s.nodes, n).host
-        if host >= 0:
-            memory.host(s.hosts, host).running -= 1
-        if t.counted != 0:
-            t.counted = 0
-            memory.host(s.hosts, host).assigned -= 1
-        if t.job >= 0 and hand_on(s, i, now):
-            return int(NOBODY)
-        t.phase = DOWN
-        s.output_offered += t.output
-        return int(i)
+        if t.operations <= 0.0:
+            return _computed(s, i, now)
+        memory.beyond(s, ACCELERATE, memory.node(s.nodes, n).machine, i, now)
+        return int(NOBODY)
     t.at = memory.node(s.nodes, n).cell if j == 3 * n + 1 else n
     return _fly(s, i, memory.node(s.nodes, n).delay, now)
+
+
+@jit
+def _timer(s: Record, number: int, now: float) -> None:
+    """The timer of a node, a machine or a battery."""
+    if number < s.node_count:
+        lose_patience(s, number, now)
+        return
+    number -= s.node_count
+    if number >= 2 * s.machine_count:
+        b = number - 2 * s.machine_count
+        memory.beyond(s, DEPLETE, b, 0, now)
+        _node_down(s, memory.battery(s.batteries, b).node, BATTERY_EMPTY)
+    elif number % 2 == 0:
+        memory.beyond(s, TICK, number >> 1, 0, now)
+    else:
+        memory.beyond(s, GOVERN, number >> 1, 0, now)
 
 
 @jit
 def _later(s: Record, number: int, now: float) -> int:
     """A timer, or a task after a delay: the task if it goes on now, else NOBODY."""
     drop(s, number)
-    number -= s.source_count + s.station_count
-    if number < s.node_count:
-        lose_patience(s, number, now)
+    if number < s.first_event:
+        _timer(s, number - s.source_count - s.station_count, now)
         return int(NOBODY)
-    number -= s.node_count
+    number -= s.first_event
     if number % 2 == 0:
         return number >> 1
     abort(s, number >> 1, DEADLINE, now)
@@ -113,6 +153,9 @@ def _advance(s: Record, until: float) -> int:
             clean(s, now)
         if s.undecided >= 0:
             return ASK
+        if s.moved != 0:
+            s.moved = 0
+            return MOVED
     s.now = until
     return DONE
 
@@ -149,9 +192,33 @@ def _abort_all(s: Record, n: int, status: int) -> None:
 
 
 @jit
-def _power(s: Record, n: int) -> None:
+def _turn(s: Record, n: int, way: int, boots: int) -> None:
+    """Node n is there or not, up or down, otherwise than before: so are its machine and its power."""
+    if memory.node(s.nodes, n).machine >= 0:
+        memory.beyond(s, way, memory.node(s.nodes, n).machine, boots, s.now)
+        return
     touch(memory.station(s.stations, 3 * n), s.now)
-    draw_power(s, 3 * n)
+    changed(s, 3 * n, s.now)
+
+
+@jit
+def _hand_over(s: Record, n: int, cell: int) -> None:
+    """Book what device n has sent and received to the cell that served it; another one serves it now."""
+    node, now = memory.node(s.nodes, n), s.now
+    if node.cell == cell:
+        return
+    if node.cell >= 0:
+        up = served(memory.station(s.stations, 3 * n + 1), now)
+        down = served(memory.station(s.stations, 3 * n + 2), now)
+        old, row = memory.node(s.nodes, node.cell), 2 * (n * s.technology_count + technology_of(s, n))
+        old.cell_received += up - node.marked_up
+        old.cell_sent += down - node.marked_down
+        memory.real(s.air, row).v += up - node.marked_up
+        memory.real(s.air, row + 1).v += down - node.marked_down
+        node.marked_up, node.marked_down = up, down
+    node.cell = cell
+    if s.battery_count > 0:
+        memory.beyond(s, SETTLE, 3 * n, 0, now)
 
 
 @jit
@@ -159,7 +226,9 @@ def _appear(s: Record, n: int, generation: int) -> None:
     node, now = memory.node(s.nodes, n), s.now
     node.present, node.up, node.covered = 1, 1, 0
     node.cell, node.outage, node.generation = -1, now, generation
-    _power(s, n)
+    _turn(s, n, TURN_ON, 0)
+    if node.battery >= 0:
+        memory.beyond(s, CHARGE, n, 0, now)
     for k in range(node.first_source, node.first_source + node.sources):
         begin(s, k, now)
 
@@ -171,13 +240,15 @@ def _vanish(s: Record, n: int) -> None:
         halt(s, k)
     _abort_all(s, n, LEFT)
     node.present = 0
-    node.cell = -1
+    _hand_over(s, n, -1)
     refresh_radio(s, n)
-    _power(s, n)
+    _turn(s, n, TURN_OFF, 0)
+    if node.battery >= 0:
+        memory.beyond(s, TAKE_AWAY, n, 0, s.now)
 
 
 @jit
-def _node_down(s: Record, n: int) -> None:
+def _node_down(s: Record, n: int, status: int) -> None:
     """Fail node n, the tasks on it and those it makes; links that end there break."""
     if memory.node(s.nodes, n).up == 0:
         return
@@ -190,26 +261,33 @@ def _node_down(s: Record, n: int) -> None:
         t = memory.task(s.tasks, i)
         if t.phase == FREE:
             continue
-        hit = t.device == n or t.station == 3 * n or (t.station < 0 and t.at == n)
-        if t.station >= base:
+        hit = t.device == n or (t.phase == RUN and t.host == n) or (t.station < 0 and t.at == n)
+        if base <= t.station < s.first_accelerator:
             link = memory.link(s.links, (t.station - base) >> 1)
             hit = hit or link.a == n or link.b == n
         if hit:
-            abort(s, i, NODE_FAILED, now)
-    _power(s, n)
-    for d in range(s.node_count):
-        if memory.node(s.nodes, d).cell == n:
-            refresh_radio(s, d)
+            abort(s, i, status, now)
+    _turn(s, n, TURN_OFF, 0)
+    if status == BATTERY_EMPTY and memory.node(s.nodes, n).infra >= 0:
+        s.moved = 1
+    _refresh_served(s, n)
 
 
 @jit
 def _node_up(s: Record, n: int) -> None:
-    if memory.node(s.nodes, n).up != 0:
+    node = memory.node(s.nodes, n)
+    if node.up != 0 or (node.battery >= 0 and memory.battery(s.batteries, node.battery).empty != 0):
         return
-    memory.node(s.nodes, n).up = 1
-    if memory.node(s.nodes, n).host >= 0:
-        memory.host(s.hosts, memory.node(s.nodes, n).host).up = 1
-    _power(s, n)
+    node.up = 1
+    if node.host >= 0:
+        memory.host(s.hosts, node.host).up = 1
+    _turn(s, n, TURN_ON, 1)
+    _refresh_served(s, n)
+
+
+@jit
+def _refresh_served(s: Record, n: int) -> None:
+    """Whether the cell of node n works has changed for the devices that it serves."""
     for d in range(s.node_count):
         if memory.node(s.nodes, d).cell == n:
             refresh_radio(s, d)
@@ -235,13 +313,15 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
 
 @entry
 def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
-    """Do `what`; DONE, GROW (make room and call again) or ASK (PLACE `meta.undecided` first).
+    """Do `what`; DONE, GROW (make room and call again), ASK (PLACE `meta.undecided` first) or MOVED (find
+    the ways anew and call again).
 
     ADVANCE: events up to `until`. All others change the world at the present time, `meta.now`.
     PLACE: slots (n, 2) rows of tasks and a scheduler's answers. APPEAR: slots (n, 2) node and generation.
     VANISH, NODE_DOWN, NODE_UP: slots (n, 1). RADIO: slots (n, 2) device and cell, values (n, 3)
     uplink and downlink B/s after loss, delay s. LINK_STATE: slots (n, 1) links, values (n, 3) rate
-    factor, added delay, added loss. RETRY: ways have changed, waiting tasks try again.
+    factor, added delay, added loss. SPEED: slots (n, 2) machine and operating point. RETRY: ways have
+    changed, waiting tasks try again.
     Before all but ADVANCE there must be room for every task and job in flight in `ended`, and before
     PLACE for `burst` tasks per answer.
     """
@@ -258,7 +338,7 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
         if what == RADIO:
             node = memory.node(s.nodes, n)
             if node.cell != slots[row, 1] or node.up_rate != values[row, 0] or node.down_rate != values[row, 1]:
-                node.cell = slots[row, 1]
+                _hand_over(s, n, slots[row, 1])
                 node.up_rate = values[row, 0]
                 node.down_rate = values[row, 1]
                 refresh_radio(s, n)
@@ -268,7 +348,7 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
         elif what == VANISH:
             _vanish(s, n)
         elif what == NODE_DOWN:
-            _node_down(s, n)
+            _node_down(s, n, NODE_FAILED)
         elif what == NODE_UP:
             _node_up(s, n)
         elif what == PLACE:
@@ -277,5 +357,7 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
                 proceed(s, n, s.now)
         elif what == LINK_STATE:
             _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
+        elif what == SPEED:
+            memory.beyond(s, SET_POINT, n, slots[row, 1], s.now)
         clean(s, s.now)
     return DONE

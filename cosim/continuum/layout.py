@@ -6,6 +6,10 @@ array is read as columns from Python (`state.tasks["created"]`) and as records i
 
 Stations are numbered by what they belong to: node n has `3n` its processor, `3n + 1` its radio
 uplink, `3n + 2` its radio downlink; link l has, behind all nodes, `2l` from a to b, `2l + 1` back.
+Accelerators come behind all links.
+
+Events are numbered by what they belong to as well: sources, stations, a patience timer per node, two
+timers per machine (its state, its governor), one per battery, two per row of `tasks`.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ def codes(count: int) -> tuple[int, ...]:
 
 
 # How a task ended: the positions in the `task` signal's list of statuses.
-COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE = codes(7)
-STATUSES: Final = 7
-STATUS_NAMES: Final = ("completed", "no-coverage", "left", "capacity", "node-failed", "link-failed", "deadline")
+COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE, BATTERY_EMPTY = codes(8)
+STATUSES: Final = 8
+STATUS_NAMES: Final = (
+    "completed", "no-coverage", "left", "capacity", "node-failed", "link-failed", "deadline", "battery-empty",
+)  # fmt: skip
 
 # Where a task is in its life. NEW: not yet given a host; MOVE: on its way from one host to another;
 # JOIN: at its host, where others of its inputs are still missing.
@@ -35,6 +41,17 @@ DEVICE, EDGE, CLOUD = codes(3)  # tiers
 NOBODY: Final = codes(1)[0] - 1  # no task, node, ...
 CUSTOM: Final = -1  # scheduler: ask the caller
 INTERVAL: Final = -2  # scheduler: tasks are held until the caller places them
+
+# What a machine is doing. OFF: its node failed. ABSENT: its node is not there.
+ON, ASLEEP, WAKING, BOOTING, OFF, ABSENT = codes(6)
+STATES: Final = 6
+USERSPACE, PERFORMANCE, POWERSAVE, ONDEMAND = codes(4)  # governors
+
+# What `cosim.continuum.beyond` is asked to do.
+(
+    KNOCK, DEPART, ACCELERATE, COULD_HOLD, NARROW, TICK, GOVERN, TURN_ON, TURN_OFF, SET_POINT, DRAW_POWER,
+    SETTLE, CHARGE, TAKE_AWAY, DEPLETE, TAKE_OUT,
+) = codes(16)  # fmt: skip
 
 
 def _record(*fields: tuple[str, str]) -> np.dtype[np.void]:
@@ -54,6 +71,8 @@ TASK = _record(
     ("chance", "f8"),  # uniform number in [0, 1) for the scheduler
     ("tag", "f8"),  # station's virtual time at which it is served
     ("rest", "f8"),  # cycles that were left when it last came to a host
+    ("operations", "f8"),  # FLOP on an accelerator, after the work
+    ("accelerator", "i8"),  # kind of accelerator, -1: none
     ("serial", "i8"),  # order of creation
     ("workload", "i8"), ("device", "i8"), ("host", "i8"),  # host -1: none yet
     ("at", "i8"),  # node where its data is
@@ -76,6 +95,7 @@ STATION = _record(
     ("busy", "f8"),  # s, integral of the busy servers
     ("power", "f8"),  # W now
     ("energy", "f8"),  # J
+    ("waited", "f8"),  # s that tasks waited in line, of those that have been served
     ("servers", "i8"),
     ("active", "i8"),  # tasks in service
     ("root", "i8"),  # heap of the tasks in service, -1: none
@@ -88,6 +108,8 @@ NODE = _record(
     ("delay", "f8"),  # s, one way over the air
     ("outage", "f8"),  # s, since when there is no coverage
     ("outputs", "f8"), ("inputs", "f8"),  # B of completed outputs and delivered inputs, as a host
+    ("marked_up", "f8"), ("marked_down", "f8"),  # B over the air that are booked to a cell already
+    ("cell_received", "f8"), ("cell_sent", "f8"),  # B over the air as a cell, of devices since handed over
     ("completed", "i8"),
     ("generation", "i8"),
     ("cell", "i8"),  # serving node, -1
@@ -97,6 +119,7 @@ NODE = _record(
     ("host", "i8"),  # number among the hosts, -1
     ("first_source", "i8"), ("sources", "i8"),
     ("first_link", "i8"), ("links", "i8"),  # its fixed links in `access`
+    ("machine", "i8"), ("battery", "i8"),  # numbers among the machines and batteries, -1
     ("present", "i1"), ("up", "i1"), ("covered", "i1"),
 )  # fmt: skip
 
@@ -105,6 +128,40 @@ KIND = _record(
     ("cores", "i8"), ("slots", "i8"),  # slots 0: unlimited
     ("first_power", "i8"), ("powers", "i8"),  # its table in `power`; 0: none
     ("fcfs", "i8"),
+    ("technology", "i8"),  # of its cell
+    ("first_radio", "i8"),  # its rows in `radio`
+)  # fmt: skip
+
+# What a node has beyond a plain processor: memory and storage that limit, accelerators, power states,
+# operating points. Nodes without any of these have no row, and their tasks never come here.
+MACHINE = _record(
+    ("memory", "f8"), ("storage", "f8"),  # B in all, inf: unlimited
+    ("free_memory", "f8"), ("free_storage", "f8"),  # B
+    ("sleep_after", "f8"), ("wake_time", "f8"), ("boot_time", "f8"),  # s
+    ("sleep_power", "f8"), ("wake_power", "f8"), ("boot_power", "f8"), ("off_power", "f8"),  # W
+    ("since", "f8"),  # s, since when it is in its state
+    ("looked", "f8"), ("looked_busy", "f8"),  # s and busy s when the governor last looked
+    ("period", "f8"), ("threshold", "f8"),  # s between the governor's looks, use above which it speeds up
+    ("node", "i8"), ("state", "i8"), ("wakes", "i8"),
+    ("head", "i8"), ("tail", "i8"), ("waiting", "i8"),  # tasks at the door
+    ("resident", "i8"),  # tasks let in: running, or waiting for a core or a unit
+    ("first_accelerator", "i8"), ("accelerators", "i8"),
+    ("first_point", "i8"), ("points", "i8"), ("point", "i8"),  # operating points, slowest first; the present one
+    ("governor", "i8"),
+)  # fmt: skip
+
+ACCELERATOR = _record(
+    ("idle", "f8"), ("max", "f8"),  # W per unit
+    ("completed", "i8"), ("node", "i8"), ("kind", "i8"),
+)  # fmt: skip
+
+POINT = _record(("clock", "f8"), ("first_power", "i8"), ("powers", "i8"))
+
+BATTERY = _record(
+    ("capacity", "f8"), ("low", "f8"), ("high", "f8"),  # J; bounds of the level in the beginning, J
+    ("level", "f8"), ("drain", "f8"), ("since", "f8"),  # J at `since`, W since then
+    ("charged", "f8"), ("consumed", "f8"), ("taken", "f8"),  # J brought along, used, gone with nodes that vanished
+    ("node", "i8"), ("empty", "i8"),
 )  # fmt: skip
 
 LINK = _record(
@@ -117,6 +174,10 @@ LINK = _record(
 HOST = _record(
     ("speed", "f8"),  # cycles/s of all cores
     ("clock", "f8"),
+    ("frequency", "f8"),  # cycles/s of a core now; `clock` is the highest
+    ("memory", "f8"), ("storage", "f8"),  # B free, inf: unlimited
+    ("units", "i8"), ("free_units", "i8"),  # of the accelerator that the present task asks for
+    ("state", "i8"),  # ON, ASLEEP, WAKING, BOOTING, OFF
     ("slot", "i8"), ("tier", "i8"), ("cores", "i8"), ("slots", "i8"),
     ("assigned", "i8"),  # tasks sent here whose computation has not ended, on their way included
     ("running", "i8"),  # tasks on the host, waiting ones included
@@ -138,13 +199,18 @@ WORKLOAD = _record(
     ("input_a", "f8"), ("input_b", "f8"), ("output_a", "f8"), ("output_b", "f8"), ("work_a", "f8"), ("work_b", "f8"),
     ("deadline", "f8"), ("share", "f8"), ("active", "f8"), ("idle", "f8"), ("start", "f8"), ("stop", "f8"),
     ("state", "f8"),  # B that move with a running task, negative: its input
+    ("memory", "f8"), ("storage", "f8"),  # B that a task takes at its host
+    ("operations_a", "f8"), ("operations_b", "f8"),  # FLOP
+    ("sensitivity", "f8"),  # c in the slow-down 1 + c (f_max / f - 1)
     ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"), ("periodic", "i8"),
+    ("operations_law", "i8"), ("accelerator", "i8"),  # kind of accelerator, -1: none
     ("first_stage", "i8"), ("stages", "i8"),  # its graph; 0: plain tasks
 )  # fmt: skip
 
 STAGE = _record(
     ("work_a", "f8"), ("work_b", "f8"), ("output_a", "f8"), ("output_b", "f8"),
-    ("work_law", "i8"), ("output_law", "i8"),
+    ("operations_a", "f8"), ("operations_b", "f8"),
+    ("work_law", "i8"), ("output_law", "i8"), ("operations_law", "i8"), ("accelerator", "i8"),
     ("first_after", "i8"), ("afters", "i8"),  # the stages that get its output, in `afters`
     ("first_before", "i8"), ("befores", "i8"),  # the stages whose outputs it needs, in `befores`
     ("pinned", "i8"),  # runs on the device that made the job
@@ -190,11 +256,18 @@ META = _record(
     ("undecided", "i8"), ("serving", "i8"),  # task that waits for the caller's decision, -1; its device's node
     ("node_count", "i8"), ("link_count", "i8"), ("source_count", "i8"), ("station_count", "i8"),
     ("infra_count", "i8"), ("host_count", "i8"), ("task_room", "i8"), ("ended_room", "i8"),
+    ("machine_count", "i8"), ("battery_count", "i8"), ("technology_count", "i8"),
+    ("first_accelerator", "i8"),  # station of the first accelerator
+    ("first_event", "i8"),  # event number of the first task's arrival
+    ("scaled", "i8"),  # whether some work is less than proportional to the clock
+    ("self", "i8"), ("beyond", "i8"),  # addresses of this record and of compiled `beyond`
+    ("moved", "i8"),  # whether a node that forwards has died since ways were found
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
         "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
         "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site",
+        "machines", "accelerators", "points", "batteries", "spells", "radio", "air",
     )),
 )  # fmt: skip
 
@@ -203,6 +276,9 @@ META = _record(
 ROOMS: Final = (
     "node_count", "link_count", "source_count", "station_count", "infra_count", "host_count", "task_room", "ended_room",
 )  # fmt: skip
+
+
+PLACES: Final = ("self", "beyond")  # fields of META that hold addresses besides those of the arrays
 
 
 class State(NamedTuple):
@@ -236,6 +312,13 @@ class State(NamedTuple):
     jobs: NDArray[np.void]  # JOB, as many as tasks if there are graphs
     missing: NDArray[np.int64]  # (jobs, widest) inputs of a stage that are not made, then: not there yet
     site: NDArray[np.int64]  # (jobs, widest) node where a stage was computed
+    machines: NDArray[np.void]  # MACHINE
+    accelerators: NDArray[np.void]  # ACCELERATOR, grouped by machine
+    points: NDArray[np.void]  # POINT, grouped by machine
+    batteries: NDArray[np.void]  # BATTERY
+    spells: NDArray[np.float64]  # (machines, STATES) s spent in each state before its present spell
+    radio: NDArray[np.float64]  # (rows, 2) J/bit sent and received: per kind, one row per technology
+    air: NDArray[np.float64]  # (nodes, technologies, 2) B sent and received of what is booked
 
 
 Record = Any  # one row of a record array: mypy cannot see through numpy's void

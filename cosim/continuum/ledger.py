@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
+from cosim.continuum.resources import accelerator_use
 from cosim.continuum.system import System
 
 Floats = NDArray[np.float64]
@@ -19,7 +20,7 @@ class Meters:
 
     running: NDArray[np.int64]  # (n,) tasks on the node
     busy: Floats  # (n,) s, integral of the cores in use
-    energy: Floats  # (n,) J of the node's electrical power, its radio apart
+    energy: Floats  # (n,) J of the node's electrical power, its accelerators included, its radio apart
     power: Floats  # (n,) W now
     completed: NDArray[np.int64]  # (n,) tasks completed with this node as host
     up: NDArray[np.bool_]  # (n,)
@@ -43,6 +44,7 @@ class Ledger:
     state: tuple[float, float, float, float]  # B moved with running tasks
     energy: Floats  # (nodes,) J
     radio: Floats  # (nodes,) J spent by the node's radio
+    cells: Floats  # (nodes,) J spent by the node's cell
     links: Floats  # (links,) J
     cost_cpu: Floats  # (nodes,)
     cost_transfer: Floats  # (nodes,)
@@ -57,9 +59,10 @@ def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Float
     return served, stations["busy"] + used * span, stations["energy"] + stations["power"] * span
 
 
-def read_units(s: State, first: int) -> Floats:
-    """Units served by each station from number `first` on, up to the present time."""
-    return _upto(s.stations[first:], float(s.meta["now"][0]))[0]
+def read_links(s: State) -> Floats:
+    """B served by the stations of the links up to the present time."""
+    links = s.stations[3 * len(s.nodes) : int(s.meta["first_accelerator"][0])]
+    return _upto(links, float(s.meta["now"][0]))[0]
 
 
 def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
@@ -69,11 +72,15 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     processors = s.stations[3 * slots]
     uplinks, downlinks = s.stations[3 * slots + 1], s.stations[3 * slots + 2]
     _, busy, energy = _upto(processors, now)
+    power = processors["power"].copy()
+    if len(s.accelerators):
+        more, watts = accelerator_use(s)
+        energy, power = energy + more[slots], power + watts[slots]
     return Meters(
         running=processors["active"] + processors["queued"],
         busy=busy,
         energy=energy,
-        power=processors["power"].copy(),
+        power=power,
         completed=nodes["completed"].copy(),
         up=nodes["up"] != 0,
         transferred=nodes["inputs"] + nodes["outputs"],
@@ -84,6 +91,39 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     )
 
 
+def radio_energy(s: State, meters: Meters) -> Floats:
+    """(nodes,) J of the nodes' radios, each byte by the technology that carried it; meters of all nodes."""
+    if len(s.radio) == len(s.kinds):
+        sent, received = s.radio[s.nodes["kind"]].T
+        plain: Floats = 8.0 * (meters.sent * sent + meters.received * received)
+        return plain
+    nodes, air = s.nodes, s.air.copy()
+    cell = nodes["cell"]
+    now = np.where(cell >= 0, s.kinds["technology"][nodes["kind"][cell]], 0)
+    every = np.arange(len(nodes))
+    air[every, now, 0] += meters.sent - nodes["marked_up"]
+    air[every, now, 1] += meters.received - nodes["marked_down"]
+    technologies = air.shape[1]
+    rows = s.kinds["first_radio"][nodes["kind"]][:, None] + np.arange(technologies)
+    joules: Floats = 8.0 * (air * s.radio[rows]).sum(axis=(1, 2))
+    return joules
+
+
+def cell_energy(s: State, meters: Meters, system: System) -> Floats:
+    """(nodes,) J of the nodes' cells; what is not booked yet is the present cell's. Meters of all nodes."""
+    nodes = s.nodes
+    tariff = np.array([(kind.cell_sent, kind.cell_received) for kind in system.kinds])
+    if not tariff.any():
+        return np.zeros(len(nodes))
+    per_sent, per_received = tariff[nodes["kind"]].T
+    served = np.flatnonzero(nodes["cell"] >= 0)
+    cell, count = nodes["cell"][served], len(nodes)
+    received = np.bincount(cell, weights=(meters.sent - nodes["marked_up"])[served], minlength=count)
+    sent = np.bincount(cell, weights=(meters.received - nodes["marked_down"])[served], minlength=count)
+    joules: Floats = 8.0 * ((nodes["cell_received"] + received) * per_received + (nodes["cell_sent"] + sent) * per_sent)
+    return joules
+
+
 def close_books(s: State, system: System) -> Ledger:
     """The books at the present time. What is in flight is counted, not inferred."""
     meta = s.meta[0]
@@ -92,7 +132,7 @@ def close_books(s: State, system: System) -> Ledger:
     outward = live["phase"] == DOWN
     slots = np.arange(len(s.nodes))
     meters = read_meters(s, slots)
-    links = read_units(s, 3 * len(s.nodes))
+    links = read_links(s)
 
     def each(name: str) -> Floats:
         return np.array([getattr(kind, name) for kind in system.kinds], np.float64)[system.kind]
@@ -118,7 +158,8 @@ def close_books(s: State, system: System) -> Ledger:
         input=amounts("input", float(live["input"][inward].sum())),
         output=amounts("output", float(live["output"][outward].sum())),
         energy=meters.energy,
-        radio=8.0 * (meters.sent * each("radio_sent") + meters.received * each("radio_received")),
+        radio=radio_energy(s, meters),
+        cells=cell_energy(s, meters, system),
         links=8.0 * (links[0::2] + links[1::2]) * system.link_energy,
         cost_cpu=meters.busy * each("price_cpu"),
         cost_transfer=meters.transferred * each("price_transfer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cosim.continuum import memory
-from cosim.continuum.draw import CHOICE, INPUT, OUTPUT, WORK, size, uniform
+from cosim.continuum.draw import CHOICE, INPUT, OPERATIONS, OUTPUT, WORK, size, uniform
 from cosim.continuum.ending import end
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import COMPLETED, NEW, NOBODY, STATUSES, Record
@@ -25,6 +25,11 @@ def _stage(s: Record, k: int, number: int, bytes_: float, at: int, brought: int,
     t.uploaded = t.started = t.computed = math.nan
     t.input, t.output = bytes_, stage_output(s, k, number)
     t.work = t.rest = size(stage.work_law, stage.work_a, stage.work_b, job.key, job.draw, own + WORK)
+    t.accelerator, t.operations = stage.accelerator, 0.0
+    if stage.accelerator >= 0:
+        t.operations = size(
+            stage.operations_law, stage.operations_a, stage.operations_b, job.key, job.draw, own + OPERATIONS
+        )
     t.chance = uniform(job.key, job.draw, own + CHOICE)
     t.deadline = job.deadline
     t.workload, t.host, t.at = job.workload, -1, at
@@ -96,6 +101,9 @@ def make(s: Record, k: int, n: int, now: float) -> int:
     t.input = size(work.input_law, work.input_a, work.input_b, source.key, n, INPUT)
     t.output = size(work.output_law, work.output_a, work.output_b, source.key, n, OUTPUT)
     t.work = t.rest = size(work.work_law, work.work_a, work.work_b, source.key, n, WORK)
+    t.accelerator, t.operations = work.accelerator, 0.0
+    if work.accelerator >= 0:
+        t.operations = size(work.operations_law, work.operations_a, work.operations_b, source.key, n, OPERATIONS)
     t.chance = uniform(source.key, n, CHOICE)
     t.deadline = work.deadline
     t.workload, t.host, t.at = source.workload, -1, source.node

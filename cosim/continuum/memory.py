@@ -100,6 +100,7 @@ def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     return compiled
 
 
+meta = rows_of(layout.META)
 task = rows_of(layout.TASK)
 station = rows_of(layout.STATION)
 node = rows_of(layout.NODE)
@@ -111,8 +112,49 @@ workload = rows_of(layout.WORKLOAD)
 ended = rows_of(layout.ENDED)
 stage = rows_of(layout.STAGE)
 job = rows_of(layout.JOB)
+machine = rows_of(layout.MACHINE)
+accelerator = rows_of(layout.ACCELERATOR)
+point = rows_of(layout.POINT)
+battery = rows_of(layout.BATTERY)
 real = rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
 whole = rows_of(np.dtype([("v", "i8")]))  # of an int64 array
 
+
+def _caller() -> Callable[[int, int, int, int, int, float], int]:
+    """A compiled function that calls `cosim.continuum.beyond.beyond` at an address.
+
+    So the kernel needs not be compiled together with what few systems have.
+    """
+    if not jitted():
+
+        def plain(place: int, address: int, what: int, a: int, b: int, now: float) -> int:  # noqa: ARG001
+            from cosim.continuum.beyond import beyond
+
+            return int(beyond(address, what, a, b, now))
+
+        return plain
+
+    def call(typing_context: object, place: object, a: object, b: object, c: object, d: object, e: object) -> Any:  # noqa: ANN401, ARG001
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
+            word = ir.IntType(64)
+            kind = ir.FunctionType(word, [word, word, word, word, ir.DoubleType()])
+            return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+        return types.int64(*[types.int64] * 5, types.float64), generate
+
+    compiled: Callable[[int, int, int, int, int, float], int] = intrinsic(call)
+    return compiled
+
+
+_call = _caller()
+
+
+def _ask(s: Record, what: int, a: int, b: int, now: float) -> int:
+    return _call(s.beyond, s.self, what, a, b, now)
+
+
+beyond: Callable[[Record, int, int, int, float], int] = (
+    njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(_ask) if jitted() else _ask
+)
 reals = _array_of(np.dtype("f8"))
 hosts = _array_of(layout.HOST)

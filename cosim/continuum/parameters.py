@@ -64,6 +64,8 @@ def _set_power(state: State, number: int, field: str, value: float) -> None:
 def _set_kind(state: State, tariffs: Tariffs, number: int, field: str, value: float) -> None:
     if field in PRICES:
         tariffs.kinds[PRICES.index(field), number] = value
+        if field.startswith("radio"):  # batteries feel it
+            state.radio[state.kinds["first_radio"][number], ("radio_sent", "radio_received").index(field)] = value
     elif field.startswith("power"):
         _set_power(state, number, field, value)
     else:
@@ -135,6 +137,9 @@ def change(system: System, name: str) -> Change:
     if field.startswith("power") and not all(tables[number] for number in numbers):
         raise ValueError(f"'{name}' changes a power table, but the kind has none")
 
+    if field == "clock" and table == "kind" and any(system.kinds[number].scaling for number in numbers):
+        raise ValueError(f"'{name}' changes a clock that operating points decide on")
+
     def write(state: State, tariffs: Tariffs, value: float) -> None:
         for number in numbers:
             if table == "kind":
@@ -156,6 +161,9 @@ def follow_kinds(state: State) -> None:
     for name in ("clock", "cores", "slots"):
         state.hosts[name] = own[name]
     state.hosts["speed"] = own["cores"] * own["clock"]
+    moving = state.machines[state.machines["points"] > 0]
+    processors["rate"][moving["node"]] = state.points["clock"][moving["first_point"] + moving["point"]]
+    state.hosts["frequency"] = processors["rate"][state.hosts["slot"]]
 
 
 def follow_links(state: State) -> None:
@@ -164,8 +172,9 @@ def follow_links(state: State) -> None:
     goodput = links["rate"] * (1.0 - links["loss"])
     with np.errstate(divide="ignore"):
         links["cost"] = links["delay"] + REFERENCE / goodput
-    state.stations["rate"][first::2] = goodput
-    state.stations["rate"][first + 1 :: 2] = goodput
+    behind = int(state.meta["first_accelerator"][0])
+    state.stations["rate"][first:behind:2] = goodput
+    state.stations["rate"][first + 1 : behind : 2] = goodput
 
 
 def columns_of(parameters: Mapping[str, Any]) -> tuple[int, dict[str, Floats]]:

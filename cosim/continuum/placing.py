@@ -5,14 +5,25 @@ from __future__ import annotations
 import math
 
 from cosim.continuum import memory
-from cosim.continuum.ending import end
+from cosim.continuum.ending import end, release
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import INTERVAL, LINK_FAILED, MOVE, NODE_FAILED, RUN, UP, Record
+from cosim.continuum.layout import (
+    CAPACITY,
+    INTERVAL,
+    LINK_FAILED,
+    MOVE,
+    NARROW,
+    NODE_FAILED,
+    RUN,
+    TAKE_OUT,
+    UP,
+    Record,
+)
 from cosim.continuum.patience import park
 from cosim.continuum.queue import put
 from cosim.continuum.rows import load, new_row, stage_number, stage_output, task_number
 from cosim.continuum.station import leave, left_over
-from cosim.continuum.ways import fill_reach, serving_node
+from cosim.continuum.ways import could_hold, fill_reach, serving_node
 from cosim.schedulers.builtin import LOCAL, Request, choose
 
 
@@ -62,10 +73,12 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
         if not linked:
             park(s, i, now)
             return False
-        someone = False
+        someone = able = False
         for h in range(s.host_count):
-            someone = someone or memory.host(s.hosts, h).up != 0
-        end(s, i, LINK_FAILED if someone else NODE_FAILED, now)
+            if memory.host(s.hosts, h).up != 0:
+                someone = True
+                able = able or could_hold(s, memory.host(s.hosts, h).slot, i, now)
+        end(s, i, NODE_FAILED if not someone else LINK_FAILED if able else CAPACITY, now)
         return False
     t.phase = UP
     if t.job >= 0 and memory.stage(s.stages, t.stage).befores > 1:
@@ -79,10 +92,12 @@ def request_of(s: Record, i: int, serving: int, now: float) -> Request:
     t = memory.task(s.tasks, i)
     kind = memory.kind(s.kinds, memory.node(s.nodes, t.device).kind)
     own = memory.station(s.stations, 3 * t.device)
-    stage = t.stage - memory.workload(s.workloads, t.workload).first_stage if t.job >= 0 else t.stage
+    takes = memory.workload(s.workloads, t.workload)
+    stage = t.stage - takes.first_stage if t.job >= 0 else t.stage
     return Request(
         now, t.device, serving, t.workload, t.input, t.output, t.work, t.deadline,
         kind.clock * kind.cores, own.active + own.queued, t.chance, s.turn, s.threshold, stage,
+        t.operations, takes.memory, takes.storage,
     )  # fmt: skip
 
 
@@ -104,6 +119,11 @@ def decide(s: Record, i: int, now: float) -> bool:
         else:
             row = memory.node(s.nodes, serving).infra
             reach = memory.reals(s.reach + 8 * row * s.host_count, s.host_count)
+        if s.machine_count > 0:  # some hosts may not be able to run such a task
+            for h in range(s.host_count):
+                memory.real(s.scratch, h).v = reach[h]
+            memory.beyond(s, NARROW, i, 0, now)
+            reach = memory.reals(s.scratch, s.host_count)
         if s.scheduler < 0:
             for h in range(s.host_count):
                 memory.real(s.scratch, h).v = reach[h]
@@ -131,10 +151,13 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
         memory.host(s.hosts, memory.node(s.nodes, t.host).host).assigned -= 1
     runs = t.phase == RUN
     if runs:
-        t.rest = left_over(s, i, now)
-        leave(s, i, now)
-        if memory.node(s.nodes, t.host).host >= 0:
-            memory.host(s.hosts, memory.node(s.nodes, t.host).host).running -= 1
+        machine = memory.node(s.nodes, t.host).machine
+        if machine >= 0:
+            memory.beyond(s, TAKE_OUT, machine, i, now)
+        else:
+            t.rest = left_over(s, i, now)
+            leave(s, i, now)
+        release(s, i, now)
         t.phase = MOVE
         s.state_offered += load(s, t)
     t.host = host

@@ -17,11 +17,13 @@ def question(s: State) -> tuple[Request, NDArray[np.float64], NDArray[np.void]]:
     node = s.nodes[device]
     kind = s.kinds[node["kind"]]
     own = s.stations[3 * device]
-    stage = task["stage"] - s.workloads["first_stage"][task["workload"]] if task["job"] >= 0 else -1
+    load = s.workloads[task["workload"]]
+    stage = task["stage"] - load["first_stage"] if task["job"] >= 0 else -1
     request = Request(
         float(meta["now"]), device, int(meta["serving"]), int(task["workload"]),
         float(task["input"]), float(task["output"]), float(task["work"]), float(task["deadline"]),
         float(kind["clock"] * kind["cores"]), int(own["active"] + own["queued"]), float(task["chance"]),
         int(meta["turn"]), float(meta["threshold"]), int(stage),
+        float(task["operations"]), float(load["memory"]), float(load["storage"]),
     )  # fmt: skip
     return request, s.scratch, s.hosts

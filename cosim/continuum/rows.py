@@ -18,7 +18,7 @@ def timer_number(s: Record, device: int) -> int:
 @jit
 def task_number(s: Record, i: int) -> int:
     """Event number of a task's arrival after a delay; the next one is its deadline's."""
-    return int(s.source_count + s.station_count + s.node_count + 2 * i)
+    return int(s.first_event + 2 * i)
 
 
 @jit

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.layout import ROOMS, State
+from cosim.continuum.layout import PLACES, ROOMS, State
 from cosim.continuum.system import link_up
 
 # Arrays that grow during a run; all others have the size that the system gives them.
@@ -74,7 +74,7 @@ def take(state: State) -> Snapshot:
     for name in State._fields:
         if name != "meta":
             arrays["meta"][name] = 0
-    for name in ROOMS:
+    for name in (*ROOMS, *PLACES):
         arrays["meta"][name] = 0
     return Snapshot(arrays)
 

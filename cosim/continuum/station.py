@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record
+from cosim.continuum.layout import DRAW_POWER, SETTLE, Record
 from cosim.continuum.pairing import insert, remove
 from cosim.continuum.queue import drop, put
 
-QUEUED = -2  # in `child` of a task that waits for a server
+QUEUED, AT_DOOR = -2, -3  # in `child` of a task that waits for a server, or for its machine to let it in
 
 
 @jit
@@ -46,27 +46,43 @@ def touch(station: Record, now: float) -> None:
 
 
 @jit
+def served(station: Record, now: float) -> float:
+    """Units served up to `now`. Looking changes nothing."""
+    if station.active == 0:
+        return float(station.served)
+    return float(station.served + speed(station) * station.active * (now - station.since))
+
+
+@jit
 def draw_power(s: Record, j: int) -> None:
     """Set the electrical power of a node's processor from its present use: table, linear in between."""
     n = j // 3
     if j != 3 * n or n >= s.node_count:
+        if j >= s.first_accelerator:
+            memory.beyond(s, DRAW_POWER, j, 0, 0.0)
+        return
+    if memory.node(s.nodes, n).machine >= 0:
+        memory.beyond(s, DRAW_POWER, j, 0, 0.0)
         return
     kind = memory.kind(s.kinds, memory.node(s.nodes, n).kind)
     if kind.powers == 0:
         return
-    if memory.node(s.nodes, n).present == 0 or memory.node(s.nodes, n).up == 0:
-        memory.station(s.stations, j).power = 0.0
-        return
+    power = 0.0
+    if memory.node(s.nodes, n).present != 0 and memory.node(s.nodes, n).up != 0:
+        power = power_in_use(s, memory.station(s.stations, j), kind.first_power, kind.powers)
+    memory.station(s.stations, j).power = power
+
+
+@jit
+def power_in_use(s: Record, station: Record, first: int, powers: int) -> float:
+    """W of a processor by a power table and the share of its cores in use."""
     used = 0.0
-    if memory.station(s.stations, j).servers > 0:
-        used = (
-            min(memory.station(s.stations, j).active, memory.station(s.stations, j).servers)
-            / memory.station(s.stations, j).servers
-        )
-    position = used * (kind.powers - 1)
-    k = min(int(position), kind.powers - 2)
-    low, high = memory.real(s.power, kind.first_power + k).v, memory.real(s.power, kind.first_power + k + 1).v
-    memory.station(s.stations, j).power = low + (high - low) * (position - k)
+    if station.servers > 0:
+        used = min(station.active, station.servers) / station.servers
+    position = used * (powers - 1)
+    k = min(int(position), powers - 2)
+    low, high = memory.real(s.power, first + k).v, memory.real(s.power, first + k + 1).v
+    return float(low + (high - low) * (position - k))
 
 
 @jit
@@ -85,12 +101,23 @@ def schedule(s: Record, j: int, now: float) -> None:
 
 
 @jit
+def changed(s: Record, j: int, now: float) -> None:
+    """What station j serves, or how, is another from now on; its values must be up to date."""
+    draw_power(s, j)
+    schedule(s, j, now)
+    if s.battery_count > 0:
+        memory.beyond(s, SETTLE, j, 0, now)
+
+
+@jit
 def _serve(s: Record, j: int, i: int, units: float, now: float) -> None:
     """Begin to serve task i; values must be up to date."""
     memory.task(s.tasks, i).tag = memory.station(s.stations, j).virtual + units
     memory.station(s.stations, j).root = insert(s, memory.station(s.stations, j).root, i)
     memory.station(s.stations, j).active += 1
-    if memory.task(s.tasks, i).started != memory.task(s.tasks, i).started and j == 3 * memory.task(s.tasks, i).host:
+    if memory.task(s.tasks, i).started != memory.task(s.tasks, i).started and (
+        j == 3 * memory.task(s.tasks, i).host or j >= s.first_accelerator
+    ):
         memory.task(s.tasks, i).started = now
 
 
@@ -119,8 +146,7 @@ def enter(s: Record, j: int, i: int, units: float, now: float) -> None:
         memory.station(s.stations, j).queued += 1
         return
     _serve(s, j, i, units, now)
-    draw_power(s, j)
-    schedule(s, j, now)
+    changed(s, j, now)
 
 
 @jit
@@ -151,9 +177,9 @@ def leave(s: Record, i: int, now: float) -> None:
     if memory.station(s.stations, j).queued > 0:
         following = memory.station(s.stations, j).head
         _dequeue(s, j, following)
+        memory.station(s.stations, j).waited += now - memory.task(s.tasks, following).entered
         _serve(s, j, following, memory.task(s.tasks, following).tag, now)
-    draw_power(s, j)
-    schedule(s, j, now)
+    changed(s, j, now)
 
 
 @jit
@@ -173,4 +199,4 @@ def set_rate(s: Record, j: int, rate: float, now: float) -> None:
         return
     touch(memory.station(s.stations, j), now)
     memory.station(s.stations, j).rate = rate
-    schedule(s, j, now)
+    changed(s, j, now)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.continuum import hardware
+from cosim.continuum.hardware import Accelerator, Battery, PowerStates, Scaling
 from cosim.continuum.layout import (
     DEVICE,
     HOST,
@@ -43,6 +45,16 @@ class Kind:
     price_energy: float = 0.0  # per J
     radio_sent: float = 0.0  # J/bit
     radio_received: float = 0.0  # J/bit
+    radio_by_technology: tuple[tuple[float, float], ...] = ()  # J/bit sent and received under technology 1, 2..
+    technology: int = 0  # of its cell: 0 for none in particular
+    cell_sent: float = 0.0  # J/bit that its cell uses to send
+    cell_received: float = 0.0  # J/bit
+    memory: float = 0.0  # B for tasks, 0: unlimited
+    storage: float = 0.0  # B for tasks, 0: unlimited
+    accelerators: tuple[Accelerator, ...] = ()
+    states: PowerStates | None = None
+    scaling: Scaling | None = None  # then `clock` is the fastest point's, and the points' powers hold
+    battery: Battery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,8 @@ class Stage:
     output: tuple[int, float, float] = (0, 0.0, 0.0)  # B, to each stage that follows
     after: tuple[int, ...] = ()  # stages before it, by their number in the graph; lower ones only
     pinned: bool = False  # runs on the device
+    accelerator: int = -1  # kind of accelerator that it needs after its work, -1: none
+    operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there, a law
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +90,11 @@ class Stream:
     stop: float = math.inf  # s
     state: float = -1.0  # B that move with a running task, negative: as much as its input
     graph: tuple[Stage, ...] = ()  # the stages of a job; without any, a plain task that does `work`
+    memory: float = 0.0  # B that a task takes at its host while it is there
+    storage: float = 0.0  # B
+    accelerator: int = -1  # kind of accelerator that a task needs after its work, -1: none
+    operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there
+    sensitivity: float = 1.0  # c of the slow-down 1 + c (f_max / f - 1) at clock f
 
 
 def _ints() -> Ints:
@@ -109,15 +128,30 @@ class System:
     link_energy: Floats = field(default_factory=_floats)  # (links,) J/bit
 
 
-def _tables(system: System) -> tuple[NDArray[np.void], Floats]:
+def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats]:
+    """The kinds, their power tables, where those of operating points begin, and the radios' J/bit."""
     kinds = np.zeros(len(system.kinds), KIND)
     power: list[float] = []
+    first: list[int] = []
+    radio: list[tuple[float, float]] = []
+    technologies = technology_count(system)
     for row, kind in zip(kinds, system.kinds, strict=True):
-        table = kind.power * 2 if len(kind.power) == 1 else kind.power
+        table = hardware.double(kind.power)
         row["clock"], row["cores"], row["slots"], row["fcfs"] = kind.clock, kind.cores, kind.slots, kind.fcfs
         row["first_power"], row["powers"] = len(power), len(table)
         power.extend(table)
-    return kinds, np.array(power, np.float64)
+        first.append(len(power))
+        for table in hardware.tables(kind.scaling):
+            power.extend(table)
+        row["technology"], row["first_radio"] = kind.technology, len(radio)
+        plain = (kind.radio_sent, kind.radio_received)
+        radio += [plain, *kind.radio_by_technology, *[plain] * (technologies - 1 - len(kind.radio_by_technology))]
+    return kinds, np.array(power, np.float64), first, np.array(radio, np.float64).reshape(-1, 2)
+
+
+def technology_count(system: System) -> int:
+    """How many radio technologies there are, the unnamed one included."""
+    return 1 + max((max(kind.technology, len(kind.radio_by_technology)) for kind in system.kinds), default=0)
 
 
 def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], Ints]:
@@ -150,9 +184,10 @@ def _sources(system: System, nodes: NDArray[np.void]) -> NDArray[np.void]:
 def _workloads(system: System) -> NDArray[np.void]:
     rows = np.zeros(len(system.workloads), WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
-        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "periodic", "state"):
+        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "periodic", "state",
+                     "memory", "storage", "accelerator", "sensitivity"):  # fmt: skip
             row[name] = getattr(load, name)
-        for name in ("input", "output", "work"):
+        for name in ("input", "output", "work", "operations"):
             row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(load, name)
     return rows
 
@@ -169,10 +204,11 @@ def _graphs(system: System, workloads: NDArray[np.void]) -> tuple[NDArray[np.voi
             if len(set(stage.after)) != len(stage.after) or not all(0 <= before < k for before in stage.after):
                 raise ValueError(f"stage {k} comes after {stage.after}: name lower stages, each once")
             row = rows[first + k]
-            for name in ("work", "output"):
+            for name in ("work", "output", "operations"):
                 row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(stage, name)
             following = [first + after for after, other in enumerate(load.graph) if k in other.after]
             row["first_after"], row["afters"], row["pinned"] = len(afters), len(following), stage.pinned
+            row["accelerator"] = stage.accelerator
             row["first_before"], row["befores"] = len(befores), len(stage.after)
             afters += following
             befores += [first + before for before in stage.after]
@@ -180,27 +216,40 @@ def _graphs(system: System, workloads: NDArray[np.void]) -> tuple[NDArray[np.voi
     return rows, np.array(afters, np.int64), np.array(befores, np.int64)
 
 
-def _stations(system: System, kinds: NDArray[np.void], links: NDArray[np.void]) -> NDArray[np.void]:
+def _stations(
+    system: System, kinds: NDArray[np.void], links: NDArray[np.void], parts: list[Accelerator]
+) -> NDArray[np.void]:
     count = len(system.kind)
-    stations = np.zeros(3 * count + 2 * len(links), STATION)
+    behind = 3 * count + 2 * len(links)
+    stations = np.zeros(behind + len(parts), STATION)
     stations["servers"] = 1
     stations["root"] = stations["head"] = stations["tail"] = -1
     processors = stations[0 : 3 * count : 3]
     for name, source in (("rate", "clock"), ("servers", "cores"), ("fcfs", "fcfs")):
         processors[name] = kinds[source][system.kind]
     rate = links["rate"] * (1.0 - links["loss"])
-    stations["rate"][3 * count :: 2] = rate
-    stations["rate"][3 * count + 1 :: 2] = rate
+    stations["rate"][3 * count : behind : 2] = rate
+    stations["rate"][3 * count + 1 : behind : 2] = rate
+    for row, part in zip(stations[behind:], parts, strict=True):
+        row["rate"], row["servers"], row["fcfs"] = part.speed, part.units, not part.shared
     return stations
 
 
 def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], ended: NDArray[np.void]) -> State:
     """The state of `system` at time 0, before any node has appeared and any way was found."""
     count = len(system.kind)
-    kinds, power = _tables(system)
+    kinds, power, first_power, radio = _tables(system)
     nodes = np.zeros(count, NODE)
     nodes["kind"] = system.kind
     nodes["cell"] = nodes["first_task"] = nodes["infra"] = nodes["host"] = -1
+    machines, accelerators, points = hardware.machines(
+        system.kinds, system.kind, first_power,
+        any(load.memory > 0.0 for load in system.workloads), any(load.storage > 0.0 for load in system.workloads),
+    )  # fmt: skip
+    batteries = hardware.batteries(system.kinds, system.kind)
+    for name, rows in (("machine", machines), ("battery", batteries)):
+        nodes[name] = -1
+        nodes[name][rows["node"]] = np.arange(len(rows))
     infra = np.flatnonzero(system.tier != DEVICE).astype(np.int64)
     nodes["infra"][infra] = np.arange(len(infra))
     nodes["up"][infra] = 1
@@ -211,10 +260,19 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     hosts["slot"], hosts["tier"], hosts["up"] = slots, system.tier[slots], 1
     hosts["cores"], hosts["clock"], hosts["slots"] = kind_of["cores"], kind_of["clock"], kind_of["slots"]
     hosts["speed"] = kind_of["cores"] * kind_of["clock"]
+    hosts["memory"] = hosts["storage"] = np.inf
     links, access = _links(system, nodes)
     sources = _sources(system, nodes)
-    stations = _stations(system, kinds, links)
-    events = len(sources) + len(stations) + count + 2 * len(tasks)
+    parts = [part for n in machines["node"] for part in system.kinds[system.kind[n]].accelerators]
+    stations = _stations(system, kinds, links, parts)
+    moving = machines[machines["points"] > 0]
+    stations["rate"][3 * moving["node"]] = points["clock"][moving["first_point"] + moving["point"]]
+    hosts["frequency"] = stations["rate"][3 * hosts["slot"]]
+    meta["scaled"] = any(load.sensitivity != 1.0 for load in system.workloads) and len(moving) > 0
+    meta["technology_count"] = technology_count(system)
+    meta["first_accelerator"] = 3 * count + 2 * len(links)
+    meta["first_event"] = len(sources) + len(stations) + count + 2 * len(machines) + len(batteries)
+    events = int(meta["first_event"][0]) + 2 * len(tasks)
     workloads = _workloads(system)
     stages, afters, befores = _graphs(system, workloads)
     meta["widest"] = max((len(load.graph) for load in system.workloads), default=0)
@@ -228,6 +286,9 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
         place=np.full(events, -1, np.int64), stages=stages, afters=afters, befores=befores,
         stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
         missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),
+        machines=machines, accelerators=accelerators, points=points,
+        batteries=batteries, spells=hardware.spells(machines), radio=radio,
+        air=np.zeros((count, technology_count(system), 2)),
     )  # fmt: skip
 
 
@@ -268,4 +329,10 @@ def link_up(s: State) -> State:
     s.meta["node_count"], s.meta["link_count"], s.meta["source_count"] = len(s.nodes), len(s.links), len(s.sources)
     s.meta["station_count"], s.meta["infra_count"], s.meta["host_count"] = len(s.stations), len(s.infra), len(s.hosts)
     s.meta["task_room"], s.meta["ended_room"] = len(s.tasks), len(s.ended)
+    s.meta["machine_count"], s.meta["battery_count"] = len(s.machines), len(s.batteries)
+    s.meta["self"] = s.meta.ctypes.data
+    if len(s.machines) or len(s.batteries):
+        from cosim.continuum.beyond import place  # takes seconds to compile
+
+        s.meta["beyond"] = place()
     return s

@@ -6,7 +6,7 @@ import math
 
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record
+from cosim.continuum.layout import COULD_HOLD, Record
 
 
 @jit
@@ -78,3 +78,18 @@ def fill_reach(s: Record, device: int, serving: int) -> None:
             for h in range(s.host_count):
                 time = memory.link(s.links, link).cost + memory.real(s.reach, far * s.host_count + h).v
                 memory.real(s.scratch, h).v = min(memory.real(s.scratch, h).v, time)
+
+
+@jit
+def technology_of(s: Record, n: int) -> int:
+    """The radio technology by which device n is served; 0 for none in particular."""
+    cell = memory.node(s.nodes, n).cell
+    return int(memory.kind(s.kinds, memory.node(s.nodes, cell).kind).technology) if cell >= 0 else 0
+
+
+@jit
+def could_hold(s: Record, n: int, i: int, now: float) -> bool:
+    """Whether node n, if it were empty, could run task i."""
+    if memory.node(s.nodes, n).machine >= 0:
+        return memory.beyond(s, COULD_HOLD, n, i, now) != 0
+    return bool(memory.task(s.tasks, i).operations <= 0.0)

@@ -34,6 +34,9 @@ class Request(NamedTuple):
     turn: int  # decisions taken before this one
     threshold: float  # the setting of the same name
     stage: int = -1  # number of the stage in its workload's graph, -1: a plain task
+    operations: float = 0.0  # FLOP on an accelerator, 0: it needs none
+    memory: float = 0.0  # B that it takes at its host
+    storage: float = 0.0  # B
 
 
 Reach = NDArray[np.float64]  # (hosts,) s that a reference transfer takes to each host, inf: no way

@@ -45,10 +45,11 @@ TASK_STATUS = (
     "completed",
     "no-coverage",  # the device had no link when the task needed one, for longer than the patience
     "left",  # the device left the scene with the task in flight
-    "capacity",  # the host refused the task: all its places were taken
+    "capacity",  # the host refused the task: all its places were taken, or it cannot hold or run it at all
     "node-failed",  # the host or the device failed with the task on it
     "link-failed",  # a link on the way was down
     "deadline",  # dropped because its deadline had passed
+    "battery-empty",  # the battery of its device or host ran empty
 )
 
 MOBILITY = Signal("mobility", "where moving nodes are", (

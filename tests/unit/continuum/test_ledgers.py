@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.continuum import Engine, Stream
-from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN
+from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN, STATUSES
 from tests.unit.continuum.happenings import DEVICES, KINDS, apply, steps, world
 from tests.unit.continuum.worlds import CLOCK, exponential, system
 
@@ -16,7 +16,7 @@ def check(engine, ended):
     assert np.array_equal(tally[:, 0], tally[:, 2:].sum(axis=1) + books.in_flight)
     assert tally[:, 0].sum() == engine.created
     assert len(ended["status"]) == tally[:, 2:].sum()
-    assert np.array_equal(np.bincount(ended["status"], minlength=7), tally[:, 2:].sum(axis=0))
+    assert np.array_equal(np.bincount(ended["status"], minlength=STATUSES), tally[:, 2:].sum(axis=0))
     for offered, *parts in (books.input, books.output):
         assert np.isclose(offered, sum(parts), rtol=1e-9, atol=1e-3)
     live = state.tasks[state.tasks["phase"] != FREE]
