@@ -18,6 +18,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_LARGE = {**_PREFIXES, "P": 1e15}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 
@@ -34,6 +35,11 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "bytes": {"B": 1.0, **_prefixed("B"), **_prefixed("B", _BINARY), "bit": 1 / 8, "kbit": 125.0, "Mbit": 125e3},
     "rate": {"bit/s": 1.0, **_prefixed("bit/s"), "bps": 1.0, **_prefixed("bps"), "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6},
     "work": {"cycles": 1.0, **_prefixed("cycles")},
+    "operations": {"FLOP": 1.0, **_prefixed("FLOP", _LARGE), "OP": 1.0, **_prefixed("OP", _LARGE)},
+    "operation rate": {"FLOPS": 1.0, **_prefixed("FLOPS", _LARGE), "OPS": 1.0, **_prefixed("OPS", _LARGE)},
+    "voltage": {"V": 1.0, "mV": 1e-3},
+    "charge": {"Ah": 3600.0, "mAh": 3.6},  # A s
+    "activity": {"W/V2/GHz": 1.0},
     "power": {"W": 1.0, "mW": 1e-3, "kW": 1e3, "MW": 1e6},
     "energy": {"J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "mWh": 3.6, "kWh": 3.6e6},
     "energy per bit": {"J/bit": 1.0, "mJ/bit": 1e-3, "uJ/bit": 1e-6, "nJ/bit": 1e-9, "pJ/bit": 1e-12},
@@ -49,7 +55,8 @@ DIMENSIONS: dict[str, dict[str, float]] = {
 
 _EXAMPLES = {
     "time": "20 ms", "length": "120 m", "speed": "30 km/h", "frequency": "2 Hz", "bytes": "180 kB",
-    "rate": "100 Mbit/s", "work": "90 Mcycles", "power": "2.7 W", "energy": "18.75 Wh",
+    "rate": "100 Mbit/s", "work": "90 Mcycles", "operations": "2 TFLOP", "operation rate": "10 TFLOPS",
+    "voltage": "1.1 V", "charge": "5000 mAh", "activity": "19 W/V2/GHz", "power": "2.7 W", "energy": "18.75 Wh",
     "energy per bit": "46.7 nJ/bit", "level": "23 dBm", "gain": "8 dB", "fraction": "5 %", "angle": "90 deg",
     "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h", "price per bytes": "0.01 /GB",
 }  # fmt: skip
@@ -60,7 +67,12 @@ _LONGEST = 64  # characters; no honest quantity is longer
 
 def noun(dimension: str) -> str:
     """What a quantity of `dimension` is called, with its article."""
-    word = {"bytes": "number of bytes", "work": "number of cycles", "rate": "bit rate"}.get(dimension, dimension)
+    word = {
+        "bytes": "number of bytes",
+        "work": "number of cycles",
+        "rate": "bit rate",
+        "operations": "number of operations",
+    }.get(dimension, dimension)
     return f"an {word}" if word[0] in "aeio" else f"a {word}"
 
 

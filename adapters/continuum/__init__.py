@@ -1,16 +1,23 @@
 """The compute continuum on the bus: devices make tasks, edge and cloud nodes run them."""
 
+from typing import Any
+
 from cosim.bus.adapter import AdapterKind, Ports, Read
+
+
+def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
+    return Ports(
+        reads=(Read("mobility", required=False), Read("link", required=False)),
+        writes=("task", "host", "traffic", *config.signals),
+    )
+
 
 ADAPTER = AdapterKind(
     name="continuum",
     summary="devices make tasks; a scheduler sends them over radio and links to edge and cloud hosts",
     config="adapters.continuum.config:ContinuumConfig",
     factory="adapters.continuum.adapter:ContinuumAdapter",
-    ports=Ports(
-        reads=(Read("mobility", required=False), Read("link", required=False)),
-        writes=("task", "host", "traffic"),
-    ),
+    ports=_ports,
     compiled="cosim.continuum.warm:compiled",
     example="""\
 continuum:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import Books, summary
 from adapters.continuum.config import ContinuumConfig
+from adapters.continuum.equipment import Gauges
 from adapters.continuum.world import World, build, slots_of
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
@@ -50,6 +51,7 @@ class ContinuumAdapter:
             threshold=self._config.threshold,
         )
         self._books = Books(self._engine, self._world, scene)
+        self._gauges = Gauges(self._engine, self._config.signals)
         self._changes = Changes(scene.capacity)
         self._air = Air.silent()
         self._generation = np.zeros(scene.capacity, np.int64)
@@ -63,7 +65,10 @@ class ContinuumAdapter:
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(inputs.all("link"), self._present)
         self._tell_radio()
-        return (self._tasks(time), self._books.host_frame(time), self._books.traffic_frame(time))
+        return (
+            self._tasks(time), self._books.host_frame(time), self._books.traffic_frame(time),
+            *self._gauges.frames(time),
+        )  # fmt: skip
 
     def finish(self) -> Summary:
         return summary(self._engine, self._world, self._scene)

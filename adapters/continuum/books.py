@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,10 +12,12 @@ from cosim.bus.adapter import Summary
 from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
 from cosim.continuum.ledger import Meters
+from cosim.continuum.resources import Resources
 from cosim.plan.entities import Scene
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.telemetry.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
 
 Slots = NDArray[np.int64]
+ByNode = Callable[[NDArray[np.float64]], dict[str, float]]
 
 
 class Books:
@@ -101,11 +105,45 @@ def _tasks(tally: NDArray[np.int64], in_flight: int) -> dict[str, object]:
     }
 
 
+def _equipment(now: Resources, by_node: ByNode, world: World) -> dict[str, object]:
+    """The books of accelerators, machines and batteries, as far as there are any."""
+    count = len(world.group)
+
+    def each(slots: Slots, amount: NDArray[np.float64]) -> dict[str, float]:
+        sums = np.zeros(count)
+        np.add.at(sums, slots, amount)
+        return by_node(sums)
+
+    found: dict[str, object] = {}
+    if len(now.accelerator_node):
+        found["accelerators"] = {
+            ACCELERATORS[kind]: {
+                "energy": each(now.accelerator_node[of], now.accelerator_energy[of]),
+                "busy": each(now.accelerator_node[of], now.accelerator_busy[of]),
+                "waited": each(now.accelerator_node[of], now.accelerator_waited[of]),
+                "completed": int(now.accelerator_completed[of].sum()),
+            }
+            for kind in np.unique(now.accelerator_kind).tolist()
+            for of in (now.accelerator_kind == kind,)
+        }
+    if len(now.machine_node):
+        found["states"] = {
+            name: each(now.machine_node, now.spells[:, code]) for code, name in enumerate(MACHINE_STATE[:-1])
+        }
+    if len(now.battery_node):
+        names = ("charged", "consumed", "taken", "level")
+        found["batteries"] = {
+            **{name: each(now.battery_node, getattr(now, name)) for name in names},
+            "empty": int(now.empty.sum()),
+        }
+    return found
+
+
 def summary(engine: Engine, world: World, scene: Scene) -> Summary:
     """The ledgers: tasks, bytes, energy and cost. Fleets are booked under the fleet's name.
 
-    `energy.total` is the sum over `by_node` plus `radio` plus `links`; `cost.total` the sum over
-    `by_node`, and of `cpu`, `transfer` and `energy`.
+    `energy.total` is the sum over `by_node` plus `radio`, `cells` (if they use any) and `links`;
+    `cost.total` the sum over `by_node`, and of `cpu`, `transfer` and `energy`.
     """
     books = engine.ledger()
     count = len(world.names)
@@ -118,19 +156,21 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
         return dict(zip(("offered", "delivered", "dropped", "in_transit"), values, strict=True))
 
     tiers = np.bincount(world.tier, weights=books.energy, minlength=3)
-    radio, links = float(books.radio.sum()), float(books.links.sum())
+    radio, cells, links = float(books.radio.sum()), float(books.cells.sum()), float(books.links.sum())
     cost = books.cost_cpu + books.cost_transfer + books.cost_energy
     loads = {load.name: _tasks(books.tally[k], int(books.in_flight[k])) for k, load in enumerate(scene.workloads)}
     return {
+        **_equipment(engine.resources(), by_node, world),
         "tasks": _tasks(books.tally.sum(axis=0), int(books.in_flight.sum())),
         "workloads": loads,
         "bytes": {"input": flow(books.input), "output": flow(books.output)},
         "energy": {
-            "total": float(books.energy.sum()) + radio + links,
+            "total": float(books.energy.sum()) + radio + cells + links,
             "by_node": by_node(books.energy),
             "by_tier": {name: float(tiers[k]) for k, name in enumerate(("device", "edge", "cloud"))},
             "radio": radio,
             "links": links,
+            **({"cells": cells} if cells else {}),
         },
         "cost": {
             "total": float(cost.sum()),

@@ -22,6 +22,12 @@ def _known(name: str) -> str:
     return name
 
 
+def _once(names: list[str]) -> list[str]:
+    if len(set(names)) != len(names):
+        raise ValueError("names a signal twice")
+    return names
+
+
 class ContinuumConfig(AdapterConfig):
     """Who runs what, and what happens to tasks that wait."""
 
@@ -36,4 +42,7 @@ class ContinuumConfig(AdapterConfig):
         "sharing", description="processors: all tasks share the cores, or one core per task and a queue"
     )
     patience: Duration = Field(2.0, description="how long a task waits for coverage")
+    signals: Annotated[list[Literal["battery", "machine", "accelerator"]], AfterValidator(_once)] = Field(
+        [], description="written besides task, host and traffic: battery, machine, accelerator"
+    )
     drop_late: bool = Field(False, description="drop tasks at their deadline instead of completing them late")

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.continuum import equipment
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Law, Node, Scene, SlotRange, Workload
+from cosim.telemetry.signals import ACCELERATORS
 
 MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
 
@@ -39,11 +41,19 @@ def _law(law: Law) -> tuple[int, float, float]:
     return _LAWS[law.law], law.a, law.b
 
 
-def _kind(node: Node, fcfs: bool) -> Kind:
+def _kind(node: Node, fcfs: bool, numbers: dict[str, int]) -> Kind:
+    cell = node.cell
     return Kind(
-        cores=node.cores, clock=node.clock, slots=node.slots, power=node.power.table if node.power else (), fcfs=fcfs,
+        cores=node.cores, clock=node.clock, slots=node.slots, power=equipment.power_table(node.power, node.cores),
+        fcfs=fcfs,
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
+        radio_by_technology=equipment.radio_by_technology(node, numbers),
+        technology=numbers[cell.technology] if cell else 0,
+        cell_sent=cell.energy_sent if cell else 0.0, cell_received=cell.energy_received if cell else 0.0,
+        memory=node.memory, storage=node.storage, accelerators=equipment.accelerators(node),
+        states=equipment.states(node.states),
+        scaling=equipment.scaling(node.scaling), battery=equipment.battery(node),
     )  # fmt: skip
 
 
@@ -131,10 +141,11 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
 
 def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
     """The engine's system for `scene`. Raises `ScenarioError` with all that is wrong with it."""
-    problems = _problems(scene, scheduler)
+    problems = _problems(scene, scheduler) + equipment.problems(scene)
     if problems:
         raise ScenarioError(problems)
     templates: Sequence[Node] = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    numbers = equipment.technologies(templates)
     group = np.arange(scene.capacity, dtype=np.int64)
     for number, fleet in enumerate(scene.fleets, len(scene.nodes)):
         group[fleet.first : fleet.first + fleet.capacity] = number
@@ -142,7 +153,7 @@ def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
     sources = [slots_of(load.sources) for load in scene.workloads]
     a, b, rate, delay, loss, energy = _pairs(scene)
     system = System(
-        kinds=tuple(_kind(node, fcfs) for node in templates),
+        kinds=tuple(_kind(node, fcfs, numbers) for node in templates),
         kind=group,
         tier=tier,
         present=np.arange(scene.capacity) < len(scene.nodes),
@@ -150,7 +161,9 @@ def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
             Stream(
                 rate=load.rate, work=_law(load.work), input=_law(load.input), output=_law(load.output),
                 periodic=load.arrivals == "every", deadline=load.deadline, share=load.share, active=load.active,
-                idle=load.idle, start=load.start, stop=load.stop,
+                idle=load.idle, start=load.start, stop=load.stop, memory=load.memory, storage=load.storage,
+                accelerator=ACCELERATORS.index(load.accelerator) if load.accelerator else -1,
+                operations=_law(load.operations), sensitivity=load.sensitivity,
             )
             for load in scene.workloads
         ),

@@ -76,8 +76,13 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     if len(s.accelerators):
         more, watts = accelerator_use(s)
         energy, power = energy + more[slots], power + watts[slots]
+    running = processors["active"] + processors["queued"]
+    if len(s.machines):
+        mine = nodes["machine"] >= 0
+        machines = s.machines[nodes["machine"][mine]]
+        running[mine] = machines["resident"] + machines["waiting"]
     return Meters(
-        running=processors["active"] + processors["queued"],
+        running=running,
         busy=busy,
         energy=energy,
         power=power,

@@ -8,6 +8,7 @@ adapter in another process as they are.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,10 +17,11 @@ Tier = Literal["device", "edge", "cloud"]
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Electrical power in W at equal load steps from 0 to 1, linear in between."""
+    """Electrical power in W at equal load steps from 0 to 1, linear in between, or cubic between two."""
 
     table: tuple[float, ...]  # W, at least two points
     source: str = ""
+    law: Literal["linear", "cubic"] = "linear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,9 @@ class Cell:
     height: float  # m above the node's position
     carrier: float  # Hz
     bandwidth: float  # Hz
+    technology: str = ""  # by which devices' radio energy goes
+    energy_sent: float = 0.0  # J/bit
+    energy_received: float = 0.0  # J/bit
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,69 @@ class Cost:
     cpu: float = 0.0  # per second of a busy core
     transfer: float = 0.0  # per byte
     energy: float = 0.0  # per J
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """Equal units of one kind."""
+
+    kind: str  # one of cosim.telemetry.signals.ACCELERATORS
+    units: int
+    speed: float  # FLOP/s of one unit
+    idle: float  # W of one unit
+    max: float  # W of one unit
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PowerStates:
+    """Sleep, boot and off; what is not there never happens."""
+
+    sleep_after: float = math.inf  # s without a task
+    sleep_power: float = 0.0  # W
+    wake_time: float = 0.0  # s
+    wake_power: float = 0.0  # W
+    boot_time: float = 0.0  # s after a failure
+    boot_power: float = 0.0  # W
+    off_power: float = 0.0  # W while failed
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """A clock of the cores, and the power at it."""
+
+    clock: float  # cycles/s
+    idle: float  # W at no load
+    max: float  # W at full load
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Operating points, slowest first, or the platform that has them, and who chooses."""
+
+    governor: Literal["performance", "powersave", "ondemand", "userspace"]
+    period: float  # s
+    threshold: float  # 1
+    platform: str = ""
+    points: tuple[OperatingPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Battery:
+    """What a node lives on; its level in the beginning is uniform between `low` and `high`."""
+
+    capacity: float  # J
+    low: float = 1.0  # part of the capacity
+    high: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RadioEnergy:
+    """What a device's radio takes under one technology."""
+
+    technology: str
+    sent: float  # J/bit
+    received: float  # J/bit
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +140,12 @@ class Node:
     radio_energy_sent: float = 0.0  # J/bit
     radio_energy_received: float = 0.0  # J/bit
     color: str = ""
+    storage: float = 0.0  # B, 0: unlimited
+    accelerators: tuple[Accelerator, ...] = ()
+    states: PowerStates | None = None
+    scaling: Scaling | None = None
+    battery: Battery | None = None
+    radio_energy: tuple[RadioEnergy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +205,11 @@ class Workload:
     idle: float  # s, mean
     start: float  # s
     stop: float  # s, inf: end of the run
+    memory: float = 0.0  # B at its host
+    storage: float = 0.0  # B
+    accelerator: str = ""  # kind of accelerator that a task needs, "": none
+    operations: Law = Law("fixed", 0.0)  # FLOP on it
+    sensitivity: float = 1.0  # c in 1 + c (f_max / f - 1), how much longer work takes at clock f
 
 
 @dataclass(frozen=True, slots=True)

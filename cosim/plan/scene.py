@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cosim.plan.entities import (
+    Accelerator,
+    Battery,
     Cell,
     Cost,
     Event,
@@ -13,16 +16,25 @@ from cosim.plan.entities import (
     Law,
     Link,
     Node,
+    OperatingPoint,
     Power,
+    PowerStates,
     Radio,
+    RadioEnergy,
+    Scaling,
     Scene,
     SlotRange,
     Workload,
 )
 from cosim.scenario import model
+from cosim.scenario.hardware import BatteryBlock, BootBlock, ScalingBlock
 from cosim.scenario.resolve import Resolved, World
 
 FOREVER = float("inf")
+
+# c of the slow-down 1 + c (f_max / f - 1) by class of work: by definition for work that only computes or
+# only waits, fitted to measurements on a Xeon E3-1220 for the others (MLSysOps deliverable D4.3, section 2.2).
+SENSITIVITY = {"compute": 1.0, "hybrid": 0.54, "memory": 0.06, "io": 0.0}
 
 
 class SceneBuilder:
@@ -70,6 +82,11 @@ class SceneBuilder:
             idle=block.idle or 0.0,
             start=block.start,
             stop=FOREVER if block.stop is None else block.stop,
+            memory=block.memory,
+            storage=block.storage,
+            accelerator=next(iter(block.accelerator or ()), ""),
+            operations=law(next(iter((block.accelerator or {}).values()), model.Law(law="fixed", a=0.0))),
+            sensitivity=SENSITIVITY[block.work_class] if block.sensitivity is None else block.sensitivity,
         )
 
     def events(self) -> tuple[Event, ...]:
@@ -92,11 +109,7 @@ def node(entry: Resolved, templates: dict[int, Node]) -> Node:
     known = templates.get(id(block))
     if known is None:
         known = templates[id(block)] = _node(block)
-    return Node(
-        entry.id, known.kind, known.tier, known.position, known.cores, known.clock, known.memory, known.slots,
-        known.power, known.radio, known.cell, known.cost, known.radio_energy_sent, known.radio_energy_received,
-        known.color,
-    )  # fmt: skip
+    return replace(known, id=entry.id)
 
 
 def _node(block: model.NodeBlock) -> Node:
@@ -119,11 +132,52 @@ def _node(block: model.NodeBlock) -> Node:
         radio_energy_sent=block.radio_energy_sent or 0.0,
         radio_energy_received=block.radio_energy_received or 0.0,
         color=block.color or "",
+        storage=block.storage or 0.0,
+        accelerators=tuple(
+            Accelerator(name, part.units.count, part.units.speed, part.idle, part.max, part.shared)
+            for name, part in (block.accelerators or {}).items()
+        ),
+        states=_states(block) if block.sleep or block.boot else None,
+        scaling=_scaling(block.scaling) if block.scaling else None,
+        battery=_battery(block.battery) if block.battery else None,
+        radio_energy=tuple(
+            RadioEnergy(name, part.sent, part.received) for name, part in (block.radio_energy or {}).items()
+        ),
     )
 
 
+def _states(block: model.NodeBlock) -> PowerStates:
+    full = power(block.power).table[-1] if block.power else 0.0
+
+    def drawn(given: float | None) -> float:
+        return full if given is None else given
+
+    sleep, boot = block.sleep, block.boot or BootBlock()
+    booting = {"boot_time": boot.time, "boot_power": drawn(boot.power), "off_power": boot.off}
+    if sleep is None:
+        return PowerStates(**booting)
+    return PowerStates(sleep.after, sleep.power, sleep.wake, drawn(sleep.wake_power), **booting)
+
+
+def _scaling(block: ScalingBlock) -> Scaling:
+    points = []
+    for point in block.points or ():
+        idle, full = point.idle or 0.0, point.max or 0.0
+        if point.voltage is not None:  # the law's clock is in GHz
+            idle, full = block.static, block.activity * point.voltage**2 * point.clock / 1e9 + block.static
+        points.append(OperatingPoint(point.clock, idle, full))
+    return Scaling(block.governor, block.period, block.threshold, block.platform or "", tuple(points))
+
+
+def _battery(block: BatteryBlock) -> Battery:
+    level = block.level
+    return Battery(block.capacity.joules, level.a, level.b if level.law == "uniform" else level.a)
+
+
 def power(block: model.PowerBlock) -> Power:
-    return Power(tuple(block.table) if block.table is not None else (block.idle, block.max), block.source)
+    if block.table is not None:
+        return Power(tuple(block.table), block.source)
+    return Power((block.idle, block.max), block.source, block.law)
 
 
 def _radio(block: model.RadioBlock) -> Radio:
@@ -131,7 +185,10 @@ def _radio(block: model.RadioBlock) -> Radio:
 
 
 def _cell(block: model.CellBlock) -> Cell:
-    return Cell(block.power, block.gain, block.noise_figure, block.height, block.carrier, block.bandwidth)
+    return Cell(
+        block.power, block.gain, block.noise_figure, block.height, block.carrier, block.bandwidth,
+        block.technology or "", block.energy_sent, block.energy_received,
+    )  # fmt: skip
 
 
 def law(value: model.Law) -> Law:

@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from cosim import units
+from cosim.scenario.block import Block, Name
+from cosim.scenario.hardware import (
+    AcceleratorBlock,
+    AcceleratorName,
+    BatteryBlock,
+    BootBlock,
+    LawOfOperations,
+    RadioEnergyBlock,
+    ScalingBlock,
+    SleepBlock,
+    WorkClass,
+)
 from cosim.scenario.text import (
     ArrivalLaw,
     Arrivals,
@@ -42,17 +54,7 @@ from cosim.units import (
     Speed,
 )
 
-NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
-Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
 Tier = Literal["device", "edge", "cloud"]
-
-
-class Block(BaseModel):
-    """A block of the file: unknown keys are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
-
-
 Position = Annotated[list[Length], Field(min_length=2, max_length=3, description="east, north[, up] in metres")]
 
 
@@ -86,10 +88,11 @@ class GeoBlock(Block):
 
 
 class PowerBlock(Block):
-    """Electrical power: linear between idle and max, or a table of equal steps from 0 to 100 % load."""
+    """Electrical power: a law between idle and max, or a table of equal steps from 0 to 100 % load."""
 
     idle: Power = Field(0.0, description="at no load")
     max: Power = Field(0.0, description="at full load")
+    law: Literal["linear", "cubic"] = Field("linear", description="of the load, between idle and max")
     table: list[Power] | None = Field(
         None, min_length=2, max_length=101, description="from no load to full load in equal steps; instead of idle, max"
     )
@@ -114,6 +117,9 @@ class CellBlock(Block):
     height: Distance = Field(10.0, description="of the antenna above the node's position; 3GPP TR 38.901 UMi")
     carrier: Frequency = Field(3.5e9, description="carrier frequency; 3.5 GHz is NR band n78")
     bandwidth: Frequency = Field(20e6, description="channel bandwidth")
+    technology: Name | None = Field(None, description="by which the `radio_energy` of devices goes: wifi, lte, nr")
+    energy_sent: EnergyPerBit = Field(0.0, description="what sending costs the cell")
+    energy_received: EnergyPerBit = Field(0.0, description="what receiving costs the cell")
 
 
 class CostBlock(Block):
@@ -131,16 +137,27 @@ class KindBlock(Block):
     tier: Tier | None = Field(None, description="device: makes tasks; edge and cloud: run them")
     at: Position | None = Field(None, description="east, north[, up] of the origin")
     cpu: CpuText | None = Field(None, description="cores x clock; without it the node runs nothing")
-    memory: Bytes | None = Field(None, description="stated in plan and report; does not limit tasks")
+    memory: Bytes | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
+    storage: Bytes | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
+    accelerators: dict[AcceleratorName, AcceleratorBlock] | None = Field(
+        None, description="kind -> units x speed, for the tasks that ask for one"
+    )
     slots: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
         None, description="tasks a host admits at once, running and waiting; more are refused (capacity)"
     )
     power: PowerBlock | None = Field(None, description="electrical power over load")
+    scaling: ScalingBlock | None = Field(None, description="frequency and voltage scaling of the processor")
+    sleep: SleepBlock | None = Field(None, description="a host without tasks falls asleep")
+    boot: BootBlock | None = Field(None, description="a host that has recovered boots first")
+    battery: BatteryBlock | None = Field(None, description="what the node lives on")
     radio: RadioBlock | None = Field(None, description="radio of a device")
     cell: CellBlock | None = Field(None, description="radio cell of a base station")
     cost: CostBlock | None = Field(None, description="prices of using the node")
     radio_energy_sent: EnergyPerBit | None = Field(None, description="what sending costs a device")
     radio_energy_received: EnergyPerBit | None = Field(None, description="what receiving costs a device")
+    radio_energy: dict[Name, RadioEnergyBlock] | None = Field(
+        None, description="by the technology of the cell; other cells: radio_energy_sent, radio_energy_received"
+    )
     color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")] | None = Field(None, description="on maps: #rrggbb")
 
 
@@ -183,6 +200,17 @@ class WorkloadBlock(Block):
     input: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent to the host")
     output: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent back")
     work: LawOfWork = Field(description="processor cycles")
+    accelerator: dict[AcceleratorName, LawOfOperations] | None = Field(
+        None, min_length=1, max_length=1, description="kind -> operations on it, after the processor's work"
+    )
+    memory: Bytes = Field(0.0, description="that a task takes at its host until it is computed")
+    storage: Bytes = Field(0.0, description="that a task takes at its host until it is computed")
+    work_class: WorkClass = Field(
+        "compute", alias="class", description="by what a slower clock makes the work longer: all of it, or a part"
+    )
+    sensitivity: Fraction | None = Field(
+        None, description="c in 1 + c (f_max / f - 1), how much longer work takes at clock f; default: by the class"
+    )
     deadline: Period | None = Field(None, description="allowed response time; later completions are counted late")
     share: Fraction = Field(1.0, description="part of the selected nodes that make this workload")
     active: Period | None = Field(None, description="mean length of the active phase; with idle: on/off source")

@@ -14,7 +14,8 @@ from itertools import product
 from typing import TypeVar
 
 from cosim.scenario import kinds
-from cosim.scenario.model import NAME, Block, KindBlock, NodeBlock, PowerBlock, Scenario
+from cosim.scenario.block import NAME, Block
+from cosim.scenario.model import KindBlock, NodeBlock, PowerBlock, Scenario
 from cosim.scenario.tree import Keys
 from cosim.scenario.wording import did_you_mean, shorten
 
@@ -294,6 +295,16 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
         wrong("tier", f"kind '{node.kind}' has no tier", "write 'tier: device', 'edge' or 'cloud'")
     if node.power is not None and node.power.table is None and node.power.max < node.power.idle:
         wrong("power", "max power is below idle power", f"idle is {node.power.idle:g} W, max {node.power.max:g} W")
+    scaling = node.scaling
+    if scaling is not None and node.cpu is None:
+        wrong("scaling", "has operating points but no processor", "give it a 'cpu'")
+    elif scaling is not None and node.cpu is not None and scaling.points:
+        fastest = scaling.points[-1].clock
+        if node.cpu.clock != fastest:
+            hint = "the clock of 'cpu' is that of the fastest operating point"
+            wrong("scaling", f"the fastest point is {fastest:g} Hz, the processor {node.cpu.clock:g} Hz", hint)
+    if node.accelerators and node.cpu is None:
+        wrong("accelerators", "has accelerators but no processor", "give it a 'cpu'")
     if node.fleet:
         if node.at is not None:
             wrong("at", "a fleet moves and has no 'at'", "remove 'at' or 'fleet'")

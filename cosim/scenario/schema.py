@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from cosim import registry, units
 from cosim.errors import SetupError
-from cosim.scenario.model import NAME, Scenario
+from cosim.scenario.block import NAME
+from cosim.scenario.model import Scenario
 
 Schema = dict[str, Any]  # JSON values
 

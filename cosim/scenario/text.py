@@ -62,7 +62,7 @@ class LawText(TextForm):
 
     def __init__(self, dimension: str) -> None:
         self.dimension = dimension
-        self.sample = {"bytes": "180 kB", "work": "90 Mcycles"}[dimension]
+        self.sample = {"bytes": "180 kB", "work": "90 Mcycles", "operations": "2 TFLOP", "fraction": "80 %"}[dimension]
         super().__init__(Law, self._read, self._write, {
             "pattern": rf"^\s*(exponential\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}\s*$",
             "description": f"{units.noun(dimension)}: fixed, or drawn from a law",

@@ -172,15 +172,16 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         return problem(root, at, f"unknown key '{at[-1]}'", did_you_mean(str(at[-1]), known), key=True)
     if kind == "missing":
         return problem(root, at, f"key '{at[-1]}' is missing", _description(model, way), key=True)
+    if "[key]" in detail["loc"] and kind == "literal_error":
+        hint = did_you_mean(str(value), _words(context), otherwise="possible")
+        return problem(root, at, f"unknown key '{shorten(str(value))}'", hint, key=True)
     if "[key]" in detail["loc"]:
         return problem(
             root, at, f"'{shorten(str(value))}' is not a name", "a letter, then letters, digits, . _ -", key=True
         )
     if kind == "literal_error":
-        words = [str(word).strip("' ") for word in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
-        return problem(
-            root, at, f"{found(value)} is not possible here", did_you_mean(str(value), words, otherwise="possible")
-        )
+        hint = did_you_mean(str(value), _words(context), otherwise="possible")
+        return problem(root, at, f"{found(value)} is not possible here", hint)
     if kind == "string_pattern_mismatch":
         return problem(root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", "")))
     if kind in _EXPECTED:
@@ -193,6 +194,11 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         return problem(root, at, f"needs {limit} entries, found {context.get('actual_length')}")
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
+
+
+def _words(context: Any) -> list[str]:  # noqa: ANN401 - pydantic's
+    """The values that a literal allows."""
+    return [word.strip("' ") for word in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
 
 
 def _form(pattern: str) -> str:

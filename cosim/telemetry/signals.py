@@ -52,6 +52,9 @@ TASK_STATUS = (
     "battery-empty",  # the battery of its device or host ran empty
 )
 
+ACCELERATORS = ("gpu", "npu", "tpu", "fpga", "dsp")
+MACHINE_STATE = ("on", "asleep", "waking", "booting", "off", "absent")
+
 MOBILITY = Signal("mobility", "where moving nodes are", (
     Column("x", "float64", "m", "east of the origin"),
     Column("y", "float64", "m", "north of the origin"),
@@ -95,6 +98,31 @@ HOST = Signal("host", "state of a node that runs tasks", (
     Column("up", "bool", "", "false while the node is failed"),
 ))  # fmt: skip
 
+BATTERY = Signal("battery", "what a node has left to live on", (
+    Column("level", "float64", "J", "energy left"),
+    Column("fraction", "float64", "1", "part of the capacity left"),
+    Column("power", "float64", "W", "drain now: the node's power and its radio's"),
+    Column("empty", "bool", "", "true once the node is dead"),
+))  # fmt: skip
+
+MACHINE = Signal("machine", "what a host with limits, power states or operating points is doing", (
+    Column("state", "int8", "", "what it does", "code", MACHINE_STATE),
+    Column("waiting", "int32", "1", "tasks that wait for it to be on, or for memory and storage"),
+    Column("memory", "float64", "B", "memory free, inf: unlimited"),
+    Column("storage", "float64", "B", "storage free, inf: unlimited"),
+    Column("frequency", "float64", "Hz", "clock of the cores"),
+))  # fmt: skip
+
+ACCELERATOR = Signal("accelerator", "an accelerator of a host; the row's slot is the host", (
+    Column("kind", "int8", "", "which kind", "code", ACCELERATORS),
+    Column("running", "int32", "1", "tasks that it works on"),
+    Column("waiting", "int32", "1", "tasks in line for a unit"),
+    Column("utilisation", "float64", "1", "mean share of the units in use since the last row"),
+    Column("power", "float64", "W", "mean electrical power since the last row"),
+    Column("energy", "float64", "J", "energy used so far"),
+    Column("completed", "int64", "1", "tasks finished here so far"),
+), rows="event")  # fmt: skip
+
 TASK = Signal("task", "a task that ended; the row's slot is the device that made it", (
     Column("task", "int64", "", "serial number in the order of creation"),
     Column("workload", "int16", "", "which workload", "code", "workloads"),
@@ -112,4 +140,6 @@ TASK = Signal("task", "a task that ended; the row's slot is the device that made
     Column("late", "bool", "", "completed after its deadline"),
 ), rows="event")  # fmt: skip
 
-CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (MOBILITY, LINK, CELL, TRAFFIC, HOST, TASK)}
+CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
+    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK,
+)}  # fmt: skip

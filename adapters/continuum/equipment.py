@@ -1,0 +1,177 @@
+"""What nodes have beyond a processor: from the scene's records to the engine's, and rows about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.bus.frame import Frame
+from cosim.continuum.engine import Engine
+from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Scaling
+from cosim.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
+from cosim.continuum.power import Platform, cubic, platform
+from cosim.continuum.resources import Resources
+from cosim.errors import Problem
+from cosim.plan.entities import Node, Power, Scene
+from cosim.plan.entities import PowerStates as States
+from cosim.plan.entities import Scaling as Points
+from cosim.telemetry.signals import ACCELERATORS
+
+_GOVERNORS = {"userspace": USERSPACE, "performance": PERFORMANCE, "powersave": POWERSAVE, "ondemand": ONDEMAND}
+_MOST_STEPS = 1000  # of a power table that stands for a curve
+
+
+def technologies(nodes: Sequence[Node]) -> dict[str, int]:
+    """The numbers of the radio technologies that cells name; 0 is for cells that name none."""
+    names = sorted({node.cell.technology for node in nodes if node.cell is not None and node.cell.technology})
+    return {"": 0, **{name: number for number, name in enumerate(names, 1)}}
+
+
+def power_table(power: Power | None, cores: int) -> tuple[float, ...]:
+    """The power at equal steps of use; exact wherever a whole number of cores is in use."""
+    if power is None or power.law == "linear":
+        return power.table if power else ()
+    steps = min(max(cores, 1), _MOST_STEPS)
+    use = np.linspace(0.0, 1.0, steps + 1)
+    return tuple(float(watts) for watts in cubic(use, power.table[0], power.table[-1]))
+
+
+def accelerators(node: Node) -> tuple[Accelerator, ...]:
+    """The node's accelerators; kinds are numbered as in `ACCELERATORS`."""
+    return tuple(
+        Accelerator(ACCELERATORS.index(part.kind), part.units, part.speed, part.idle, part.max, part.shared)
+        for part in node.accelerators
+    )
+
+
+def states(found: States | None) -> PowerStates | None:
+    """The power states as the engine takes them."""
+    if found is None:
+        return None
+    return PowerStates(
+        found.sleep_after, found.sleep_power, found.wake_time, found.wake_power,
+        found.boot_time, found.boot_power, found.off_power,
+    )  # fmt: skip
+
+
+def scaling(found: Points | None) -> Scaling | None:
+    """The operating points as the engine takes them; those of a platform have its nominal voltages."""
+    if found is None:
+        return None
+    if found.platform:
+        points = _points(platform(found.platform))
+    else:
+        points = tuple(OperatingPoint(point.clock, (point.idle, point.max)) for point in found.points)
+    return Scaling(points, int(_GOVERNORS[found.governor]), found.period, found.threshold)
+
+
+def _points(one: Platform) -> tuple[OperatingPoint, ...]:
+    return tuple(
+        OperatingPoint(1e9 * clock, (float(one.watts(0.0, k)), float(one.watts(1.0, k))))
+        for k, clock in enumerate(one.frequency)
+    )
+
+
+def battery(node: Node) -> Battery | None:
+    """The node's battery as the engine takes it."""
+    one = node.battery
+    return None if one is None else Battery(one.capacity, one.low, one.high)
+
+
+def radio_by_technology(node: Node, numbers: dict[str, int]) -> tuple[tuple[float, float], ...]:
+    """J/bit sent and received under technology 1, 2..; those that the node does not name cost as without."""
+    named = {energy.technology: (energy.sent, energy.received) for energy in node.radio_energy}
+    plain = (node.radio_energy_sent, node.radio_energy_received)
+    return tuple(named.get(name, plain) for name in numbers if name)
+
+
+def problems(scene: Scene) -> list[Problem]:
+    """Platforms that run at another clock, and tasks that no node could ever run."""
+    nodes = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    found = []
+    for node in nodes:
+        if node.scaling is not None and node.scaling.platform:
+            fastest = platform(node.scaling.platform).frequency[-1]
+            if abs(node.clock - 1e9 * fastest) > 1e3:
+                text = f"runs at {node.clock / 1e9:g} GHz, its platform '{node.scaling.platform}' at {fastest:g} GHz"
+                hint = f"write 'cpu: {node.cores} x {fastest:g} GHz'"
+                found.append(Problem(text, path=f"nodes.{node.id}.cpu", hint=hint))
+    hosts = [node for node in nodes if node.cores > 0]
+    for load in scene.workloads:
+        if load.accelerator and not any(part.kind == load.accelerator for node in hosts for part in node.accelerators):
+            text, hint = (
+                f"no node with a cpu has a {load.accelerator}",
+                f"give one 'accelerators: {{{load.accelerator}: 10 TFLOPS}}'",
+            )
+            found.append(Problem(text, path=f"workloads.{load.name}.accelerator", hint=hint))
+        for name in ("memory", "storage"):
+            rooms = [getattr(node, name) or float("inf") for node in hosts]
+            if rooms and getattr(load, name) > max(rooms):
+                text = f"a task takes {getattr(load, name):g} B, the largest host has {max(rooms):g} B"
+                found.append(Problem(text, path=f"workloads.{load.name}.{name}", hint=f"give a host more {name}"))
+    return found
+
+
+class Gauges:
+    """Rows about batteries, machines and accelerators; means are over the time since the last row."""
+
+    def __init__(self, engine: Engine, signals: Sequence[str]) -> None:
+        self._engine, self._signals = engine, tuple(signals)
+        self._time = 0.0
+        count = len(engine.state.accelerators)
+        self._last = np.zeros((2, count))  # busy s and J at the last rows
+
+    def frames(self, time: float) -> list[Frame]:
+        """One frame for each of the signals."""
+        if not self._signals:
+            return []
+        now = self._engine.resources()
+        make = {"battery": self._batteries, "machine": self._machines, "accelerator": self._accelerators}
+        frames = [make[name](time, now) for name in self._signals]
+        self._time = time
+        self._last = np.stack([now.accelerator_busy, now.accelerator_energy])
+        return frames
+
+    def _there(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        there: NDArray[np.bool_] = self._engine.state.nodes["present"][slots] != 0
+        return there
+
+    def _batteries(self, time: float, now: Resources) -> Frame:
+        here = self._there(now.battery_node)
+        columns = {
+            "level": now.level[here],
+            "fraction": now.level[here] / now.capacity[here],
+            "power": now.drain[here],
+            "empty": now.empty[here],
+        }
+        return Frame("battery", time, now.battery_node[here].astype(np.int32), columns)
+
+    def _machines(self, time: float, now: Resources) -> Frame:
+        here = now.state != ABSENT
+        slots = now.machine_node[here]
+        columns = {
+            "state": now.state[here].astype(np.int8),
+            "waiting": now.waiting[here].astype(np.int32),
+            "memory": now.free_memory[here],
+            "storage": now.free_storage[here],
+            "frequency": self._engine.state.stations["rate"][3 * slots],
+        }
+        return Frame("machine", time, slots.astype(np.int32), columns)
+
+    def _accelerators(self, time: float, now: Resources) -> Frame:
+        here = self._there(now.accelerator_node)
+        span = time - self._time
+        busy, joules = now.accelerator_busy - self._last[0], now.accelerator_energy - self._last[1]
+        used = busy / (span * now.accelerator_units) if span > 0.0 else np.zeros(len(busy))
+        columns = {
+            "kind": now.accelerator_kind[here].astype(np.int8),
+            "running": now.accelerator_running[here].astype(np.int32),
+            "waiting": now.accelerator_waiting[here].astype(np.int32),
+            "utilisation": used[here],
+            "power": (joules / span if span > 0.0 else now.accelerator_power)[here],
+            "energy": now.accelerator_energy[here],
+            "completed": now.accelerator_completed[here].astype(np.int64),
+        }
+        return Frame("accelerator", time, now.accelerator_node[here].astype(np.int32), columns)
