@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.layout import DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
-from cosim.continuum.ledger import read_meters, read_units
+from cosim.continuum.ledger import read_links, read_meters
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -116,7 +116,7 @@ class Readings:
 def read(s: State) -> Readings:
     """What the meters show now."""
     meters = read_meters(s, s.hosts["slot"])
-    return Readings(float(s.meta["now"][0]), meters.busy, meters.energy, read_units(s, 3 * len(s.nodes)))
+    return Readings(float(s.meta["now"][0]), meters.busy, meters.energy, read_links(s))
 
 
 def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
