@@ -14,7 +14,8 @@ from cosim.continuum.offloading.quirks import QUIRKS, field
 from cosim.continuum.offloading.study import Application, Study, Vm
 
 _EVENTS_PER_BUCKET = 128.0  # aimed at
-_MOST_BUCKETS = 1 << 20
+_MOST_BUCKETS = 1 << 18
+_SPARE = 1024  # entries; events that are due again at the time they happen
 
 
 _TASK_ROOM, _ENDED_ROOM = 1024, 2048  # rows to begin with
@@ -158,18 +159,21 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         "places": places,
         "apps": apps,
         "tally": np.zeros((2, len(apps), 3), layout.TALLY),
-        "buckets": np.full(count, -1, np.int64),
+        "buckets": np.full(count, -1, layout.BUCKET),
         "load_samples": np.zeros((_samples(study, study.load_interval), 4)),
         "location_samples": np.zeros((_samples(study, study.location_interval), 1 + len(places))),
         "access_samples": np.zeros((_samples(study, study.access_interval), 1 + 2 * len(places))),
         "batteries": np.zeros(n if study.energy else 0, layout.BATTERY),
         "tasks": np.zeros(0, layout.TASK),
         "ended": np.zeros(0, layout.ENDED),
-        "heap": np.zeros(first, layout.ENTRY),
-        "pending": _events(first),
+        "heap": np.zeros(_SPARE, layout.ENTRY),
+        "due": np.zeros(0),
+        "chunks": np.zeros(0, layout.ENTRY),
     }
+    meta["free_chunk"] = -1
     meta["free"] = -1
     state = State(meta, arrays)
+    _make_events(state, first, count)
     make_room(state)
     return state
 
@@ -178,11 +182,15 @@ def _samples(study: Study, interval: float) -> int:
     return int(study.duration / interval * (1.0 + 1e-9)) + 1 if interval > 0.0 else 0
 
 
-def _events(count: int) -> NDArray[np.void]:
-    """Rows of events that are not in the queue."""
-    rows = np.zeros(count, layout.EVENT)
-    rows["where"] = -1
-    return rows
+def _make_events(state: State, more: int, buckets: int = 0) -> None:
+    """Room for `more` event numbers in the queue, and half of it again for stale entries."""
+    meta, arrays = state.meta, state.arrays
+    chunks = 2 * more // (layout.SLOTS - 1) + buckets + 8  # a bucket's newest chunk is not full
+    arrays["due"] = np.concatenate([arrays["due"], np.full(more, np.inf)])
+    arrays["heap"] = np.concatenate([arrays["heap"], np.zeros(more, layout.ENTRY)])
+    arrays["chunks"] = np.concatenate([arrays["chunks"], np.zeros(chunks * layout.SLOTS, layout.ENTRY)])
+    meta["heap_room"] = len(arrays["heap"])
+    meta["chunks_free"] += chunks
 
 
 def _draw_machines(study: Study, seed: int, mine: NDArray[np.void]) -> None:
@@ -210,8 +218,7 @@ def make_room(state: State) -> None:
         tasks["newer"][-1] = -1
         meta["free"], meta["task_room"] = old, old + more
         arrays["tasks"] = tasks
-        arrays["heap"] = np.concatenate([arrays["heap"], np.zeros(more, layout.ENTRY)])
-        arrays["pending"] = np.concatenate([arrays["pending"], _events(more)])
+        _make_events(state, more)
     if meta["trace"][0] and meta["ended_room"][0] - meta["done"][0] <= meta["live"][0]:
         ended = np.zeros(max(2 * len(arrays["ended"]), _ENDED_ROOM, 2 * int(meta["live"][0])), layout.ENDED)
         ended[: len(arrays["ended"])] = arrays["ended"]

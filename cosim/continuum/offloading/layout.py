@@ -131,18 +131,18 @@ ENDED = record(
     ("tier", "i8"), ("vm", "i8"), ("cause", "i8"),
 )  # fmt: skip
 
-ENTRY = record(("time", "f8"), ("number", "i8"))  # of the event heap
+ENTRY = record(("time", "f8"), ("number", "i8"))  # of the event queue
 
-EVENT = record(
-    ("due", "f8"),  # s, while it is in a bucket
-    ("where", "i8"),  # position in the heap, or ABSENT, or LISTED
-    ("after", "i8"), ("before", "i8"),  # neighbours in its bucket, -1
+SLOTS: Final = 8  # entries of a chunk
+BUCKET = record(
+    ("chunk", "i8"),  # its newest chunk, -1: empty
+    ("fill", "i8"),  # entries of that chunk in use, the header included; the others are full
 )  # fmt: skip
 
 # State arrays whose addresses META holds: name -> (dtype, what it has a row for)
 ARRAYS: Final = (
     "devices", "tasks", "vms", "centres", "places", "apps", "tally", "ended",
-    "heap", "pending", "buckets",
+    "heap", "due", "chunks", "buckets",
     "load_samples", "location_samples", "access_samples", "batteries",
 )  # fmt: skip
 
@@ -155,7 +155,8 @@ META = record(
     ("trace", "i8"),  # whether finished tasks are kept in `ended`
     ("custom", "i8"),  # whether the caller chooses
     ("asked", "i8"),  # the task that waits for the caller's choice, -1
-    ("queued", "i8"),  # entries of the event heap
+    ("queued", "i8"), ("heap_room", "i8"),  # entries of the event heap
+    ("chunks_used", "i8"), ("chunks_free", "i8"), ("free_chunk", "i8"),  # ever; now; first of the given back, -1
     ("bucket", "i8"), ("bucket_count", "i8"), ("buckets_per_second", "f8"),
     ("device_count", "i8"), ("place_count", "i8"), ("app_count", "i8"), ("centre_count", "i8"),
     ("edge_vms", "i8"), ("cloud_vms", "i8"), ("mobile_vms", "i8"),  # numbered in this order
