@@ -73,6 +73,21 @@ class Model(StrEnum):
 
 
 @app.command()
+def mlsysops(
+    files: Annotated[list[Path], typer.Argument(help="Descriptors (YAML), or folders of them.")],
+    out: Out,
+    force: Force = False,
+    strict: Strict = False,
+    as_json: Json = False,
+) -> None:
+    """Import descriptors of the MLSysOps framework: nodes, clusters, datacentres, continuum, applications."""
+    with errors(as_json):
+        from cosim.importing.mlsysops import read
+
+        finish(read(files), out, force=force, strict=strict, as_json=as_json)
+
+
+@app.command()
 def edgecloudsim(
     out: Out,
     properties: Annotated[Path, typer.Option("--properties", help="default_config.properties")],

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "bus": BASE | {"plan", "registry"},
     "results": BASE | {"scenario", "plan", "registry", "bus"},
     # Readers of other simulators' files and of traces; what they make is a scenario's text.
-    "importing": BASE | {"scenario", "continuum", "traces"},
+    "importing": BASE | {"scenario", "continuum", "traces", "plan.geo"},
     "report": BASE | {"plan", "bus", "results"},
     "testing": BASE | {"plan", "registry", "bus"},
     "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing", "importing"},
