@@ -45,6 +45,7 @@ class View(NamedTuple):
     order: Ints  # (machines,) machines in the order in which they came to their hosts
     demand: Floats  # (machines,) capacity wanted now, or foreseen
     history: Floats  # (HISTORY, machines) capacity wanted in earlier periods, newest first
+    asked: Floats  # (HISTORY, machines) what over-load is told by: `history`, or with slow-downs (quirk)
     score: Floats  # (machines,) selection: the lowest leaves first
     movable: Bools  # (machines,)
     point: Ints  # (hosts,) operating point that load is judged at
@@ -65,7 +66,8 @@ class _Books(NamedTuple):
     load: Floats  # (hosts,) share of the capacity
     judged: Floats  # (hosts,) load as the detectors see it
     ram: Floats  # (hosts,) MB
-    past: Floats  # (hosts, HISTORY)
+    past: Floats  # (hosts, HISTORY) by `history`, in shares
+    asked: Floats  # (hosts, HISTORY) by `asked`
     trial: Floats  # (HISTORY,) scratch
 
 
@@ -113,6 +115,7 @@ def _count(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules
     b.ram[h] += m.ram[v]
     for i in range(HISTORY):
         b.past[h, i] += view.history[i, v] / hosts.mips[h]
+        b.asked[h, i] += view.asked[i, v] / hosts.mips[h]
 
 
 @jit
@@ -130,6 +133,7 @@ def _pull(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules:
     b.at[v] = -1
     b.load[h] = b.judged[h] = b.ram[h] = 0.0
     b.past[h, :] = 0.0
+    b.asked[h, :] = 0.0
     w = b.first[h]
     while w >= 0:
         _count(b, hosts, kinds, m, view, rules, w, h)
@@ -146,7 +150,7 @@ def _over(
         return view.flags[h] if v < 0 else load > rules.threshold
     largest = 0.0
     for i in range(HISTORY):
-        b.trial[i] = b.past[h, i]
+        b.trial[i] = b.asked[h, i] if v < 0 else b.past[h, i]
     if v >= 0:
         largest = m.ram[v]
         for i in range(HISTORY):
@@ -371,14 +375,18 @@ def consolidate(
     b = _Books(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
-        np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
+        np.zeros((n_hosts, HISTORY)), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
     )  # fmt: skip
     for v in view.order:
         if view.at[v] >= 0:
             _push(b, hosts, kinds, m, view, rules, v, view.at[v])
     moved = np.empty(n + 1, np.int64)
     count = 0
-    start = b.load.copy()
+    start = np.zeros(n_hosts)  # load with slow-downs
+    for v in view.order:
+        h = view.at[v]
+        if h >= 0:
+            start[h] += view.demand[v] / hosts.mips[h] * kinds.slowdown[hosts.kind[h], m.work[v], view.point[h]]
     idle = b.first < 0
 
     over = np.zeros(n_hosts, np.bool_)

@@ -44,6 +44,7 @@ def view_of(model: Datacentres, state: State, score: Floats, flags: Bools, point
         order=np.ascontiguousarray(model.order[there[model.order]]),
         demand=state.demand,
         history=state.history,
+        asked=model.history(asked=True) if model.quirk("slowed-history") else state.history,
         score=np.ascontiguousarray(score, np.float64),
         movable=model.alive & (model.arrival <= model.time),
         point=point,
@@ -61,6 +62,7 @@ def admit(model: Datacentres, new: Ints) -> None:
         state = model.state(mips)
         view = view_of(model, state, mips, model.up, govern.top(model.hosts, model.kinds))
         view = view._replace(order=np.append(view.order, machine), history=np.zeros_like(state.history))
+        view = view._replace(asked=view.history)
         who, where, _ = moves_of(model.hosts, model.kinds, model.machines, view, rules_of(model, THR, False), model.wan)
         for one, host in zip(who, where, strict=True):
             if one == machine:
@@ -114,8 +116,6 @@ def point_of(model: Datacentres, state: State) -> Ints:
     if governor == "ondemand":
         return govern.lowest_below(load, highest, threshold)
     watts = govern.powers(hosts, kinds, load)
-    if model.quirk("lifted-threshold"):
-        return govern.least_power(load, watts, threshold)
     there = model.at >= 0
     stake = np.bincount(model.at[there], (model.machines.rate * model.machines.price)[there], len(highest))
     return govern.least_cost(load, watts, threshold, state.price[hosts.place], stake)

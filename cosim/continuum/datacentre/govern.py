@@ -48,13 +48,6 @@ def lowest_below(load: Floats, highest: Ints, threshold: float) -> Ints:
     return np.where(below.any(axis=1), below.argmax(axis=1), highest)
 
 
-def least_power(load: Floats, watts: Floats, threshold: float) -> Ints:
-    """The point of least power below the threshold; without any below it, of all points."""
-    below = load < threshold
-    allowed = np.where(below.any(axis=1)[:, None], below, np.isfinite(load))
-    return np.argmin(np.where(allowed, watts, np.inf), axis=1)
-
-
 def least_cost(load: Floats, watts: Floats, threshold: float, price: Floats, stake: Floats) -> Ints:
     """`cost`: the point of least cost of energy and expected penalty.
 

@@ -32,6 +32,12 @@ class Plain:
         share = self.view.demand[on] / self.hosts.mips[h]
         return float((share / slow if self.rules.fallback_divides else share * slow).sum())
 
+    def slowed(self, h: int) -> float:
+        """The load with slow-downs."""
+        on = self.on[h]
+        slow = self.kinds.slowdown[self.hosts.kind[h], self.machines.work[on], self.view.point[h]]
+        return float((self.view.demand[on] / self.hosts.mips[h] * slow).sum())
+
     def over(self, h: int, more: Sequence[int] = ()) -> bool:
         """Whether a host is over-loaded, with `more` machines on it."""
         on = [*self.on[h], *more]
@@ -40,7 +46,8 @@ class Plain:
         load = self.judged(h, on)
         if self.rules.detector == FLAGS:
             return load > self.rules.threshold if more else bool(self.view.flags[h])
-        past = self.view.history[:, on].sum(axis=1) / self.hosts.mips[h]
+        seen = self.view.history if more else self.view.asked
+        past = seen[:, on].sum(axis=1) / self.hosts.mips[h]
         here = self.hosts.place[h]
         ahead = float(np.ceil(self.machines.ram[on].max() / self.wan.bandwidth[here, here] / self.rules.interval))
         r = self.rules
@@ -73,7 +80,7 @@ class Plain:
     def moves(self) -> tuple[Ints, Ints]:
         """(machines that move, their new hosts)."""
         count = len(self.hosts.kind)
-        start = self.loads()[0]
+        start = np.array([self.slowed(h) for h in range(count)])
         idle = np.array([not on for on in self.on])
         over = np.array([self.over(h) for h in range(count)])
         moved: list[tuple[int, int]] = []

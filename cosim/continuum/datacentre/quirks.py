@@ -11,12 +11,12 @@ from typing import Final
 
 QUIRKS: Final[Mapping[str, str]] = MappingProxyType({
     "instant-off": "An empty host draws 0 W at once and wakes in no time; there is no sleep, boot or its energy.",
-    "request-only": "A slow-down only raises the share asked for: nothing takes longer, and what is not given is forgotten.",
+    "request-only": "A slow-down only raises the share asked for: nothing takes longer; what is not given is forgotten.",
     "vanishing-migrants": "A machine on its way runs nowhere for whole 10 s slots; its load takes no power.",
     "knows-coming-load": "Decisions for a period look at the load that the period will have.",
     "point-before-moves": "Operating points are set before the moves that change the loads.",
-    "lifted-threshold": "A host that no operating point brings below the threshold gets the point of least power.",
     "fallback-divides": "Detectors divide the present load by the slow-down instead of multiplying it.",
+    "slowed-history": "Over-load is told by past shares with the slow-down of their time, room elsewhere without it.",
     "listed-twice": "An over-loaded host is listed twice and so gives up at least two machines.",
     "fixed-placement-point": "Power-aware placement reckons with the highest operating point, whatever is in force.",
     "unweighted-regression": "Local regression has no weights, so that lr and lrr are the same line.",
@@ -25,12 +25,14 @@ QUIRKS: Final[Mapping[str, str]] = MappingProxyType({
     "undervolting-ignored": "On X-Gene 2 the voltage classes change nothing.",
 })  # fmt: skip
 
-COMPATIBLE: Final = frozenset(QUIRKS)
+# What reproduces the reference rows best. A host listed twice is among the peer's defects, but with it
+# there are twice as many migrations as in the rows.
+COMPATIBLE: Final = frozenset(QUIRKS) - {"listed-twice"}
 
 
 def check(names: Iterable[str]) -> frozenset[str]:
     """`names` as a set. Raises `ValueError` that names an unknown one and lists the known."""
     chosen = frozenset(names)
-    for name in sorted(chosen - COMPATIBLE):
+    for name in sorted(chosen - frozenset(QUIRKS)):
         raise ValueError(f"there is no quirk '{name}'; known: {', '.join(QUIRKS)}")
     return chosen
