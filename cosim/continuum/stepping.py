@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.continuum.layout import DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
+from cosim.continuum.layout import COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
 from cosim.continuum.ledger import read_links, read_meters
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ class View:
 
     time: float  # s
     pending: dict[str, NDArray[Any]]  # (p,) tasks that wait for a decision, see `PENDING`
-    reach: Floats  # (p, hosts) s of a reference transfer (100 kB) from the data to each host, inf: no way
+    reach: Floats  # (p, hosts) s of a reference transfer (100 kB) from the data, inf: no way or unable to run it
     placed: dict[str, NDArray[Any]]  # (q,) tasks with a host, see `PLACED`
     hosts: dict[str, NDArray[Any]]  # (hosts,) see `HOSTS`
     links: dict[str, NDArray[Any]]  # (links,) see `LINKS`
@@ -63,6 +63,10 @@ PENDING = {
     "input": "B to be sent",
     "output": "B to be sent back",
     "work": "cycles",
+    "accelerator": "kind of accelerator that it needs, -1: none",
+    "operations": "FLOP on it",
+    "memory": "B that it takes at its host",
+    "storage": "B that it takes at its host",
     "at": "slot of the node where its input is",
     "local": "whether its device could compute it",
 }
@@ -87,6 +91,10 @@ HOSTS = {
     "assigned": "tasks sent there that are not computed",
     "running": "tasks on the host",
     "up": "whether it works",
+    "frequency": "cycles/s of a core now",
+    "memory": "B free, inf: unlimited",
+    "storage": "B free, inf: unlimited",
+    "state": "0 on, 1 asleep, 2 waking, 3 booting, 4 off",
     "utilisation": "mean share of the cores in use in the interval",
     "power": "mean W in the interval, without any time in it that of now",
     "energy": "J in the interval",
@@ -185,25 +193,54 @@ def _left(s: State, tasks: NDArray[np.void]) -> Floats:
     """Cycles that are still to be done."""
     left = tasks["rest"].copy()
     left[tasks["phase"] == DOWN] = 0.0
-    on = np.flatnonzero(tasks["phase"] == RUN)
+    runs = tasks["phase"] == RUN
+    left[runs & (tasks["station"] >= s.meta["first_accelerator"])] = 0.0
+    on = np.flatnonzero(runs & (tasks["station"] >= 0) & (tasks["station"] < s.meta["first_accelerator"]))
     station = s.stations[tasks["station"][on]]
     # as `cosim.continuum.station`: what one task gets in virtual time since it was last brought up to date
     share = np.minimum(station["rate"], station["rate"] * station["servers"] / np.maximum(station["active"], 1))
     virtual = station["virtual"] + share * (float(s.meta["now"][0]) - station["since"])
     waits = tasks["child"][on] == -2
-    left[on] = np.where(waits, tasks["tag"][on], np.maximum(tasks["tag"][on] - virtual, 0.0))
+    units = np.where(waits, tasks["tag"][on], np.maximum(tasks["tag"][on] - virtual, 0.0))
+    # as `cosim.continuum.machine`: a slower clock needs fewer cycles for work that it does not slow down as much
+    c, fastest = s.workloads["sensitivity"][tasks["workload"][on]], s.kinds["clock"][s.nodes["kind"][tasks["host"][on]]]
+    left[on] = units / (c + (1.0 - c) * station["rate"] / fastest)
     return left
+
+
+def _narrow(s: State, reach: Floats, rows: Ints) -> Floats:
+    """`reach` without the hosts that could never run the tasks in these rows."""
+    tasks = s.tasks[rows]
+    asking = np.flatnonzero(
+        (tasks["operations"] > 0.0)
+        | (s.workloads["memory"][tasks["workload"]] > 0.0)
+        | (s.workloads["storage"][tasks["workload"]] > 0.0)
+    )
+    if len(asking) and not len(s.machines):
+        reach[asking[tasks["operations"][asking] > 0.0]] = np.inf
+    elif len(asking):
+        from cosim.continuum.beyond import beyond  # compiled for systems with machines
+
+        for k in asking.tolist():
+            for h, slot in enumerate(s.hosts["slot"].tolist()):
+                if not beyond(int(s.meta["self"][0]), int(COULD_HOLD), slot, int(rows[k]), 0.0):
+                    reach[k, h] = np.inf
+    return reach
 
 
 def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     """The view at the present time of the interval that began with the readings `before`."""
     after = read(s)
     span = after.time - before.time
-    live = s.tasks[s.tasks["phase"] != FREE]
-    live = live[np.argsort(live["serial"])]
-    held = live[live["held"] != 0]
+    number = np.flatnonzero(s.tasks["phase"] != FREE)
+    number = number[np.argsort(s.tasks["serial"][number])]
+    live = s.tasks[number]
+    waits = live["held"] != 0
+    held = live[waits]
     placed = live[(live["host"] >= 0) & (live["join"] < 0)]
-    pending = {name: held[name].copy() for name in PENDING if name not in ("stage", "local")}
+    pending = {name: held[name].copy() for name in PENDING if name not in ("stage", "local", "memory", "storage")}
+    for name in ("memory", "storage"):
+        pending[name] = s.workloads[name][held["workload"]]
     pending["stage"] = np.where(held["job"] >= 0, held["stage"] - s.workloads["first_stage"][held["workload"]], -1)
     pending["local"] = s.stations["servers"][3 * held["device"]] > 0
     where = s.nodes["host"][placed["host"]]
@@ -216,14 +253,16 @@ def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     hosts["utilisation"] = busy / (safe * s.hosts["cores"]) if span > 0.0 else np.zeros(len(busy))
     hosts["power"] = joules / safe if span > 0.0 else read_meters(s, s.hosts["slot"]).power
     hosts["energy"] = joules
-    stations, carried = s.stations[3 * len(s.nodes) :], after.carried - before.carried
+    stations = s.stations[3 * len(s.nodes) : int(s.meta["first_accelerator"][0])]
+    carried = after.carried - before.carried
     links = {
         "a": s.links["a"].copy(), "b": s.links["b"].copy(), "up": s.links["up"].copy(),
         "rate": stations["rate"][0::2].copy(), "delay": s.links["delay"] + s.links["added"],
         "sent": carried[0::2].copy(), "received": carried[1::2].copy(),
         "active": stations["active"][0::2] + stations["active"][1::2],
     }  # fmt: skip
-    return View(after.time, pending, _reach(s, held["at"], held["device"]), rows, hosts, links, ended)
+    reach = _narrow(s, _reach(s, held["at"], held["device"]), number[waits])
+    return View(after.time, pending, reach, rows, hosts, links, ended)
 
 
 # the phases that a view names

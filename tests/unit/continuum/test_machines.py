@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cosim.continuum import Accelerator, Engine, Kind, OperatingPoint, PowerStates, Scaling
+from cosim.continuum import INTERVAL, Accelerator, Decisions, Engine, Kind, OperatingPoint, PowerStates, Scaling
 from cosim.continuum.layout import CAPACITY, COMPLETED, NODE_FAILED, ONDEMAND, POWERSAVE, USERSPACE
 from tests.unit.continuum.worlds import CLOCK, attach, every, field, system
 
@@ -221,3 +221,23 @@ def test_ondemand_takes_the_slowest_clock_below_its_threshold():
     engine = alone(host(scaling=Scaling(POINTS, ONDEMAND, period=1.0)), every(0.01, 0.005 * CLOCK))
     engine.advance(100.0)
     assert engine.state.hosts["frequency"][0] == 0.75 * CLOCK
+
+
+def test_decisions_per_interval_see_machines_and_move_tasks_between_them():
+    gpu = Kind(cores=1, clock=CLOCK, memory=4.0, accelerators=(Accelerator(GPU, 1, FLOPS),))
+    plain = Kind(cores=4, clock=CLOCK)
+    load = every(1000.0, CLOCK, accelerator=GPU, operations=(0, 10 * FLOPS, 0.0), memory=3.0)
+    made = system(["edge"] * 3, [gpu, gpu, plain], [load], [(2, 0)], [(0, 1, 8e9, 0.0), (1, 2, 8e9, 0.0)])
+    engine = Engine(made, 1, INTERVAL)
+    view = engine.step(float(engine.state.due[engine.state.place[0]]))
+    assert view.reach[0].tolist()[2] == np.inf
+    assert np.isfinite(view.reach[0][:2]).all()
+    assert (view.pending["operations"][0], view.pending["memory"][0]) == (10 * FLOPS, 3.0)
+    serial, start = view.pending["serial"], engine.now
+    view = engine.step(5.0, Decisions(serial, [0]))  # 1 s on the core, 4 s on the unit
+    assert view.hosts["memory"].tolist() == [1.0, 4.0, np.inf]
+    assert view.placed["left"].tolist() == [0.0]
+    view = engine.step(10.0, Decisions(serial, [1]))
+    assert view.hosts["memory"].tolist() == [4.0, 4.0, np.inf]
+    assert view.ended["computed"] - start == pytest.approx([11.0])
+    np.testing.assert_allclose(engine.resources().accelerator_busy, [4.0, 6.0])
