@@ -13,12 +13,14 @@ A scheduler is a function of three arguments that answers with the number of a h
 
 - `request` (`cosim.schedulers.builtin.Request`): the task and its device: time, device, serving,
   workload, input (B), output (B), work (cycles), deadline (s), own_speed, own_tasks, chance, turn,
-  threshold, stage. Of a stage whose data is at a host, `serving` is that host.
+  threshold, stage, operations (FLOP on an accelerator), memory and storage (B at its host). Of a stage whose data is at a host, `serving` is that host.
 - `reach`: (hosts,) s that a reference transfer (100 kB) takes from the serving node to each host,
   inf when there is no way now.
 - `hosts`: (hosts,) records with slot, tier (1 edge, 2 cloud), cores, clock, speed (cycles/s of all
   cores), slots (0: unlimited), assigned (tasks sent there and not yet computed, those on their way
-  included), running (tasks on the host), up. It is the engine's own state: look, do not write.
+  included), running (tasks on the host), up, frequency (cycles/s of a core now), memory and storage
+  (B free, inf: unlimited), units and free_units (of the accelerator that the task needs), state (0 on,
+  1 asleep, 2 waking, 3 booting, 4 off). It is the engine's own state: look, do not write.
 - the answer: a number 0..len(hosts)-1, `LOCAL` (-2) for the device itself, `NONE` (-1) for nobody:
   then a device without coverage waits for coverage and is asked about again, and the task of a
   device with coverage fails.
