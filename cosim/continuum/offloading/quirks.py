@@ -41,7 +41,7 @@ QUIRKS: dict[str, Quirk] = {
     "warm-up-load-counted": Quirk(ALL, "Mean loads of machines include the warm-up period, all other means do not."),
     "cost-never-set": Quirk(ALL, "Prices are read and the reported cost is zero all the same."),
     "uploads-not-reserved": Quirk(
-        ALL, "A machine chosen before the upload may be full when it arrives; it takes the task beyond 100 %."
+        PLACES, "A machine chosen before the upload may be full when it arrives; it takes the task beyond 100 %."
     ),
     "dwell-by-access-point-number": Quirk(
         PLACES, "The dwell time of a place is looked up at the position given by its access point's number."

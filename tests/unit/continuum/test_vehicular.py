@@ -186,6 +186,18 @@ def test_every_quirk_changes_something(quirk):
     assert changed or not np.array_equal(with_it.access, without.access)
 
 
+@pytest.mark.parametrize("quirk", sorted(compatible("app5").difference(VEHICULAR)))
+def test_the_quirks_of_all_models_change_something_here_too(quirk):
+    study = ring_road(300, duration=120.0, warm_up=60.0)
+    study = replace(
+        study,
+        links=replace(study.links, gsm=2e6),  # rejects tasks, also during warm-up
+        places=tuple(replace(place, costs=(0.1, 3.0, 0.0, 0.0)) for place in study.places),
+    )
+    with_it, without = (simulate(replace(study, quirks=quirks), 1) for quirks in (frozenset({quirk}), frozenset()))
+    assert with_it.metrics() != without.metrics()
+
+
 def test_predictive_looks_at_service_times_only_without_its_quirk():
     peer, fair = (
         simulate(ring_road(200, "predictive", duration=120.0, warm_up=20.0, quirks=quirks), 1).metrics()
