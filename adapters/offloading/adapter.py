@@ -73,6 +73,7 @@ class OffloadingAdapter:
         self._scratch = Path(context.scratch)
         self._begun = monotonic()
         self._kept: list[Columns] = []
+        self._meters: list[list[float]] = []  # J of edge, cloud and devices at each sample of the load
         fleet = self._world.fleet
         names = tuple(f"{fleet.name}-{number + 1}" for number in range(study.devices))
         generation = np.zeros(study.devices, np.int32)
@@ -87,6 +88,8 @@ class OffloadingAdapter:
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Go on to `time` (s); events of the scenario have no effect here and are counted."""
         self._ignored += len(inputs.events)
+        if self._config.logs == "unical" and self._world.study.load_interval > 0.0:
+            self._read_meters(time)
         self._simulation.advance(time)
         ended = self._simulation.drain()
         if self._config.logs is not None:
@@ -102,13 +105,22 @@ class OffloadingAdapter:
         if self._config.logs is not None:
             columns = {name: np.concatenate([part[name] for part in self._kept]) for name in self._kept[0]}
             wall = monotonic() - self._begun
-            written = write_logs(self._scratch, outcome, self._config.logs, rows=columns, wall=wall)
+            meters = np.array(self._meters).reshape(-1, 3)
+            written = write_logs(self._scratch, outcome, self._config.logs, rows=columns, meters=meters, wall=wall)
             summary["logs"] = [path.name for path in written]
         figures = {name: value for name, value in outcome.metrics().items() if math.isfinite(value)}
         return {**summary, "metrics": figures, "ignored_events": self._ignored}
 
     def close(self) -> None:
         """Nothing to release: all of it is memory."""
+
+    def _read_meters(self, until: float) -> None:
+        """Stop at every sample of the load up to `until` (s) and note the energies."""
+        interval = self._world.study.load_interval
+        while (len(self._meters) + 1) * interval <= until * (1.0 + 1e-12):
+            self._simulation.advance(min((len(self._meters) + 1) * interval, until))
+            energy = self._simulation.outcome().energy
+            self._meters.append([energy.get(meter, math.nan) for meter in ("edge", "cloud", "mobile")])
 
     def _mobility(self, time: float) -> Frame:
         at = self._simulation.positions()

@@ -59,6 +59,7 @@ class LinksBlock(Block):
     lan_delay: Duration = Field(0.0, description="inside the edge network")
     wan_propagation: Duration = Field(0.0, description="to the cloud")
     gsm_propagation: Duration = Field(0.0, description="to the cloud, past the access point")
+    wlan_servers: Literal[1, 2] = Field(1, description="of the queue at the access point; 2 with tutorial5 only")
 
 
 class ApplicationBlock(Block):

@@ -182,6 +182,7 @@ def _links(config: OffloadingConfig) -> Links:
         lan_delay=given.lan_delay,
         wan_propagation=given.wan_propagation,
         gsm_propagation=given.gsm_propagation,
+        wlan_servers=given.wlan_servers,
     )
 
 

@@ -181,6 +181,19 @@ def test_the_peers_files_are_written_on_request(tmp_path, dialect, count):
     assert len(summary["logs"]) == count
 
 
+def test_the_extensions_loads_tell_the_energy_of_each_tier(tmp_path):
+    _, summary = run(
+        tmp_path, logs="unical", model="app6", policy="only-edge", architecture="single-tier",
+        energy={"device_idle": "1 W", "battery": "50 Wh", "cloud_max": "200 W"},
+    )  # fmt: skip
+    text = (tmp_path / "VM_LOAD.csv").read_text().splitlines()[2:]
+    energies = np.array([[float(value.replace(",", ".")) for value in line.split(";")[4:]] for line in text])
+    assert len(energies) == 24
+    assert np.all(np.diff(energies[:, [0, 2]], axis=0) > 0.0)
+    assert energies[-1, 2] == pytest.approx(summary["energy"]["by_node"]["phones"] / 3600.0)
+    assert energies[-1, 0] == pytest.approx(summary["energy"]["by_tier"]["edge"] / 3600.0)
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     ({"devices": 21}, "there are 21 devices, the fleet holds 20"),
     ({"places": {"west": {}}}, "adapters.offloading.places.west: there is no node 'west'"),

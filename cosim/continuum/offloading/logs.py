@@ -24,6 +24,7 @@ from cosim.continuum.offloading.study import Study
 Rows = Mapping[str, NDArray[Any]]  # finished tasks, columns of `cosim.continuum.offloading.layout.ENDED`
 Dialect = Literal["edgecloudsim", "unical"]
 
+WATT_HOUR = 3600.0  # J
 COMMENT = "#auto generated file!"
 # EdgeCloudSim's numbers in the per-task files.
 CLOUD_CENTRE, DEVICE_CENTRE = 1000, 1001
@@ -222,13 +223,29 @@ def access_delays(outcome: Outcome) -> tuple[list[str], list[str]]:
     return [COMMENT, *_samples(outcome.access[:, up])], [COMMENT, *_samples(outcome.access[:, down])]
 
 
+def loads_and_energies(outcome: Outcome, meters: NDArray[np.float64] | None) -> list[str]:
+    """The extension's lines of loads in % and energies so far in Wh; NaN where no meter was read."""
+    head = "time;LoadOnEdge;LoadOnCloud;LoadOnMobile;energyEdge;energyCloud;energyMobile"
+    energies = np.full((len(outcome.loads), 3), np.nan)
+    if meters is not None:
+        energies[: len(meters)] = meters[: len(energies)] / WATT_HOUR
+    return [COMMENT, head, *_samples(np.hstack([outcome.loads, energies]))]
+
+
 def write_logs(
-    folder: Path, outcome: Outcome, dialect: Dialect, *, rows: Rows | None = None, wall: float = 0.0
+    folder: Path,
+    outcome: Outcome,
+    dialect: Dialect,
+    *,
+    rows: Rows | None = None,
+    meters: NDArray[np.float64] | None = None,
+    wall: float = 0.0,
 ) -> list[Path]:
     """Write the files of one run into `folder`, which must be there, and return their paths.
 
     `rows` are the finished tasks as `Simulation.drain` gives them, for the per-task files;
-    `wall` is the run's wall time in s.
+    `meters` (n, 3) the J of edge, cloud and devices at each sample of the load, for the extension's
+    file of loads; `wall` is the run's wall time in s.
     """
     study = outcome.study
     names = [*(application.name for application in study.applications), "ALL_APPS"]
@@ -248,7 +265,7 @@ def write_logs(
             texts[f"{prefix}_SUCCESS.log"], texts[f"{prefix}_FAIL.log"] = successes_and_failures(study, rows)
     else:
         texts |= {f"SERVICE_PERFORMANCE_({prefix}_{name}_GENERIC).csv": lines for name, lines in tables.items()}
-        texts["VM_LOAD.csv"] = [COMMENT, "time;LoadOnEdge;LoadOnCloud;LoadOnMobile", *loads]
+        texts["VM_LOAD.csv"] = loads_and_energies(outcome, meters)
         head = _line(["TIME", *(f"EDGE SERVER {place}" for place in range(len(study.places)))])
         texts["DEVICES_LOCATION.csv"] = [COMMENT, head, *counts]
         if rows is not None:

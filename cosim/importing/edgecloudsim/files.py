@@ -55,9 +55,11 @@ def applications(file: Path, findings: Findings) -> tuple[Application, ...]:
     if not found and not findings.problems:
         findings.wrong(file, root.line, "applications", "has no application")
     total = sum(application.usage for application in found)
-    if found and not findings.problems and abs(total - 100.0) > 1e-6:
-        effect = f"{100 - total:g} % of the devices make no tasks" if total < 100 else "the last ones are drawn less"
-        findings.tell("note", file, root.line, "usage_percentage", f"sums up to {total:g} %: {effect}")
+    if total > 100.0 + 1e-6:
+        findings.wrong(file, root.line, "usage_percentage", f"sums up to {total:g} %", "at most 100 %")
+    elif found and not findings.problems and total < 100.0 - 1e-6:
+        text = f"sums up to {total:g} %: {100 - total:g} % of the devices make no tasks"
+        findings.tell("note", file, root.line, "usage_percentage", text)
     return tuple(found)
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cosim import units
+from cosim.continuum.offloading.quirks import compatible
 from cosim.continuum.offloading.study import Application, Energy, Model, Place, Study, Vm
-from cosim.importing.edgecloudsim.study import ARCHITECTURES, Physics, Survey, survey, words
+from cosim.importing.edgecloudsim.choices import architecture_of, words
+from cosim.importing.edgecloudsim.study import Physics, Survey, survey
 from cosim.importing.imported import Imported
 
 STEPS = (5.0, 2.0, 1.0, 0.5, 0.1, 0.01)  # s, the first that divides the duration is taken
@@ -92,9 +94,11 @@ def name_of(application: Application) -> str:
 
 
 def _adapter(study: Study, physics: Physics, logs: bool) -> list[str]:
+    left_out = compatible(study.model) - study.quirks if physics == "compatible" else frozenset[str]()
     lines = [
         f"model: {study.model}",
         f"physics: {physics}",
+        *([f"quirks: {_inline(dict.fromkeys(sorted(left_out), False))}"] if left_out else []),
         f"architecture: {study.architecture}",
         f"policy: {study.policy}",
         f"devices: {study.devices}",
@@ -104,7 +108,8 @@ def _adapter(study: Study, physics: Physics, logs: bool) -> list[str]:
     links = study.links
     rates = {key: _rate(getattr(links, key)) for key in ("wlan", "man", "wan", "gsm") if getattr(links, key)}
     delays = {key: _time(getattr(links, key)) for key in ("lan_delay", "wan_propagation", "gsm_propagation")}
-    lines.append(f"links: {_inline({**rates, **delays})}")
+    servers = {"wlan_servers": links.wlan_servers} if links.wlan_servers > 1 else {}
+    lines.append(f"links: {_inline({**rates, **delays, **servers})}")
     intervals = ("load_interval", "location_interval", "access_interval")
     lines += [f"{key}: {_time(getattr(study, key))}" for key in intervals]
     lines.append(f"cloud: {_inline([_machines(host) for host in study.cloud])}")
@@ -238,7 +243,7 @@ def _sweep(found: Survey) -> dict[str, list[Any]]:
     choices = found.choices
     lists: dict[str, list[Any]] = {
         "devices": list(choices.devices),
-        "architecture": list(dict.fromkeys(ARCHITECTURES[word] for word in choices.scenarios if word in ARCHITECTURES)),
+        "architecture": list(dict.fromkeys(filter(None, map(architecture_of, choices.scenarios)))),
         "policy": [words(word) for word in choices.policies],
     }
     return {f"adapters.offloading.{key}": values for key, values in lists.items() if len(values) > 1}

@@ -6,12 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
+from cosim.continuum.offloading.checks import check
 from cosim.continuum.offloading.quirks import compatible
-from cosim.continuum.offloading.study import Architecture, Energy, Links, Model, Study, Vm
+from cosim.continuum.offloading.study import Energy, Links, Model, Study, Vm
 from cosim.errors import Problem
 from cosim.importing.edgecloudsim import files
+from cosim.importing.edgecloudsim.choices import (
+    ARCHITECTURES,
+    EXTENSION,
+    POLICIES,
+    Choices,
+    architecture_of,
+    choices_in,
+    chosen,
+    model_of,
+    unknown,
+    words,
+)
 from cosim.importing.edgecloudsim.source import Findings, Settings
 from cosim.importing.imported import Notice
 from cosim.importing.properties import read_properties
@@ -20,22 +33,6 @@ Physics = Literal["compatible", "corrected"]
 
 MINUTE = 60.0  # s
 MEGABIT = 1e6  # bit
-POLICIES: dict[Model, tuple[str, ...]] = {
-    "app1": ("NEXT_FIT", "RANDOM_FIT", "WORST_FIT", "BEST_FIT", "FIRST_FIT"),
-    "app2": ("NETWORK_BASED", "UTILIZATION_BASED", "HYBRID"),
-    "app3": ("ONLY_EDGE", "ONLY_MOBILE", "HYBRID"),
-    "app4": ("NETWORK_BASED", "UTILIZATION_BASED", "HYBRID", "FUZZY_BASED", "FUZZY_COMPETITOR"),
-    "app5": ("RANDOM", "PREDICTIVE", "GAME_THEORY", "MAB", "AI_BASED"),
-    "app6": ("ONLY_EDGE", "ONLY_MOBILE", "HYBRID"),
-    "tutorial5": ("RANDOM_FIT", "WORST_FIT", "BEST_FIT", "FIRST_FIT", "NEXT_FIT"),
-}
-ARCHITECTURES: dict[str, Architecture] = {
-    "SINGLE_TIER": "single-tier",
-    "TWO_TIER": "two-tier",
-    "TWO_TIER_WITH_EO": "two-tier-with-eo",
-    "MOBILE_PROCESSING_SCENARIO": "single-tier",  # app3 has one architecture: devices and edge
-    "ITS_SCENARIO": "two-tier",  # so has app5: edge and cloud
-}
 # Written in shipped files, but the parser wants "propagation": the values are never applied.
 MISSPELT = {"wan_propogation_delay": "wan_propagation_delay", "gsm_propogation_delay": "gsm_propagation_delay"}
 # Seen in files, and why nothing comes of them.
@@ -48,19 +45,9 @@ WITHOUT_EFFECT = {
     "initialBatteryLevel": "the extension reads it and uses it nowhere",
     "connectivity_type": "the extension reads it and uses it nowhere",
 }
-EXTENSION = ("energy_consumption_max_for_mobile_vm", "batteryCapacity", "min_core_for_mobile_vm")
 NANOJOULES = "_nanojoules_per_bit"
 # The extension's radio: what it reads and never counts.
 UNCOUNTED = ("wan", "man", "wifi_access_point", "cellular_base_station")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """All that the comma lists and the range of devices offer; the first of each is the default."""
-
-    devices: tuple[int, ...]
-    scenarios: tuple[str, ...]  # in the peer's words
-    policies: tuple[str, ...]
 
 
 def study_of(
@@ -111,10 +98,10 @@ def survey(
     findings = Findings()
     settings = Settings(properties, read_properties(properties), findings)
     extended = any(key in settings.properties for key in EXTENSION)
-    choices = _choices(settings)
-    kind = _model(settings, choices, extended, model)
-    chosen_scenario = _chosen(settings, "simulation_scenarios", choices.scenarios, scenario)
-    chosen_policy = _chosen(settings, "orchestrator_policies", choices.policies, policy)
+    choices = choices_in(settings)
+    kind = model_of(settings, choices, extended, model)
+    chosen_scenario = chosen(settings, "simulation_scenarios", choices.scenarios, scenario)
+    chosen_policy = chosen(settings, "orchestrator_policies", choices.policies, policy)
     runnable = tuple(word for word in choices.policies if word in POLICIES[kind])
     for word in sorted({*choices.policies} - {*runnable, chosen_policy}):
         line = settings.line("orchestrator_policies")
@@ -122,21 +109,21 @@ def survey(
         findings.tell("ignored", properties, line, "orchestrator_policies", text)
     choices = replace(choices, policies=runnable)
     if chosen_policy not in POLICIES[kind]:
-        _unknown(settings, "orchestrator_policies", chosen_policy, f"policy of {kind}", POLICIES[kind])
-    if chosen_scenario not in ARCHITECTURES:
-        _unknown(settings, "simulation_scenarios", chosen_scenario, "scenario", tuple(ARCHITECTURES))
+        unknown(settings, "orchestrator_policies", chosen_policy, f"policy of {kind}", POLICIES[kind])
+    if architecture_of(chosen_scenario) is None:
+        unknown(settings, "simulation_scenarios", chosen_scenario, "scenario", tuple(ARCHITECTURES))
     if devices is not None and not 0 < devices <= 2_000_000:
         findings.problems.append(Problem(f"{devices:,} devices are asked for", hint="1 to 2,000,000 are possible"))
     study = Study(
         model=kind,
-        architecture=ARCHITECTURES.get(chosen_scenario, "single-tier"),
+        architecture=architecture_of(chosen_scenario) or "single-tier",
         policy=words(chosen_policy),
         devices=choices.devices[0] if devices is None else devices,
         duration=settings.number("simulation_time", least=1e-6, most=1e9) * MINUTE,
         warm_up=settings.number("warm_up_period") * MINUTE,
         applications=files.applications(applications, findings),
         places=files.places(edge_devices, findings, extended),
-        links=_links(settings, physics),
+        links=_links(settings, physics, servers=2 if "MM2" in chosen_scenario else 1),
         cloud=_cloud(settings),
         device_vm=_device_machine(settings, extended),
         dwell=_dwell(settings),
@@ -149,80 +136,20 @@ def survey(
         settings.text(key)
     _rest(settings)
     findings.check()
+    _possible(settings, study)
+    findings.check()
     _effects(settings, study, physics)
     if physics == "compatible":
-        study = replace(study, quirks=compatible(kind))
+        study = replace(study, quirks=compatible(kind) - _impossible(study, edge_devices, findings))
+    check(study, tuple(words(word) for word in POLICIES[kind]))
     return Survey(study, chosen_scenario, choices, tuple(sorted(findings.notices, key=_place)))
-
-
-def words(text: str) -> str:
-    """The peer's word as the project writes it: small letters and dashes."""
-    return text.lower().replace("_", "-")
 
 
 def _place(notice: Notice) -> tuple[str, int]:
     return str(notice.file), notice.line or 0
 
 
-def _choices(settings: Settings) -> Choices:
-    least = int(settings.number("min_number_of_mobile_devices", whole=True, least=1, most=2e6))
-    most = int(settings.number("max_number_of_mobile_devices", whole=True, least=1, most=2e6))
-    step = int(settings.number("mobile_device_counter_size", whole=True, least=1, most=2e6))
-    if least > most:
-        text = f"{least} is more than max_number_of_mobile_devices, {most}; EdgeCloudSim would simulate nothing"
-        line = settings.line("min_number_of_mobile_devices")
-        settings.findings.tell("inverted", settings.file, line, "min_number_of_mobile_devices", text)
-    counts = tuple(range(least, most + 1, max(step, 1))) or (least,)
-    upper = [
-        tuple(word.upper() for word in settings.words(key)) for key in ("simulation_scenarios", "orchestrator_policies")
-    ]
-    return Choices(counts, upper[0], upper[1])
-
-
-def _chosen(settings: Settings, key: str, offered: tuple[str, ...], asked: str | None) -> str:
-    """The value of a list: the one asked for, else its first."""
-    if asked is None:
-        return offered[0] if offered else ""
-    word = asked.strip().upper().replace("-", "_")
-    if word not in offered and offered:
-        close = get_close_matches(word, offered, 1)
-        hint = f"did you mean {close[0]}?" if close else ""
-        message = f"does not list {word}; it lists {', '.join(offered)}"
-        settings.findings.wrong(settings.file, settings.line(key), key, message, hint)
-        return offered[0]
-    return word
-
-
-def _unknown(settings: Settings, key: str, word: str, what: str, known: tuple[str, ...]) -> None:
-    if word:
-        message = f"'{word}' is no {what}"
-        settings.findings.wrong(settings.file, settings.line(key), key, message, f"known: {', '.join(known)}")
-
-
-def _model(settings: Settings, choices: Choices, extended: bool, asked: Model | None) -> Model:
-    """The sample application whose model the files are made for."""
-    if asked is not None:
-        return asked
-    policies, scenarios = set(choices.policies), set(choices.scenarios)
-    if extended:
-        return "app6"
-    if "ITS_SCENARIO" in scenarios or policies & set(POLICIES["app5"]):
-        return "app5"
-    if "MOBILE_PROCESSING_SCENARIO" in scenarios or policies & {"ONLY_EDGE", "ONLY_MOBILE"}:
-        return "app3"
-    if policies & {"FUZZY_BASED", "FUZZY_COMPETITOR"}:
-        return "app4"
-    if policies & set(POLICIES["app2"]):
-        return "app2"
-    if policies and not policies & set(POLICIES["app1"]):
-        key = "orchestrator_policies"
-        message = f"no model knows the policies {', '.join(choices.policies)}"
-        hint = f"say which with --model: {', '.join(get_args(Model))}"
-        settings.findings.wrong(settings.file, settings.line(key), key, message, hint)
-    return "app1"
-
-
-def _links(settings: Settings, physics: Physics) -> Links:
+def _links(settings: Settings, physics: Physics, servers: int) -> Links:
     delays = {key: settings.number(key, 0.0) for key in MISSPELT.values()}
     for written, meant in MISSPELT.items():
         if written not in settings.properties:
@@ -243,6 +170,7 @@ def _links(settings: Settings, physics: Physics) -> Links:
         lan_delay=settings.number("lan_internal_delay"),
         wan_propagation=delays["wan_propagation_delay"],
         gsm_propagation=delays["gsm_propagation_delay"],
+        wlan_servers=servers,
     )
 
 
@@ -301,8 +229,9 @@ def _energy(settings: Settings, physics: Physics, edge_devices: Path) -> Energy:
     for key in [key for key in settings.properties if NANOJOULES in key]:
         name = key.replace(NANOJOULES, "")
         radio[name] = settings.number(key)
-        if physics == "compatible" and name.startswith(UNCOUNTED):
-            settings.findings.tell("ignored", settings.file, settings.line(key), key, "the extension never counts it")
+        if name.startswith(UNCOUNTED if physics == "compatible" else "cellular"):
+            text = "the extension never counts it" if physics == "compatible" else "no task takes the cellular network"
+            settings.findings.tell("ignored", settings.file, settings.line(key), key, text)
     if physics == "compatible":
         settings.findings.tell(
             "ignored", edge_devices, None, "idleConsumption, maxConsumption", "the extension reads and never uses them"
@@ -340,6 +269,33 @@ def _rest(settings: Settings) -> None:
             settings.findings.tell("ignored", settings.file, entry.line, key, text)
 
 
+def _possible(settings: Settings, study: Study) -> None:
+    """Report what the model cannot do without."""
+    needed = {"app1": ["wlan"], "tutorial5": ["wlan"], "app5": ["wlan", "man", "wan", "gsm"]}.get(study.model, [])
+    if study.model == "app1" and study.architecture != "single-tier":
+        needed.append("wan")
+    for name in needed:
+        if getattr(study.links, name) <= 0.0:
+            key = f"{name}_bandwidth"
+            settings.findings.wrong(settings.file, settings.line(key), key, f"{study.model} needs it to be above 0")
+    if study.warm_up >= study.duration:
+        message = "is as long as the simulation: no task would be counted"
+        settings.findings.wrong(settings.file, settings.line("warm_up_period"), "warm_up_period", message)
+
+
+def _impossible(study: Study, edge_devices: Path, findings: Findings) -> set[str]:
+    """Quirks that these files cannot have; the peer itself fails with them."""
+    found = set()
+    if "one-host-per-place" in compatible(study.model) and any(len(place.hosts) > 1 for place in study.places):
+        found.add("one-host-per-place")
+    if any(place.wlan >= len(study.places) for place in study.places):
+        found.add("dwell-by-access-point-number")
+    for name in sorted(found & compatible(study.model)):
+        text = f"taken without quirk {name}, with which EdgeCloudSim fails on this file"
+        findings.tell("note", edge_devices, None, "", text)
+    return found
+
+
 def _effects(settings: Settings, study: Study, physics: Physics) -> None:
     """Report the values that the model in question has no use for."""
     unused: dict[Model, Sequence[str]] = {
@@ -355,7 +311,3 @@ def _effects(settings: Settings, study: Study, physics: Physics) -> None:
         if entry is not None and float(entry.value) != 0.0:
             text = f"the model of {study.model} has no use for it"
             settings.findings.tell("ignored", settings.file, entry.line, key, text)
-    if study.warm_up >= study.duration:
-        line = settings.line("warm_up_period")
-        text = "is as long as the simulation: no task will be counted"
-        settings.findings.tell("note", settings.file, line, "warm_up_period", text)

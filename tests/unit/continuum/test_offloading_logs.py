@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +133,18 @@ def test_the_extension_writes_names_and_decimal_commas(finished, tmp_path):
     assert not any("." in value for row in tasks for value in row)
     assert {row[1] for row in tasks} == {"COMPLETED", "FAILED"}
     assert lines(tmp_path, "DEVICES_LOCATION.csv")[0] == ["TIME", "EDGE SERVER 0", "EDGE SERVER 1", "EDGE SERVER 2"]
+
+
+def test_the_extensions_loads_have_the_energies_so_far_in_wh(finished, tmp_path):
+    outcome, _ = finished
+    meters = np.arange(30.0).reshape(10, 3) * 3600.0
+    write_logs(tmp_path, outcome, "unical", meters=meters)
+    head, *rows = lines(tmp_path, "VM_LOAD.csv")
+    assert len(head) == 7
+    assert [numbers(row) for row in rows[:10]] == [
+        [*outcome.loads[k], 3.0 * k, 3.0 * k + 1.0, 3.0 * k + 2.0] for k in range(10)
+    ]
+    assert all(math.isnan(float(value)) for row in rows[10:] for value in row[4:])
 
 
 @pytest.mark.parametrize(("value", "text"), [

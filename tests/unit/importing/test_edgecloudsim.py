@@ -73,11 +73,26 @@ def with_line(text, key, value):
     ("ONLY_EDGE", "SINGLE_TIER", "app3"),
     ("NETWORK_BASED,FUZZY_BASED", "TWO_TIER_WITH_EO", "app4"),
     ("RANDOM,MAB", "ITS_SCENARIO", "app5"),
+    ("WORST_FIT", "MM2_QUEUE", "tutorial5"),
 ])  # fmt: skip
 def test_the_model_is_told_from_policies_and_scenarios(tmp_path, policies, scenarios, model):
     text = with_line(with_line(PROPERTIES, "orchestrator_policies", policies), "simulation_scenarios", scenarios)
+    text = with_line(text, "gsm_bandwidth", "20") + "man_bandwidth=1000\n"
     study, _ = study_of(*written(tmp_path, properties=text))
     assert study.model == model
+    assert study.links.wlan_servers == (2 if model == "tutorial5" else 1)
+
+
+def test_quirks_with_which_the_peer_itself_fails_are_left_out(tmp_path):
+    text = with_line(PROPERTIES, "orchestrator_policies", "HYBRID")
+    host = edge_devices()[edge_devices().index("<host>") : edge_devices().index("</host>") + len("</host>")]
+    devices = edge_devices().replace("<hosts>", f"<hosts>{host}", 1).replace("<wlan_id>2<", "<wlan_id>7<")
+    files = written(tmp_path, properties=text, edge_devices=devices)
+    study, notices = study_of(*files)
+    assert compatible("app2") - study.quirks == {"one-host-per-place", "dwell-by-access-point-number"}
+    assert sum("taken without quirk" in notice.text for notice in notices) == 2
+    left_out = YAML(typ="safe").load(read(*files).text)["adapters"]["offloading"]["quirks"]
+    assert left_out == {"one-host-per-place": False, "dwell-by-access-point-number": False}
 
 
 def test_a_misspelt_propagation_is_not_applied_unless_corrected(tmp_path):
@@ -135,6 +150,9 @@ def test_keys_of_the_extension_make_it_app6_with_energy(tmp_path):
     ("properties", "NEXT_FIT,WORST_FIT", "GREEDY", "no model knows the policies GREEDY"),
     ("properties", "NEXT_FIT,WORST_FIT", ",", "orchestrator_policies: names nothing"),
     ("properties", "SINGLE_TIER,TWO", "FOUR_TIER,TWO", "'FOUR_TIER' is no scenario"),
+    ("properties", "wlan_bandwidth=200", "wlan_bandwidth=0", "properties:13: wlan_bandwidth: app1 needs it"),
+    ("properties", "warm_up_period=0.5", "warm_up_period=2", "as long as the simulation"),
+    ("applications", "<usage_percentage>70<", "<usage_percentage>71<", "sums up to 101 %"),
     ("applications", "<idle_period>15</idle_period>", "", r"xml:3: VIDEO.idle_period: is missing"),
     ("applications", 'name="HEALTH_APP"', 'name="VIDEO"', "a second application is called 'VIDEO'"),
     ("applications", 'name="VIDEO"', "", "has no name"),
