@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,8 +30,8 @@ from cosim.continuum.offloading.layout import (
     RANGE,
 )
 from cosim.continuum.offloading.logs import write_logs
-from cosim.continuum.offloading.simulation import Simulation
-from cosim.errors import ScenarioError
+from cosim.continuum.offloading.simulation import Choose, Simulation
+from cosim.errors import Problem, ScenarioError
 from cosim.telemetry.signals import TASK_STATUS
 
 Columns = Mapping[str, NDArray[Any]]
@@ -66,7 +67,7 @@ class OffloadingAdapter:
         study = self._world.study
         seed = int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0])
         try:
-            self._simulation = Simulation(study, seed, trace=True)
+            self._simulation = Simulation(study, seed, choose=_function(study.policy), trace=True)
         except ScenarioError as error:
             raise _at(error, context.name) from error
         self._books = Books(self._world, context.scene)
@@ -158,6 +159,22 @@ class OffloadingAdapter:
         }
         slots = (self._world.fleet.first + ended["device"]).astype(np.int32)
         return Frame("task", time, slots, {name: np.ascontiguousarray(column) for name, column in columns.items()})
+
+
+def _function(policy: str) -> Choose | None:
+    """The function that `module:function` names; None for the name of a built-in policy."""
+    module, colon, name = policy.partition(":")
+    if not colon:
+        return None
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        problem = Problem(f"'{policy}' cannot be imported: {error}", path="policy", hint="set PYTHONPATH to its folder")
+        raise ScenarioError(problem) from error
+    if not callable(found):
+        raise ScenarioError(Problem(f"'{policy}' is a {type(found).__name__}, not a function", path="policy"))
+    function: Choose = found
+    return function
 
 
 def _at(error: ScenarioError, name: str) -> ScenarioError:

@@ -99,7 +99,9 @@ class OffloadingConfig(AdapterConfig):
     architecture: Architecture = Field(
         "two-tier-with-eo", description="single-tier: edge; two-tier: and cloud; -with-eo: any place's edge"
     )
-    policy: str = Field("next-fit", description="who gets a task: next-fit, hybrid, fuzzy-based, mab, ...")
+    policy: str = Field(
+        "next-fit", description="who gets a task: next-fit, hybrid, fuzzy-based, mab, ..., or module:function"
+    )
     devices: Annotated[int, Field(ge=1, le=2_000_000, strict=True)] = Field(description="members of the fleet")
     warm_up: Duration = Field(0.0, description="tasks made before are left out of the logs' figures")
     dwell: Annotated[list[Duration], Field(min_length=3, max_length=3)] = Field(

@@ -1,10 +1,12 @@
 """The offloading model on the bus: frames, ledgers, log files, and what is refused."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from adapters import offloading
 from adapters.offloading import ADAPTER
 from adapters.offloading.adapter import OffloadingAdapter
 from adapters.offloading.config import OffloadingConfig
@@ -194,7 +196,22 @@ def test_the_extensions_loads_tell_the_energy_of_each_tier(tmp_path):
     assert energies[-1, 0] == pytest.approx(summary["energy"]["by_tier"]["edge"] / 3600.0)
 
 
+def readme_example():
+    text = (Path(offloading.__file__).parent / "README.md").read_text()
+    return text.split("```python\n")[1].split("```")[0]
+
+
+def test_a_policy_may_be_a_function(tmp_path, monkeypatch):
+    (tmp_path / "my_offloading_policy.py").write_text(readme_example())
+    monkeypatch.syspath_prepend(tmp_path)
+    frames, summary = run(tmp_path, policy="my_offloading_policy:choose")
+    assert summary["tasks"]["failed"].get("capacity", 0) == 0
+    assert {0, 1} <= set(column(frames["task"], "host"))
+
+
 @pytest.mark.parametrize(("changes", "message"), [
+    ({"policy": "no_such_module:choose"}, r"adapters.offloading.policy: 'no_such_module:choose' cannot be imported"),
+    ({"policy": "math:pi"}, "'math:pi' is a float, not a function"),
     ({"devices": 21}, "there are 21 devices, the fleet holds 20"),
     ({"places": {"west": {}}}, "adapters.offloading.places.west: there is no node 'west'"),
     ({"places": {"cloud": {}}}, "node 'cloud' is of tier cloud, a place is of tier edge"),
