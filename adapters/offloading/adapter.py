@@ -82,6 +82,8 @@ class OffloadingAdapter:
         self._table = SlotTable(fleet.first, names, generation, 1)
         self._slots = np.arange(fleet.first, fleet.first + study.devices, dtype=np.int32)
         self._workloads = np.array(self._world.workloads, np.int16)
+        # m; with app5 segments of equal length, each centred at its access point, make up a ring
+        self._ring = 2.0 * study.places[0].x * len(study.places) if study.model == "app5" else 0.0
         self._before: NDArray[np.float64] | None = None
         self._time = 0.0
         self._ignored = 0
@@ -129,8 +131,10 @@ class OffloadingAdapter:
         speed, heading = np.zeros(len(at)), np.zeros(len(at))
         if self._before is not None and time > self._time:
             way = at - self._before
+            if self._ring:  # the road ends where it begins
+                way[:, 0] -= self._ring * np.round(way[:, 0] / self._ring)
             moved = np.hypot(way[:, 0], way[:, 1])
-            if self._world.study.model == "app5":  # who changes place by a jump has no speed on the way
+            if self._ring:  # who changes place by a jump has no speed on the way
                 speed = moved / (time - self._time)
             heading = np.where(moved > 0.0, np.degrees(np.arctan2(way[:, 0], way[:, 1])) % 360.0, 0.0)
         self._before, self._time = at, time

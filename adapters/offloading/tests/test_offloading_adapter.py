@@ -60,9 +60,9 @@ def started(tmp_path, *, scenery=None, **changes):
     return adapter
 
 
-def run(tmp_path, step=10.0, **changes):
+def run(tmp_path, step=10.0, *, scenery=None, **changes):
     """All frames by signal, and the summary."""
-    adapter = started(tmp_path, **changes)
+    adapter = started(tmp_path, scenery=scenery, **changes)
     frames = {"mobility": [], "task": [], "host": []}
     for time in np.arange(0.0, DURATION + step / 2, step):
         for frame in adapter.step(float(time), Inputs()):
@@ -194,6 +194,29 @@ def test_the_extensions_loads_tell_the_energy_of_each_tier(tmp_path):
     assert np.all(np.diff(energies[:, [0, 2]], axis=0) > 0.0)
     assert energies[-1, 2] == pytest.approx(summary["energy"]["by_node"]["phones"] / 3600.0)
     assert energies[-1, 0] == pytest.approx(summary["energy"]["by_tier"]["edge"] / 3600.0)
+
+
+def test_vehicles_go_round_at_the_speeds_of_the_road(tmp_path):
+    base = scene()
+    ring = [replace(base.nodes[0], id=f"rsu-{k}", position=(50.0 + 100.0 * k, 0.0, 0.0)) for k in range(4)]
+    road = Scene.build((*ring, base.nodes[2]), base.fleets, (), base.workloads)
+    sources = tuple(replace(load, sources=(SlotRange(5, 20),)) for load in road.workloads)
+    links = {"wlan": "10 Mbit/s", "man": "1 Gbit/s", "wan": "50 Mbit/s", "gsm": "20 Mbit/s", "lan_delay": "10 ms"}
+    places = {f"rsu-{k}": {"attractiveness": 2 if k else 0} for k in range(4)}
+    frames, summary = run(
+        tmp_path,
+        5.0,
+        scenery=replace(road, workloads=sources),
+        model="app5",
+        policy="random",
+        links=links,
+        places=places,
+    )
+    speed = np.array([frame["speed"] for frame in frames["mobility"]][1:])
+    assert np.all((speed >= 20.0 / 3.6 - 1e-6) & (speed <= 60.0 / 3.6 + 1e-6))  # also where the road begins again
+    assert np.ptp(speed) > 5.0
+    assert set(np.concatenate([frame["heading"] for frame in frames["mobility"][1:]])) == {90.0}
+    assert summary["tasks"]["completed"] > 100
 
 
 def readme_example():
