@@ -14,12 +14,11 @@ points. Configurations without results run too. Exit code 0: nothing is differen
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,30 +36,15 @@ from benchmarks.equivalence import (
     holm,
     verdict,
 )
+from benchmarks.golden import DataError, Golden, read_golden, read_studies
 from benchmarks.measure import Table, parser, print_result
 from cosim.continuum.offloading.simulation import simulate
 from cosim.continuum.offloading.study import Study
-from cosim.errors import CosimError
-from cosim.importing.edgecloudsim import study_of
 
 MARGIN = 0.03  # of their mean
 RARE = 2.0  # %, failures below are compared as proportions
 RARE_MARGIN = 0.1  # percentage points: one task in a thousand
 REFERENCE_CPU = "reference_cpu_s_per_iteration"
-FILES = ("properties", "edge_devices", "applications")
-COLUMNS = ("config_id", "metric", "unit", "iterations", "mean", "sd")
-
-
-class DataError(Exception):
-    """The data folder cannot be used; says what, where, what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Golden:
-    """A figure of theirs."""
-
-    unit: str
-    sample: Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,54 +84,6 @@ class Row:
                 "runs_needed": needed if math.isfinite(needed) else None,
             }  # fmt: skip
         return found
-
-
-def read_rows(file: Path, columns: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that must have `columns`. Raises `DataError`."""
-    try:
-        with file.open(newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            missing = [name for name in columns if name not in (reader.fieldnames or ())]
-            if missing:
-                raise DataError(f"{file} has no column {', '.join(missing)}")
-            rows = list(reader)
-    except OSError as error:
-        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise DataError(f"{file} is not a CSV file: {error}") from None
-    for number, row in enumerate(rows, 2):
-        if None in row or any(row[name] is None for name in columns):
-            raise DataError(f"{file}:{number}: the row has another number of columns than the head")
-    return rows
-
-
-def read_golden(file: Path) -> dict[str, dict[str, Golden]]:
-    """Their figures by configuration and metric."""
-    found: dict[str, dict[str, Golden]] = {}
-    for number, row in enumerate(read_rows(file, COLUMNS), 2):
-        try:
-            mean = float(row["mean"]) if row["mean"] else math.nan
-            sample = Sample(int(row["iterations"] or 1), mean, float(row["sd"]) if row["sd"] else 0.0)
-        except ValueError as error:
-            raise DataError(f"{file}:{number}: {error}") from None
-        found.setdefault(row["config_id"], {})[row["metric"]] = Golden(row["unit"], sample)
-    return found
-
-
-def read_studies(folder: Path, wanted: list[str]) -> dict[str, Study]:
-    """The study of every configuration that `index.csv` lists, or of the wanted ones."""
-    rows = {row["config_id"]: row for row in read_rows(folder / "index.csv", ("config_id", *FILES))}
-    unknown = [name for name in wanted if name not in rows]
-    if unknown:
-        raise DataError(f"{folder / 'index.csv'} has no configuration {', '.join(unknown)}; it has {', '.join(rows)}")
-    studies = {}
-    for name in wanted or rows:
-        paths = [folder / rows[name][key] for key in FILES]
-        try:
-            studies[name], _ = study_of(paths[0], paths[1], paths[2], physics="compatible")
-        except CosimError as error:
-            raise DataError(f"configuration {name}: {error}") from None
-    return studies
 
 
 def carry_out(job: tuple[Study, int]) -> Run:
@@ -352,9 +288,13 @@ def report(
     counts = {
         name: sum(row.verdict == name for row in rows) for name in ("equivalent", "different", "undecided", "none")
     }
+    hopeless = [
+        row for row in rows if row.verdict == "undecided" and row.comparison and math.isinf(row.comparison.needed)
+    ]
     lacking = {row.metric for row in rows if math.isnan(row.ours.mean) and not math.isnan(row.theirs.mean)}
     summary: dict[str, object] = {
         **counts, "equivalent_as_zero": sum(row.theirs.mean == 0.0 == row.ours.mean for row in rows),
+        "undecided_with_any_runs_of_ours": len(hopeless),
         "configurations": len(speeds), "margin": options.margin, "rare_margin_pct": RARE_MARGIN,
         "not_given": sorted(lacking),
     }  # fmt: skip
