@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import Books, summary
 from adapters.continuum.config import ContinuumConfig
@@ -53,6 +54,8 @@ class ContinuumAdapter:
         self._books = Books(self._engine, self._world, scene)
         self._gauges = Gauges(self._engine, self._config.signals)
         self._changes = Changes(scene.capacity)
+        network = self._config.network
+        self._access = None if network is None else Access(network, scene, self._engine, context.period, context.name)
         self._air = Air.silent()
         self._generation = np.zeros(scene.capacity, np.int64)
         self._present = np.arange(scene.capacity) < len(scene.nodes)
@@ -63,7 +66,7 @@ class ContinuumAdapter:
             self._happen(event)
         self._engine.advance(time)
         self._presence(inputs.all("mobility"))
-        self._air = self._air.following(inputs.all("link"), self._present)
+        self._air = self._air.following(self._links(time, inputs), self._present)
         self._tell_radio()
         return (
             self._tasks(time), self._books.host_frame(time), self._books.traffic_frame(time),
@@ -83,10 +86,24 @@ class ContinuumAdapter:
             self._engine.recover(slots_of(event.nodes))
         else:
             self._changes.add(event)
-            links = self._world.system
-            if len(links.link_a):
-                values = self._changes.between(links.link_a, links.link_b)
-                self._engine.set_links(np.arange(len(links.link_a)), *values)
+            self._tell_links()
+
+    def _links(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """The frames of radio adapters, or, without any, of the access network of the configuration."""
+        frames = inputs.all("link")
+        if frames or self._access is None:
+            return frames
+        if self._access.wide:
+            self._tell_links()
+        return [self._access.frame(time, self._present, inputs.all("mobility"))]
+
+    def _tell_links(self) -> None:
+        links = self._world.system
+        if len(links.link_a):
+            factor, delay, loss = self._changes.between(links.link_a, links.link_b)
+            if self._access is not None:
+                factor = factor * self._access.wan_factor(len(links.link_a))
+            self._engine.set_links(np.arange(len(links.link_a)), factor, delay, loss)
 
     def _presence(self, frames: Sequence[Frame]) -> None:
         """Let members of fleets appear and vanish as the mobility frames say."""

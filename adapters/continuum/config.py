@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from adapters.continuum.network import NetworkConfig
 from cosim.bus.adapter import AdapterConfig
 from cosim.schedulers import scheduler_names
 from cosim.units import Duration
@@ -46,3 +47,6 @@ class ContinuumConfig(AdapterConfig):
         [], description="written besides task, host and traffic: battery, machine, accelerator"
     )
     drop_late: bool = Field(False, description="drop tasks at their deadline instead of completing them late")
+    network: NetworkConfig | None = Field(
+        None, description="access network of its own, in runs where no adapter writes link"
+    )

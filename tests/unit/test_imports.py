@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "telemetry": set(),
     "compiling": set(),
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
-    "continuum": {"compiling", "errors", "schedulers"},
+    "continuum": {"compiling", "errors", "schedulers", "radio"},
     "radio": {"compiling"},
     "vehicles": {"compiling"},
     "traces": {"errors"},

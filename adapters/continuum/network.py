@@ -1,0 +1,43 @@
+"""The `network` block of a scenario's `continuum` block."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cosim import units
+
+
+class NetworkConfig(BaseModel):
+    """How devices reach edge nodes, and these the cloud. Figures are taken anew at every step and hold for a step."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    model: Literal["empirical-wlan", "mm1", "cellular", "close-in"] = Field(
+        description="measured 802.11 throughput, M/M/1 per access point, fixed rate per cell, path loss and Shannon"
+    )
+    delay: units.Duration = Field(0.0, description="one way, besides the transmission")
+    range: Annotated[float, units.Unit("length", gt=0.0)] | None = Field(
+        None, description="farthest access point that serves; default: any"
+    )
+    gain: float = Field(3.0, gt=0.0, description="empirical-wlan: over measured 802.11n; 3 is taken for 802.11ac")
+    rate: Annotated[float, units.Unit("rate", gt=0.0)] | None = Field(
+        None, description="mm1, cellular: of an access point, in each direction"
+    )
+    window: Annotated[float, units.Unit("time", gt=0.0)] = Field(
+        60.0, description="mm1: over which the load is averaged"
+    )
+    queue_limit: units.Duration = Field(5.0, description="mm1: longest mean wait")
+    attach: Literal["nearest", "strongest"] = Field("strongest", description="close-in: the serving access point")
+    exponent: float = Field(3.1, ge=1.0, le=8.0, description="close-in: path loss exponent, as of the radio adapter")
+    efficiency: float = Field(0.6, gt=0.0, le=1.0, description="close-in: part of Shannon's bound; TR 36.942 annex A")
+    minimum_snr: units.Gain = Field(-8.0, description="close-in: no coverage below it, as of the radio adapter")
+    wan: Literal["links", "empirical"] = Field(
+        "links", description="links to cloud nodes as the scenario has them, or by measured throughput"
+    )
+
+    @model_validator(mode="after")
+    def _has_rate(self) -> NetworkConfig:
+        if self.model in ("mm1", "cellular") and self.rate is None:
+            raise ValueError(f"model '{self.model}' needs 'rate', for example 100 Mbit/s")
+        return self
