@@ -196,9 +196,12 @@ def bitbrains(
 
     MIPS are MHz x 2054/1200. A machine counts when its sample 10 lies between 500 and 3000 MIPS, as
     with the peer. Disk sizes are 1, 2, 3 MB in turn. `disk_kb_s` are read and written, `network_kb_s`
-    received and sent, both used as `bitbrains-units` says. Raises `ValueError` when no machine counts.
+    received and sent, both used as `bitbrains-units` says. Samples that are NaN are left out. Raises
+    `ValueError` when no machine counts.
     """
-    mips = np.asarray(usage_mhz, np.float64) * MIPS_PER_MHZ
+    raw = np.asarray(usage_mhz, np.float64) * MIPS_PER_MHZ
+    order = np.argsort(np.isnan(raw), axis=1, kind="stable")  # what there is first, in its order
+    mips = np.take_along_axis(raw, order, axis=1)
     sample = mips[:, min(10, mips.shape[1] - 1)]
     chosen = np.flatnonzero((sample > 500.0) & (sample < 3000.0))
     if not len(chosen):
@@ -206,7 +209,8 @@ def bitbrains(
 
     def at(values: ArrayLike) -> Floats:
         wide = np.asarray(values, np.float64)
-        return np.broadcast_to(wide[:, None] if wide.ndim == 1 else wide, mips.shape)[chosen]
+        full = np.broadcast_to(wide[:, None] if wide.ndim == 1 else wide, mips.shape)
+        return np.take_along_axis(full, order, axis=1)[chosen]
 
     odd = "bitbrains-units" in quirks
     demand = np.empty((len(chosen), mips.shape[1], DEMANDS))

@@ -394,3 +394,35 @@ def test_the_page_names_every_quirk_and_parameter():
     page = (Path(__file__).parents[3] / "docs" / "interval.md").read_text("utf-8")
     missing = [name for name, quirk in QUIRKS.items() if f"| `{name}` | {quirk.wrong}" not in page]
     assert not missing
+
+
+def test_gaps_in_a_machine_s_record_are_left_out():
+    usage = np.full((2, 30), np.nan)
+    usage[0, 5:] = 600.0 + np.arange(25)
+    usage[1, ::2] = 700.0
+    workload = bitbrains(usage, 1000.0, np.arange(60.0).reshape(2, 30) * 1000)
+    assert workload.length.tolist() == [25, 15]
+    np.testing.assert_allclose(workload.demand[0, :25, 0], (600.0 + np.arange(25)) * MIPS_PER_MHZ)
+    np.testing.assert_allclose(workload.demand[1, :15, 1], np.arange(30.0, 60.0, 2.0))
+
+
+BITBRAINS = Path(__file__).resolve().parents[3] / "../shared/data/cloud_traces/bitbrains"
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not BITBRAINS.is_dir(), reason="the real input data is not beside the checkout")
+@pytest.mark.parametrize("quirks", [frozenset(), compatible()], ids=["corrected", "compatible"])
+def test_real_machines_run(quirks):
+    from cosim.traces.bitbrains import read_packed
+
+    found = read_packed(BITBRAINS / "bitbrains_small_usage.csv.gz", BITBRAINS / "bitbrains_small_vms.csv")
+    capacity = found.cores * found.clock / 1e6
+    usage = found.utilisation * capacity[:, None]
+    busiest = usage * (1000.0 / np.nanmean(usage, axis=1))[:, None]  # so that all are of the size that counts
+    workload = bitbrains(
+        busiest, np.full(len(capacity), 4000.0), 1e6, arrivals=Arrivals("normal", 5.0, 1.5), quirks=quirks
+    )
+    one = Interval(azure_fog(50, quirks), workload, 7, quirks=quirks, policy="least-loaded")
+    figures = one.run(200)
+    assert figures["completed"].sum() > 100
+    assert np.isfinite(one.drain()["response"]).all()
