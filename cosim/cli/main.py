@@ -10,7 +10,20 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
-from cosim.cli import check, compare, doctor, importing, listing, new, plan, report, run, schema, sweep
+from cosim.cli import (
+    check,
+    compare,
+    doctor,
+    importing,
+    importing_traces,
+    listing,
+    new,
+    plan,
+    report,
+    run,
+    schema,
+    sweep,
+)
 
 app = typer.Typer(
     name="cosim",
@@ -30,6 +43,7 @@ app.command("adapters")(listing.adapters)
 app.command("schedulers")(listing.schedulers)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
+importing_traces.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 
