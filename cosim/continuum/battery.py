@@ -26,7 +26,7 @@ def battery_number(s: Record, b: int) -> int:
 def _draw(s: Record, n: int) -> float:
     """W that node n takes from its battery now."""
     node = memory.node(s.nodes, n)
-    if node.present == 0 or node.up == 0:
+    if node.present == 0 or memory.battery(s.batteries, node.battery).empty != 0:
         return 0.0
     power = memory.station(s.stations, 3 * n).power
     if node.machine >= 0:

@@ -136,7 +136,7 @@ def _draw_processor(s: Record, j: int) -> None:
         power = machine.wake_power
     elif machine.state == BOOTING:
         power = machine.boot_power
-    elif machine.state == OFF:
+    elif machine.state == OFF and (node.battery < 0 or memory.battery(s.batteries, node.battery).empty == 0):
         power = machine.off_power
     memory.station(s.stations, j).power = power
 

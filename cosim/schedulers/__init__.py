@@ -13,7 +13,8 @@ A scheduler is a function of three arguments that answers with the number of a h
 
 - `request` (`cosim.schedulers.builtin.Request`): the task and its device: time, device, serving,
   workload, input (B), output (B), work (cycles), deadline (s), own_speed, own_tasks, chance, turn,
-  threshold, stage, operations (FLOP on an accelerator), memory and storage (B at its host). Of a stage whose data is at a host, `serving` is that host.
+  threshold, stage, operations (FLOP on an accelerator), memory and storage (B at its host). Of a
+  stage whose data is at a host, `serving` is that host.
 - `reach`: (hosts,) s that a reference transfer (100 kB) takes from the serving node to each host,
   inf when there is no way now.
 - `hosts`: (hosts,) records with slot, tier (1 edge, 2 cloud), cores, clock, speed (cycles/s of all
