@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, State
-from cosim.continuum.ledger import cell_energy, radio_energy, read_links, read_meters
+from cosim.continuum.ledger import bills, cell_energy, radio_energy, read_links, read_meters
 from cosim.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
 from cosim.continuum.snapshot import GROWING
 from cosim.continuum.system import System
@@ -114,17 +114,17 @@ class _Replica(Engine):
         cells = float(cell_energy(s, meters, self.system).sum())
         carried = read_links(s)
         links = 8.0 * float((carried[0::2] + carried[1::2]) @ tariffs.links)
-        costs = float(meters.busy @ cpu), float(meters.transferred @ transfer), float(meters.energy @ energy)
-        return [
-            nodes,
-            radio,
-            cells,
-            links,
-            nodes + radio + cells + links,
-            *costs,
-            sum(costs),
-            float(s.meta["events"][0]),
-        ]
+        power = float(self._bill(meters.energy, energy).sum())
+        costs = float(meters.busy @ cpu), float(meters.transferred @ transfer), power
+        total = nodes + radio + cells + links
+        return [nodes, radio, cells, links, total, *costs, sum(costs), float(s.meta["events"][0])]
+
+    def _bill(self, energy: Floats, price: Floats) -> Floats:
+        """(nodes,) what their energy costs: by their tariff, or at the price of the kind."""
+        if not self.system.tariffs:
+            return energy * price
+        tariff = np.array([kind.tariff for kind in self.system.kinds])[self.state.nodes["kind"]]
+        return np.where(tariff >= 0, bills(self.state, self.system, energy)[1], energy * price)
 
     @property
     def _everyone(self) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from cosim.continuum.jit import jit
 from cosim.continuum.layout import EXPONENTIAL, UNIFORM, codes
 
 GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE = codes(11)  # purposes
+BAG_SIZE, BAG_ANGLE = codes(16)[14:]  # those of stages go on from 16
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
 _SALT = np.uint64(0xD1B54A32D192ED03)
@@ -51,6 +52,13 @@ def uniform(key: np.uint64, n: int, purpose: int) -> float:
 def exponential(key: np.uint64, n: int, purpose: int) -> float:
     """An exponential draw of mean 1."""
     return -math.log1p(-uniform(key, n, purpose))
+
+
+@jit
+def normal(key: np.uint64, n: int) -> float:
+    """A standard normal draw (Box and Muller 1958, doi 10.1214/aoms/1177706645)."""
+    radius = math.sqrt(2.0 * exponential(key, n, BAG_SIZE))
+    return radius * math.cos(2.0 * math.pi * uniform(key, n, BAG_ANGLE))
 
 
 @jit

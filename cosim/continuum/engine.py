@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum import kernel, memory, routes
+from cosim.continuum.agreement import account
+from cosim.continuum.billing import cuts
 from cosim.continuum.layout import CUSTOM, DEVICE, ENDED, META, TASK
-from cosim.continuum.ledger import Ledger, Meters, close_books, read_meters
+from cosim.continuum.ledger import Ledger, Meters, bills, close_books, read_meters, sorted_rows
 from cosim.continuum.question import question
 from cosim.continuum.resources import Resources, read_resources
 from cosim.continuum.snapshot import Snapshot, put_back, take
@@ -21,8 +23,6 @@ from cosim.continuum.system import REFERENCE, System, lay_out, link_up, more_tas
 _NONE_I = np.empty((0, 1), np.int64)
 _NONE_F = np.empty((0, 3))
 _ROOM = 1024  # rows at the beginning; all row arrays double when they are full
-
-COLUMNS = tuple(name for name in ENDED.names or ())
 
 
 class Engine:
@@ -59,6 +59,8 @@ class Engine:
         self.state = lay_out(system, meta, np.zeros(0, TASK), np.zeros(2 * _ROOM, ENDED))
         self._make_room()
         self._edges = self._adjacency()
+        self._cuts = cuts(system.tariffs)
+        self._agreements = {k: load.sla for k, load in enumerate(system.workloads) if load.sla is not None}
         self._find_ways()
         self._begin()
 
@@ -78,6 +80,14 @@ class Engine:
             raise ValueError(f"cannot advance from {self.now:g} s to {until:g} s")
         if self.state.meta["undecided"][0] >= 0:
             self._ask()  # the scheduler raised an exception when it was asked, or a snapshot was taken in it
+        for cut in self._cuts[np.searchsorted(self._cuts, self.now, "right") :] if len(self._cuts) else ():
+            if cut > until:
+                break
+            self._run(float(cut))
+            self.state.billed[:] = self.bills()
+        self._run(until)
+
+    def _run(self, until: float) -> None:
         while True:
             answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
             if answer == kernel.DONE:
@@ -168,15 +178,19 @@ class Engine:
 
         Columns of `cosim.continuum.layout.ENDED`, arrays of the caller's own.
         """
-        count = int(self.state.meta["done"][0])
-        rows = self.state.ended[:count]
-        order = np.lexsort((rows["serial"], rows["ended"]))
+        ended = sorted_rows(self.state)
+        if self._agreements:
+            account(self.state.service, self._agreements, ended)
         self.state.meta["done"] = 0
-        return {name: rows[name][order] for name in COLUMNS}
+        return ended
 
     def meters(self, slots: ArrayLike) -> Meters:
         """What the meters of these nodes show now. Looking changes nothing."""
         return read_meters(self.state, np.asarray(slots))
+
+    def bills(self) -> NDArray[np.float64]:
+        """(3, nodes) J, currency and g of CO2 up to now, of nodes whose energy has a tariff. Changes nothing."""
+        return bills(self.state, self.system, self.meters(np.arange(len(self.state.nodes))).energy)
 
     def ledger(self) -> Ledger:
         """The books up to now. Looking changes nothing."""

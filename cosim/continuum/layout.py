@@ -37,6 +37,7 @@ STATUS_NAMES: Final = (
 FREE, NEW, UP, RUN, DOWN, MOVE, JOIN = codes(7)
 
 FIXED, EXPONENTIAL, UNIFORM = codes(3)  # laws of sizes
+POISSON, EVERY, BAG, TRACE = codes(4)  # laws of arrivals
 DEVICE, EDGE, CLOUD = codes(3)  # tiers
 NOBODY: Final = codes(1)[0] - 1  # no task, node, ...
 CUSTOM: Final = -1  # scheduler: ask the caller
@@ -190,7 +191,9 @@ SOURCE = _record(
     ("phase_end", "f8"),  # s, end of the active phase
     ("drawn", "i8"),  # arrivals drawn so far
     ("phases", "i8"),  # phases drawn so far
-    ("step", "i8"),  # periodic arrivals in this pattern
+    ("step", "i8"),  # periodic arrivals in this pattern, bags so far
+    ("left", "i8"),  # tasks that are left in the present bag
+    ("first_row", "i8"), ("rows", "i8"),  # its tasks in `trace`
     ("node", "i8"), ("workload", "i8"),
 )  # fmt: skip
 
@@ -199,13 +202,17 @@ WORKLOAD = _record(
     ("input_a", "f8"), ("input_b", "f8"), ("output_a", "f8"), ("output_b", "f8"), ("work_a", "f8"), ("work_b", "f8"),
     ("deadline", "f8"), ("share", "f8"), ("active", "f8"), ("idle", "f8"), ("start", "f8"), ("stop", "f8"),
     ("state", "f8"),  # B that move with a running task, negative: its input
+    ("arrivals", "i8"),  # POISSON, EVERY, BAG, TRACE
+    ("bag_mean", "f8"), ("bag_spread", "f8"),  # tasks in a bag, 1/rate s apart
     ("memory", "f8"), ("storage", "f8"),  # B that a task takes at its host
     ("operations_a", "f8"), ("operations_b", "f8"),  # FLOP
     ("sensitivity", "f8"),  # c in the slow-down 1 + c (f_max / f - 1)
-    ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"), ("periodic", "i8"),
+    ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"),
     ("operations_law", "i8"), ("accelerator", "i8"),  # kind of accelerator, -1: none
     ("first_stage", "i8"), ("stages", "i8"),  # its graph; 0: plain tasks
 )  # fmt: skip
+
+TRACED = _record(("time", "f8"), ("input", "f8"), ("output", "f8"), ("work", "f8"))  # s, B, B, cycles; NaN: drawn
 
 STAGE = _record(
     ("work_a", "f8"), ("work_b", "f8"), ("output_a", "f8"), ("output_b", "f8"),
@@ -266,7 +273,7 @@ META = _record(
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
         "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
-        "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site",
+        "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site", "trace", "billed", "service",
         "machines", "accelerators", "points", "batteries", "spells", "radio", "air",
     )),
 )  # fmt: skip
@@ -312,6 +319,9 @@ class State(NamedTuple):
     jobs: NDArray[np.void]  # JOB, as many as tasks if there are graphs
     missing: NDArray[np.int64]  # (jobs, widest) inputs of a stage that are not made, then: not there yet
     site: NDArray[np.int64]  # (jobs, widest) node where a stage was computed
+    trace: NDArray[np.void]  # TRACED, the tasks of sources that follow a trace, grouped by source
+    billed: NDArray[np.float64]  # (3, nodes) J billed at prices that held before, currency, g of CO2
+    service: NDArray[np.float64]  # (workloads, 7) what has become of agreements, see `cosim.continuum.agreement`
     machines: NDArray[np.void]  # MACHINE
     accelerators: NDArray[np.void]  # ACCELERATOR, grouped by machine
     points: NDArray[np.void]  # POINT, grouped by machine

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.continuum.agreement import Service, account, conclude
+from cosim.continuum.billing import bill
 from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
 from cosim.continuum.resources import accelerator_use
 from cosim.continuum.system import System
@@ -49,6 +53,8 @@ class Ledger:
     cost_cpu: Floats  # (nodes,)
     cost_transfer: Floats  # (nodes,)
     cost_energy: Floats  # (nodes,)
+    carbon: Floats  # (nodes,) g of CO2, of nodes with a tariff
+    services: Mapping[int, Service]  # by workload, of those with an agreement
 
 
 def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:
@@ -94,6 +100,29 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
         sent=_upto(uplinks, now)[0],
         received=_upto(downlinks, now)[0],
     )
+
+
+def bills(s: State, system: System, energy: Floats) -> Floats:
+    """(3, nodes) J, currency and g of CO2 of the nodes with a tariff, at the present time."""
+    tariff = np.array([kind.tariff for kind in system.kinds])[s.nodes["kind"]]
+    return bill(s.billed, energy, tariff, system.tariffs, float(s.meta["now"][0]))
+
+
+def services(s: State, system: System) -> dict[int, Service]:
+    """The standing of all agreements at the present time, tasks that are not drained included."""
+    agreements = {number: load.sla for number, load in enumerate(system.workloads) if load.sla is not None}
+    if not agreements:
+        return {}
+    service = s.service.copy()
+    account(service, agreements, sorted_rows(s))
+    return conclude(service, agreements, float(s.meta["now"][0]))
+
+
+def sorted_rows(s: State) -> dict[str, NDArray[Any]]:
+    """The tasks that ended and are not drained, by time of their end, then serial number."""
+    rows = s.ended[: int(s.meta["done"][0])]
+    order = np.lexsort((rows["serial"], rows["ended"]))
+    return {name: rows[name][order] for name in rows.dtype.names or ()}
 
 
 def radio_energy(s: State, meters: Meters) -> Floats:
@@ -146,6 +175,7 @@ def close_books(s: State, system: System) -> Ledger:
         offered, delivered, dropped = (float(meta[f"{name}_{what}"]) for what in ("offered", "delivered", "dropped"))
         return offered, delivered, dropped, in_transit
 
+    billed = bills(s, system, meters.energy)
     moving = live[live["phase"] == MOVE]
     sizes = s.workloads["state"][moving["workload"]]
     moved = np.where(sizes >= 0.0, sizes, moving["input"])
@@ -168,5 +198,7 @@ def close_books(s: State, system: System) -> Ledger:
         links=8.0 * (links[0::2] + links[1::2]) * system.link_energy,
         cost_cpu=meters.busy * each("price_cpu"),
         cost_transfer=meters.transferred * each("price_transfer"),
-        cost_energy=meters.energy * each("price_energy"),
+        cost_energy=np.where(each("tariff") >= 0, billed[1], meters.energy * each("price_energy")),
+        carbon=billed[2],
+        services=services(s, system),
     )

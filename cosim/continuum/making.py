@@ -8,7 +8,7 @@ from cosim.continuum import memory
 from cosim.continuum.draw import CHOICE, INPUT, OPERATIONS, OUTPUT, WORK, size, uniform
 from cosim.continuum.ending import end
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import COMPLETED, NEW, NOBODY, STATUSES, Record
+from cosim.continuum.layout import COMPLETED, NEW, NOBODY, STATUSES, TRACE, Record
 from cosim.continuum.queue import put
 from cosim.continuum.rows import new_row, stage_number, stage_output, task_number
 
@@ -54,6 +54,9 @@ def _make_job(s: Record, source: Record, n: int, now: float) -> None:
     s.serial += 1
     job.created, job.started, job.computed = now, math.nan, math.nan
     job.input = size(work.input_law, work.input_a, work.input_b, source.key, n, INPUT)
+    if work.arrivals == TRACE:
+        traced = memory.traced(s.trace, source.first_row + n - 1).input
+        job.input = traced if traced == traced else job.input
     job.output = job.work = 0.0
     job.deadline, job.key, job.draw = work.deadline, source.key, n
     job.workload, job.device, job.host = source.workload, source.node, -1
@@ -101,6 +104,11 @@ def make(s: Record, k: int, n: int, now: float) -> int:
     t.input = size(work.input_law, work.input_a, work.input_b, source.key, n, INPUT)
     t.output = size(work.output_law, work.output_a, work.output_b, source.key, n, OUTPUT)
     t.work = t.rest = size(work.work_law, work.work_a, work.work_b, source.key, n, WORK)
+    if work.arrivals == TRACE:
+        traced = memory.traced(s.trace, source.first_row + n - 1)
+        t.input = traced.input if traced.input == traced.input else t.input
+        t.output = traced.output if traced.output == traced.output else t.output
+        t.work = t.rest = traced.work if traced.work == traced.work else t.work
     t.accelerator, t.operations = work.accelerator, 0.0
     if work.accelerator >= 0:
         t.operations = size(work.operations_law, work.operations_a, work.operations_b, source.key, n, OPERATIONS)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from cosim.continuum import memory
-from cosim.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, SHARE, exponential, stream, uniform
+from cosim.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, SHARE, exponential, normal, stream, uniform
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import NOBODY, Record
+from cosim.continuum.layout import BAG, EVERY, NOBODY, POISSON, TRACE, Record
 from cosim.continuum.making import make
 from cosim.continuum.queue import drop, put
 
@@ -23,15 +23,30 @@ def _next_phase(source: Record, work: Record, start: float) -> None:
     source.phase_end = start + work.active * exponential(source.key, source.phases, ACTIVE)
     source.base = start
     source.step = 0
-    if work.periodic != 0:
+    if work.arrivals == EVERY:
         source.base = start + uniform(source.key, source.phases, OFFSET) / work.rate
+
+
+@jit
+def _next_in_bag(source: Record, work: Record) -> float:
+    """When the next task of a source of bags is made; bag k comes `k / rate` after the first one."""
+    while source.left == 0:
+        time = source.phase_end + source.step / work.rate
+        if time >= work.stop:
+            return math.inf
+        source.base = time
+        source.step += 1
+        source.left = max(0, round(work.bag_mean + work.bag_spread * normal(source.key, source.step)))
+    source.left -= 1
+    source.drawn += 1
+    return float(source.base)
 
 
 @jit
 def _next_time(source: Record, work: Record) -> float:
     """When the next task is made."""
     while True:
-        if work.periodic != 0:
+        if work.arrivals == EVERY:
             time = source.base + source.step / work.rate
             source.step += 1
             source.drawn += 1
@@ -44,7 +59,7 @@ def _next_time(source: Record, work: Record) -> float:
         _next_phase(source, work, source.phase_end + rest)
         if source.base > work.stop:
             return math.inf
-    if work.periodic == 0:
+    if work.arrivals == POISSON:
         source.base = time
     return float(time)
 
@@ -54,7 +69,15 @@ def _plan(s: Record, k: int) -> None:
     """Put the source's next arrival into the event heap, if there is one before its end."""
     source = memory.source(s.sources, k)
     work = memory.workload(s.workloads, source.workload)
-    time = _next_time(source, work)
+    if work.arrivals == TRACE:
+        time = math.inf
+        if source.drawn < source.rows:
+            time = source.base + memory.traced(s.trace, source.first_row + source.drawn).time
+            source.drawn += 1
+    elif work.arrivals == BAG:
+        time = _next_in_bag(source, work)
+    else:
+        time = _next_time(source, work)
     if time < work.stop:
         put(s, k, time)
     else:
@@ -76,7 +99,15 @@ def begin(s: Record, k: int, now: float) -> None:
     if uniform(source.key, source.phases, SHARE) >= work.share:
         return
     start = now if now > work.start else work.start
-    if work.active > 0.0:
+    if work.arrivals == TRACE:
+        source.base = work.start
+        first = source.first_row
+        while source.drawn < source.rows and work.start + memory.traced(s.trace, first + source.drawn).time < now:
+            source.drawn += 1
+    elif work.arrivals == BAG:
+        source.step = source.left = 0
+        source.phase_end = start
+    elif work.active > 0.0:
         if uniform(source.key, source.phases, ACTIVE) * (work.active + work.idle) >= work.active:
             start += work.idle * exponential(source.key, source.phases, IDLE)
         _next_phase(source, work, start)
@@ -84,7 +115,7 @@ def begin(s: Record, k: int, now: float) -> None:
         source.phase_end = math.inf
         source.step = 0
         source.base = start
-        if work.periodic != 0:
+        if work.arrivals == EVERY:
             source.base = start + uniform(source.key, source.phases, OFFSET) / work.rate
     _plan(s, k)
 

@@ -10,18 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import hardware
+from cosim.continuum.agreement import SERVICE, Agreement
+from cosim.continuum.billing import Rates
 from cosim.continuum.hardware import Accelerator, Battery, PowerStates, Scaling
 from cosim.continuum.layout import (
+    BAG,
     DEVICE,
+    EVERY,
     HOST,
     JOB,
     KIND,
     LINK,
     NODE,
+    POISSON,
     SOURCE,
     STAGE,
     STATION,
     STATUSES,
+    TRACE,
+    TRACED,
     WORKLOAD,
     State,
 )
@@ -43,6 +50,7 @@ class Kind:
     price_cpu: float = 0.0  # per second of a busy core
     price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
     price_energy: float = 0.0  # per J
+    tariff: int = -1  # number of the tariff of its energy, instead of price_energy
     radio_sent: float = 0.0  # J/bit
     radio_received: float = 0.0  # J/bit
     radio_by_technology: tuple[tuple[float, float], ...] = ()  # J/bit sent and received under technology 1, 2..
@@ -73,6 +81,17 @@ class Stage:
     operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there, a law
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """Tasks at given times, instead of drawn ones. NaN: that size is drawn from the workload's law."""
+
+    source: Ints  # (n,) slot of the device that makes the task
+    time: Floats  # (n,) s after the workload's start, in any order
+    input: Floats  # (n,) B
+    output: Floats  # (n,) B
+    work: Floats  # (n,) cycles
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """A workload: each of its sources makes tasks by these laws, given as (law, a, b)."""
@@ -90,6 +109,9 @@ class Stream:
     stop: float = math.inf  # s
     state: float = -1.0  # B that move with a running task, negative: as much as its input
     graph: tuple[Stage, ...] = ()  # the stages of a job; without any, a plain task that does `work`
+    bag: tuple[float, float] | None = None  # mean and standard deviation of the tasks made at once, 1/rate s apart
+    trace: Trace | None = None  # instead of arrivals by a law
+    sla: Agreement | None = None
     memory: float = 0.0  # B that a task takes at its host while it is there
     storage: float = 0.0  # B
     accelerator: int = -1  # kind of accelerator that a task needs after its work, -1: none
@@ -126,6 +148,7 @@ class System:
     link_delay: Floats = field(default_factory=_floats)  # (links,) s
     link_loss: Floats = field(default_factory=_floats)  # (links,) 1
     link_energy: Floats = field(default_factory=_floats)  # (links,) J/bit
+    tariffs: tuple[Rates, ...] = ()
 
 
 def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats]:
@@ -172,21 +195,45 @@ def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], I
     return links, both[order]
 
 
-def _sources(system: System, nodes: NDArray[np.void]) -> NDArray[np.void]:
+def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]]:
+    """The sources by node, and the tasks of those that follow a trace."""
     order = np.lexsort((system.source_workload, system.source_node))
     sources = np.zeros(len(order), SOURCE)
     sources["node"], sources["workload"] = system.source_node[order], system.source_workload[order]
     nodes["sources"] = np.bincount(sources["node"], minlength=len(nodes))
     nodes["first_source"] = np.cumsum(nodes["sources"]) - nodes["sources"]
-    return sources
+    parts = [np.zeros(0, TRACED)]
+    total = 0
+    for number, load in enumerate(system.workloads):
+        if load.trace is None:
+            continue
+        rows = np.lexsort((load.trace.time, load.trace.source))  # stable: the order of the file at equal times
+        part = np.zeros(len(rows), TRACED)
+        for name in ("time", "input", "output", "work"):
+            part[name] = getattr(load.trace, name)[rows]
+        mine = np.flatnonzero(sources["workload"] == number)
+        maker = load.trace.source[rows]
+        if not np.isin(maker, sources["node"][mine]).all():
+            raise ValueError(f"the trace of workload {number} names a device that is not one of its sources")
+        first = np.searchsorted(maker, sources["node"][mine], "left")
+        sources["first_row"][mine] = total + first
+        sources["rows"][mine] = np.searchsorted(maker, sources["node"][mine], "right") - first
+        parts.append(part)
+        total += len(part)
+    return sources, np.concatenate(parts)
 
 
 def _workloads(system: System) -> NDArray[np.void]:
     rows = np.zeros(len(system.workloads), WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
-        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "periodic", "state",
+        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "state",
                      "memory", "storage", "accelerator", "sensitivity"):  # fmt: skip
             row[name] = getattr(load, name)
+        row["arrivals"] = EVERY if load.periodic else POISSON
+        if load.bag is not None:
+            row["arrivals"], row["bag_mean"], row["bag_spread"] = BAG, *load.bag
+        if load.trace is not None:
+            row["arrivals"] = TRACE
         for name in ("input", "output", "work", "operations"):
             row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(load, name)
     return rows
@@ -262,7 +309,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     hosts["speed"] = kind_of["cores"] * kind_of["clock"]
     hosts["memory"] = hosts["storage"] = np.inf
     links, access = _links(system, nodes)
-    sources = _sources(system, nodes)
+    sources, trace = _sources(system, nodes)
     parts = [part for n in machines["node"] for part in system.kinds[system.kind[n]].accelerators]
     stations = _stations(system, kinds, links, parts)
     moving = machines[machines["points"] > 0]
@@ -286,6 +333,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
         place=np.full(events, -1, np.int64), stages=stages, afters=afters, befores=befores,
         stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
         missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),
+        trace=trace, billed=np.zeros((3, count)), service=np.zeros((len(system.workloads), len(SERVICE))),
         machines=machines, accelerators=accelerators, points=points,
         batteries=batteries, spells=hardware.spells(machines), radio=radio,
         air=np.zeros((count, technology_count(system), 2)),
