@@ -49,6 +49,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "angle": {"deg": 1.0, "rad": 57.29577951308232},
     "price": {"EUR": 1.0, "USD": 1.0, "cent": 0.01},
     "price per energy": {"/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9, "/J": 1.0},
+    "carbon per energy": {"g/kWh": 1 / 3.6e6, "kg/kWh": 1 / 3.6e3, "g/J": 1.0},
     "price per time": {"/s": 1.0, "/h": 1 / 3600},
     "price per bytes": {"/GB": 1e-9, "/MB": 1e-6, "/B": 1.0},
 }
@@ -59,6 +60,7 @@ _EXAMPLES = {
     "voltage": "1.1 V", "charge": "5000 mAh", "activity": "19 W/V2/GHz", "power": "2.7 W", "energy": "18.75 Wh",
     "energy per bit": "46.7 nJ/bit", "level": "23 dBm", "gain": "8 dB", "fraction": "5 %", "angle": "90 deg",
     "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h", "price per bytes": "0.01 /GB",
+    "carbon per energy": "400 g/kWh",
 }  # fmt: skip
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)
@@ -177,5 +179,7 @@ Gain = Annotated[float, Unit("gain")]  # dB
 Fraction = Annotated[float, Unit("fraction", ge=0.0, le=1.0)]  # 1
 Angle = Annotated[float, Unit("angle")]  # deg
 PricePerEnergy = Annotated[float, Unit("price per energy", ge=0.0)]  # currency/J
+CarbonIntensity = Annotated[float, Unit("carbon per energy", ge=0.0)]  # g/J
+Price = Annotated[float, Unit("price", ge=0.0)]  # currency
 PricePerTime = Annotated[float, Unit("price per time", ge=0.0)]  # currency/s
 PricePerBytes = Annotated[float, Unit("price per bytes", ge=0.0)]  # currency/B

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,9 @@ class ContinuumAdapter:
         except SchedulerError as error:
             raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}.scheduler")) from error
         self._scene: Scene = scene
-        self._world: World = build(scene, self._config.discipline == "fcfs", self._config.scheduler)
+        self._world: World = build(
+            scene, self._config.discipline == "fcfs", self._config.scheduler, Path(context.root), context.duration
+        )
         self._engine = Engine(
             self._world.system,
             int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
@@ -145,6 +148,9 @@ class ContinuumAdapter:
 
     def _tasks(self, time: float) -> Frame:
         ended = self._engine.drain()
+        if len(self._engine.state.stages):  # a job has one row; its stages are in the books
+            whole = ended["stage"] < 0
+            ended = {name: column[whole] for name, column in ended.items()}
         columns: dict[str, NDArray[np.generic]] = {
             column.name: np.ascontiguousarray(ended[_ENGINE_NAMES.get(column.name, column.name)].astype(column.dtype))
             for column in TASK.columns

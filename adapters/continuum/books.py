@@ -11,7 +11,7 @@ from adapters.continuum.world import World
 from cosim.bus.adapter import Summary
 from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
-from cosim.continuum.ledger import Meters
+from cosim.continuum.ledger import Ledger, Meters
 from cosim.continuum.resources import Resources
 from cosim.plan.entities import Scene
 from cosim.telemetry.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
@@ -32,6 +32,7 @@ class Books:
 
         self._cores = each("cores")
         self._prices = each("price_cpu"), each("price_transfer"), each("price_energy")
+        self._billed = each("tariff") >= 0
         static = np.arange(scene.capacity) < len(scene.nodes)
         radio = np.zeros(scene.capacity, np.bool_)
         radio[: len(scene.nodes)] = [node.tier == "device" and node.radio is not None for node in scene.nodes]
@@ -53,7 +54,10 @@ class Books:
     def _readings(self, slots: Slots, meters: Meters) -> NDArray[np.float64]:
         """(6, n) J, cost, completed, B sent, B received, busy s."""
         cpu, transfer, energy = (price[slots] for price in self._prices)
-        cost = cpu * meters.busy + transfer * meters.transferred + energy * meters.energy
+        paid = energy * meters.energy
+        if self._billed.any():
+            paid = np.where(self._billed[slots], self._engine.bills()[1, slots], paid)
+        cost = cpu * meters.busy + transfer * meters.transferred + paid
         return np.stack([meters.energy, cost, meters.completed, meters.sent, meters.received, meters.busy])
 
     def _there(self, which: NDArray[np.bool_]) -> Slots:
@@ -139,6 +143,34 @@ def _equipment(now: Resources, by_node: ByNode, world: World) -> dict[str, objec
     return found
 
 
+def _demand(books: Ledger, scene: Scene, by_node: ByNode) -> dict[str, object]:
+    """The books of graphs, tariffs and agreements, as far as there are any."""
+    found: dict[str, object] = {}
+    stages: dict[str, dict[str, object]] = {load.name: {} for load in scene.workloads if load.graph}
+    names = [(load.name, stage.name) for load in scene.workloads for stage in load.graph]
+    for k, (load, stage) in enumerate(names):
+        row = books.stages[k]
+        stages[load][stage] = _tasks(np.concatenate([row[:1], [0], row[1:]]), int(books.stages_in_flight[k]))
+    if stages:
+        found["stages"] = stages
+    if scene.tariffs:
+        found["carbon"] = {"total": float(books.carbon.sum()), "by_node": by_node(books.carbon)}
+    if books.services:
+        found["agreements"] = {
+            scene.workloads[k].name: {
+                "tasks": service.standing.tasks,
+                "violations": service.standing.violations,
+                "excess": service.standing.excess,
+                "periods_below": service.standing.periods_below,
+                "kept": service.kept,
+                "met": service.met,
+                "penalty": service.penalty,
+            }
+            for k, service in books.services.items()
+        }
+    return found
+
+
 def summary(engine: Engine, world: World, scene: Scene) -> Summary:
     """The ledgers: tasks, bytes, energy and cost. Fleets are booked under the fleet's name.
 
@@ -180,4 +212,5 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
             "energy": float(books.cost_energy.sum()),
         },
         "events": int(engine.state.meta["events"][0]),
+        **_demand(books, scene, by_node),
     }

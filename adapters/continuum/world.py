@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum import equipment
+from adapters.continuum import demand, equipment
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
 from cosim.errors import Problem, ScenarioError
@@ -41,12 +42,13 @@ def _law(law: Law) -> tuple[int, float, float]:
     return _LAWS[law.law], law.a, law.b
 
 
-def _kind(node: Node, fcfs: bool, numbers: dict[str, int]) -> Kind:
+def _kind(node: Node, fcfs: bool, numbers: dict[str, int], tariffs: dict[str, int]) -> Kind:
     cell = node.cell
     return Kind(
         cores=node.cores, clock=node.clock, slots=node.slots, power=equipment.power_table(node.power, node.cores),
         fcfs=fcfs,
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
+        tariff=tariffs.get(node.cost.tariff, -1),
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
         radio_by_technology=equipment.radio_by_technology(node, numbers),
         technology=numbers[cell.technology] if cell else 0,
@@ -139,9 +141,12 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
     return list(rows[np.sort(last)].T)
 
 
-def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
-    """The engine's system for `scene`. Raises `ScenarioError` with all that is wrong with it."""
-    problems = _problems(scene, scheduler) + equipment.problems(scene)
+def build(scene: Scene, fcfs: bool, scheduler: str, root: Path, duration: float) -> World:
+    """The engine's system for `scene`. Raises `ScenarioError` with all that is wrong with it.
+
+    `root` is the folder in which the files of traces and tariffs lie; tariffs repeat up to `duration` (s).
+    """
+    problems = _problems(scene, scheduler) + equipment.problems(scene) + demand.problems(scene)
     if problems:
         raise ScenarioError(problems)
     templates: Sequence[Node] = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
@@ -151,9 +156,10 @@ def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
         group[fleet.first : fleet.first + fleet.capacity] = number
     tier = np.array([_TIERS[node.tier] for node in templates], np.int64)[group]
     sources = [slots_of(load.sources) for load in scene.workloads]
+    tariffs = {tariff.name: k for k, tariff in enumerate(scene.tariffs)}
     a, b, rate, delay, loss, energy = _pairs(scene)
     system = System(
-        kinds=tuple(_kind(node, fcfs, numbers) for node in templates),
+        kinds=tuple(_kind(node, fcfs, numbers, tariffs) for node in templates),
         kind=group,
         tier=tier,
         present=np.arange(scene.capacity) < len(scene.nodes),
@@ -164,12 +170,14 @@ def build(scene: Scene, fcfs: bool, scheduler: str) -> World:
                 idle=load.idle, start=load.start, stop=load.stop, memory=load.memory, storage=load.storage,
                 accelerator=ACCELERATORS.index(load.accelerator) if load.accelerator else -1,
                 operations=_law(load.operations), sensitivity=load.sensitivity,
+                state=load.state, graph=demand.graph(load, _law), sla=demand.sla(load.agreement, load.name),
+                bag=load.bag if load.arrivals == "bag" else None, trace=demand.trace(load, slots, scene, root),
             )
-            for load in scene.workloads
+            for load, slots in zip(scene.workloads, sources, strict=True)
         ),
         source_node=np.concatenate(sources) if sources else np.empty(0, np.int64),
         source_workload=np.repeat(np.arange(len(sources)), [len(slots) for slots in sources]).astype(np.int64),
         link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate, link_delay=delay, link_loss=loss,
-        link_energy=energy,
+        link_energy=energy, tariffs=demand.rates(scene, root, duration),
     )  # fmt: skip
     return World(system, tuple(node.id for node in templates), group, tier)

@@ -56,6 +56,7 @@ class Cost:
     cpu: float = 0.0  # per second of a busy core
     transfer: float = 0.0  # per byte
     energy: float = 0.0  # per J
+    tariff: str = ""  # name of the tariff that holds instead of `energy`
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +190,49 @@ class Law:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage of a job."""
+
+    name: str
+    work: Law  # cycles
+    output: Law  # B
+    after: tuple[int, ...]  # positions of the stages before it, lower ones
+    pinned: bool  # runs on the device
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A service-level agreement."""
+
+    response: float  # s
+    target: float  # share of the tasks
+    period: float  # s, 0: none
+    penalty: float  # currency per what the rule counts
+    rule: str  # violation, excess, period or module:function
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What energy costs and emits over time."""
+
+    name: str
+    price: float  # per J
+    carbon: float  # g/J
+    windows: tuple[tuple[float, float, float, float], ...] = ()  # s, s, per J, g/J
+    repeat: float = 0.0  # s after which the windows come again, 0: never
+    prices: str = ""  # file
+    carbons: str = ""  # file
+    every: float = 3600.0  # s between lines of a file without times
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A stream of tasks; its index in `Scene.workloads` is its code in frames."""
 
     name: str
     sources: tuple[SlotRange, ...]
-    arrivals: Literal["poisson", "every"]
-    rate: float  # tasks/s per source
+    arrivals: Literal["poisson", "every", "bag", "trace"]
+    rate: float  # tasks/s per source; bags/s
     input: Law  # B
     output: Law  # B
     work: Law  # cycles
@@ -210,6 +247,11 @@ class Workload:
     accelerator: str = ""  # kind of accelerator that a task needs, "": none
     operations: Law = Law("fixed", 0.0)  # FLOP on it
     sensitivity: float = 1.0  # c in 1 + c (f_max / f - 1), how much longer work takes at clock f
+    bag: tuple[float, float] = (0.0, 0.0)  # mean and standard deviation of the tasks in a bag
+    trace: str = ""  # file
+    state: float = -1.0  # B that move with a running task, negative: its input
+    graph: tuple[Stage, ...] = ()
+    agreement: Agreement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +285,7 @@ class Scene:
     links: tuple[Link, ...] = ()
     workloads: tuple[Workload, ...] = ()
     geo: Geo | None = None
+    tariffs: tuple[Tariff, ...] = ()
     capacity: int = field(default=0)  # slots in all: static nodes and fleets
 
     @staticmethod
@@ -252,13 +295,14 @@ class Scene:
         links: tuple[Link, ...] = (),
         workloads: tuple[Workload, ...] = (),
         geo: Geo | None = None,
+        tariffs: tuple[Tariff, ...] = (),
     ) -> Scene:
         """A scene whose fleets get their slot ranges behind the static nodes, in order."""
         first, placed = len(nodes), []
         for fleet in fleets:
             placed.append(replace(fleet, first=first))
             first += fleet.capacity
-        return Scene(nodes, tuple(placed), links, workloads, geo, first)
+        return Scene(nodes, tuple(placed), links, workloads, geo, tariffs, first)
 
     def template(self, slot: int) -> Node:
         """The node at `slot`, or the template of the fleet that owns it."""

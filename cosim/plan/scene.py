@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cosim.plan.entities import (
     Accelerator,
+    Agreement,
     Battery,
     Cell,
     Cost,
@@ -24,9 +25,12 @@ from cosim.plan.entities import (
     Scaling,
     Scene,
     SlotRange,
+    Stage,
+    Tariff,
     Workload,
 )
 from cosim.scenario import model
+from cosim.scenario.demand import StageBlock, ordered
 from cosim.scenario.hardware import BatteryBlock, BootBlock, ScalingBlock
 from cosim.scenario.resolve import Resolved, World
 
@@ -65,7 +69,21 @@ class SceneBuilder:
         )
         workloads = tuple(self._workload(name, block) for name, block in self.scenario.workloads.items())
         origin = self.scenario.geo.origin if self.scenario.geo else None
-        return Scene.build(self.nodes, self.fleets, links, workloads, Geo(*origin) if origin else None)
+        return Scene.build(self.nodes, self.fleets, links, workloads, Geo(*origin) if origin else None, self._tariffs())
+
+    def _tariffs(self) -> tuple[Tariff, ...]:
+        return tuple(
+            Tariff(
+                name, block.price, block.carbon,
+                tuple(
+                    (window.begin, window.end, block.price if window.price is None else window.price,
+                     block.carbon if window.carbon is None else window.carbon)
+                    for window in sorted(block.windows, key=lambda window: window.begin)
+                ),
+                block.repeat or 0.0, block.prices or "", block.carbons or "", block.every,
+            )
+            for name, block in self.scenario.tariffs.items()
+        )  # fmt: skip
 
     def _workload(self, name: str, block: model.WorkloadBlock) -> Workload:
         return Workload(
@@ -75,13 +93,22 @@ class SceneBuilder:
             rate=block.arrivals.rate,
             input=law(block.input),
             output=law(block.output),
-            work=law(block.work),
+            work=law(block.work or model.Law(law="fixed", a=0.0)),
             deadline=FOREVER if block.deadline is None else block.deadline,
             share=block.share,
             active=block.active or 0.0,
             idle=block.idle or 0.0,
             start=block.start,
             stop=FOREVER if block.stop is None else block.stop,
+            bag=(block.arrivals.mean, block.arrivals.spread),
+            trace=block.arrivals.file,
+            state=-1.0 if block.state is None else block.state,
+            graph=_graph(block.graph),
+            agreement=Agreement(
+                block.sla.response, block.sla.target, block.sla.period or 0.0, block.sla.penalty, block.sla.per
+            )
+            if block.sla
+            else None,
             memory=block.memory,
             storage=block.storage,
             accelerator=next(iter(block.accelerator or ()), ""),
@@ -128,7 +155,7 @@ def _node(block: model.NodeBlock) -> Node:
         power=power(block.power) if block.power else None,
         radio=_radio(block.radio) if block.radio else None,
         cell=_cell(block.cell) if block.cell else None,
-        cost=Cost(cost.cpu, cost.transfer, cost.energy),
+        cost=Cost(cost.cpu, cost.transfer, cost.energy, cost.tariff or ""),
         radio_energy_sent=block.radio_energy_sent or 0.0,
         radio_energy_received=block.radio_energy_received or 0.0,
         color=block.color or "",
@@ -188,6 +215,17 @@ def _cell(block: model.CellBlock) -> Cell:
     return Cell(
         block.power, block.gain, block.noise_figure, block.height, block.carrier, block.bandwidth,
         block.technology or "", block.energy_sent, block.energy_received,
+    )  # fmt: skip
+
+
+def _graph(graph: dict[str, StageBlock]) -> tuple[Stage, ...]:
+    order = ordered(graph)
+    return tuple(
+        Stage(
+            name, law(graph[name].work), law(graph[name].output),
+            tuple(sorted(order.index(before) for before in graph[name].after)), graph[name].where == "device",
+        )
+        for name in order
     )  # fmt: skip
 
 

@@ -107,11 +107,17 @@ def _host(node: Node) -> str:
 
 
 def _workload(scene: Scene, workload: Workload) -> tuple[str, ...]:
-    rate = f"poisson {workload.rate:g} Hz" if workload.arrivals == "poisson" else f"every {_seconds(1 / workload.rate)}"
+    rate = {"poisson": f"poisson {workload.rate:g} Hz", "trace": f"trace {workload.trace}"}.get(workload.arrivals, "")
+    if not rate:
+        bag = f"bag N({workload.bag[0]:g}, {workload.bag[1]:g}) " if workload.arrivals == "bag" else ""
+        rate = f"{bag}every {_seconds(1 / workload.rate)}"
+    work = _law(workload.work, "cycles")
+    if workload.graph:
+        work = " ".join(f"{stage.name} {_law(stage.work, 'cycles')};" for stage in workload.graph)[:-1]
     share = "" if workload.share == 1 else f" ({workload.share:.3g} of them)"
     deadline = "-" if workload.deadline == float("inf") else _seconds(workload.deadline)
     return (workload.name, _slots(scene, workload.sources) + share, rate, _law(workload.input, "B"),
-            _law(workload.output, "B"), _law(workload.work, "cycles"), deadline)  # fmt: skip
+            _law(workload.output, "B"), work, deadline)  # fmt: skip
 
 
 def _event(scene: Scene, event: Event) -> tuple[str, ...]:

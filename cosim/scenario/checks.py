@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -27,6 +28,7 @@ def check(
     configs: Mapping[str, BaseModel],
     problems: list[Problem],
     *,
+    folder: Path,
     certain: bool,
 ) -> World:
     """The nodes of `scenario`, after adding to `problems` every name that leads nowhere.
@@ -40,11 +42,13 @@ def check(
 
     before = len(problems)
     world = resolve(scenario, report)
-    checks = _Checks(scenario, world, report, certain and len(problems) == before)
+    checks = _Checks(scenario, world, report, folder, certain and len(problems) == before)
     checks.fleets(kinds)
     checks.positions(kinds, configs)
     checks.selectors()
     checks.events()
+    checks.tariffs()
+    checks.inputs()
     if len(kinds) == len(scenario.adapters) and certain:
         checks.record(kinds, configs)
     checks.sweep(root, configs)
@@ -52,8 +56,9 @@ def check(
 
 
 class _Checks:
-    def __init__(self, scenario: Scenario, world: World, report: Any, certain: bool) -> None:  # noqa: ANN401
+    def __init__(self, scenario: Scenario, world: World, report: Any, folder: Path, certain: bool) -> None:  # noqa: ANN401
         self.scenario, self.world, self.report, self.certain = scenario, world, report, certain
+        self.folder = folder  # of the scenario file
 
     def fleets(self, kinds: Mapping[str, AdapterKind]) -> None:
         owner: dict[str, str] = {}
@@ -100,6 +105,32 @@ class _Checks:
         for signal, record in self.scenario.record.items():
             if record.nodes is not None:
                 self.select(record.nodes, ("record", signal, "nodes"))
+
+    def tariffs(self) -> None:
+        """The tariffs that nodes name are there."""
+        named = {
+            (node.key, node.block.cost.tariff)
+            for node in (*self.world.nodes, *self.world.fleets)
+            if node.block.cost is not None and node.block.cost.tariff is not None
+        }
+        for key, name in sorted(named):
+            if name not in self.scenario.tariffs and self.certain:
+                hint = did_you_mean(str(name), self.scenario.tariffs, otherwise="tariffs of this scenario")
+                self.report(("nodes", key), f"there is no tariff '{name}'", hint)
+
+    def inputs(self) -> None:
+        """The files that workloads and tariffs name are there."""
+        files: dict[Keys, str | None] = {
+            ("workloads", name, "arrivals"): load.arrivals.file for name, load in self.scenario.workloads.items()
+        }
+        for name, tariff in self.scenario.tariffs.items():
+            files["tariffs", name, "prices"], files["tariffs", name, "carbons"] = tariff.prices, tariff.carbons
+        for at, text in files.items():
+            path = self.folder / text if text else None
+            if path is not None and not path.is_file():
+                there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+                hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
+                self.report(at, f"there is no file '{shorten(str(text))}'", hint)
 
     def events(self) -> None:
         for index, event in enumerate(self.scenario.events):

@@ -88,7 +88,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
         later: list[Problem] = []
         kinds = {name: used.kind for name, used in adapters.items()}
         configs = {name: used.config for name, used in adapters.items()}
-        world = check(scenario, root, kinds, configs, later, certain=not problems)
+        world = check(scenario, root, kinds, configs, later, folder=file.parent, certain=not problems)
         problems += [found for found in later if not _covered(found, broken)]
     if problems or scenario is None or world is None:
         order = {name: index for index, name in enumerate(files)}

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from cosim import units
 from cosim.scenario.block import Block, Name
+from cosim.scenario.demand import SlaBlock, StageBlock, TariffBlock, ordered
 from cosim.scenario.hardware import (
     AcceleratorBlock,
     AcceleratorName,
@@ -128,6 +129,7 @@ class CostBlock(Block):
     cpu: PricePerTime = Field(0.0, description="per second of a busy core")
     transfer: PricePerBytes = Field(0.0, description="per byte in or out")
     energy: PricePerEnergy = Field(0.0, description="per unit of electrical energy")
+    tariff: Name | None = Field(None, description="prices of energy over time, one of `tariffs`; instead of energy")
 
 
 class KindBlock(Block):
@@ -196,10 +198,12 @@ class WorkloadBlock(Block):
 
     model_config = ConfigDict(populate_by_name=True)
     source: Selector = Field(alias="from", description="the nodes that make the tasks")
-    arrivals: ArrivalLaw = Field(description="of each node: poisson 2 Hz, or every 500 ms")
+    arrivals: ArrivalLaw = Field(description="of each node: poisson 2 Hz, every 500 ms, a bag of tasks, or a trace")
     input: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent to the host")
     output: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent back")
-    work: LawOfWork = Field(description="processor cycles")
+    work: LawOfWork | None = Field(None, description="processor cycles of a task without a graph")
+    graph: dict[Name, StageBlock] = Field({}, description="stages of a job, instead of work: name -> its keys")
+    state: Bytes | None = Field(None, description="moves with a running task to another host; default: its input")
     accelerator: dict[AcceleratorName, LawOfOperations] | None = Field(
         None, min_length=1, max_length=1, description="kind -> operations on it, after the processor's work"
     )
@@ -211,6 +215,7 @@ class WorkloadBlock(Block):
     sensitivity: Fraction | None = Field(
         None, description="c in 1 + c (f_max / f - 1), how much longer work takes at clock f; default: by the class"
     )
+    sla: SlaBlock | None = Field(None, description="what is agreed about response times, and what violations cost")
     deadline: Period | None = Field(None, description="allowed response time; later completions are counted late")
     share: Fraction = Field(1.0, description="part of the selected nodes that make this workload")
     active: Period | None = Field(None, description="mean length of the active phase; with idle: on/off source")
@@ -224,6 +229,20 @@ class WorkloadBlock(Block):
             raise ValueError("'active' and 'idle' go together: give both or neither")
         if self.stop is not None and self.stop <= self.start:
             raise ValueError("'stop' is not after 'start'")
+        if self.active is not None and self.arrivals.law in ("bag", "trace"):
+            raise ValueError(f"'active' and 'idle' do not go with '{self.arrivals.law}' arrivals")
+        return self
+
+    @model_validator(mode="after")
+    def _is_task_or_graph(self) -> WorkloadBlock:
+        if (self.work is None) == (not self.graph):
+            raise ValueError("give 'work' or 'graph'" + (", not both" if self.graph else ""))
+        if self.graph:
+            ordered(self.graph)
+            if self.output != Law(law="fixed", a=0.0):
+                raise ValueError("a graph has no 'output' of its own: its last stages have")
+            if self.accelerator is not None:
+                raise ValueError("a graph takes no 'accelerator'")
         return self
 
 
@@ -277,6 +296,7 @@ class Scenario(Block):
     nodes: dict[str, NodeBlock] = Field(min_length=1, description="name, or name-[1..n] -> its keys")
     links: list[LinkBlock] = Field([], description="wired links; radio links come from the radio adapter")
     workloads: dict[Name, WorkloadBlock] = Field({}, description="streams of tasks")
+    tariffs: dict[Name, TariffBlock] = Field({}, description="prices and carbon intensities of energy over time")
     events: list[EventBlock] = Field([], description="failures and degradations, and their ends")
     record: dict[str, RecordBlock] = Field({}, description="signal, or * for all -> what is kept; default: everything")
     sweep: dict[str, Any] = Field({}, description="dotted key -> values; `cosim sweep` runs all combinations")

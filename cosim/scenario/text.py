@@ -58,15 +58,17 @@ class Law:
 
 
 class LawText(TextForm):
-    """A law over `dimension`: `180 kB`, `exponential 180 kB` or `uniform 10 kB .. 20 kB`."""
+    """A law over `dimension`: `180 kB`, `exponential 180 kB`, `uniform 10 kB .. 20 kB` or `15 kB +- 20 %`."""
 
     def __init__(self, dimension: str) -> None:
         self.dimension = dimension
         self.sample = {"bytes": "180 kB", "work": "90 Mcycles", "operations": "2 TFLOP", "fraction": "80 %"}[dimension]
         super().__init__(Law, self._read, self._write, {
-            "pattern": rf"^\s*(exponential\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}\s*$",
+            "pattern": rf"^\s*(exponential\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}"
+            rf"(\s*(\+-|±)\s*{units.pattern('fraction')})?\s*$",
             "description": f"{units.noun(dimension)}: fixed, or drawn from a law",
-            "examples": [self.sample, f"exponential {self.sample}", f"uniform {self.sample} .. {self.sample}"],
+            "examples": [self.sample, f"exponential {self.sample}", f"uniform {self.sample} .. {self.sample}",
+                         f"{self.sample} +- 20 %"],
         })  # fmt: skip
 
     def _read(self, text: object) -> Law:
@@ -81,6 +83,13 @@ class LawText(TextForm):
             if b < a:
                 raise ValueError(f"the upper bound of '{text}' is below the lower one")
             return Law(law="uniform", a=a, b=b)
+        if isinstance(text, str) and (parts := re.split(r"\+-|±", text))[1:]:
+            if len(parts) != 2:
+                raise ValueError(f"'{text}' is not a law; write for example '{self.sample} +- 20 %'")
+            middle, part = self._amount(parts[0]), units.parse(parts[1], "fraction")
+            if not 0.0 <= part <= 1.0:
+                raise ValueError(f"'{text}' needs a part from 0 % to 100 %")
+            return Law(law="uniform", a=middle * (1.0 - part), b=middle * (1.0 + part))
         return Law(law="fixed", a=self._amount(text))
 
     def _write(self, value: Law) -> str:
@@ -102,15 +111,23 @@ LawOfWork = Annotated[Law, LawText("work")]
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """When a node makes tasks: `poisson 2 Hz` or `every 500 ms`."""
+    """When a node makes tasks: `poisson 2 Hz`, `every 500 ms`, `bag N(5, 1.5) every 300 s` or `trace FILE`."""
 
-    law: Literal["poisson", "every"]
-    rate: float  # 1/s
+    law: Literal["poisson", "every", "bag", "trace"]
+    rate: float = 0.0  # 1/s, of bags for a bag
+    mean: float = 0.0  # tasks in a bag
+    spread: float = 0.0  # their standard deviation
+    file: str = ""  # of a trace
+
+
+_NUMBER = r"\d+(?:\.\d*)?|\.\d+"
+_BAG = rf"bag\s+(?:N\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)|({_NUMBER}))\s+every\s+(\S.*)"
 
 
 def _read_arrivals(text: object) -> Arrivals:
     if isinstance(text, str):
         word, _, rest = text.strip().partition(" ")
+        bag = re.fullmatch(_BAG, text.strip(), re.ASCII)
         if word == "poisson":
             rate = units.parse(rest, "frequency")
             if rate > 0:
@@ -119,14 +136,33 @@ def _read_arrivals(text: object) -> Arrivals:
             period = units.parse(rest, "time")
             if period > 0:
                 return Arrivals(law="every", rate=1 / period)
-    raise ValueError(f"{text!r} is not an arrival law; write 'poisson 2 Hz' or 'every 500 ms'")
+        if bag is not None:
+            period = units.parse(bag[4], "time")
+            if period > 0:
+                return Arrivals("bag", 1 / period, float(bag[1] or bag[3]), float(bag[2] or 0.0))
+        if word == "trace" and rest.strip():
+            return Arrivals("trace", file=rest.strip())
+    raise ValueError(
+        f"{text!r} is not an arrival law; write 'poisson 2 Hz', 'every 500 ms', 'bag N(5, 1.5) every 300 s' "
+        "or 'trace FILE'"
+    )
 
 
 def _write_arrivals(value: Arrivals) -> str:
     if value.law == "poisson":
         return f"poisson {units.show(value.rate, 'frequency')}"
-    return f"every {units.show(1 / value.rate, 'time')}"
+    if value.law == "trace":
+        return f"trace {value.file}"
+    period = f"every {units.show(1 / value.rate, 'time')}"
+    return period if value.law == "every" else f"bag N({value.mean!r}, {value.spread!r}) {period}"
 
+
+_ARRIVALS = "|".join((
+    rf"poisson\s+{units.pattern('frequency')}",
+    rf"every\s+{units.pattern('time')}",
+    rf"bag\s+(N\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)|{_NUMBER})\s+every\s+{units.pattern('time')}",
+    r"trace\s+\S.*",
+))  # fmt: skip
 
 ArrivalLaw = Annotated[
     Arrivals,
@@ -135,9 +171,9 @@ ArrivalLaw = Annotated[
         _read_arrivals,
         _write_arrivals,
         {
-            "pattern": rf"^\s*(poisson\s+{units.pattern('frequency')}|every\s+{units.pattern('time')})\s*$",
-            "description": "when tasks are made: at random with a mean rate, or one per period",
-            "examples": ["poisson 2 Hz", "every 500 ms"],
+            "pattern": rf"^\s*({_ARRIVALS})\s*$",
+            "description": "when tasks are made: at random with a mean rate, one or a bag per period, or as in a file",
+            "examples": ["poisson 2 Hz", "every 500 ms", "bag N(5, 1.5) every 300 s", "trace tasks.csv"],
         },
     ),
 ]

@@ -1,0 +1,151 @@
+"""What a scene says about tasks beyond their laws: graphs, traces, agreements, and tariffs of energy."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import math
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum import agreement
+from cosim.continuum.billing import Rates
+from cosim.continuum.price import Series, read_series
+from cosim.continuum.system import Stage, Trace
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Agreement, Law, Scene, Tariff, Workload
+
+LawOf = Callable[[Law], tuple[int, float, float]]
+
+_PER_KWH = 1 / 3.6e6
+_COLUMNS = ("time", "input", "output", "work")  # s, B, B, cycles
+
+
+def graph(load: Workload, law: LawOf) -> tuple[Stage, ...]:
+    """The stages of a workload as the engine wants them."""
+    return tuple(Stage(law(stage.work), law(stage.output), stage.after, stage.pinned) for stage in load.graph)
+
+
+def _rule(name: str, load: str) -> str | agreement.Rule:
+    if name in agreement.RULES:
+        return name
+    module, _, attribute = name.partition(":")
+    at = f"workloads.{load}.sla.per"
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ScenarioError(Problem(f"rule '{name}' cannot be imported: {error}", path=at)) from error
+    if not callable(found):
+        raise ScenarioError(Problem(f"rule '{name}' is a {type(found).__name__}, not a function", path=at))
+    rule: agreement.Rule = found
+    return rule
+
+
+def sla(given: Agreement | None, load: str) -> agreement.Agreement | None:
+    """The agreement of a workload. Raises `ScenarioError` when its rule cannot be imported."""
+    if given is None:
+        return None
+    return agreement.Agreement(given.response, given.target, given.period, given.penalty, _rule(given.rule, load))
+
+
+def _steps(tariff: Tariff, duration: float) -> Rates:
+    """The series of a tariff with windows, up to `duration` (s)."""
+    laps = math.ceil(duration / tariff.repeat) + 1 if tariff.repeat else 1
+    changes = {0.0: (tariff.price, tariff.carbon)}
+    for lap in range(laps):
+        for begin, end, price, carbon in tariff.windows:
+            changes[lap * tariff.repeat + begin] = (price, carbon)
+            changes.setdefault(lap * tariff.repeat + end, (tariff.price, tariff.carbon))
+    since = np.array(sorted(changes))
+    values = np.array([changes[time] for time in sorted(changes)])
+    return Rates(Series(since, values[:, 0]), Series(since, values[:, 1]))
+
+
+def rates(scene: Scene, root: Path, duration: float) -> tuple[Rates, ...]:
+    """The tariffs of a scene. Raises `ScenarioError` for a file that holds no series."""
+    found = []
+    for tariff in scene.tariffs:
+        whole = _steps(tariff, duration)
+        price, carbon = whole.price, whole.carbon
+        try:
+            if tariff.prices:
+                price = read_series(root / tariff.prices, tariff.every, _PER_KWH)
+            if tariff.carbons:
+                carbon = read_series(root / tariff.carbons, tariff.every, _PER_KWH)
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise ScenarioError(Problem(str(error), path=f"tariffs.{tariff.name}")) from error
+        found.append(Rates(price, carbon))
+    return tuple(found)
+
+
+def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) -> Trace | None:
+    """The tasks of a workload that follows a file; `sources` are the slots of its devices.
+
+    The file is a table (CSV, .gz too) with the columns time (s), and as far as it has them device (a
+    node's name), input and output (B) and work (cycles). Rows without a device are dealt to the
+    devices in turn. Raises `ScenarioError` that names file and line.
+    """
+    if load.arrivals != "trace":
+        return None
+    path = root / load.trace
+
+    def wrong(message: str, line: int | None = None, hint: str = "") -> ScenarioError:
+        return ScenarioError(Problem(message, path=f"workloads.{load.name}.arrivals", file=path, line=line, hint=hint))
+
+    if np.any(sources >= len(scene.nodes)):
+        raise wrong("a fleet cannot follow a trace: its members come and go", hint="name static nodes in 'from'")
+    names = {scene.nodes[slot].id: int(slot) for slot in sources}
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise wrong(f"cannot be read: {error}") from error
+    lines = csv.reader(text.splitlines())
+    header = [cell.strip() for cell in next(lines, [])]
+    unknown = [cell for cell in header if cell not in (*_COLUMNS, "device")]
+    if "time" not in header or unknown or len(set(header)) < len(header):
+        raise wrong(f"the first line names the columns {header}", 1, "time, and any of device, input, output, work")
+    makers: list[int] = []
+    rows: list[list[float]] = []
+    for number, cells in enumerate(lines, 2):
+        if not "".join(cells).strip():
+            continue
+        if len(cells) != len(header):
+            raise wrong(f"{len(cells)} values in {len(header)} columns", number)
+        given = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+        device = given.pop("device", "")
+        if device and device not in names:
+            raise wrong(f"'{device}' does not make workload '{load.name}'", number, "the names stand in 'from'")
+        makers.append(names[device] if device else int(sources[len(makers) % len(sources)]))
+        try:
+            row = [float(given[name]) if given.get(name) else math.nan for name in _COLUMNS]
+        except ValueError as error:
+            raise wrong(str(error), number) from None
+        if not 0.0 <= row[0] < math.inf or any(value < 0.0 or math.isinf(value) for value in row):
+            raise wrong("a time is missing, or a value is negative or infinite", number)
+        rows.append(row)
+    table = np.array(rows, np.float64).reshape(-1, 4)
+    return Trace(np.array(makers, np.int64), table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+
+
+def problems(scene: Scene) -> list[Problem]:
+    """Devices that cannot run the stages that are theirs."""
+    found = []
+    for load in scene.workloads:
+        pinned = next((stage.name for stage in load.graph if stage.pinned), None)
+        if pinned is None:
+            continue
+        slots = [(part.first, part.first + part.count) for part in load.sources]
+        static = (node for k, node in enumerate(scene.nodes) if any(a <= k < b for a, b in slots))
+        fleets = (fleet.template for fleet in scene.fleets if any(a <= fleet.first < b for a, b in slots))
+        idle = next((node for node in chain(static, fleets) if node.cores == 0), None)
+        if idle is not None:
+            message = f"stage '{pinned}' runs on the device, but source '{idle.id}' has no cpu"
+            path = f"workloads.{load.name}.graph.{pinned}.where"
+            found.append(Problem(message, path=path, hint="give it a 'cpu', or write 'where: any'"))
+    return found

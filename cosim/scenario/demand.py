@@ -1,0 +1,102 @@
+"""What tasks are made of and what is agreed about them: stages of a graph, agreements, tariffs of energy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from cosim.scenario.block import Block, Name
+from cosim.scenario.text import Law, LawOfBytes, LawOfWork
+from cosim.units import CarbonIntensity, Duration, Fraction, Period, Price, PricePerEnergy
+
+Rule = Annotated[str, Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
+
+
+class StageBlock(Block):
+    """A stage of a workload's graph: a task that starts when the outputs of all stages before it are there."""
+
+    work: LawOfWork = Field(description="processor cycles")
+    output: LawOfBytes = Field(
+        Law(law="fixed", a=0.0), description="sent to each stage that follows, and to the device when none follows"
+    )
+    after: list[Name] = Field([], description="the stages whose outputs it needs; none: it gets the job's input")
+    where: Literal["any", "device"] = Field("any", description="device: it runs where the job was made")
+
+
+def ordered(graph: dict[str, StageBlock]) -> list[str]:
+    """The names of the stages, each behind those that it comes after. Raises `ValueError` when that cannot be."""
+    for name, stage in graph.items():
+        for before in stage.after:
+            if before not in graph:
+                known = ", ".join(graph)
+                raise ValueError(f"stage '{name}' comes after '{before}', which is no stage; there are {known}")
+        if len(set(stage.after)) < len(stage.after):
+            raise ValueError(f"stage '{name}' names a stage twice in 'after'")
+    left, order = dict(graph), list[str]()
+    while left:
+        ready = [name for name, stage in left.items() if not any(before in left for before in stage.after)]
+        if not ready:
+            raise ValueError(f"the stages {', '.join(left)} wait for each other")
+        order.append(ready[0])
+        del left[ready[0]]
+    return order
+
+
+class SlaBlock(Block):
+    """A service-level agreement about the tasks of a workload."""
+
+    response: Period = Field(description="a task that takes longer, or fails, violates the agreement")
+    target: Fraction = Field(1.0, description="part of the tasks that must keep it")
+    period: Period | None = Field(None, description="length of the periods in which the target is looked at")
+    penalty: Price = Field(0.0, description="per what the rule counts")
+    per: Rule = Field(
+        "violation",
+        description="violation, excess (per second over the response), period (below target), or module:function",
+    )
+
+    @model_validator(mode="after")
+    def _has_period(self) -> SlaBlock:
+        if self.per == "period" and self.period is None:
+            raise ValueError("'per: period' needs 'period'")
+        return self
+
+
+class WindowBlock(Block):
+    """A time in which energy has another price, for example while there is sun."""
+
+    model_config = ConfigDict(populate_by_name=True)
+    begin: Duration = Field(alias="from", description="since the start, or since the last repetition")
+    end: Period = Field(alias="to", description="end of the window")
+    price: PricePerEnergy | None = Field(None, description="in the window; default: the tariff's")
+    carbon: CarbonIntensity | None = Field(None, description="in the window; default: the tariff's")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> WindowBlock:
+        if self.end <= self.begin:
+            raise ValueError("'to' is not after 'from'")
+        return self
+
+
+class TariffBlock(Block):
+    """What energy costs and emits over time; nodes name it in `cost: {tariff: ...}`."""
+
+    price: PricePerEnergy = Field(0.0, description="outside of the windows")
+    carbon: CarbonIntensity = Field(0.0, description="outside of the windows")
+    windows: list[WindowBlock] = Field([], description="times with other values; they must not overlap")
+    repeat: Period | None = Field(None, description="the windows come again every so often: 24 h")
+    prices: str | None = Field(None, description="file of prices per kWh, one a line, or lines of: time in s, price")
+    carbons: str | None = Field(None, description="file of g/kWh, in the same form")
+    every: Period = Field(3600.0, description="time between the lines of a file without times")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TariffBlock:
+        if self.windows and (self.prices is not None or self.carbons is not None):
+            raise ValueError("give 'windows' or files, not both")
+        ends = sorted((window.begin, window.end) for window in self.windows)
+        if any(second[0] < first[1] for first, second in pairwise(ends)):
+            raise ValueError("the windows overlap")
+        if self.repeat is not None and ends and ends[-1][1] > self.repeat:
+            raise ValueError("a window ends after 'repeat'")
+        return self
