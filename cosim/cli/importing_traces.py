@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.cli.console import errors
-from cosim.cli.importing import Force, Json, Out, Strict, finish
+from cosim.cli.console import Json, errors
+from cosim.cli.importing import Force, Out, Strict, finish
 
 Source = Annotated[Path, typer.Argument(help="File or folder, plain or gzipped.")]
 Vms = Annotated[int | None, typer.Option(min=1, help="At most so many machines, the first of the trace.")]

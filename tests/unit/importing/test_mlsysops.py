@@ -15,7 +15,7 @@ from cosim.importing.mlsysops import read
 from cosim.importing.mlsysops.bodies import fold
 from cosim.importing.mlsysops.nodes import INTERFACES, plain_name
 from cosim.importing.write import write_scenario
-from cosim.scenario.model import NAME
+from cosim.scenario.block import NAME
 from tests.cli.test_cli import cosim
 
 # of our own making, in the shapes that the framework's own files have
