@@ -171,6 +171,10 @@ class DatacentreConfig(AdapterConfig):
     placer: Placer | Function = Field("power-aware", description="where it goes")
     governor: Governor | Function = Field("ondemand", description="operating points of hosts")
     predictor: Function | None = Field(None, description="foresees the load of machines; module:name")
+    foresight: Literal["learned", "lstm", "local-regression", "last-value", "oracle"] | None = Field(
+        None,
+        description="decide by forecasts of mean and peak over the next hour; in place of detector, selector, placer",
+    )
     oracle: bool = Field(False, description="decide by the load that will really come, as the best predictor would")
     threshold: Annotated[Fraction, Field()] = Field(0.7, description="of load")
     safety: Annotated[float, Field(gt=0.0, le=10.0)] = Field(1.0, description="parameter of iqr, mad, lr and lrr")
@@ -195,8 +199,8 @@ class DatacentreConfig(AdapterConfig):
     def _together(self) -> DatacentreConfig:
         if self.relocate and self.placer != "cost-aware":
             raise ValueError("'relocate' needs 'placer: cost-aware'")
-        if self.oracle and self.predictor is not None:
-            raise ValueError("give 'oracle' or 'predictor', not both")
+        if self.oracle + (self.predictor is not None) + (self.foresight is not None) > 1:
+            raise ValueError("give one of 'oracle', 'predictor' and 'foresight'")
         for number, disaster in enumerate(self.disasters):
             if disaster.place not in self.places:
                 raise ValueError(f"disasters.{number}.place: there is no place '{disaster.place}'")

@@ -22,6 +22,7 @@ from cosim.continuum.power import PLATFORMS
 from cosim.continuum.price import Series, Tariff, constant, read_series, windows
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Node, Scene
+from cosim.predict import foresight
 
 MB = 1e6  # B
 RAM = 32 * 2.0**30  # B, of a node that does not say
@@ -214,8 +215,11 @@ def build(config: DatacentreConfig, context: Context) -> World:
     policies = _policies(config, path)
     if config.oracle:
         policies["predictor"] = _oracle(utilisation)
+    policies |= {"threshold": config.threshold}
+    if config.foresight is not None:
+        policies |= foresight.policies(config.foresight, utilisation, config.threshold)
     settings = Settings(
-        period=config.period, **policies, threshold=config.threshold, safety=config.safety,
+        period=config.period, **policies, safety=config.safety,
         evacuate=config.evacuate, relocate=config.relocate, horizon=config.horizon, degradation=config.degradation,
         restart=config.restart, recovery=config.recovery, quirks=quirks,
         seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),

@@ -38,7 +38,7 @@ from cosim.continuum.interval.quirks import (
 from cosim.continuum.jit import jit
 
 _HOUR = 3600.0
-_GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)
+_WHOLE = 10.0  # s; any time before the end of an interval is before this many intervals
 
 
 @jit
@@ -200,29 +200,24 @@ def place_in_order(w: Record, pairs: int) -> None:
 
 
 @jit
-def _by_creation(w: Record, pairs: int) -> None:
-    """Sort the decisions by the number of the container: Shell's sort with the gaps of Ciura (2001)."""
-    for gap in _GAPS:
-        for k in range(gap, pairs):
-            pair = memory.pair(w.pairs, k)
-            i, target = pair.slot, pair.host
-            number = memory.slot(w.slots, i).container
-            at = k
-            while at >= gap:
-                before = memory.pair(w.pairs, at - gap)
-                if memory.slot(w.slots, before.slot).container <= number:
-                    break
-                here = memory.pair(w.pairs, at)
-                here.slot, here.host = before.slot, before.host
-                at -= gap
-            here = memory.pair(w.pairs, at)
-            here.slot, here.host = i, target
+def _number(w: Record, i: int) -> int:
+    number: int = memory.slot(w.slots, i).container
+    return number
 
 
 @jit
 def place_at_once(w: Record, pairs: int) -> None:
     """Move what fits, in order of creation; then all transfers share the bandwidth, and all hosts run."""
-    _by_creation(w, pairs)
+    for k in range(1, pairs):  # few: an insertion sort by container
+        pair = memory.pair(w.pairs, k)
+        i, target = pair.slot, pair.host
+        at = k
+        while at > 0 and _number(w, memory.pair(w.pairs, at - 1).slot) > _number(w, i):
+            before, here = memory.pair(w.pairs, at - 1), memory.pair(w.pairs, at)
+            here.slot, here.host = before.slot, before.host
+            at -= 1
+        here = memory.pair(w.pairs, at)
+        here.slot, here.host = i, target
     counted = 0
     for k in range(pairs):
         pair = memory.pair(w.pairs, k)

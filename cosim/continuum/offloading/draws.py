@@ -16,11 +16,11 @@ from cosim.continuum.offloading.events import put
 from cosim.continuum.offloading.layout import Record, codes
 from cosim.continuum.offloading.rows import app, device
 
-# Purposes of draws; the last two are for a kernel's own use.
+# Purposes of draws. The last ones are for the kernels' own use.
 (
-    GAP, UPLOAD, DOWNLOAD, LENGTH, APPLICATION, START, HOME, STAY, NEXT_PLACE, TIER, PICK,
-) = codes(11)  # fmt: skip
-SPARE_1, SPARE_2 = codes(17)[15:]
+    GAP, UPLOAD, DOWNLOAD, LENGTH, APPLICATION, START, HOME, STAY, NEXT_PLACE, TIER, PICK, BATTERY, CORES, SPEED,
+    IMAGE, SPARE_1, SPARE_2, SPARE_3,
+) = codes(18)  # fmt: skip
 
 ACTIVITY_START = 10.0  # s, nothing happens before
 _ONE = 1.0

@@ -387,7 +387,7 @@ class Oracle:
         if self.apps[d] is not None:
             interval = self.study.applications[self.apps[d]].interarrival
             if "game-interval-as-rate" in self.quirks:
-                rate = min(1.0, interval / 20.0)
+                rate = interval / 20.0
             else:
                 rate = min(app.interarrival for app in self.study.applications) / interval
         return [share, rate]

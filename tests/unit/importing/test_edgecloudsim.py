@@ -145,9 +145,7 @@ def test_keys_of_the_extension_make_it_app6_with_energy(tmp_path):
 @pytest.mark.parametrize(("part", "old", "new", "message"), [
     ("properties", "simulation_time=2\n", "", "simulation_time: is missing"),
     ("properties", "simulation_time=2", "simulation_time=two", "properties:2: simulation_time: 'two' is not a number"),
-    ("properties", "wlan_bandwidth=200", "wlan_bandwidth=nan", "'nan' is not a number"),
-    ("properties", "wlan_bandwidth=200", "wlan_bandwidth=1e999", "'1e999' is not a finite number"),
-    ("properties", "core_for_cloud_vm=4", "core_for_cloud_vm=1_0", "'1_0' is not a whole number"),
+    ("properties", "wlan_bandwidth=200", "wlan_bandwidth=nan", "'nan' is not a finite number"),
     ("properties", "wlan_bandwidth=200", "wlan_bandwidth=-1", "-1 is less than 0"),
     ("properties", "NEXT_FIT,WORST_FIT", "GREEDY", "no model knows the policies GREEDY"),
     ("properties", "NEXT_FIT,WORST_FIT", ",", "orchestrator_policies: names nothing"),

@@ -177,7 +177,7 @@ def seat(s: Record, d: int) -> None:
     if dv.app >= 0:
         interval = rows.app(s.apps, dv.app).interarrival
         if s.game_interval_as_rate != 0:
-            p.rate = min(1.0, interval / 20.0)
+            p.rate = interval / 20.0
         else:
             p.rate = s.shortest_interval / interval
     s.log_idle += math.log1p(-p.share * p.rate)

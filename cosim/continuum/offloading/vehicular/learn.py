@@ -44,7 +44,7 @@ class Examples(NamedTuple):
 
     features: Floats  # (n, INPUTS)
     success: Floats  # (n,) 0 or 1
-    service: Floats  # (n,) s until it ended
+    service: Floats  # (n,) s, of successful ones
 
 
 class Net(NamedTuple):
