@@ -5,7 +5,7 @@ from cosim.telemetry.signals import Column, Signal
 
 MIGRATION = Signal("migration", "a virtual machine that was sent to another host; the row's slot is the new host", (
     Column("machine", "int32", "", "number of the machine, in the order of the groups"),
-    Column("origin", "int32", "", "slot of the host that it leaves, -1 after a failure or for a late admission", "slot"),
+    Column("origin", "int32", "", "slot of the host that it leaves, -1 after a failure", "slot"),
     Column("at", "float64", "s", "decision"),
     Column("arrival", "float64", "s", "when it runs on the new host"),
     Column("moved", "float64", "B", "memory copied"),

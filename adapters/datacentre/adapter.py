@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapters.datacentre.books import summary
 from adapters.datacentre.config import DatacentreConfig
@@ -115,7 +116,7 @@ class DatacentreAdapter:
         energy, busy = sums.energy, sums.busy
         safe = span if span > 0.0 else 1.0
         there = model.at[model.at >= 0]
-        columns = {
+        columns: dict[str, NDArray[np.generic]] = {
             "running": np.bincount(there, minlength=len(world.slot)).astype(np.int32),
             "utilisation": (busy - self._last[1]) / safe,
             "power": (energy - self._last[0]) / safe,
@@ -133,7 +134,7 @@ class DatacentreAdapter:
         on = model.at >= 0
         where = model.at[on]
         demand = np.bincount(where, (model.utilisation(model.period) * world.machines.mips)[on], len(world.slot))
-        columns = {
+        columns: dict[str, NDArray[np.generic]] = {
             "frequency": world.kinds.frequency[kind, model.point] * 1e9,
             "machines": np.bincount(where, minlength=len(world.slot)).astype(np.int32),
             "demand": demand / world.hosts.mips,
@@ -146,7 +147,7 @@ class DatacentreAdapter:
         machine, origin, host = (np.array([move[i] for move in moves], np.int64) for i in range(3))
         known = origin >= 0
         place = world.hosts.place
-        columns = {
+        columns: dict[str, NDArray[np.generic]] = {
             "machine": machine.astype(np.int32),
             "origin": np.where(known, world.slot[origin], -1).astype(np.int32),
             "at": np.array([move[3] for move in moves], np.float64),

@@ -63,9 +63,7 @@ class HostBlock(Block):
     points: list[Annotated[int, Field(ge=0, le=7)]] | None = Field(
         None, min_length=1, description="operating points of the platform that may be used, 0 the slowest; default: all"
     )
-    margin: Annotated[int, Field(ge=0, le=2)] | None = Field(
-        None, description="class of undervolting; default: nominal"
-    )
+    margin: Annotated[int, Field(ge=0, le=2)] | None = Field(None, description="class of undervolting")
     cubic: bool = Field(False, description="the node's power grows with the cube of its load")
     resting: units.Power = Field(10.0, description="power of an empty host, which sleeps; 10 W is a suspended server")
     waking: Duration = Field(10.0, description="time until a sleeping host runs again")
@@ -160,9 +158,7 @@ class DatacentreConfig(AdapterConfig):
 
     period: Period = Field(300.0, description="time between two decisions, and of one value of utilisation")
     machines: dict[str, MachineBlock] = Field(min_length=1, description="name of a group -> its machines")
-    hosts: dict[str, HostBlock] = Field(
-        {}, description="name of nodes, with * and ? -> what they are; the last one holds"
-    )
+    hosts: dict[str, HostBlock] = Field({}, description="names of nodes -> what they are; the last one holds")
     places: dict[str, PlaceBlock] = Field({}, description="datacentres; default: one place with all hosts")
     wan: list[WanBlock] = Field([], description="between datacentres; default: 1 Gbit/s, free")
     disasters: list[DisasterBlock] = Field([], description="losses of many hosts at a time")

@@ -73,14 +73,16 @@ def _block(config: DatacentreConfig, node: Node) -> HostBlock:
     return chosen
 
 
-def _kind(node: Node, block: HostBlock, path: str) -> HostKind:
+def _kind(node: Node, block: HostBlock, path: str, quirks: frozenset[str]) -> HostKind:
     if block.platform is not None:
         known = PLATFORMS[block.platform]
         points = tuple(block.points or range(len(known.frequency)))
         if max(points) >= len(known.frequency) or list(points) != sorted(set(points)):
             said = f"points must ascend and lie in 0..{len(known.frequency) - 1}, not {list(points)}"
             raise ScenarioError(Problem(said, path=f"{path}.hosts"))
-        return HostKind(known, block.margin, resting=block.resting, waking=block.waking, points=points)
+        ignored = block.platform == "x-gene-2" and "undervolting-ignored" in quirks
+        margin = None if ignored else block.margin
+        return HostKind(known, margin, resting=block.resting, waking=block.waking, points=points)
     table = node.power.table if node.power else (0.0, 0.0)
     law = "cubic" if block.cubic else "linear"
     if len(table) > 2 and not block.cubic:
@@ -175,7 +177,7 @@ def _policies(config: DatacentreConfig, path: str) -> dict[str, Any]:
 
 
 def _oracle(utilisation: Floats) -> Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]:
-    def foresee(history: Floats, aux: Floats) -> tuple[Floats, Floats, Floats]:
+    def foresee(history: Floats, _: Floats) -> tuple[Floats, Floats, Floats]:
         coming = utilisation[:, min(history.shape[1], utilisation.shape[1] - 1)]
         return coming, coming, np.full(len(coming), inf)
 
@@ -227,8 +229,9 @@ def build(config: DatacentreConfig, context: Context) -> World:
     tariffs = [_tariff(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
     if not tariffs:
         tariffs = [Tariff(constant(4.2e-8))]
+    kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
     return World(
-        hosts, kinds_of([_kind(n, b, path) for n, b in zip(nodes, blocks, strict=True)], config.slowdown == "measured"),
+        hosts, kinds_of(kinds, config.slowdown == "measured"),
         machines, utilisation, settings, tuple(tariffs), _wan(config),
         np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,
         tuple(config.places) or ("all",), tuple(config.machines), np.repeat(np.arange(len(groups)), counts),

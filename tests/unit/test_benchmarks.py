@@ -21,6 +21,7 @@ TINY = {
     "cosco": ["--hosts", "10", "--intervals", "20", "--rounds", "1", "--seeds", "4", "--compared", "20"],
     "offloading": ["--devices", "20", "--seconds", "30", "--rounds", "1"],
     "radio": ["--devices", "20", "--steps", "4"],
+    "extcloudsim": ["--machines", "10", "--periods", "3"],
     "startup": ["--rounds", "0"],
 }
 NEEDS = {

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cosim.compiling import entry
-from cosim.continuum.datacentre.control import watts
 from cosim.continuum.datacentre.layout import Bools, Floats, Hosts, Ints, Kinds, Machines
+from cosim.continuum.datacentre.tally import watts
 from cosim.continuum.jit import jit
 
 EMPTY = 6e-4  # load below which a host counts as empty (the limit of the platforms' power model)
@@ -57,65 +57,83 @@ def _share(hosts: Hosts, kinds: Kinds, m: Machines, p: Period, v: int, h: int, w
     wanted = p.work[v] * kinds.slowdown[hosts.kind[h], m.work[v], p.point[h]]
     if p.bounded == 1:
         wanted = min(wanted, m.mips[v])
-    return wanted / hosts.mips[h] * (1.0 - p.degradation if way == 1 else 1.0)
+    return float(wanted / hosts.mips[h] * (1.0 - p.degradation if way == 1 else 1.0))
 
 
-@entry("continuum")
+@jit
+def _stretch(
+    hosts: Hosts, kinds: Kinds, m: Machines, p: Period, o: Outcome, load: Floats, who: Ints, where: Ints, start: float,
+    span: float,
+) -> None:  # fmt: skip
+    """Account for `span` s from `start` on, for some machines and the hosts that they are on."""
+    for h in where:
+        load[h] = 0.0
+    for v in who:
+        # the part of the stretch that the machine has arrived in
+        here = min(1.0, max(0.0, (start + span - p.arrival[v]) / span))
+        for way in range(2):
+            h = p.at[v] if way == 0 else p.source[v]
+            part = here if way == 0 else 1.0 - here
+            if h >= 0 and part > 0.0 and p.up[h]:
+                load[h] += part * _share(hosts, kinds, m, p, v, h, way)
+    for h in where:
+        if not p.up[h]:
+            continue
+        o.peak[h] = max(o.peak[h], load[h])
+        if load[h] > EMPTY:
+            o.energy[h] += span * watts(kinds, hosts.kind[h], p.point[h], load[h])
+            o.active[h] += span
+        else:
+            o.energy[h] += span * kinds.resting[hosts.kind[h]]
+        o.busy[h] += span * min(1.0, load[h])
+        if load[h] > 1.0:
+            o.short[h] += span
+    for v in who:
+        here = min(1.0, max(0.0, (start + span - p.arrival[v]) / span))
+        gone = span
+        for way in range(2):
+            h = p.at[v] if way == 0 else p.source[v]
+            part = span * (here if way == 0 else 1.0 - here)
+            if h < 0 or part <= 0.0 or not p.up[h]:
+                continue
+            gone -= part
+            share = _share(hosts, kinds, m, p, v, h, way)
+            got = share / load[h] if load[h] > 1.0 else share
+            wanted = share / (1.0 - p.degradation) if way == 1 else share
+            o.asked[v] += part * wanted
+            o.given[v] += part * got
+            slow = kinds.slowdown[hosts.kind[h], m.work[v], p.point[h]]
+            o.done[v] += part * got * hosts.mips[h] / slow
+            if load[h] > 1.0 and share > 0.0:
+                o.overload[v] += part
+                o.shortfall[v] += part * (share - got) / share
+                most = m.mips[v] * (slow if p.bounded == 0 else 1.0) / hosts.mips[h]
+                o.headroom[v] += part * max(0.0, most - got) / most
+        o.away[v] += max(0.0, gone)
+
+
+@entry()
 def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> Outcome:
-    """Run one period."""
+    """Run one period; hosts that nothing comes to or goes from are taken in one piece."""
     n_hosts, n = len(hosts.kind), len(m.mips)
     o = Outcome(
         np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n), np.zeros(n),
         np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n_hosts),
     )  # fmt: skip
-    moving = False
+    touched = np.zeros(n_hosts, np.bool_)
     for v in range(n):
-        moving |= p.arrival[v] > 0.0
-    slots = p.slots if moving else 1
-    slot = p.seconds / slots
-    load = np.empty(n_hosts)
-    for k in range(slots):
-        load[:] = 0.0
-        for v in range(n):
-            # the part of the slot that the machine has arrived in
-            here = min(1.0, max(0.0, ((k + 1) * slot - p.arrival[v]) / slot))
-            for way in range(2):
-                h = p.at[v] if way == 0 else p.source[v]
-                part = here if way == 0 else 1.0 - here
-                if h >= 0 and part > 0.0 and p.up[h]:
-                    load[h] += part * _share(hosts, kinds, m, p, v, h, way)
-        for h in range(n_hosts):
-            if not p.up[h]:
-                continue
-            o.peak[h] = max(o.peak[h], load[h])
-            if load[h] > EMPTY:
-                o.energy[h] += slot * watts(kinds, hosts.kind[h], p.point[h], load[h])
-                o.active[h] += slot
-            else:
-                o.energy[h] += slot * kinds.resting[hosts.kind[h]]
-            o.busy[h] += slot * min(1.0, load[h])
-            if load[h] > 1.0:
-                o.short[h] += slot
-        for v in range(n):
-            here = min(1.0, max(0.0, ((k + 1) * slot - p.arrival[v]) / slot))
-            gone = slot
-            for way in range(2):
-                h = p.at[v] if way == 0 else p.source[v]
-                part = slot * (here if way == 0 else 1.0 - here)
-                if h < 0 or part <= 0.0 or not p.up[h]:
-                    continue
-                gone -= part
-                share = _share(hosts, kinds, m, p, v, h, way)
-                got = share / load[h] if load[h] > 1.0 else share
-                wanted = share / (1.0 - p.degradation) if way == 1 else share
-                o.asked[v] += part * wanted
-                o.given[v] += part * got
-                slow = kinds.slowdown[hosts.kind[h], m.work[v], p.point[h]]
-                o.done[v] += part * got * hosts.mips[h] / slow
-                if load[h] > 1.0 and share > 0.0:
-                    o.overload[v] += part
-                    o.shortfall[v] += part * (share - got) / share
-                    most = m.mips[v] * (slow if p.bounded == 0 else 1.0) / hosts.mips[h]
-                    o.headroom[v] += part * max(0.0, most - got) / most
-            o.away[v] += max(0.0, gone)
+        if p.arrival[v] > 0.0:
+            if p.at[v] >= 0:
+                touched[p.at[v]] = True
+            if p.source[v] >= 0:
+                touched[p.source[v]] = True
+    late = np.zeros(n, np.bool_)
+    for v in range(n):
+        late[v] = p.arrival[v] > 0.0 or (p.at[v] >= 0 and touched[p.at[v]])
+    load = np.zeros(n_hosts)
+    _stretch(hosts, kinds, m, p, o, load, np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
+    who, where = np.flatnonzero(late), np.flatnonzero(touched)
+    slot = p.seconds / p.slots
+    for k in range(p.slots if len(who) else 0):
+        _stretch(hosts, kinds, m, p, o, load, who, where, k * slot, slot)
     return o

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,6 @@ class Sums:
     transfer: Floats  # (machines,) currency for bytes between places
     paid: Floats  # (machines,) currency that users paid
     away: Floats  # (machines,) s without a host
-    overload_time: Floats  # (machines,) s
     moves: Ints  # (machines,)
     asked: float = 0.0  # s of a host
     given: float = 0.0
@@ -51,11 +51,11 @@ class Sums:
     @staticmethod
     def none(hosts: int, machines: int, points: int) -> Sums:
         """Empty books."""
-        h, m = lambda: np.zeros(hosts), lambda: np.zeros(machines)
-        return Sums(
-            h(), h(), h(), h(), h(), h(), np.zeros((hosts, points), np.int64), h(),
-            m(), m(), m(), m(), m(), m(), m(), np.zeros(machines, np.int64),
-        )  # fmt: skip
+        of_hosts = ("energy", "wake_energy", "energy_cost", "busy", "active", "short", "down")
+        of_machines = ("overload", "migration", "crash", "transfer", "paid", "away")
+        arrays: dict[str, Any] = {name: np.zeros(hosts) for name in of_hosts}
+        arrays |= {name: np.zeros(machines) for name in of_machines}
+        return Sums(**arrays, point_periods=np.zeros((hosts, points), np.int64), moves=np.zeros(machines, np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,22 +9,18 @@ moved here: the answer is a list of moves.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from cosim.compiling import entry
-from cosim.continuum.datacentre.detect import entries, overloaded
+from cosim.continuum.datacentre.detect import entries
 from cosim.continuum.datacentre.layout import (
     BEST_FIT,
     COST_AWARE,
-    CUBIC,
     DVFS_FIT,
     FIRST_FIT,
     FLAGS,
     HISTORY,
     POWER_AWARE,
-    TABLE,
     WORST_FIT,
     Bools,
     Floats,
@@ -35,141 +31,14 @@ from cosim.continuum.datacentre.layout import (
     Rules,
     Wan,
 )
+from cosim.continuum.datacentre.tally import Books, View, is_over, judging, pull, push, watts
 from cosim.continuum.jit import jit
-
-
-class View(NamedTuple):
-    """What a period's decisions may look at."""
-
-    at: Ints  # (machines,) host, -1 none
-    order: Ints  # (machines,) machines in the order in which they came to their hosts
-    demand: Floats  # (machines,) capacity wanted now, or foreseen
-    history: Floats  # (HISTORY, machines) capacity wanted in earlier periods, newest first
-    asked: Floats  # (HISTORY, machines) what over-load is told by: `history`, or with slow-downs (quirk)
-    score: Floats  # (machines,) selection: the lowest leaves first
-    movable: Bools  # (machines,)
-    point: Ints  # (hosts,) operating point that load is judged at
-    up: Bools  # (hosts,)
-    flags: Bools  # (hosts,) over-loaded, when a function of the user's says so
-    price: Floats  # (places,) currency/J of one more W
-    correlated: int  # 1: select by the correlation of loads instead of the score
-
-
-class _Books(NamedTuple):
-    """Running sums per host while moves are tried."""
-
-    at: Ints
-    first: Ints  # (hosts,) lists of machines in order of arrival, -1 ends
-    last: Ints
-    after: Ints  # (machines,)
-    before: Ints
-    load: Floats  # (hosts,) share of the capacity
-    judged: Floats  # (hosts,) load as the detectors see it
-    ram: Floats  # (hosts,) MB
-    past: Floats  # (hosts, HISTORY) by `history`, in shares
-    asked: Floats  # (hosts, HISTORY) by `asked`
-    trial: Floats  # (HISTORY,) scratch
-
-
-@jit
-def watts(kinds: Kinds, kind: int, point: int, u: float) -> float:
-    """Power of a host that is on."""
-    u = min(1.0, u)
-    law = kinds.law[kind]
-    if law == TABLE:
-        x = u * (kinds.table.shape[1] - 1)
-        i = min(int(x), kinds.table.shape[1] - 2)
-        low = kinds.table[kind, i]
-        return low + (kinds.table[kind, i + 1] - low) * (x - i)
-    if law == CUBIC:
-        return kinds.idle[kind, point] + kinds.span[kind, point] * u * u * u
-    return kinds.idle[kind, point] + kinds.span[kind, point] * u
-
-
-@jit
-def _judging(kinds: Kinds, rules: Rules, kind: int, work: int, point: int) -> float:
-    """What a machine's load is multiplied by before the detectors see it."""
-    slow = kinds.slowdown[kind, work, point]
-    return 1.0 / slow if rules.fallback_divides == 1 else slow
-
-
-@jit
-def _push(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
-    """Put machine v at the end of host h's list."""
-    b.at[v] = h
-    b.after[v] = -1
-    b.before[v] = b.last[h]
-    if b.last[h] >= 0:
-        b.after[b.last[h]] = v
-    else:
-        b.first[h] = v
-    b.last[h] = v
-    _count(b, hosts, kinds, m, view, rules, v, h)
-
-
-@jit
-def _count(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
-    share = view.demand[v] / hosts.mips[h]
-    b.load[h] += share
-    b.judged[h] += share * _judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
-    b.ram[h] += m.ram[v]
-    for i in range(HISTORY):
-        b.past[h, i] += view.history[i, v] / hosts.mips[h]
-        b.asked[h, i] += view.asked[i, v] / hosts.mips[h]
-
-
-@jit
-def _pull(b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> None:
-    """Take machine v off its host, whose sums are made anew so that they do not drift."""
-    h = b.at[v]
-    if b.before[v] >= 0:
-        b.after[b.before[v]] = b.after[v]
-    else:
-        b.first[h] = b.after[v]
-    if b.after[v] >= 0:
-        b.before[b.after[v]] = b.before[v]
-    else:
-        b.last[h] = b.before[v]
-    b.at[v] = -1
-    b.load[h] = b.judged[h] = b.ram[h] = 0.0
-    b.past[h, :] = 0.0
-    b.asked[h, :] = 0.0
-    w = b.first[h]
-    while w >= 0:
-        _count(b, hosts, kinds, m, view, rules, w, h)
-        w = b.after[w]
-
-
-@jit
-def _over(
-    b: _Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float
-) -> bool:
-    """Whether host h is over-loaded, with machine v on it too unless v is -1."""
-    load = b.judged[h] + extra
-    if rules.detector == FLAGS:
-        return view.flags[h] if v < 0 else load > rules.threshold
-    largest = 0.0
-    for i in range(HISTORY):
-        b.trial[i] = b.asked[h, i] if v < 0 else b.past[h, i]
-    if v >= 0:
-        largest = m.ram[v]
-        for i in range(HISTORY):
-            b.trial[i] += view.history[i, v] / hosts.mips[h]
-    w = b.first[h]
-    while w >= 0:
-        largest = max(largest, m.ram[w])
-        w = b.after[w]
-    place = hosts.place[h]
-    ahead = np.ceil(largest / wan.bandwidth[place, place] / rules.interval)
-    return overloaded(
-        rules.detector, rules.threshold, rules.safety, rules.unweighted, load, b.trial, entries(b.trial), ahead
-    )
 
 
 @jit
 def _lowest(kinds: Kinds, rules: Rules, kind: int, load: float) -> int:
     """The lowest operating point that keeps the load below the threshold: frequency scales capacity."""
-    top = kinds.points[kind] - 1
+    top = int(kinds.points[kind]) - 1
     for point in range(top):
         if load * kinds.frequency[kind, top] / kinds.frequency[kind, point] < rules.threshold:
             return point
@@ -180,42 +49,45 @@ def _lowest(kinds: Kinds, rules: Rules, kind: int, load: float) -> int:
 def move_cost(m: Machines, wan: Wan, v: int, here: int, there: int) -> float:
     """What moving machine v costs: the penalty while it is on its way, and the transfer."""
     seconds = m.ram[v] / wan.bandwidth[here, there]
-    return m.rate[v] * m.price[v] * seconds * wan.factor[here, there] + m.ram[v] * wan.transfer_cost[here, there]
+    penalty = m.rate[v] * m.price[v] * seconds * wan.factor[here, there]
+    return float(penalty + m.ram[v] * wan.transfer_cost[here, there])
 
 
 @jit
 def _badness(
-    b: _Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, v: int, h: int, origin: int
+    b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, v: int, h: int, origin: int
 ) -> float:
     """What the placement policy minimises."""
     kind = hosts.kind[h]
     load = b.load[h]
     after = load + view.demand[v] / hosts.mips[h]
     if rules.placer == BEST_FIT:
-        return rules.threshold - after
+        return float(rules.threshold - after)
     if rules.placer == WORST_FIT:
-        return after - rules.threshold
+        return float(after - rules.threshold)
     if rules.placer == DVFS_FIT:
         old, new = _lowest(kinds, rules, kind, load), _lowest(kinds, rules, kind, after)
         top = kinds.frequency[kind, kinds.points[kind] - 1]
-        return (kinds.frequency[kind, new] - kinds.frequency[kind, old]) / top - after
+        return float((kinds.frequency[kind, new] - kinds.frequency[kind, old]) / top - after)
     if rules.placer == FIRST_FIT:
         return float(h)
     point = kinds.points[kind] - 1 if rules.fixed_point == 1 else view.point[h]
     slow = kinds.slowdown[kind, m.work[v], point]
     if rules.placer == POWER_AWARE:
         now = watts(kinds, kind, point, load) if load > 0.0 else kinds.resting[kind]
-        return watts(kinds, kind, point, after) - now
+        return float(watts(kinds, kind, point, after) - now)
     now = watts(kinds, kind, point, b.judged[h]) if load > 0.0 else kinds.resting[kind]
     more = watts(kinds, kind, point, b.judged[h] + slow * (after - load)) - now
     lost = m.rate[v] * m.price[v] * (1.0 - 1.0 / slow + hosts.failures[h] * rules.horizon)
     cost = (more * view.price[hosts.place[h]] + lost) * rules.horizon
-    return cost + move_cost(m, wan, v, hosts.place[origin], hosts.place[h]) if origin >= 0 else cost
+    if origin >= 0:
+        cost += move_cost(m, wan, v, hosts.place[origin], hosts.place[h])
+    return float(cost)
 
 
 @jit
 def _place(
-    b: _Books,
+    b: Books,
     hosts: Hosts,
     kinds: Kinds,
     m: Machines,
@@ -237,8 +109,8 @@ def _place(
         badness = _badness(b, hosts, kinds, m, view, rules, wan, v, h, origin)
         if not badness < least:
             continue
-        extra = share * _judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
-        if b.first[h] >= 0 and _over(b, hosts, m, view, rules, wan, h, v, extra):
+        extra = share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
+        if b.first[h] >= 0 and is_over(b, hosts, m, view, rules, wan, h, v, extra):
             continue
         best, least = h, badness
         if rules.placer == FIRST_FIT:
@@ -277,7 +149,7 @@ def determination(rows: Floats) -> Floats:
 
 
 @jit
-def _select(b: _Books, view: View, h: int) -> int:
+def _select(b: Books, view: View, h: int) -> int:
     """The machine that leaves host h next, -1 if none may."""
     count = 0
     v = b.first[h]
@@ -296,7 +168,7 @@ def _select(b: _Books, view: View, h: int) -> int:
     for i in range(count):
         names[i] = v
         for j in range(length):
-            rows[i, j] = view.history[j, v]
+            rows[i, j] = view.history[v, j]
         v = b.after[v]
     r2 = determination(rows)
     best, most = -1, -np.inf
@@ -314,7 +186,7 @@ def _by_demand(view: View, who: Ints) -> Ints:
 
 @jit
 def _empty(
-    b: _Books,
+    b: Books,
     hosts: Hosts,
     kinds: Kinds,
     m: Machines,
@@ -344,26 +216,28 @@ def _empty(
         who[i] = v
         v = b.after[v]
     tried = 0
-    for v in _by_demand(view, who):
+    queue = _by_demand(view, who)
+    for i in range(number):
+        v = queue[i]
         target = _place(b, hosts, kinds, m, view, rules, wan, v, closed, h)
         if target < 0:
             break
         gain -= _badness(b, hosts, kinds, m, view, rules, wan, v, target, h) if gain < np.inf else 0.0
         if gain < 0.0:
             break
-        _pull(b, hosts, kinds, m, view, rules, v)
-        _push(b, hosts, kinds, m, view, rules, v, target)
+        pull(b, hosts, kinds, m, view, rules, v)
+        push(b, hosts, kinds, m, view, rules, v, target)
         moved[count + tried] = v
         tried += 1
     if tried == number:
         return count + number
-    for v in who:
-        _pull(b, hosts, kinds, m, view, rules, v)
-        _push(b, hosts, kinds, m, view, rules, v, h)
+    for i in range(number):
+        pull(b, hosts, kinds, m, view, rules, who[i])
+        push(b, hosts, kinds, m, view, rules, who[i], h)
     return count
 
 
-@entry("continuum")
+@entry()
 def consolidate(
     hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan
 ) -> tuple[Ints, Ints, Bools]:
@@ -372,14 +246,14 @@ def consolidate(
     A machine without a place stays where it is, or homeless.
     """
     n_hosts, n = len(hosts.kind), len(m.mips)
-    b = _Books(
+    b = Books(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
         np.zeros((n_hosts, HISTORY)), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
     )  # fmt: skip
     for v in view.order:
         if view.at[v] >= 0:
-            _push(b, hosts, kinds, m, view, rules, v, view.at[v])
+            push(b, hosts, kinds, m, view, rules, v, view.at[v])
     moved = np.empty(n + 1, np.int64)
     count = 0
     start = np.zeros(n_hosts)  # load with slow-downs
@@ -391,7 +265,7 @@ def consolidate(
 
     over = np.zeros(n_hosts, np.bool_)
     for h in range(n_hosts):
-        over[h] = b.first[h] >= 0 and _over(b, hosts, m, view, rules, wan, h, -1, 0.0)
+        over[h] = b.first[h] >= 0 and is_over(b, hosts, m, view, rules, wan, h, -1, 0.0)
     leaving = np.empty(n, np.int64)
     out = 0
     for v in view.order:
@@ -404,27 +278,28 @@ def consolidate(
                 v = _select(b, view, h)
                 if v < 0:
                     break
-                _pull(b, hosts, kinds, m, view, rules, v)
+                pull(b, hosts, kinds, m, view, rules, v)
                 leaving[out] = v
                 out += 1
                 if b.first[h] < 0 or (rules.detector == FLAGS and b.judged[h] <= rules.threshold):
                     break
-                if rules.detector != FLAGS and not _over(b, hosts, m, view, rules, wan, h, -1, 0.0):
+                if rules.detector != FLAGS and not is_over(b, hosts, m, view, rules, wan, h, -1, 0.0):
                     break
     target_of = np.zeros(n_hosts, np.bool_)
     stays = np.zeros(n, np.bool_)
-    for v in _by_demand(view, leaving[:out]):
+    queue = leaving[:out].copy() if rules.in_order == 1 else _by_demand(view, leaving[:out])
+    for v in queue:
         target = _place(b, hosts, kinds, m, view, rules, wan, v, over, view.at[v])
         if target < 0:
             stays[v] = True
             continue
-        _push(b, hosts, kinds, m, view, rules, v, target)
+        push(b, hosts, kinds, m, view, rules, v, target)
         target_of[target] = True
         moved[count] = v
         count += 1
     for v in view.order:  # what found no place goes back to where it came from
         if stays[v] and view.at[v] >= 0:
-            _push(b, hosts, kinds, m, view, rules, v, view.at[v])
+            push(b, hosts, kinds, m, view, rules, v, view.at[v])
 
     tried = over | idle | target_of
     closed = over | idle
@@ -444,7 +319,7 @@ def consolidate(
     if rules.relocate == 1 and rules.placer == COST_AWARE:
         shut = np.empty(n_hosts, np.bool_)
         for h in np.argsort(-view.price[hosts.place], kind="mergesort"):
-            if (tried[h] and closed[h]) or b.first[h] < 0 or target_of[h]:
+            if over[h] or b.first[h] < 0 or target_of[h]:
                 continue
             here = view.price[hosts.place[h]]
             for i in range(n_hosts):

@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cosim.continuum.datacentre import govern
-from cosim.continuum.datacentre.control import View
 from cosim.continuum.datacentre.control import consolidate as moves_of
 from cosim.continuum.datacentre.layout import DETECTORS, FLAGS, PLACERS, THR, Bools, Floats, Ints, Rules
 from cosim.continuum.datacentre.own import Plain
+from cosim.continuum.datacentre.tally import View
 
 if TYPE_CHECKING:
     from cosim.continuum.datacentre.model import Datacentres
     from cosim.continuum.datacentre.settings import State
 
 
-def rules_of(model: Datacentres, detector: int, evacuate: bool = True) -> Rules:
-    """The settings as the compiled procedure wants them."""
+def rules_of(model: Datacentres, detector: int, admission: bool = False) -> Rules:
+    """The settings as the compiled procedure wants them; at admissions nothing else moves."""
     s = model.settings
     return Rules(
         detector=detector,
         placer=PLACERS[s.placer] if isinstance(s.placer, str) else 0,
         threshold=s.threshold,
         safety=s.safety,
-        evacuate=int(s.evacuate and evacuate),
-        relocate=int(s.relocate and evacuate),
+        in_order=int(admission),
+        evacuate=int(s.evacuate and not admission),
+        relocate=int(s.relocate and not admission),
         horizon=s.horizon,
         interval=s.period,
         listed_twice=int(model.quirk("listed-twice")),
@@ -39,12 +40,14 @@ def rules_of(model: Datacentres, detector: int, evacuate: bool = True) -> Rules:
 def view_of(model: Datacentres, state: State, score: Floats, flags: Bools, point: Ints) -> View:
     """What the compiled procedure may look at."""
     there = model.alive & ((model.at >= 0) | model.crashed)
+    order = np.argsort(model.came)
+    slowed = model.quirk("slowed-history")
     return View(
         at=model.at.copy(),
-        order=np.ascontiguousarray(model.order[there[model.order]]),
+        order=order[there[order]],
         demand=state.demand,
-        history=state.history,
-        asked=model.history(asked=True) if model.quirk("slowed-history") else state.history,
+        history=np.ascontiguousarray(state.history.T),
+        asked=np.ascontiguousarray(model.history(asked=True).T if slowed else state.history.T),
         score=np.ascontiguousarray(score, np.float64),
         movable=model.alive & (model.arrival <= model.time),
         point=point,
@@ -56,19 +59,18 @@ def view_of(model: Datacentres, state: State, score: Floats, flags: Bools, point
 
 
 def admit(model: Datacentres, new: Ints) -> None:
-    """Place machines that appear, one after another, by the capacity that they ask for."""
-    mips = np.where(model.alive, model.machines.mips, 0.0)
-    for machine in new:
-        state = model.state(mips)
-        view = view_of(model, state, mips, model.up, govern.top(model.hosts, model.kinds))
-        view = view._replace(order=np.append(view.order, machine), history=np.zeros_like(state.history))
-        view = view._replace(asked=view.history)
-        who, where, _ = moves_of(model.hosts, model.kinds, model.machines, view, rules_of(model, THR, False), model.wan)
-        for one, host in zip(who, where, strict=True):
-            if one == machine:
-                model.move(int(machine), int(host), fresh=True)
-    waiting = new[model.at[new] < 0]
-    model.crashed[waiting] = True
+    """Place machines that appear, in their order, by the capacity that they ask for."""
+    asked = np.zeros(len(model.machines.mips), np.bool_)
+    asked[new] = True
+    state = model.state(np.where(asked, model.machines.mips, demand_of(model)))
+    view = view_of(model, state, state.demand, model.up, govern.top(model.hosts, model.kinds))
+    nothing = np.zeros_like(view.history)
+    view = view._replace(order=np.append(view.order, new), history=nothing, asked=nothing, movable=np.zeros_like(asked))
+    rules = rules_of(model, THR, admission=True)
+    who, where, _ = moves_of(model.hosts, model.kinds, model.machines, view, rules, model.wan)
+    for machine, host in zip(who, where, strict=True):
+        model.move(int(machine), int(host), fresh=asked[machine])
+    model.crashed[new[model.at[new] < 0]] = True  # they wait for room
 
 
 def demand_of(model: Datacentres) -> Floats:
@@ -117,7 +119,8 @@ def point_of(model: Datacentres, state: State) -> Ints:
         return govern.lowest_below(load, highest, threshold)
     watts = govern.powers(hosts, kinds, load)
     there = model.at >= 0
-    stake = np.bincount(model.at[there], (model.machines.rate * model.machines.price)[there], len(highest))
+    worth = (model.machines.rate * model.machines.price)[there]
+    stake = np.bincount(model.at[there], worth, len(highest)).astype(np.float64)
     return govern.least_cost(load, watts, threshold, state.price[hosts.place], stake)
 
 

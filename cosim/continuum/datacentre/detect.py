@@ -31,8 +31,8 @@ def limit(detector: int, threshold: float, safety: float, history: Floats, lengt
     if detector == IQR:
         low = int(np.floor(0.25 * (length + 1) + 0.5)) - 1
         high = int(np.floor(0.75 * (length + 1) + 0.5)) - 1
-        return 1.0 - safety * (ordered[high] - ordered[low])
-    return 1.0 - safety * np.median(np.abs(ordered - np.median(ordered)))
+        return float(1.0 - safety * (ordered[high] - ordered[low]))
+    return float(1.0 - safety * np.median(np.abs(ordered - np.median(ordered))))
 
 
 @part

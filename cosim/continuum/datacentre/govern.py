@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.continuum.datacentre.layout import CUBIC, TABLE, Floats, Hosts, Ints, Kinds, Machines
+from cosim.continuum.datacentre.layout import CUBIC, TABLE, Bools, Floats, Hosts, Ints, Kinds, Machines
 
 
 def loads(hosts: Hosts, kinds: Kinds, machines: Machines, at: Ints, demand: Floats) -> Floats:
@@ -57,6 +57,6 @@ def least_cost(load: Floats, watts: Floats, threshold: float, price: Floats, sta
     """
     missing = np.where(np.isfinite(load), np.maximum(0.0, 1.0 - 1.0 / np.maximum(load, 1.0)), 0.0)
     cost = watts * price[:, None] + missing * stake[:, None]
-    below = load < threshold
-    allowed = np.where(below.any(axis=1)[:, None], below, np.isfinite(load))
-    return np.argmin(np.where(allowed, cost, np.inf), axis=1)
+    below: Bools = np.less(load, threshold)
+    allowed = np.where(below.any(axis=1, keepdims=True), below, np.isfinite(load))
+    return np.asarray(np.argmin(np.where(allowed, cost, np.inf), axis=1), np.int64)

@@ -92,6 +92,7 @@ class Rules(NamedTuple):
     placer: int
     threshold: float  # of load
     safety: float  # parameter of iqr, mad, lr
+    in_order: int  # 1: place machines in the order given, not by falling demand
     evacuate: int  # 1: try to empty under-loaded hosts
     relocate: int  # 1: follow prices between places
     horizon: float  # s that a move must pay off in
@@ -103,5 +104,19 @@ class Rules(NamedTuple):
 
 
 def contiguous(values: Any, dtype: Any = np.float64) -> Any:  # noqa: ANN401 - an array of that type
-    """`values` as a C-contiguous array of one type, which compiled functions insist on."""
-    return np.ascontiguousarray(values, dtype)
+    """`values` as a new C-contiguous array of one type, which compiled functions insist on."""
+    return np.array(values, dtype, order="C")
+
+
+_WHOLE = frozenset({"kind", "place", "points", "law", "work"})  # fields that hold int64
+
+
+def owned(arrays: Hosts | Kinds | Machines | Wan) -> list[Any]:
+    """New arrays with the same values, each of its field's type.
+
+    Compiled functions have one signature; views and read-only arrays would make another.
+    """
+    return [
+        contiguous(one, np.int64 if name in _WHOLE else np.float64)
+        for name, one in zip(arrays._fields, arrays, strict=True)
+    ]

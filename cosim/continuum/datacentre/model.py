@@ -19,7 +19,7 @@ import numpy as np
 from cosim.continuum.datacentre import decide
 from cosim.continuum.datacentre.account import Outcome, Period, account
 from cosim.continuum.datacentre.books import Ledger, Sums
-from cosim.continuum.datacentre.layout import HISTORY, Bools, Floats, Hosts, Ints, Kinds, Machines, Wan
+from cosim.continuum.datacentre.layout import HISTORY, Bools, Floats, Hosts, Ints, Kinds, Machines, Wan, owned
 from cosim.continuum.datacentre.settings import Settings, State
 from cosim.continuum.datacentre.sla import RULES, Service, levels
 from cosim.continuum.price import Bill, Tariff
@@ -49,6 +49,7 @@ class Datacentres:
         at: Ints | None = None,  # (machines,) hosts to begin with, -1: to be placed
     ) -> None:
         self.settings = settings or Settings()
+        hosts, kinds, machines = Hosts(*owned(hosts)), Kinds(*owned(kinds)), Machines(*owned(machines))
         self.hosts, self.kinds, self.machines = hosts, kinds, machines
         self.places = int(hosts.place.max()) + 1
         n, n_hosts = len(machines.mips), len(hosts.kind)
@@ -61,7 +62,7 @@ class Datacentres:
             raise ValueError(f"there are {self.places} places and {len(self.tariffs)} tariffs")
         quirks = self.settings.quirks
         flat = wan is None or "wan-like-lan" in quirks
-        self.wan = local(self.places) if flat or wan is None else wan
+        self.wan = local(self.places) if flat or wan is None else Wan(*owned(wan))
         if "instant-off" in quirks:
             none = np.zeros(len(kinds.points))
             self.kinds = kinds._replace(resting=none, waking=none, waking_power=none)
@@ -73,7 +74,8 @@ class Datacentres:
         self.at: Ints = np.full(n, -1, np.int64) if at is None else np.array(at, np.int64)
         self.source: Ints = np.full(n, -1, np.int64)
         self.arrival: Floats = np.zeros(n)  # s, time at which a machine that is on its way arrives
-        self.order: Ints = np.arange(n)
+        self.came: Ints = np.arange(n)  # order in which machines came to their hosts
+        self._arrivals = n
         self.point: Ints = self.kinds.points[hosts.kind] - 1
         self.alive: Bools = np.zeros(n, np.bool_)
         self.backlog: Floats = np.zeros(n)  # capacity x s
@@ -194,7 +196,8 @@ class Datacentres:
             self._book_energy(np.array([host]), np.array([energy]), self.time)
             self.sums.wake_energy[host] += energy
         self.at[machine] = host
-        self.order = np.append(self.order[self.order != machine], machine)
+        self._arrivals += 1
+        self.came[machine] = self._arrivals
         if fresh:
             return
         ram = float(self.machines.ram[machine])

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cosim.continuum.datacentre.control import View
 from cosim.continuum.datacentre.detect import entries, overloaded
 from cosim.continuum.datacentre.layout import FLAGS, Bools, Floats, Hosts, Ints, Kinds, Machines, Rules, Wan
+from cosim.continuum.datacentre.tally import View
 
 Choose = Callable[[int, Floats, Floats, Bools], int]  # machine, loads, free MB, closed hosts -> host, -1 none
 
@@ -47,7 +47,7 @@ class Plain:
         if self.rules.detector == FLAGS:
             return load > self.rules.threshold if more else bool(self.view.flags[h])
         seen = self.view.history if more else self.view.asked
-        past = seen[:, on].sum(axis=1) / self.hosts.mips[h]
+        past = seen[on].sum(axis=0) / self.hosts.mips[h]
         here = self.hosts.place[h]
         ahead = float(np.ceil(self.machines.ram[on].max() / self.wan.bandwidth[here, here] / self.rules.interval))
         r = self.rules
@@ -67,7 +67,7 @@ class Plain:
         """Take machines off over-loaded hosts."""
         leaving = [int(v) for v in self.view.order if self.view.at[v] < 0]
         for _ in range(1 + self.rules.listed_twice):
-            for h in np.flatnonzero(over):
+            for h in map(int, np.flatnonzero(over)):
                 while can := [v for v in self.on[h] if self.view.movable[v]]:
                     v = min(can, key=lambda v: self.view.score[v])
                     self.on[h].remove(v)

@@ -11,7 +11,7 @@ from typing import Final
 
 QUIRKS: Final[Mapping[str, str]] = MappingProxyType({
     "instant-off": "An empty host draws 0 W at once and wakes in no time; there is no sleep, boot or its energy.",
-    "request-only": "A slow-down only raises the share asked for: nothing takes longer; what is not given is forgotten.",
+    "request-only": "A slow-down only raises the share asked for; nothing takes longer, what is not given is lost.",
     "vanishing-migrants": "A machine on its way runs nowhere for whole 10 s slots; its load takes no power.",
     "knows-coming-load": "Decisions for a period look at the load that the period will have.",
     "point-before-moves": "Operating points are set before the moves that change the loads.",

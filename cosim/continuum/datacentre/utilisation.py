@@ -48,7 +48,7 @@ class Pattern:
             made[:, k] = error
         time = seconds * np.arange(periods)
         wave = self.amplitude * np.cos(2.0 * np.pi * (time - self.peak) / DAY)
-        return np.clip(self.mean + wave + made, self.least, 1.0)
+        return np.asarray(np.clip(self.mean + wave + made, self.least, 1.0))
 
 
 def read_folder(path: Path, count: int | None, factor: float, periods: int | None = None) -> Floats:
