@@ -8,7 +8,7 @@ from cosim.bus.adapter import AdapterKind, Ports, Read
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
     return Ports(
         reads=(Read("mobility", required=False), Read("link", required=False)),
-        writes=("task", "host", "traffic", *config.signals),
+        writes=("task", "host", "traffic", *config.signals, *(config.trace.signals() if config.trace else ())),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import Books, summary
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import Gauges
+from adapters.continuum.trace import Trace
 from adapters.continuum.world import World, build, slots_of
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
@@ -56,6 +58,8 @@ class ContinuumAdapter:
         )
         self._books = Books(self._engine, self._world, scene)
         self._gauges = Gauges(self._engine, self._config.signals)
+        trace = self._config.trace
+        self._trace = None if trace is None else Trace(trace, scene, self._engine, context.name)
         self._changes = Changes(scene.capacity)
         network = self._config.network
         self._access = None if network is None else Access(network, scene, self._engine, context.period, context.name)
@@ -65,15 +69,16 @@ class ContinuumAdapter:
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         for event in sorted(inputs.events, key=lambda event: event.at):
-            self._engine.advance(min(max(event.at, self._engine.now), time))
+            self._advance(min(max(event.at, self._engine.now), time))
             self._happen(event)
-        self._engine.advance(time)
+        self._advance(time)
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(self._links(time, inputs), self._present)
         self._tell_radio()
+        ended = self._engine.drain()
         return (
-            self._tasks(time), self._books.host_frame(time), self._books.traffic_frame(time),
-            *self._gauges.frames(time),
+            self._tasks(time, ended), self._books.host_frame(time), self._books.traffic_frame(time),
+            *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
 
     def finish(self) -> Summary:
@@ -81,6 +86,14 @@ class ContinuumAdapter:
 
     def close(self) -> None:
         """Nothing to release: all of it is memory."""
+
+    def _advance(self, until: float) -> None:
+        self._engine.advance(until)
+        self._look()
+
+    def _look(self) -> None:
+        if self._trace is not None:
+            self._trace.look()
 
     def _happen(self, event: Event) -> None:
         if event.do == "fail":
@@ -90,6 +103,7 @@ class ContinuumAdapter:
         else:
             self._changes.add(event)
             self._tell_links()
+        self._look()
 
     def _links(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """The frames of radio adapters, or, without any, of the access network of the configuration."""
@@ -132,6 +146,7 @@ class ContinuumAdapter:
             self._engine.appear(new, generation[new])
             self._books.begin(new)
         self._present, self._generation = present, generation
+        self._look()
 
     def _air_frame(self) -> Frame:
         air = self._air
@@ -146,8 +161,7 @@ class ContinuumAdapter:
         if len(air.slot):
             self._engine.set_radio(air.slot, air.cell, air.uplink, air.downlink, air.delay, air.loss)
 
-    def _tasks(self, time: float) -> Frame:
-        ended = self._engine.drain()
+    def _tasks(self, time: float, ended: dict[str, NDArray[Any]]) -> Frame:
         if len(self._engine.state.stages):  # a job has one row; its stages are in the books
             whole = ended["stage"] < 0
             ended = {name: column[whole] for name, column in ended.items()}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from adapters.continuum.network import NetworkConfig
 from cosim.bus.adapter import AdapterConfig
 from cosim.schedulers import scheduler_names
+from cosim.telemetry.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.units import Duration
 
 
@@ -29,6 +30,31 @@ def _once(names: list[str]) -> list[str]:
     return names
 
 
+EventName = Literal[
+    "created", "assigned", "uploaded", "started", "computed", "ended",
+    "fail", "recover", "battery-empty", "appear", "vanish", "sleep", "wake", "boot", "ready",
+]  # fmt: skip
+
+
+class TraceConfig(BaseModel):
+    """Which tasks and nodes are followed while it happens, see the signals `task_event` and `node_event`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    workloads: Literal["all"] | list[str] = Field("all", description="all, or names; [] for none")
+    nodes: str | list[str] = Field("all", description="all, or nodes whose own events are told; [] for none")
+    events: Literal["all"] | list[EventName] = Field("all", description="all, or names of events of tasks and nodes")
+
+    def wanted(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of `names` of events that are told."""
+        return tuple(name for name in names if self.events == "all" or name in self.events)
+
+    def signals(self) -> tuple[str, ...]:
+        """The signals that are written."""
+        tasks = self.workloads != [] and self.wanted(TASK_EVENTS)
+        nodes = self.nodes != [] and self.wanted(NODE_EVENTS)
+        return (*(("task_event",) if tasks else ()), *(("node_event",) if nodes else ()))
+
+
 class ContinuumConfig(AdapterConfig):
     """Who runs what, and what happens to tasks that wait."""
 
@@ -46,6 +72,7 @@ class ContinuumConfig(AdapterConfig):
     signals: Annotated[list[Literal["battery", "machine", "accelerator"]], AfterValidator(_once)] = Field(
         [], description="written besides task, host and traffic: battery, machine, accelerator"
     )
+    trace: TraceConfig | None = Field(None, description="events of tasks and nodes as they happen")
     drop_late: bool = Field(False, description="drop tasks at their deadline instead of completing them late")
     network: NetworkConfig | None = Field(
         None, description="access network of its own, in runs where no adapter writes link"

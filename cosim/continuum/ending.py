@@ -26,7 +26,8 @@ def _note(s: Record, t: Record, status: int, late: bool, now: float) -> None:
     """Write the row of task t, which is over."""
     row = memory.ended(s.ended, s.done)
     row.serial, row.device, row.host, row.workload = t.serial, t.device, t.host, t.workload
-    row.created, row.uploaded, row.started, row.computed = t.created, t.uploaded, t.started, t.computed
+    row.created, row.assigned, row.uploaded = t.created, t.assigned, t.uploaded
+    row.started, row.computed = t.started, t.computed
     row.input, row.output, row.work, row.deadline = t.input, t.output, t.work, t.deadline
     row.ended, row.status, row.late = now, status, late
     row.stage, row.job = -1, -1
@@ -85,7 +86,8 @@ def _close_job(s: Record, k: int, status: int, now: float) -> None:
         memory.whole(s.tally, job.workload * (2 + STATUSES) + 1).v += 1
     row = memory.ended(s.ended, s.done)
     row.serial, row.device, row.host, row.workload = job.serial, job.device, job.host, job.workload
-    row.created, row.uploaded, row.started, row.computed = job.created, math.nan, job.started, job.computed
+    row.created, row.assigned, row.uploaded = job.created, math.nan, math.nan
+    row.started, row.computed = job.started, job.computed
     row.input, row.output, row.work, row.deadline = job.input, job.output, job.work, job.deadline
     row.ended, row.status, row.late = now, status, late
     row.stage, row.job = -1, -1

@@ -93,6 +93,7 @@ def _joined(s: Record, i: int, now: float) -> int:
         i = whole
     else:
         t.phase = JOIN
+        t.uploaded = math.nan  # others are missing
     if memory.whole(s.missing, k).v > 0:
         return -1
     memory.task(s.tasks, i).uploaded = now

@@ -65,7 +65,7 @@ def _record(*fields: tuple[str, str]) -> np.dtype[np.void]:
 
 
 TASK = _record(
-    ("created", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"),  # s, NaN: not yet
+    ("created", "f8"), ("assigned", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"),  # s, NaN: not yet
     ("input", "f8"), ("output", "f8"), ("work", "f8"),  # B, B, cycles
     ("deadline", "f8"),  # s after creation, inf: none
     ("entered", "f8"),  # s, when it began to wait for its present station or for coverage
@@ -237,7 +237,7 @@ JOB = _record(
 )  # fmt: skip
 
 ENDED = _record(
-    ("created", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"), ("ended", "f8"),
+    ("created", "f8"), ("assigned", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"), ("ended", "f8"),
     ("input", "f8"), ("output", "f8"), ("work", "f8"), ("deadline", "f8"), ("serial", "i8"),
     ("device", "i8"), ("host", "i8"), ("workload", "i8"), ("status", "i8"), ("late", "i8"),
     ("stage", "i8"), ("job", "i8"),  # number of the stage and serial of its job; -1: a task, or a whole job

@@ -55,12 +55,12 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
     t = memory.task(s.tasks, i)
     node = memory.node(s.nodes, t.device)
     if answer == LOCAL and memory.station(s.stations, 3 * t.device).servers > 0:
-        t.host = t.device
+        t.host, t.assigned = t.device, now
         if node.host >= 0:
             t.counted = 1
             memory.host(s.hosts, node.host).assigned += 1
     elif answer >= 0:
-        t.host = memory.host(s.hosts, answer).slot
+        t.host, t.assigned = memory.host(s.hosts, answer).slot, now
         t.counted = 1
         memory.host(s.hosts, answer).assigned += 1
         if memory.host(s.hosts, answer).up == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cosim.continuum import memory
 from cosim.continuum.draw import OUTPUT, size
 from cosim.continuum.jit import jit
@@ -42,6 +44,7 @@ def new_row(s: Record, device: int) -> int:
     t.serial = s.serial
     s.serial += 1
     t.device = device
+    t.assigned = math.nan
     t.station, t.parked, t.counted, t.held = -1, 0, 0, 0
     first = memory.node(s.nodes, device).first_task
     t.older, t.newer = first, -1

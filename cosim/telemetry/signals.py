@@ -55,6 +55,19 @@ TASK_STATUS = (
 ACCELERATORS = ("gpu", "npu", "tpu", "fpga", "dsp")
 MACHINE_STATE = ("on", "asleep", "waking", "booting", "off", "absent")
 
+TASK_EVENTS = ("created", "assigned", "uploaded", "started", "computed", "ended")
+NODE_EVENTS = (
+    "fail",
+    "recover",
+    "battery-empty",
+    "appear",
+    "vanish",
+    "sleep",
+    "wake",  # begins to wake up
+    "boot",  # begins to boot
+    "ready",  # has woken up or booted
+)
+
 MOBILITY = Signal("mobility", "where moving nodes are", (
     Column("x", "float64", "m", "east of the origin"),
     Column("y", "float64", "m", "north of the origin"),
@@ -140,6 +153,24 @@ TASK = Signal("task", "a task that ended; the row's slot is the device that made
     Column("late", "bool", "", "completed after its deadline"),
 ), rows="event")  # fmt: skip
 
+TASK_EVENT = Signal("task_event", "what happens to tasks; the row's slot is the device that made the task", (
+    Column("task", "int64", "", "serial number in the order of creation"),
+    Column("workload", "int16", "", "which workload", "code", "workloads"),
+    Column("job", "int64", "", "serial number of the job that it is a stage of, -1 for tasks and jobs"),
+    Column("stage", "int16", "", "position of the stage in its graph, -1 for tasks and jobs"),
+    Column("event", "int8", "", "what happened", "code", TASK_EVENTS),
+    Column("at", "float64", "s", "when it happened"),
+    Column("host", "int32", "", "slot of the node that runs it, -1 while it has none", "slot"),
+    Column("status", "int8", "", "how it ended, -1 before", "code", TASK_STATUS),
+    Column("created", "float64", "s", "creation"),
+), rows="event")  # fmt: skip
+
+NODE_EVENT = Signal("node_event", "what happens to nodes", (
+    Column("event", "int8", "", "what happened", "code", NODE_EVENTS),
+    Column("at", "float64", "s", "when it happened"),
+    Column("created", "float64", "s", "since when the node is there"),
+), rows="event")  # fmt: skip
+
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
-    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK,
+    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
 )}  # fmt: skip

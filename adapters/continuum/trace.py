@@ -1,0 +1,273 @@
+"""Events of tasks and nodes, told while they happen: rows of the signals `task_event` and `node_event`.
+
+What has happened since the last look is read from the engine's state, with the exact times that stand
+there; the engine does nothing for it.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.continuum.config import TraceConfig
+from cosim.bus.frame import Frame
+from cosim.continuum.engine import Engine
+from cosim.continuum.layout import ABSENT, ASLEEP, BOOTING, FREE, OFF, ON, WAKING
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Node, Scene
+from cosim.telemetry.signals import NODE_EVENTS, TASK_EVENTS
+
+_BETWEEN = TASK_EVENTS[1:-1]  # neither creation nor end
+_CARRIED = ("serial", "workload", "job", "stage", "host", "status", "created", "device")
+
+Columns = dict[str, NDArray[Any]]
+
+
+class TaskTrace:
+    """What has happened to tasks since the last look.
+
+    Of a workload with a graph it tells of every stage, and of the creation and end of every job.
+    """
+
+    def __init__(self, engine: Engine, workloads: NDArray[np.bool_], events: tuple[str, ...]) -> None:
+        self._engine = engine
+        self._workloads = workloads  # (workloads,) told of
+        self._events = np.array([name in events for name in TASK_EVENTS])
+        self._next = engine.created  # serial of the first task whose creation has not been told
+        self._serial = np.empty(0, np.int64)  # tasks in flight at the last look, ascending
+        self._told = np.empty((0, len(_BETWEEN)), np.bool_)  # what of them had happened
+
+    def frame(self, time: float, ended: Columns) -> Frame:
+        """The events since the last frame, in the order of time; `ended` are the tasks that ended since then."""
+        live = self._live()
+        jobs = self._jobs()
+        over = self._over(ended)
+        rows = {name: np.concatenate([live[name], jobs[name], over[name]]) for name in live}
+        at = np.stack([rows[name] for name in TASK_EVENTS], axis=1)  # NaN: has not happened
+        at[rows["serial"] < self._next, 0] = np.nan
+        if len(self._serial):
+            place = np.minimum(np.searchsorted(self._serial, rows["serial"]), len(self._serial) - 1)
+            told = self._told[place] & (self._serial[place] == rows["serial"])[:, None]
+            at[:, 1:-1][told] = np.nan
+        order = np.argsort(live["serial"])
+        self._serial = live["serial"][order]
+        self._told = np.stack([live[name] == live[name] for name in _BETWEEN], axis=1)[order]
+        self._next = self._engine.created
+        at[:, ~self._events] = np.nan
+        row, event = np.nonzero(at == at)
+        when = at[row, event]
+        order = np.lexsort((event, rows["serial"][row], when))
+        row, event, when = row[order], event[order], when[order]
+        columns = {
+            "task": rows["serial"][row],
+            "workload": rows["workload"][row].astype(np.int16),
+            "job": rows["job"][row],
+            "stage": rows["stage"][row].astype(np.int16),
+            "event": event.astype(np.int8),
+            "at": when,
+            "host": np.where(event > 0, rows["host"][row], -1).astype(np.int32),
+            "status": np.where(event == len(TASK_EVENTS) - 1, rows["status"][row], -1).astype(np.int8),
+            "created": rows["created"][row],
+        }
+        return Frame("task_event", time, rows["device"][row].astype(np.int32), columns)
+
+    def _live(self) -> Columns:
+        """Tasks and stages in flight; not what brings a stage its other inputs."""
+        state = self._engine.state
+        live = state.tasks[(state.tasks["phase"] != FREE) & (state.tasks["join"] < 0)]
+        live = live[self._workloads[live["workload"]]]
+        staged = live["job"] >= 0
+        rows: Columns = {name: live[name].copy() for name in ("serial", "workload", "host", "created", "device")}
+        rows |= {name: live[name].copy() for name in _BETWEEN}
+        rows["job"] = np.where(staged, state.jobs["serial"][live["job"]] if len(state.jobs) else -1, -1)
+        rows["stage"] = np.where(staged, live["stage"] - state.workloads["first_stage"][live["workload"]], -1)
+        rows["status"] = np.full(len(live), -1)
+        rows["ended"] = np.full(len(live), np.nan)
+        return rows
+
+    def _jobs(self) -> Columns:
+        """Jobs in flight: each has a stage in flight."""
+        state = self._engine.state
+        tasks = state.tasks
+        numbers = np.unique(tasks["job"][(tasks["phase"] != FREE) & (tasks["job"] >= 0)])
+        jobs = state.jobs[numbers]
+        jobs = jobs[self._workloads[jobs["workload"]]]
+        rows: Columns = {name: jobs[name].copy() for name in ("serial", "workload", "created", "device")}
+        rows |= {name: np.full(len(jobs), -1) for name in ("job", "stage", "host", "status")}
+        rows |= {name: np.full(len(jobs), np.nan) for name in (*_BETWEEN, "ended")}
+        return rows
+
+    def _over(self, ended: Columns) -> Columns:
+        """Tasks, stages and jobs that ended; what happened to a job's stages is told of them only."""
+        kept = self._workloads[ended["workload"]]
+        rows = {name: ended[name][kept] for name in (*_CARRIED, *TASK_EVENTS[1:])}
+        whole = (rows["stage"] < 0) & (self._engine.state.workloads["stages"][rows["workload"]] > 0)
+        for name in _BETWEEN:
+            rows[name] = np.where(whole, np.nan, rows[name])
+        return rows
+
+
+class NodeTrace:
+    """What has happened to nodes since the last frame.
+
+    It has to `look` whenever the engine has advanced and whenever it has been told of a change. Of a
+    machine that falls asleep more than once between two looks the last time is told.
+    """
+
+    def __init__(self, engine: Engine, slots: NDArray[np.bool_], events: tuple[str, ...]) -> None:
+        self._engine = engine
+        self._slots = slots  # (slots,) told of
+        self._events = np.array([name in events for name in NODE_EVENTS])
+        self._created = np.zeros(len(slots))  # s, since when the node at the slot is there
+        self._rows: list[tuple[int, int, float, float]] = []  # event, slot, at, created
+        self._note()
+
+    def look(self) -> None:
+        """Note what has happened since the last look."""
+        nodes, now = self._engine.state.nodes, self._engine.now
+        was, there = self._present != 0, nodes["present"] != 0
+        other = nodes["generation"] != self._generation
+        new = there & (~was | other)
+        self._add("vanish", np.flatnonzero(was & (~there | other)), now)
+        self._created[new] = now
+        self._add("appear", np.flatnonzero(new), now)
+        same = was & there & ~other
+        self._batteries(same)
+        turned = same & (nodes["up"] != self._up)
+        self._add("fail", np.flatnonzero(turned & (nodes["up"] == 0)), now)
+        self._add("recover", np.flatnonzero(turned & (nodes["up"] != 0)), now)
+        if len(self._machine):
+            self._machines(same)
+        self._note()
+
+    def frame(self, time: float) -> Frame:
+        """The events since the last frame, in the order of time."""
+        rows = sorted(self._rows, key=lambda row: (row[2], row[1], row[0]))
+        self._rows = []
+        columns: Columns = {
+            "event": np.array([row[0] for row in rows], np.int8),
+            "at": np.array([row[2] for row in rows], np.float64),
+            "created": np.array([row[3] for row in rows], np.float64),
+        }
+        return Frame("node_event", time, np.array([row[1] for row in rows], np.int32), columns)
+
+    def _note(self) -> None:
+        """Keep how things are."""
+        state = self._engine.state
+        self._present, self._generation = state.nodes["present"].copy(), state.nodes["generation"].copy()
+        self._up = state.nodes["up"].copy()
+        self._empty = state.batteries["empty"].copy()
+        self._machine = state.machines[["state", "since", "wakes"]].copy()
+        self._asleep = state.spells[:, ASLEEP].copy() if len(state.machines) else np.empty(0)
+
+    def _add(self, event: str, slots: NDArray[np.int64], at: float) -> None:
+        code = NODE_EVENTS.index(event)
+        if self._events[code]:
+            told = slots[self._slots[slots]].tolist()
+            self._rows += [(code, slot, at, float(self._created[slot])) for slot in told]
+
+    def _batteries(self, same: NDArray[np.bool_]) -> None:
+        batteries, stations = self._engine.state.batteries, self._engine.state.stations
+        for slot in batteries["node"][(batteries["empty"] != 0) & (self._empty == 0)].tolist():
+            if same[slot]:
+                # nothing touches the processor of a node after it has died
+                self._add("battery-empty", np.array([slot]), float(stations["since"][3 * slot]))
+                self._up[slot] = 0
+
+    def _machines(self, same: NDArray[np.bool_]) -> None:
+        """The last change of state of each machine, and what must have gone before it."""
+        machines, before, spells = self._engine.state.machines, self._machine, self._engine.state.spells
+        changed = (machines["state"] != before["state"]) | (machines["since"] != before["since"])
+        for m in np.flatnonzero(changed & same[machines["node"]]).tolist():
+            row, state, old = machines[m], int(machines["state"][m]), int(before["state"][m])
+            slot, since = machines["node"][m : m + 1], float(row["since"])
+            if state == BOOTING:
+                self._add("boot", slot, since)
+            elif state == ASLEEP:
+                self._add("sleep", slot, since)
+            elif state == ON and old == BOOTING:
+                self._add("ready", slot, since)
+            elif state in (ON, WAKING) and old not in (OFF, ABSENT):
+                if state == ON:
+                    self._add("ready", slot, since)
+                if old != WAKING:
+                    woken = since - (float(row["wake_time"]) if state == ON else 0.0)
+                    self._add("wake", slot, woken)
+                    if old == ON:
+                        self._add("sleep", slot, woken - float(spells[m, ASLEEP] - self._asleep[m]))
+
+
+class Trace:
+    """The traces that a configuration asks for. Raises `ScenarioError` for names that select nothing."""
+
+    def __init__(self, config: TraceConfig, scene: Scene, engine: Engine, name: str) -> None:
+        at, wanted = f"adapters.{name}.trace", config.signals()
+        loads = _workloads(config, scene, at)
+        slots = _slots(config, scene, at)
+        self._tasks = TaskTrace(engine, loads, config.wanted(TASK_EVENTS)) if "task_event" in wanted else None
+        self._nodes = NodeTrace(engine, slots, config.wanted(NODE_EVENTS)) if "node_event" in wanted else None
+
+    def look(self) -> None:
+        """The engine has advanced, or has been told of a change."""
+        if self._nodes is not None:
+            self._nodes.look()
+
+    def frames(self, time: float, ended: Columns) -> list[Frame]:
+        """A frame for each signal, of what happened since the last ones; `ended` are the tasks that ended."""
+        frames = [] if self._tasks is None else [self._tasks.frame(time, ended)]
+        return frames if self._nodes is None else [*frames, self._nodes.frame(time)]
+
+
+def _workloads(config: TraceConfig, scene: Scene, at: str) -> NDArray[np.bool_]:
+    """(workloads,) which are told of."""
+    names = [load.name for load in scene.workloads]
+    asked = names if config.workloads == "all" else config.workloads
+    wrong = [name for name in asked if name not in names]
+    if wrong:
+        close = get_close_matches(wrong[0], names, 1)
+        hint = f"did you mean '{close[0]}'?" if close else f"workloads: {', '.join(names) or 'none'}"
+        raise ScenarioError(Problem(f"there is no workload '{wrong[0]}'", path=f"{at}.workloads", hint=hint))
+    return np.array([name in asked for name in names], np.bool_)
+
+
+def _slots(config: TraceConfig, scene: Scene, at: str) -> NDArray[np.bool_]:
+    """(slots,) which are told of."""
+    found = np.zeros(scene.capacity, np.bool_)
+    if config.nodes == "all":
+        found[:] = True
+        return found
+    for part in [config.nodes] if isinstance(config.nodes, str) else config.nodes:
+        hits = np.zeros(scene.capacity, np.bool_)
+        for slot, node in enumerate(scene.nodes):
+            hits[slot] = _matches(part, node)
+        for fleet in scene.fleets:
+            hits[fleet.first : fleet.first + fleet.capacity] = _matches(part, fleet.template)
+        if not hits.any():
+            hint = "write all, a node's name with * or [1..3], kind:NAME or tier:NAME"
+            raise ScenarioError(Problem(f"'{part}' selects no node", path=f"{at}.nodes", hint=hint))
+        found |= hits
+    return found
+
+
+def _matches(selector: str, node: Node) -> bool:
+    """Whether a scenario's selector names the node, or the fleet whose template it is."""
+    prefix, _, word = selector.partition(":")
+    if prefix in ("kind", "tier"):
+        return word == (node.kind if prefix == "kind" else node.tier)
+    expression, ranges = "", []
+    for piece in re.split(r"(\*|\?|\[\d{1,9}\.\.\d{1,9}\])", selector):
+        if re.fullmatch(r"\[\d+\.\.\d+\]", piece):
+            low, _, high = piece[1:-1].partition("..")
+            ranges.append((int(low), int(high)))
+            expression += r"(?<!\d)(\d+)"
+        else:
+            expression += {"*": ".*", "?": "."}.get(piece, re.escape(piece))
+    hit = re.fullmatch(expression, node.id, re.ASCII)
+    numbers = hit.groups() if hit else ()
+    return hit is not None and all(
+        low <= int(number) <= high for number, (low, high) in zip(numbers, ranges, strict=True)
+    )
