@@ -17,6 +17,7 @@ from cosim.plan.entities import Law, Node, Scene, SlotRange
 from cosim.plan.entities import Workload as Stream
 
 MEGA = 1e6
+_REMEDY = "remove it, or use the adapter 'continuum'"
 _ENDLESS = 1e18  # rates and sizes that a scenario does not limit
 
 
@@ -54,6 +55,11 @@ def build(scene: Scene, config: IntervalConfig, name: str) -> World:
         problems.append(
             Problem("no edge or cloud node has a cpu", path="nodes", hint="give a node of tier edge 'cpu: 4 x 1.8 GHz'")
         )
+    problems += [
+        Problem(f"the model knows no {words}", path=f"workloads.{load.name}.{key}", hint=_REMEDY)
+        for load in scene.workloads
+        for key, words in load.specialities().items()
+    ]
     if problems:
         raise ScenarioError(problems)
     nodes = tuple(scene.nodes[slot] for slot in slots)

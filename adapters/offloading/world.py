@@ -129,6 +129,9 @@ class _Reader:
 
     def _fits(self, workload: Workload, fleet: Fleet | None) -> None:
         path = f"workloads.{workload.name}"
+        for key, words in workload.specialities().items():
+            if key != "arrivals":
+                self.wrong(f"{path}.{key}", f"the model knows no {words}", "remove it, or use the adapter 'continuum'")
         if workload.arrivals != "poisson":
             self.wrong(f"{path}.arrivals", "the model draws exponential intervals", "write 'poisson' and a rate")
         if fleet is not None and not any(part.first == fleet.first for part in workload.sources):

@@ -253,6 +253,20 @@ class Workload:
     graph: tuple[Stage, ...] = ()
     agreement: Agreement | None = None
 
+    def specialities(self) -> dict[str, str]:
+        """What it asks of a model beyond plain tasks with a size and work: key in the scenario -> in words."""
+        found = {
+            "graph": "stages" if self.graph else "",
+            "arrivals": f"arrivals by '{self.arrivals}'" if self.arrivals in ("bag", "trace") else "",
+            "accelerator": f"operations on a {self.accelerator}" if self.accelerator else "",
+            "memory": "'memory' of its own" if self.memory > 0.0 else "",
+            "storage": "'storage' of its own" if self.storage > 0.0 else "",
+            "sensitivity": "work less than proportional to the clock" if self.sensitivity != 1.0 else "",
+            "state": "'state' that moves" if self.state >= 0.0 else "",
+            "sla": "an agreement" if self.agreement is not None else "",
+        }
+        return {key: words for key, words in found.items() if words}
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

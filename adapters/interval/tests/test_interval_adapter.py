@@ -15,7 +15,19 @@ from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, fault
 from cosim.continuum.interval import QUIRKS, layout
 from cosim.errors import ScenarioError
-from cosim.plan.entities import Cost, Event, Fleet, Law, Node, Power, Scene, SlotRange, Workload
+from cosim.plan.entities import (
+    Agreement,
+    Cost,
+    Event,
+    Fleet,
+    Law,
+    Node,
+    Power,
+    Scene,
+    SlotRange,
+    Stage,
+    Workload,
+)
 from cosim.results.ledgers import ledger_faults
 from cosim.telemetry.signals import CATALOGUE, TASK_STATUS
 
@@ -182,6 +194,27 @@ def test_demands_of_workloads_and_quirks_one_by_one():
 def test_mistakes_are_said_at_the_start(world, config, said):
     with pytest.raises(ScenarioError, match=said):
         begin(world, **config)
+
+
+SPECIAL = [
+    ("graph", {"graph": (Stage("detect", Law("fixed", 1e9), Law("fixed", 0.0), (), False),)}),
+    ("arrivals", {"arrivals": "bag", "bag": (5.0, 1.5)}),
+    ("arrivals", {"arrivals": "trace", "trace": "tasks.csv"}),
+    ("accelerator", {"accelerator": "gpu", "operations": Law("fixed", 1e12)}),
+    ("memory", {"memory": 1e9}),
+    ("storage", {"storage": 1e9}),
+    ("sensitivity", {"sensitivity": 0.06}),
+    ("state", {"state": 0.0}),
+    ("sla", {"agreement": Agreement(1.0, 0.99, 60.0, 0.01, "violation")}),
+]
+
+
+@pytest.mark.parametrize(("key", "changes"), SPECIAL)
+def test_what_the_model_does_not_know_of_a_workload_is_refused(key, changes):
+    with pytest.raises(ScenarioError, match="the model knows no") as caught:
+        begin(scene(workloads=(load(SlotRange(2, 2)), load(SlotRange(2, 2), name="other", **changes))))
+    assert [problem.path for problem in caught.value.problems] == [f"workloads.other.{key}"]
+    assert caught.value.problems[0].hint
 
 
 def test_a_misspelt_policy_is_said_when_the_scenario_is_read():

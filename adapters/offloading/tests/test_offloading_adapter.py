@@ -15,7 +15,7 @@ from cosim.bus.adapter import Context, Inputs
 from cosim.continuum.offloading.layout import CAUSES
 from cosim.continuum.offloading.quirks import compatible
 from cosim.errors import ScenarioError
-from cosim.plan.entities import Cost, Fleet, Law, Node, Power, Scene, SlotRange, Workload
+from cosim.plan.entities import Agreement, Cost, Fleet, Law, Node, Power, Scene, SlotRange, Stage, Workload
 from cosim.telemetry.signals import TASK_STATUS
 
 DURATION = 120.0
@@ -265,6 +265,24 @@ def changed(**changes):
 def test_a_scenario_that_the_model_cannot_take_is_refused(tmp_path, scenery, message):
     with pytest.raises(ScenarioError, match=message):
         started(tmp_path, scenery=scenery)
+
+
+@pytest.mark.parametrize(("key", "changes"), [
+    ("graph", {"graph": (Stage("detect", Law("fixed", 1e9), Law("fixed", 0.0), (), False),)}),
+    ("arrivals", {"arrivals": "bag", "bag": (5.0, 1.5)}),
+    ("arrivals", {"arrivals": "trace", "trace": "tasks.csv"}),
+    ("accelerator", {"accelerator": "gpu", "operations": Law("fixed", 1e12)}),
+    ("memory", {"memory": 1e9}),
+    ("storage", {"storage": 1e9}),
+    ("sensitivity", {"sensitivity": 0.06}),
+    ("state", {"state": 0.0}),
+    ("sla", {"agreement": Agreement(1.0, 0.99, 60.0, 0.01, "violation")}),
+])  # fmt: skip
+def test_what_the_model_does_not_know_of_a_workload_is_refused(tmp_path, key, changes):
+    with pytest.raises(ScenarioError, match="the model") as caught:
+        started(tmp_path, scenery=changed(**changes))
+    assert [problem.path for problem in caught.value.problems] == [f"workloads.video.{key}"]
+    assert caught.value.problems[0].hint
 
 
 def test_the_kind_is_cheap_to_describe():
