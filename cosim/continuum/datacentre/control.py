@@ -61,7 +61,7 @@ def _badness(
     kind = hosts.kind[h]
     load = b.load[h]
     after = load + view.demand[v] / hosts.mips[h]
-    if rules.placer == BEST_FIT:
+    if rules.placer == BEST_FIT:  # written out in `_place`, where a call for every host would cost the most
         return float(rules.threshold - after)
     if rules.placer == WORST_FIT:
         return float(after - rules.threshold)
@@ -106,7 +106,9 @@ def _place(
         share = view.demand[v] / hosts.mips[h]
         if b.load[h] + share > rules.threshold:
             continue
-        badness = _badness(b, hosts, kinds, m, view, rules, wan, v, h, origin)
+        badness = rules.threshold - (b.load[h] + share)
+        if rules.placer != BEST_FIT:
+            badness = _badness(b, hosts, kinds, m, view, rules, wan, v, h, origin)
         if not badness < least:
             continue
         extra = share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
