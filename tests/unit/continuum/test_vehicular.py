@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.continuum.offloading import QUIRKS, Simulation, Vm, compatible, simulate
+from cosim.continuum.offloading import QUIRKS, Simulation, Vm, compatible, layout, simulate
 from cosim.continuum.offloading.layout import CAUSES
 from cosim.continuum.offloading.transport import ring_road
-from cosim.continuum.offloading.vehicular import learn, learned, links, observed
+from cosim.continuum.offloading.vehicular import learn, learned, links, observed, state
 from cosim.continuum.offloading.vehicular.choices import POLICIES
 from cosim.continuum.offloading.vehicular.road import Road
 from cosim.errors import ScenarioError
@@ -263,3 +264,11 @@ def test_what_cannot_run_is_refused_all_at_once():
     apps = tuple(replace(app, max_delay=0.0) for app in good.applications)
     with pytest.raises(ScenarioError, match="the policy game-theory needs one above 0"):
         Simulation(replace(good, policy="game-theory", applications=apps), 1)
+
+
+def test_the_two_kernels_share_no_machine_code():
+    """Numba takes a record that begins with all fields of another for that other, and warns."""
+    common, own = (dict(numba.from_dtype(one).fields) for one in (layout.META, state.META))
+    assert common.keys() < own.keys()
+    assert list(own.items())[: len(common)] != list(common.items())
+    assert numba.from_dtype(state.META).can_convert_to(None, numba.from_dtype(layout.META)) is None

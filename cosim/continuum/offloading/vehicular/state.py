@@ -22,7 +22,6 @@ ARRAYS: Final = ("links", "spans", "recent", "arms", "players", "features", "car
 
 META = np.dtype(
     [
-        *layout.META.descr,
         ("segment", "f8"),  # m, length of each
         ("link_count", "i8"),
         ("edge_turn", "i8"), ("cloud_turn", "i8"),  # next machines
@@ -35,6 +34,7 @@ META = np.dtype(
         ("shortest_interval", "f8"),  # s, between tasks of the busiest application
         ("log_idle", "f8"),  # log of the probability that no player sends
         *((name, "i8") for name in ARRAYS),
+        *layout.META.descr,  # behind: numba takes a record that begins with another for that other
     ],
     align=True,
 )  # fmt: skip
