@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 
 from cosim import units
 from cosim.bus.adapter import AdapterConfig
@@ -44,7 +53,10 @@ def _read_carbon(value: object) -> object:
 
 
 Carbon = Annotated[
-    float, BeforeValidator(_read_carbon), PlainSerializer(lambda g: f"{g * 3.6e6!r} g/kWh", return_type=str)
+    float,
+    BeforeValidator(_read_carbon),
+    PlainSerializer(lambda g: f"{g * 3.6e6!r} g/kWh", return_type=str),
+    WithJsonSchema({"type": "string", "pattern": _CARBON.pattern, "examples": ["300 g/kWh"]}),
 ]  # g/J
 
 

@@ -12,7 +12,9 @@ pass over unchanged; a test compares the outputs.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -58,13 +60,17 @@ def load(source: Path | IO[bytes], name: str = "") -> tuple[str, dict[str, Array
     """Architecture and weights of a file that `save` wrote; raises `ScenarioError` for any other."""
     where = source if isinstance(source, Path) else Path(name)
     try:
-        with np.load(source, allow_pickle=False) as stored:
+        # numpy does not close a file that it opened itself and that is no archive
+        with (
+            source.open("rb") if isinstance(source, Path) else nullcontext(source) as file,
+            np.load(file, allow_pickle=False) as stored,
+        ):
             architecture = str(stored["architecture"])
             wanted = shapes(architecture)
             weights = {key: np.asarray(stored[key], np.float32) for key in wanted}
     except FileNotFoundError:
         raise ScenarioError(Problem("there is no such file of weights", file=where)) from None
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ScenarioError(Problem(f"holds no weights of a predictor: {error}", file=where)) from None
     wrong = [key for key, shape in wanted.items() if weights[key].shape != shape]
     if wrong:

@@ -78,7 +78,7 @@ def test_foresight_spares_a_host_a_burst_and_relieves_one_that_stays_full():
 
     use = np.full((4, 36), 0.4)
     use[0, 11:13] = 1.0  # a burst on host 0
-    use[2, 11:] = 1.0  # host 1 stays full
+    use[2, 11:] = 0.8  # host 1 stays too full
     hosts = Hosts(np.zeros(3, np.int64), np.zeros(3, np.int64), np.ones(3), np.full(3, 1e6), np.zeros(3))
     machines = Machines(np.ones(4), np.full(4, 1000.0), np.zeros(4, np.int64), np.ones(4), np.ones(4))
     settings = Settings(governor="performance", evacuate=False, **policies("oracle", use))
@@ -86,5 +86,5 @@ def test_foresight_spares_a_host_a_burst_and_relieves_one_that_stays_full():
         hosts, kinds_of([HostKind(idle=10.0, full=50.0)]), machines, use, settings, at=np.array([0, 0, 1, 1])
     )
     model.advance(36 * 300.0)
-    assert model.sums.moves.tolist() in ([0, 0, 0, 1], [0, 0, 1, 0])
+    assert model.sums.moves.tolist() == [0, 0, 0, 1]  # the smaller one is enough
     assert isinstance(predictor("oracle", use), Oracle)
