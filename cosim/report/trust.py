@@ -71,8 +71,10 @@ def _checks(ledger: Mapping[str, Any]) -> list[Check]:
             ways = [{**split, **radio, **links}, split, {**split, **radio}, {**split, **links}]
             out.append(_check(f"energy by {name}", ways, energy.get("total"), "J", "total"))
     cost = ledger.get("cost") or {}
+    penalty = cost.get("penalty")  # agreements that were not kept: {total, ...} where a model reckons them
+    causes = {**cost, "penalty": penalty.get("total") if isinstance(penalty, dict) else penalty}
     for name, parts in (
-        ("cause", {k: cost.get(k) for k in ("cpu", "transfer", "energy")}),
+        ("cause", {k: causes.get(k) for k in ("cpu", "transfer", "energy", "penalty")}),
         ("node", _summed(cost.get("by_node"))),
     ):
         out.append(_check(f"cost by {name}", [parts], cost.get("total"), "", "total"))

@@ -25,6 +25,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
         known = tables.figures(run)
         checks = trust.checks(run.ledgers)
         cost_chart, adapter_table = sections.adapters(run)
+        about_tasks = not run.has("host") or any(run.has(name) for name in ("tasks", "link", "mobility", "traffic"))
         text = render(
             "run.html.j2",
             manifest=run.manifest,
@@ -33,9 +34,10 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             facts=trust.facts(run),
             tiles=tables.tiles(run),
             map=world(run),
-            response=sections.response_charts(run),
-            course=sections.course_charts(run, measure.presence(run)),
-            trouble=sections.trouble_charts(run),
+            # models without tasks, devices and radio have nothing to say there
+            response=sections.response_charts(run) if about_tasks else [],
+            course=sections.course_charts(run, measure.presence(run)) if about_tasks else [],
+            trouble=sections.trouble_charts(run) if about_tasks else [],
             hosts=sections.host_chart(run),
             checks=checks,
             ledger=trust.ledger_nodes(run.ledgers),

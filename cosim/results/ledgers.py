@@ -44,6 +44,9 @@ def ledger_faults(summary: Mapping[str, Any]) -> list[str]:
     if {"cpu", "transfer", "energy"} <= set(cost):
         parts = [cost["cpu"], cost["transfer"], cost["energy"]]
         faults += _sum("cost", "total", cost["total"], [parts], "cpu + transfer + energy")
+    if {"penalty", "transfer", "energy"} <= set(cost):
+        parts = [cost["penalty"]["total"], cost["transfer"], cost["energy"]]
+        faults += _sum("cost", "total", cost["total"], [parts], "penalty + transfer + energy")
     return faults
 
 
