@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +51,10 @@ class Snapshot:
     def load(path: str | Path) -> Snapshot:
         """The snapshot in a file. Raises `ValueError` when the file holds none of this version."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            # numpy does not close a file that it opened itself and that is no archive
+            with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is not a snapshot: {error}") from error
         if arrays.keys() != set(State._fields):
             raise ValueError(f"{path} is not a snapshot of this version; take it again")

@@ -22,10 +22,12 @@ TINY = {
     "offloading": ["--devices", "20", "--seconds", "30", "--rounds", "1"],
     "radio": ["--devices", "20", "--steps", "4"],
     "extcloudsim": ["--machines", "10", "--periods", "3"],
+    "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
     "startup": ["--rounds", "0"],
 }
 NEEDS = {
     "edgecloudsim": [pytest.mark.data],
+    "predictor": [pytest.mark.data, pytest.mark.slow],
     "sumo": [pytest.mark.sumo, pytest.mark.slow],
     "startup": [pytest.mark.slow],
 }
