@@ -1,7 +1,7 @@
 """Energy: what devices draw from their batteries, and what edge, cloud and network take.
 
 A device draws idle + (max - idle) * (busy cores / cores) W, integrated over time (linear in
-utilisation, as PureEdgeSim has it: Mechalikh, Taktak, Moussa 2021, doi 10.1016/j.simpat.2021.102332),
+utilisation, as PureEdgeSim has it: Mechalikh, Taktak, Moussa 2021, doi 10.2298/CSIS200301042M),
 and for each transfer its bits times the energy per bit. Edge hosts and cloud machines draw by the same
 linear law. A device whose battery is empty dies: it makes no tasks, does not move, and loses those in
 flight.
