@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
@@ -31,10 +33,14 @@ class Listener:
             raise SetupError(f"cannot listen on {bind}: {error}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def serve(self, service: Service, *, once: bool = False) -> None:
-        """Answer until told to end; with `once`, until the first run has closed its adapter or is gone."""
-        while True:
-            ready = dict(self._poller.poll())
+    def serve(self, service: Service, *, once: bool = False, leaving: Callable[[], bool] = lambda: False) -> None:
+        """Answer until told to end; with `once`, until the first run has closed its adapter or is gone.
+
+        `leaving` tells of an exit that was asked for and then swallowed, for example by an import that
+        was going on; it is asked at least once a second.
+        """
+        while not leaving():
+            ready = dict(self._poller.poll(1_000))
             if self._lost in ready and self._disconnected(service) and once:
                 return
             if self._socket in ready and self._answer(service) and once:

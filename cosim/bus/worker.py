@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _serve(service, options)
         except KeyboardInterrupt:
             return 130
-    return 0
+    return _left[0] if _left else 0
 
 
 def _serve(service: Service, options: argparse.Namespace) -> None:
@@ -73,11 +73,15 @@ def _serve(service: Service, options: argparse.Namespace) -> None:
 
     with contextlib.closing(Listener(options.bind)) as listener:
         print(listener.address, flush=True)  # noqa: T201 - what the caller waits for
-        listener.serve(service, once=options.once)
+        listener.serve(service, once=options.once, leaving=lambda: bool(_left))
+
+
+_left: list[int] = []  # exit codes of the signals that asked to end
 
 
 def _leave(number: int, _: FrameType | None) -> None:
     """End through the `finally` blocks, so that the adapter gets closed."""
+    _left.append(128 + number)
     raise SystemExit(128 + number)
 
 

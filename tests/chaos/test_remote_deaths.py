@@ -329,7 +329,11 @@ def elsewhere(*arguments: str, hasty: bool = False) -> Iterator[tuple[subprocess
             yield process, process.stdout.readline().strip()
         finally:
             process.terminate()
-            process.communicate(timeout=LIMIT)
+            try:
+                process.communicate(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
 
 
 def test_a_worker_elsewhere_serves_one_run_after_another(tmp_path):
