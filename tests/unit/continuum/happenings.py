@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 
 from cosim.continuum import Engine, Kind, Stream
@@ -73,3 +74,29 @@ def play(engine, todo, generations):
     for span, what in todo:
         engine.advance(engine.now + span)
         apply(engine, what, generations)
+
+
+def in_two_ways(made, seed, scheduler, steps, *, rest, look=None, **options):
+    """Two engines to which the same happens, the second in strides, and the columns of the tasks that ended in each.
+
+    `look` is called with the second engine on its way, as looking must change nothing; `rest` s pass at the end.
+    """
+    engines = [Engine(made, seed, scheduler, patience=0.7, **options) for _ in range(2)]
+    ended = [[], []]
+    for number, engine in enumerate(engines):
+        generations = {}
+        for k in range(DEVICES):
+            engine.set_radio([3 + k], [k % 2], [4e6], [8e6], [0.01], [0.0])
+        for span, what in steps:
+            until = engine.now + span
+            if number:  # the second one goes there in three strides
+                for part in (0.3, 0.6):
+                    engine.advance(max(engine.now, until - span + part * span))
+                    if look:
+                        look(engine)
+            engine.advance(until)
+            apply(engine, what, generations)
+            ended[number].append(engine.drain())
+        engine.advance(engine.now + rest)
+        ended[number].append(engine.drain())
+    return engines, [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in ended]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cosim.continuum import Engine, Stream
 from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN, STATUSES
-from tests.unit.continuum.happenings import DEVICES, KINDS, apply, steps, world
+from tests.unit.continuum.happenings import KINDS, in_two_ways, steps, world
 from tests.unit.continuum.worlds import CLOCK, exponential, system
 
 
@@ -40,27 +40,7 @@ def check(engine, ended):
     steps=steps,
 )
 def test_books_close(seed, scheduler, fcfs, drop_late, steps):
-    made = world(fcfs)
-    engines = [
-        Engine(made, seed, scheduler, patience=0.7, drop_late=drop_late),
-        Engine(made, seed, scheduler, patience=0.7, drop_late=drop_late),
-    ]
-    ended = [[], []]
-    for number, engine in enumerate(engines):
-        generations = {}
-        for k in range(DEVICES):
-            engine.set_radio([3 + k], [k % 2], [4e6], [8e6], [0.01], [0.0])
-        for span, what in steps:
-            until = engine.now + span
-            if number:  # the second one goes there in three strides
-                for part in (0.3, 0.6):
-                    engine.advance(max(engine.now, until - span + part * span))
-            engine.advance(until)
-            apply(engine, what, generations)
-            ended[number].append(engine.drain())
-        engine.advance(engine.now + 1.0)
-        ended[number].append(engine.drain())
-    columns = [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in ended]
+    engines, columns = in_two_ways(world(fcfs), seed, scheduler, steps, rest=1.0, drop_late=drop_late)
     check(engines[0], columns[0])
     for name, column in columns[0].items():
         assert column.tobytes() == columns[1][name].tobytes(), name

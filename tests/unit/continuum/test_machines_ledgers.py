@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cosim.continuum import Accelerator, Battery, Engine, OperatingPoint, PowerStates, Scaling, Stream
 from cosim.continuum.layout import FREE, ON, RUN
-from tests.unit.continuum.happenings import DEVICES, apply, steps, world
+from tests.unit.continuum.happenings import in_two_ways, steps, world
 from tests.unit.continuum.test_ledgers import check
 from tests.unit.continuum.worlds import CLOCK, exponential
 
@@ -50,25 +50,9 @@ def equipped(governor, fcfs):
     steps=steps,
 )
 def test_books_of_machines_close(seed, scheduler, governor, fcfs, drop_late, steps):
-    made = equipped(governor, fcfs)
-    engines = [Engine(made, seed, scheduler, patience=0.7, drop_late=drop_late) for _ in range(2)]
-    ended = [[], []]
-    for number, engine in enumerate(engines):
-        generations = {}
-        for k in range(DEVICES):
-            engine.set_radio([3 + k], [k % 2], [4e6], [8e6], [0.01], [0.0])
-        for span, what in steps:
-            until = engine.now + span
-            if number:  # the second one goes there in three strides, and is looked at
-                for part in (0.3, 0.6):
-                    engine.advance(max(engine.now, until - span + part * span))
-                    engine.resources()
-            engine.advance(until)
-            apply(engine, what, generations)
-            ended[number].append(engine.drain())
-        engine.advance(engine.now + 3.0)
-        ended[number].append(engine.drain())
-    columns = [{name: np.concatenate([part[name] for part in parts]) for name in parts[0]} for parts in ended]
+    engines, columns = in_two_ways(
+        equipped(governor, fcfs), seed, scheduler, steps, rest=3.0, look=Engine.resources, drop_late=drop_late
+    )
     check(engines[0], columns[0])
     for name, column in columns[0].items():
         assert column.tobytes() == columns[1][name].tobytes(), name
