@@ -68,6 +68,11 @@ def entry(*also: str) -> Callable[[F], F]:
     return decorate
 
 
+def codes(count: int) -> tuple[int, ...]:
+    """The numbers 0.. as int64: numba would compile a function anew for every literal it is given."""
+    return cast(tuple[int, ...], tuple(np.arange(count, dtype=np.int64)))
+
+
 def ready(*entries: Callable[..., Any]) -> bool:
     """Whether all `entries` start without compiling, in this process or from numba's cache."""
     return all(not jitted() or bool(function.signatures) or _kept(function) for function in map(_dispatcher, entries))

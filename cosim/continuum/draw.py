@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
+from cosim.compiling import codes
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import EXPONENTIAL, UNIFORM, codes
+from cosim.continuum.layout import EXPONENTIAL, UNIFORM
 
 GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE = codes(11)  # purposes
 BAG_SIZE, BAG_ANGLE = codes(16)[14:]  # those of stages go on from 16

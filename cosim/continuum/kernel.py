@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiling import codes
 from cosim.continuum import memory
 from cosim.continuum.ending import abort, clean, release
 from cosim.continuum.flow import proceed
@@ -31,7 +32,6 @@ from cosim.continuum.layout import (
     TURN_OFF,
     TURN_ON,
     Record,
-    codes,
 )
 from cosim.continuum.making import hand_on
 from cosim.continuum.patience import arm, lose_patience, unpark

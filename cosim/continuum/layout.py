@@ -14,16 +14,12 @@ timers per machine (its state, its governor), one per battery, two per row of `t
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-def codes(count: int) -> tuple[int, ...]:
-    """The numbers 0.. as int64: numba would compile a function anew for every literal it is given."""
-    return cast(tuple[int, ...], tuple(np.arange(count, dtype=np.int64)))
-
+from cosim.compiling import codes
 
 # How a task ended: the positions in the `task` signal's list of statuses.
 COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE, BATTERY_EMPTY = codes(8)

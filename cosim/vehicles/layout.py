@@ -6,15 +6,11 @@ clockwise from north), charge in C, electrical quantities in V, A, W, J.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
-
-def codes(count: int) -> tuple[int, ...]:
-    """The numbers 0.. as int64: numba would compile a function anew for every literal it is given."""
-    return cast(tuple[int, ...], tuple(np.arange(count, dtype=np.int64)))
-
+from cosim.compiling import codes
 
 # What a vehicle is.
 COPTER, SKID, ACKERMANN = codes(3)

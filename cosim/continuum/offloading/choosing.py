@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 
+from cosim.compiling import codes
 from cosim.continuum.draw import uniform
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading import fuzzy
 from cosim.continuum.offloading.draws import PICK, TIER
-from cosim.continuum.offloading.layout import CLOUD, EDGE, MOBILE, Record, codes
+from cosim.continuum.offloading.layout import CLOUD, EDGE, MOBILE, Record
 from cosim.continuum.offloading.network import APP4, PROBE, man_delay, wan_delay
 from cosim.continuum.offloading.rows import app, device, place, task, vm
 from cosim.continuum.offloading.station import fits, need, room

@@ -10,10 +10,11 @@ import math
 
 import numpy as np
 
+from cosim.compiling import codes
 from cosim.continuum.draw import exponential, stream, uniform
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading.events import put
-from cosim.continuum.offloading.layout import Record, codes
+from cosim.continuum.offloading.layout import Record
 from cosim.continuum.offloading.rows import app, device
 
 # Purposes of draws. The last ones are for the kernels' own use.

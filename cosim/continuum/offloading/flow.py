@@ -8,6 +8,7 @@ WLAN hop away, or the device executes the task itself.
 
 from __future__ import annotations
 
+from cosim.compiling import codes
 from cosim.continuum.draw import exponential
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading import energy
@@ -36,7 +37,6 @@ from cosim.continuum.offloading.layout import (
     MOBILE,
     MOBILITY,
     Record,
-    codes,
 )
 from cosim.continuum.offloading.mobility import place_at
 from cosim.continuum.offloading.network import man_delay, wan_delay, wlan_delay

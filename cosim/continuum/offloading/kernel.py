@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cosim.compiling import codes
 from cosim.continuum.draw import uniform
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading import energy
@@ -14,7 +15,6 @@ from cosim.continuum.offloading.layout import (
     LOAD_SAMPLE,
     LOCATION_SAMPLE,
     Record,
-    codes,
 )
 from cosim.continuum.offloading.mobility import move, settle
 from cosim.continuum.offloading.network import ESTIMATE_INTERVAL, estimate, sample_access, wan_delay, wlan_delay

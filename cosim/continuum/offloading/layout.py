@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.layout import Record, codes
+from cosim.compiling import codes
+from cosim.continuum.layout import Record
 from cosim.continuum.offloading.quirks import QUIRKS, field
 
 __all__ = ["Record", "codes"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 
+from cosim.compiling import codes
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading.events import put
-from cosim.continuum.offloading.layout import ESTIMATE, Record, codes
+from cosim.continuum.offloading.layout import ESTIMATE, Record
 from cosim.continuum.offloading.rows import place, real
 from cosim.continuum.offloading.throughput import WAN_KBPS, WLAN_GAIN, WLAN_KBPS
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from cosim.compiling import codes
 from cosim.continuum.draw import uniform
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record, codes
+from cosim.continuum.layout import Record
 from cosim.continuum.offloading import rows
 from cosim.continuum.offloading.draws import PICK, SPARE_1, SPARE_2
 from cosim.continuum.offloading.vehicular.learned import SURE, answer

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from cosim.compiling import entry
+from cosim.compiling import codes, entry
 from cosim.continuum.draw import uniform
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record, codes
+from cosim.continuum.layout import Record
 from cosim.continuum.memory import real
 from cosim.continuum.offloading import rows
 from cosim.continuum.offloading.books import close_task, take_row

@@ -17,9 +17,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiling import codes
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record, codes
+from cosim.continuum.layout import Record
 
 WINDOW: Final = 0.5  # s
 PATIENCE: Final = 7.5  # s, a longer transfer fails

@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from cosim.compiling import codes
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record, codes
+from cosim.continuum.layout import Record
 from cosim.continuum.memory import real, rows_of
 from cosim.continuum.offloading.vehicular.links import (
     GSM_DOWN,
