@@ -20,6 +20,11 @@ MAY_IMPORT = {
     "continuum": {"compiling", "errors", "schedulers", "radio"},
     "radio": {"compiling"},
     "vehicles": {"compiling"},
+    "emulation": {"errors"},
+    # An autopilot flies a fleet; it talks MAVLink and knows neither scenarios nor the bus.
+    "autopilot": {"errors", "vehicles"},
+    "live": BASE,
+    "web": BASE | {"plan", "bus", "results"},
     "traces": {"errors"},
     "predict": {"errors", "traces"},
     "schedulers": {"continuum", "errors"},
@@ -33,11 +38,27 @@ MAY_IMPORT = {
     "importing": BASE | {"scenario", "continuum", "traces", "plan.geo"},
     "report": BASE | {"plan", "bus", "results"},
     "testing": BASE | {"plan", "registry", "bus"},
-    "cli": BASE | {"scenario", "plan", "registry", "bus", "schedulers", "results", "report", "testing", "importing"},
+    "cli": BASE
+    | {
+        "scenario",
+        "plan",
+        "registry",
+        "bus",
+        "schedulers",
+        "results",
+        "report",
+        "testing",
+        "importing",
+        "emulation",
+        "autopilot",
+        "live",
+        "web",
+    },
 }
 ADAPTERS_MAY_IMPORT = {
     "errors", "units", "telemetry", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
     "plan.entities", "plan.geo", "bus.adapter", "bus.frame", "bus.slots", "testing",
+    "emulation", "autopilot", "live",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
 

@@ -1,0 +1,62 @@
+"""What a link is like, and who imposes it: the two words that all backends share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+Position = tuple[float, float, float]  # m east, north, up of the scenario's origin
+
+
+class LinkState(NamedTuple):
+    """The link from one node to another, in one direction."""
+
+    rate: float  # bit/s, inf: not limited
+    delay: float  # s, one way
+    jitter: float  # s, half width of the uniform law around the delay; the order of packets is kept
+    loss: float  # 1, of packets
+    rssi: float = math.nan  # dBm at the receiver, NaN: not known
+
+
+DOWN = LinkState(0.0, 0.0, 0.0, 1.0)  # nothing gets through
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a backend fares since the last question."""
+
+    alive: bool
+    lag_mean: float  # s behind the wall clock
+    lag_max: float  # s
+    received: int  # frames taken from the nodes
+    delivered: int  # frames given to them
+    dropped: int  # frames lost on purpose or in full queues
+    cpu: float  # s of processor time so far
+    memory: float  # B resident, NaN: not known
+
+
+class Backend(Protocol):
+    """Imposes link states. A port is an interface of a node: ("uav-1", "wlan0").
+
+    Pairs that were never set are down. All methods may be called at any time, in any order.
+    """
+
+    def attach(self, node: str, interface: str, descriptor: int, mac: str) -> None:
+        """Take over a TAP's descriptor (the backend owns and closes it); an attached port is replaced."""
+
+    def detach(self, node: str, interface: str) -> None:
+        """Close the port's descriptor: no ghost of a dead node answers. Unknown ports are no error."""
+
+    def move(self, positions: Mapping[str, Position]) -> None:
+        """Say where nodes are; backends without a radio of their own do nothing."""
+
+    def links(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
+        """Set (sender, receiver, interface) -> state, only those that have changed."""
+
+    def health(self) -> Health:
+        """What has happened since the last call."""
+
+    def close(self) -> None:
+        """Stop, close every descriptor; may be called twice."""
