@@ -46,6 +46,9 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "level": {"dBm": 1.0},  # logarithmic: kept in dBm
     "gain": {"dB": 1.0, "dBi": 1.0},  # logarithmic: kept in dB
     "fraction": {"%": 0.01},
+    "mass": {"kg": 1.0, "g": 1e-3, "t": 1e3},
+    "resistance": {"ohm": 1.0, "mohm": 1e-3},
+    "acceleration": {"m/s2": 1.0},
     "angle": {"deg": 1.0, "rad": 57.29577951308232},
     "price": {"EUR": 1.0, "USD": 1.0, "cent": 0.01},
     "price per energy": {"/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9, "/J": 1.0},
@@ -60,7 +63,7 @@ _EXAMPLES = {
     "voltage": "1.1 V", "charge": "5000 mAh", "activity": "19 W/V2/GHz", "power": "2.7 W", "energy": "18.75 Wh",
     "energy per bit": "46.7 nJ/bit", "level": "23 dBm", "gain": "8 dB", "fraction": "5 %", "angle": "90 deg",
     "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h", "price per bytes": "0.01 /GB",
-    "carbon per energy": "400 g/kWh",
+    "carbon per energy": "400 g/kWh", "mass": "1.5 kg", "resistance": "20 mohm", "acceleration": "2.5 m/s2",
 }  # fmt: skip
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)

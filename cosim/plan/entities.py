@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from cosim.plan.reality import Live, Runs, Vehicle, Wifi
+
 Tier = Literal["device", "edge", "cloud"]
 
 
@@ -147,6 +149,11 @@ class Node:
     scaling: Scaling | None = None
     battery: Battery | None = None
     radio_energy: tuple[RadioEnergy, ...] = ()
+    vehicle: Vehicle | None = None
+    wifi: Wifi | None = None
+    runs: Runs | None = None
+    live: Live | None = None
+    missing: Literal["fail", "model", "wait"] = "model"
 
 
 @dataclass(frozen=True, slots=True)

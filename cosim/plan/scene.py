@@ -29,9 +29,11 @@ from cosim.plan.entities import (
     Tariff,
     Workload,
 )
+from cosim.plan.reality import Live, Pack, Runs, Vehicle, Wifi
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
 from cosim.scenario.hardware import BatteryBlock, BootBlock, ScalingBlock
+from cosim.scenario.reality import RunsBlock, VehicleBlock
 from cosim.scenario.resolve import Resolved, World
 
 FOREVER = float("inf")
@@ -170,7 +172,23 @@ def _node(block: model.NodeBlock) -> Node:
         radio_energy=tuple(
             RadioEnergy(name, part.sent, part.received) for name, part in (block.radio_energy or {}).items()
         ),
+        vehicle=_vehicle(block.vehicle) if block.vehicle else None,
+        wifi=Wifi(**dict(block.wifi)) if block.wifi else None,
+        runs=_runs(block.runs) if block.runs else None,
+        live=Live(**dict(block.live)) if block.live else None,
+        missing=block.missing,
     )
+
+
+def _vehicle(block: VehicleBlock) -> Vehicle:
+    keys = dict(block)
+    return Vehicle(
+        **{**keys, "battery": Pack(**dict(block.battery)), "system": block.system or 0, "address": block.address or ""}
+    )
+
+
+def _runs(block: RunsBlock) -> Runs:
+    return Runs(block.image, tuple(block.command), tuple(block.environment.items()), tuple(block.ports))
 
 
 def _states(block: model.NodeBlock) -> PowerStates:

@@ -24,6 +24,7 @@ from cosim.scenario.hardware import (
     SleepBlock,
     WorkClass,
 )
+from cosim.scenario.reality import LiveBlock, RunsBlock, VehicleBlock, WifiBlock
 from cosim.scenario.text import (
     ArrivalLaw,
     Arrivals,
@@ -159,6 +160,13 @@ class KindBlock(Block):
     radio_energy_received: EnergyPerBit | None = Field(None, description="what receiving costs a device")
     radio_energy: dict[Name, RadioEnergyBlock] | None = Field(
         None, description="by the technology of the cell; other cells: radio_energy_sent, radio_energy_received"
+    )
+    vehicle: VehicleBlock | None = Field(None, description="a drone or rover, moved by the vehicle adapter")
+    wifi: WifiBlock | None = Field(None, description="a Wi-Fi interface, for the wifi adapter")
+    runs: RunsBlock | None = Field(None, description="its software when nodes are containers or namespaces")
+    live: LiveBlock | None = Field(None, description="a real machine takes this node's place")
+    missing: Literal["fail", "model", "wait"] = Field(
+        "model", description="while its container or machine is absent: end the run, simulate the node, or wait"
     )
     color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")] | None = Field(None, description="on maps: #rrggbb")
 

@@ -171,6 +171,57 @@ NODE_EVENT = Signal("node_event", "what happens to nodes", (
     Column("created", "float64", "s", "since when the node is there"),
 ), rows="event")  # fmt: skip
 
+PEER_LINK = Signal("peer_link", "a link from one node straight to another; the row's slot is the sender", (
+    Column("peer", "int32", "", "slot of the receiver", "slot"),
+    Column("rate", "float64", "bit/s", "what the link carries when nobody else sends"),
+    Column("delay", "float64", "s", "one way, besides the transmission"),
+    Column("jitter", "float64", "s", "half width of the delay's variation"),
+    Column("loss", "float64", "1", "of packets"),
+    Column("rssi", "float64", "dBm", "received power, NaN: not known"),
+), rows="event")  # fmt: skip
+
+LINK_PROBE = Signal("link_probe", "a link as asked for and as measured between real nodes; the slot is the sender", (
+    Column("peer", "int32", "", "slot of the receiver", "slot"),
+    Column("rate", "float64", "bit/s", "measured, NaN: not probed"),
+    Column("delay", "float64", "s", "measured mean, one way, NaN: not probed"),
+    Column("mdev", "float64", "s", "measured mean deviation of the delay"),
+    Column("loss", "float64", "1", "measured share of packets, NaN: not probed"),
+    Column("rate_asked", "float64", "bit/s", "asked for"),
+    Column("delay_asked", "float64", "s", "asked for"),
+    Column("loss_asked", "float64", "1", "asked for"),
+), rows="event")  # fmt: skip
+
+VEHICLE_MODE = ("manual", "hold", "take-off", "go", "velocity", "mission", "return", "land")
+FAILSAFE = ("none", "battery-low", "battery-critical", "battery-empty", "fence")
+
+VEHICLE = Signal("vehicle", "what drones and rovers do", (
+    Column("mode", "int8", "", "what the autopilot is doing", "code", VEHICLE_MODE),
+    Column("armed", "bool", "", "motors may turn"),
+    Column("climb", "float64", "m/s", "vertical speed, up"),
+    Column("roll", "float64", "deg", "right side down"),
+    Column("pitch", "float64", "deg", "nose up"),
+    Column("charge", "float64", "1", "part of the battery's charge left"),
+    Column("voltage", "float64", "V", "of the battery under load"),
+    Column("power", "float64", "W", "from the battery"),
+    Column("failsafe", "int8", "", "which one acts", "code", FAILSAFE),
+))  # fmt: skip
+
+NODE_METERS = ("none", "modelled", "rapl", "ina", "battery", "external")
+
+RESOURCES = Signal("resources", "what a real machine or container says about itself", (
+    Column("present", "bool", "", "it has a lease"),
+    Column("cpu", "float64", "1", "share of all cores in use"),
+    Column("memory", "float64", "B", "in use"),
+    Column("received", "float64", "B", "by its network interfaces so far", "counter"),
+    Column("sent", "float64", "B", "by its network interfaces so far", "counter"),
+    Column("temperature", "float64", "degC", "of its processor, NaN: no sensor"),
+    Column("power", "float64", "W", "NaN: not known"),
+    Column("meter", "int8", "", "where the power comes from", "code", NODE_METERS),
+    Column("round_trip", "float64", "s", "of its messages"),
+    Column("clock_offset", "float64", "s", "its clock less ours"),
+))  # fmt: skip
+
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
     MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
+    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES,
 )}  # fmt: skip

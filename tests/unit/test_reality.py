@@ -1,0 +1,65 @@
+"""Vehicles, Wi-Fi interfaces, containers and live machines of a scenario file."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosim.errors import ScenarioError
+from cosim.plan.compile import compile_plan
+from cosim.plan.reality import Live, Pack, Runs, Vehicle
+from cosim.scenario.load import load
+from cosim.telemetry.signals import FAILSAFE, VEHICLE_MODE
+from cosim.vehicles.layout import FAILSAFES, MODES
+
+TEXT = """
+apiVersion: cosim/v1
+kind: Scenario
+name: farm
+run: {duration: 10 s}
+adapters: {continuum: {}}
+kinds:
+  drone:
+    kind: uav
+    vehicle: {frame: copter, battery: {capacity: 4500 mAh}}
+    wifi: {}
+    runs: vuav
+nodes:
+  uav-[1..2]: {kind: drone, at: [0 m, 0 m]}
+  tractor: {kind: rover, at: [5 m, 0 m], vehicle: {frame: rover, steering: ackermann, mass: 3 t, system: 7}}
+  edge: {kind: edge, cpu: 4 x 2 GHz, live: {key: lab}, missing: wait, runs: {image: vedgenode, ports: [8080]}}
+"""
+
+
+def test_they_become_records(tmp_path):
+    (tmp_path / "s.cosim.yaml").write_text(TEXT, encoding="utf-8")
+    nodes = {node.id: node for node in compile_plan(load(tmp_path / "s.cosim.yaml")).scene.nodes}
+    assert nodes["uav-2"].vehicle == Vehicle("copter", battery=Pack(capacity=4.5 * 3600))
+    assert nodes["uav-1"].wifi is not None
+    assert nodes["uav-1"].wifi.carrier == 5.18e9
+    assert nodes["uav-1"].runs == Runs("vuav")
+    assert nodes["tractor"].vehicle == Vehicle("rover", steering="ackermann", mass=3000.0, system=7)
+    assert nodes["edge"].live == Live("lab", 10.0, True, False, 1.0, 60.0)
+    assert nodes["edge"].missing == "wait"
+    assert nodes["edge"].runs == Runs("vedgenode", ports=(8080,))
+    assert nodes["uav-1"].missing == "model"
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("{frame: rover, dynamics: rigid}", "for copters"),
+        ("{frame: copter, autopilot: external}", "go together"),
+        ("{frame: copter, battery: {low: 5 %}}", "above 'low'"),
+        ("{frame: plane}", "copter"),
+    ],
+)
+def test_impossible_vehicles_are_refused(tmp_path, block, said):
+    text = TEXT.replace("{frame: copter, battery: {capacity: 4500 mAh}}", block)
+    (tmp_path / "s.cosim.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError, match=said):
+        load(tmp_path / "s.cosim.yaml")
+
+
+def test_signals_and_dynamics_use_the_same_words():
+    assert VEHICLE_MODE == MODES
+    assert FAILSAFE == FAILSAFES
