@@ -8,10 +8,11 @@ from cosim.bus.runtime import Runtime
 
 def drive(runtime: Runtime, pacer: Pacer) -> None:
     """Run every tick of the plan, or until the runtime is told to stop."""
-    paced = pacer.factor != 0.0
     for tick in range(runtime.ticks_done, runtime.plan.ticks + 1):
         if runtime.stopping:
             return
-        if paced:
+        if pacer.active:
             pacer.wait(runtime.plan.time(tick))
+            if runtime.stopping:
+                return
         runtime.tick(tick)

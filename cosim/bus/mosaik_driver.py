@@ -82,13 +82,15 @@ class HubSimulator(mosaik_api_v3.Simulator):
         inputs: mosaik_api_v3.InputData,
         max_advance: mosaik_api_v3.Time,
     ) -> mosaik_api_v3.Time | None:
-        runtime, paced = self.runtime, self.pacer.factor != 0.0
+        runtime, pacer = self.runtime, self.pacer
         following = min(time + self.stretch, runtime.plan.ticks + 1)
         for tick in range(time, following):
             if runtime.stopping:
                 return runtime.plan.ticks + 1
-            if paced:
-                self.pacer.wait(runtime.plan.time(tick))
+            if pacer.active:
+                pacer.wait(runtime.plan.time(tick))
+                if runtime.stopping:
+                    return runtime.plan.ticks + 1
             runtime.tick(tick)
         if self._watched:
             self._collect()

@@ -7,6 +7,9 @@ late; how late is its lag. What then happens is the policy:
 - `wait`: the origin moves by the lag, so that the run never hurries to catch up;
 - `report`: the deadlines stand, the next ticks run without sleeping until they are caught up;
 - `strict`: like `report`, but a lag above `fail` ends the run.
+
+A run under control can be paused and given another pace from any thread; the deadlines then start
+anew from the simulated time that had come, so that neither counts as lag.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from cosim.plan.plan import Lag
 log = logging.getLogger("cosim.pacer")
 
 _LONGEST_SLEEP = 0.2  # s; so that a request to stop is noticed
+_PAUSED_SLEEP = 0.05  # s; so that a run goes on at once when it is told to
 _COARSE = 0.0015  # s; the last stretch is spent in short sleeps, which wake up more exactly
 
 
@@ -41,7 +45,11 @@ class LagRecord:
 
 
 class Pacer:
-    """Holds a run to `factor` simulated seconds per wall second; factor 0 never waits."""
+    """Holds a run to `factor` simulated seconds per wall second; factor 0 never waits.
+
+    `controlled` says that somebody may pause it or change the factor. `idle` is called between the
+    sleeps of a wait, so that a run that stands still can still be shown.
+    """
 
     def __init__(
         self,
@@ -51,12 +59,42 @@ class Pacer:
         clock: Callable[[], float] = wall.monotonic,
         sleep: Callable[[float], None] = wall.sleep,
         stopping: Callable[[], bool] = lambda: False,
+        controlled: bool = False,
+        idle: Callable[[], None] = lambda: None,
     ) -> None:
         self.factor = factor
+        self.paused = False
         self.policy = lag
         self.record = LagRecord()
+        self.lag = 0.0  # s, of the last tick
+        self.controlled = controlled
+        self.idle = idle
         self._clock, self._sleep, self._stopping = clock, sleep, stopping
         self._origin: float | None = None
+        self._left = 0.0  # simulated s to the next tick when the run was paused
+        self._wish = (factor, False)  # factor and pause as last asked for; replaced whole, from any thread
+
+    @property
+    def active(self) -> bool:
+        """Whether `wait` has anything to do."""
+        return self.controlled or self.factor != 0.0
+
+    @property
+    def wanted(self) -> tuple[bool, float]:
+        """Pause and factor as last asked for."""
+        return self._wish[1], self._wish[0]
+
+    def pause(self) -> None:
+        """Let no further tick begin until `resume`."""
+        self._wish = (self._wish[0], True)
+
+    def resume(self) -> None:
+        """Go on."""
+        self._wish = (self._wish[0], False)
+
+    def pace(self, factor: float) -> None:
+        """Hold the run to `factor` from now on; 0 is as fast as possible."""
+        self._wish = (factor, self._wish[1])
 
     def wait(self, time: float) -> float:
         """Sleep until `time` (simulated s) is due and return the lag in wall seconds.
@@ -64,18 +102,39 @@ class Pacer:
         The first call sets the origin. Raises `RunError` under the policy `strict` when the lag is
         above its limit.
         """
-        if self.factor == 0.0:
-            return 0.0
-        now = self._clock()
-        if self._origin is None:
-            self._origin = now - time / self.factor
-        deadline = self._origin + time / self.factor
-        while (left := deadline - now) > 0 and not self._stopping():
+        while not self._stopping():
+            wish = self._wish
+            if (self.factor, self.paused) != wish:
+                self._turn(time, wish)
+            if self.paused:
+                self._sleep(_PAUSED_SLEEP)
+                self.idle()
+                continue
+            if self.factor == 0.0:
+                break
+            if self._origin is None:
+                self._origin = self._clock() - time / self.factor
+            deadline = self._origin + time / self.factor
+            left = deadline - self._clock()
+            if left <= 0:
+                self.lag = -left
+                self._note(time, self.lag)
+                return self.lag
             self._sleep(min(left - _COARSE / 2 if left > _COARSE else left, _LONGEST_SLEEP))
-            now = self._clock()
-        lag = max(0.0, now - deadline)
-        self._note(time, lag)
-        return lag
+            self.idle()
+        self.lag = 0.0
+        return 0.0
+
+    def _turn(self, time: float, wish: tuple[float, bool]) -> None:
+        """Take up another pace or pause; what was waited already for the tick at `time` stays waited."""
+        now, left = self._clock(), 0.0
+        if self._origin is not None and self.factor != 0.0:
+            left = max(0.0, time - (now - self._origin) * self.factor)
+        elif self.paused:
+            left = self._left
+        self.factor, self.paused = wish
+        self._left = left
+        self._origin = now - (time - left) / self.factor if self.factor != 0.0 and not self.paused else None
 
     def _note(self, time: float, lag: float) -> None:
         record = self.record

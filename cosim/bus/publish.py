@@ -3,22 +3,24 @@
 The run publishes its frames; viewers and exporters subscribe. An observer that is slower than the
 run sees the newest frames only: older ones are dropped, by design and without a word. Every message
 stands for itself, slot tables included, so an observer may come late, miss messages and see another
-run at the same address. While nobody observes, publishing costs next to nothing.
+run at the same address: the scene (`cosim.bus.describe`) and the run's state travel along, so that
+the address is all that an observer needs. While nobody observes, publishing costs next to nothing.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgpack
 import numpy as np
 import zmq
 
+from cosim.bus.describe import pack_scene, unpack_scene
 from cosim.bus.frame import Array, Frame, SlotTable
 from cosim.bus.memory import ALIGN, layout
 from cosim.bus.wire import (
@@ -36,6 +38,7 @@ from cosim.bus.wire import (
 )
 from cosim.errors import SetupError
 
+LINGER = 200  # ms that the last message of a run is still offered after its end
 WAITING = 2  # messages kept for an observer whose connection is full
 
 
@@ -46,6 +49,9 @@ class Snapshot:
     tick: int
     time: float  # s, simulated
     frames: tuple[Frame, ...]
+    run: bytes = b""  # tells runs at the same address from each other
+    scene: Mapping[str, Any] = field(default_factory=dict)  # `describe` of its plan, {} when it said nothing
+    state: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself: JSON values
 
 
 class _End:
@@ -65,9 +71,12 @@ class _End:
 
 
 class Publisher(_End):
-    """The run's side, at `address` (the system chooses the port for tcp://127.0.0.1:*)."""
+    """The run's side, at `address` (the system chooses the port for tcp://127.0.0.1:*).
 
-    def __init__(self, address: str = "tcp://127.0.0.1:*") -> None:
+    `scene` describes the run to observers (`cosim.bus.describe.describe`).
+    """
+
+    def __init__(self, address: str = "tcp://127.0.0.1:*", scene: Mapping[str, Any] | None = None) -> None:
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.XPUB)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.SNDHWM, WAITING)
@@ -77,9 +86,14 @@ class Publisher(_End):
             self._socket.close(0)
             raise SetupError(f"cannot publish at {address}: {error}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.describe(scene or {})
         self._run = os.urandom(8)  # tells the tables of this run from those of another one at the same address
         self._tables: dict[int, tuple[int, bytes]] = {}  # by first slot: epoch, encoded
         self._observed = False
+
+    def close(self) -> None:
+        """Stop publishing."""
+        self._socket.close(LINGER)
 
     @property
     def observed(self) -> bool:
@@ -88,8 +102,14 @@ class Publisher(_End):
             self._observed = self._socket.recv(zmq.NOBLOCK)[:1] == b"\x01"
         return self._observed
 
-    def publish(self, tick: int, time: float, frames: Iterable[Frame]) -> bool:
-        """Offer `frames` to the observers; whether there are any."""
+    def describe(self, scene: Mapping[str, Any]) -> None:
+        """Have `scene` travel with every message from now on; observers take the first one they see of a run."""
+        self._scene = pack_scene(scene) if scene else b""
+
+    def publish(
+        self, tick: int, time: float, frames: Iterable[Frame], state: Callable[[], Mapping[str, Any]] = dict
+    ) -> bool:
+        """Offer `frames` to the observers; whether there are any. `state` is asked only if there are."""
         if not self.observed:
             return False
         arrays: list[Array] = []
@@ -102,7 +122,8 @@ class Publisher(_End):
                 tables[first] = [first, frame.table.epoch, self._encoded(frame.table)]
             items.append([*Encoder().frames([bare], arrays), first])
         check_size(arrays)
-        head = pack("frames", tick, [self._run, float(time), items, list(tables.values())], arrays)
+        body = [self._run, float(time), items, list(tables.values()), self._scene, dict(state())]
+        head = pack("frames", tick, body, arrays)
         self._socket.send(assemble(head, arrays), zmq.NOBLOCK, copy=False)
         return True
 
@@ -129,6 +150,7 @@ class Subscriber(_End):
             self._socket.close(0)
             raise SetupError(f"cannot observe {address}: {error}") from error
         self._run = b""
+        self._scene: Mapping[str, Any] = {}
         self._tables: dict[int, SlotTable] = {}
 
     def latest(self, timeout: float) -> Snapshot | None:
@@ -137,10 +159,12 @@ class Subscriber(_End):
             return None
         verb, tick, body, buffers = disassemble(self._socket.recv(copy=False).buffer)
         expect(verb == "frames", "it is not a publication")
-        run, time, items, tables = expect_list(body, "publication", 4)
+        run, time, items, tables, scene, state = expect_list(body, "publication", 6)
         expect(type(run) is bytes, "a publication names no run")
+        expect(type(scene) is bytes, "a publication has no scene")
+        expect(type(state) is dict, "a publication has no state")
         if run != self._run:
-            self._run, self._tables = run, {}
+            self._run, self._tables, self._scene = run, {}, unpack_scene(scene)
         for item in expect_list(tables, "slot tables"):
             self._learn(item)
         frames = []
@@ -151,7 +175,7 @@ class Subscriber(_End):
             frame.table = None if first is None else self._tables[first]
             frames.append(frame)
         buffers.end()
-        return Snapshot(tick, seconds(time), tuple(frames))
+        return Snapshot(tick, seconds(time), tuple(frames), run, self._scene, state)
 
     def _learn(self, item: object) -> None:
         first, epoch, data = expect_list(item, "slot table", 3)

@@ -8,17 +8,20 @@ to the observers (recorder, live view) when the tick is over.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from cosim.bus.adapter import Adapter, Context, Summary
 from cosim.bus.frame import Frame, fault
 from cosim.bus.schedule import Delivery, Station, compile_schedule, deliver
 from cosim.bus.wire import WireError, plain
 from cosim.errors import AdapterError, CosimError
+from cosim.plan.entities import Event
 from cosim.plan.plan import AdapterPlan, Plan
 from cosim.telemetry.signals import Signal
 
@@ -59,6 +62,10 @@ class Runtime:
         self.stopping = ""  # why the run is to end after the present tick, "" to go on
         self.ticks_done = 0
         self.summaries: dict[str, Summary] = {}  # by adapter, of those that have said something at the end
+        self.on_event: Callable[[Event], None] = _ignore  # told of every injected event that is due
+        self._asked: deque[tuple[Event, float]] = deque()  # injected, not scheduled yet: event, s until it is undone
+        self._waiting: list[Event] = []  # scheduled, not due yet
+        self._injected: list[Event] = []  # due, in that order; every station knows how far it has got
         self._published: list[tuple[str, Frame]] = []
         self._late: list[tuple[Delivery, Frame]] = []
         self._stages = compile_schedule(plan, adapters, signals)
@@ -67,6 +74,13 @@ class Runtime:
     def stop(self, reason: str) -> None:
         """End the run after the present tick; safe to call from a signal handler."""
         self.stopping = reason
+
+    def inject(self, event: Event, undone: float = 0.0) -> None:
+        """Let `event` happen at the next tick, and the one that undoes it `undone` s later; from any thread.
+
+        `at` of the event is overwritten. 0 s: it is not undone.
+        """
+        self._asked.append((event, undone))
 
     @property
     def reached(self) -> float:
@@ -99,6 +113,8 @@ class Runtime:
         time = self.plan.time(tick)
         published: list[tuple[str, Frame]] = []
         self._published = published
+        if self._asked or self._waiting:
+            self._schedule(time)
         for stage in self._stages:
             if len(stage) == 1:
                 station = stage[0]
@@ -238,6 +254,9 @@ class Runtime:
 
     def _give_events(self, station: Station, time: float) -> None:
         events, first = self.plan.events, station.next_event
+        if station.next_injected < len(self._injected):
+            self._give_injected(station, time)
+            return
         if first == len(events):
             if station.inputs.events:
                 station.inputs.events = ()
@@ -247,6 +266,28 @@ class Runtime:
             last += 1
         station.inputs.events = events[first:last]
         station.next_event = last
+
+    def _give_injected(self, station: Station, time: float) -> None:
+        planned = []
+        while station.next_event < len(self.plan.events) and self.plan.events[station.next_event].at <= time:
+            planned.append(self.plan.events[station.next_event])
+            station.next_event += 1
+        station.inputs.events = (*planned, *self._injected[station.next_injected :])
+        station.next_injected = len(self._injected)
+
+    def _schedule(self, time: float) -> None:
+        """Make what was injected happen at `time` (s), and what it asked for afterwards when that is due."""
+        while self._asked:
+            event, undone = self._asked.popleft()
+            self._waiting.append(replace(event, at=time))
+            if undone > 0.0:
+                undo: Literal["recover", "restore"] = "recover" if event.do == "fail" else "restore"
+                self._waiting.append(Event(time + undone, undo, event.nodes, event.link))
+        due = sorted((event for event in self._waiting if event.at <= time), key=lambda event: event.at)
+        self._waiting = [event for event in self._waiting if event.at > time]
+        for event in due:
+            self._injected.append(event)
+            self.on_event(event)
 
     def _publish(self, station: Station, frames: Sequence[Frame], time: float) -> None:
         name = station.plan.name
@@ -297,6 +338,10 @@ class Runtime:
             phase="step",
             time=time,
         )
+
+
+def _ignore(_event: Event) -> None:
+    """Tell nobody."""
 
 
 def _summary(adapter: Adapter) -> Summary:

@@ -54,6 +54,7 @@ class Station:
     once: tuple[list[Frame], ...]  # inputs to be emptied when they have been read
     ahead: bool  # reads nothing, so its next step may be asked for in advance
     next_event: int = 0
+    next_injected: int = 0
     steps: int = 0
     asked: int = -1  # tick that has been asked for in advance
     wall: float = 0.0  # s spent waiting for this adapter

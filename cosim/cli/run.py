@@ -32,6 +32,15 @@ def run(
     ] = 0,
     timeout: Annotated[str | None, typer.Option(help="Wall-clock limit of each of several runs, as '10 min'.")] = None,
     publish: Annotated[bool, typer.Option(help="Publish the frames for observers and print the address.")] = False,
+    publish_at: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Publish there, as tcp://0.0.0.0:5556.")
+    ] = None,
+    control: Annotated[
+        bool, typer.Option(help="Publish, and take commands (pause, pace, events, stop); prints address and token.")
+    ] = False,
+    control_at: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Take commands there; the token may come in COSIM_TOKEN.")
+    ] = None,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -49,7 +58,9 @@ def run(
         if timeout is not None:
             raise ScenarioError(Problem("only several runs can be limited", "timeout", hint="give --seed 1..5"))
         settings = [*(overrides or []), *(f"run.seed={value}" for value in chosen)]
-        _run_once(scenario, settings, out, driver, publish, with_report, quiet, as_json)
+        _run_once(
+            scenario, settings, out, driver, publish_at or publish, control_at or control, with_report, quiet, as_json
+        )
 
 
 def _run_once(
@@ -57,7 +68,8 @@ def _run_once(
     overrides: list[str],
     out: Path,
     driver: Literal["mosaik", "loop"],
-    publish: bool,
+    publish: bool | str,
+    control: bool | str,
     with_report: bool,
     quiet: bool,
     as_json: bool,
@@ -69,7 +81,9 @@ def _run_once(
 
     plan = compile_plan(load(scenario, overrides))
     with RunProgress(plan, quiet=quiet or as_json) as progress:
-        outcome = run_plan(plan, out, driver=driver, publish=publish, progress=progress.tick, say=progress.say)
+        outcome = run_plan(
+            plan, out, driver=driver, publish=publish, control=control, progress=progress.tick, say=progress.say
+        )
     path, error = None, outcome.error
     if with_report:
         from cosim.report import write_report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,8 @@ from cosim.plan.plan import Plan
 from cosim.results.identity import Member
 
 JOURNAL = "events.jsonl"  # while running; events.parquet afterwards
+
+RECENT = 200  # events kept in memory for observers
 
 _EVENTS = pa.schema([
     pa.field("time", pa.float64()), pa.field("kind", pa.string()),
@@ -43,6 +46,8 @@ class EventLog:
         self._next = 0
         self._lock = threading.Lock()
         self._file: BinaryIO | None = None
+        self.count = 0  # noted so far
+        self.recent: deque[tuple[float, str, str, str]] = deque(maxlen=RECENT)  # the newest: time, kind, node, detail
         self.failure: OSError | None = None
 
     def due(self, time: float) -> None:
@@ -50,12 +55,18 @@ class EventLog:
         while self._next < len(self._planned) and self._planned[self._next].at <= time:
             event = self._planned[self._next]
             self._next += 1
-            self.add(event.at, event.do, *_target(event, self._scene))
+            self.note(event)
+
+    def note(self, event: Event) -> None:
+        """Note an event of the plan, or one that was injected."""
+        self.add(event.at, event.do, *_target(event, self._scene))
 
     def add(self, time: float, kind: str, node: str = "", detail: str = "") -> None:
         """Note one occurrence at `time` (s)."""
         line = json.dumps([time, kind, node, detail]).encode() + b"\n"
         with self._lock:
+            self.count += 1
+            self.recent.append((time, kind, node, detail))
             try:
                 if self._file is None:
                     self._file = self._path.open("ab", buffering=0)

@@ -198,6 +198,7 @@ def _first_manifest(plan: Plan, driver: str, compiled: bool, started: datetime) 
         "ticks_done": 0,
         "pacing": plan.pacing,
         "driver": driver,
+        "interactive": False,  # whether events were injected, so that the plan alone does not repeat the run
         "started": started.isoformat(),
         "ended": None,
         "wall_seconds": 0.0,

@@ -58,7 +58,7 @@ class Recorder:
                     path.parent.mkdir(exist_ok=True)
                     self._streams[name, adapter.name] = _Selection(Stream(spec, path), recording, plan)
         self._writer = Writer(folder.path / "frames" / MEMBERS, opener)
-        self._events = EventLog(folder.path, plan)
+        self.events = EventLog(folder.path, plan)
         self._closed = False
         self._ticks = 0
         self._reached = 0.0  # s
@@ -81,7 +81,7 @@ class Recorder:
                 self._identities.seen(frame.table, frame.slot, frame.time)
             if selection is not None and selection.due(tick):
                 self._keep(selection, frame)
-        self._events.due(time)
+        self.events.due(time)
         self._ticks, self._reached = tick + 1, time
         now = monotonic()
         if now - self._looked > _FLUSH / 4:
@@ -90,7 +90,7 @@ class Recorder:
 
     def event(self, time: float, kind: str, node: str = "", detail: str = "") -> None:
         """Note something that happened at `time` (s): a failure, a pause, lag, an adapter's message."""
-        self._events.add(time, kind, node, detail)
+        self.events.add(time, kind, node, detail)
 
     def close(
         self,
@@ -115,9 +115,9 @@ class Recorder:
         problem: BaseException | None = error
         if self._writer.failure is not None and problem is None:
             problem = self._disk_error()
-        self._events.close()
-        if self._events.failure is not None and problem is None:
-            problem = disk_error(self._folder.path / JOURNAL, self._events.failure, "the recorded frames are kept")
+        self.events.close()
+        if self.events.failure is not None and problem is None:
+            problem = disk_error(self._folder.path / JOURNAL, self.events.failure, "the recorded frames are kept")
         try:
             members, seen = self._identities.members, self._identities.last_seen()
             convert_run(self._folder, self._plan.as_dict(), members, seen, self._reached)

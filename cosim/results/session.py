@@ -20,9 +20,11 @@ from typing import Any, Literal
 
 from cosim.bus import loop_driver
 from cosim.bus.adapter import Adapter
+from cosim.bus.describe import describe
 from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
+from cosim.bus.steering import Steering
 from cosim.errors import CosimError, RunError, SetupError
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
@@ -30,6 +32,8 @@ from cosim.plan.plan import AdapterPlan, Plan
 from cosim.registry import adapter_kind
 from cosim.results.folder import RunFolder, Status
 from cosim.results.metrics import write_metrics
+from cosim.results.observed import LOOPBACK, controlled, state_of
+from cosim.results.observed import publisher as _publisher
 from cosim.results.recorder import Recorder
 from cosim.scenario.load import load
 
@@ -87,7 +91,8 @@ def run_plan(
     base: Path,
     *,
     driver: Driver = "mosaik",
-    publish: bool = False,
+    publish: bool | str = False,
+    control: bool | str = False,
     observers: Sequence[Observer] = (),
     progress: Callable[[int], None] | None = None,
     say: Callable[[str], None] = log.info,
@@ -95,8 +100,9 @@ def run_plan(
     """Run `plan` and return where its results are.
 
     The folder is made below `base`. `progress` is called with each finished tick, `say` with what
-    the person at the terminal should know. Errors before the first adapter has started are raised;
-    later ones are in the outcome.
+    the person at the terminal should know. `publish` and `control` (which includes `publish`) are an
+    address, or True for a port of the loopback interface that the system chooses. Errors before the
+    first adapter has started are raised; later ones are in the outcome.
     """
     cold = uncompiled({adapter.use for adapter in plan.adapters if not adapter.connect})
     if cold:
@@ -109,12 +115,19 @@ def run_plan(
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
-        if publish:
-            watchers.append(stack.enter_context(_publisher(say)))
-        if progress is not None:
-            watchers.append(_Ticks(progress))
         runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)
-        pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping))
+        pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping), controlled=bool(control))
+        steering = Steering(runtime, pacer, recorder.event)
+        runtime.on_event = recorder.events.note
+        where = stack.enter_context(controlled(say, steering, _address(control))) if control else ""
+        publishing = None
+        if publish or control:
+            state = state_of(steering, recorder.events, where)
+            publishing = stack.enter_context(_publisher(say, _address(publish), describe(plan, signals), state))
+            pacer.idle = publishing.idle
+            runtime.observers.append(publishing)
+        if progress is not None:
+            runtime.observers.append(_Ticks(progress))
         interrupts = stack.enter_context(_stop_on_signals(runtime, say))
         wall, cpu = monotonic(), process_time()
         error = _drive(runtime, pacer, driver, interrupts)
@@ -123,9 +136,12 @@ def run_plan(
             "wall_seconds": seconds,
             "cpu_seconds": process_time() - cpu + _elsewhere(runtime),
             "lag": _lag(pacer),
+            "interactive": steering.interactive,
             "adapters": [{**row, "summary": runtime.summaries.get(str(row["name"]), {})} for row in runtime.account()],
         }
         status: Status = "complete" if error is None else "partial"
+        if publishing is not None:
+            publishing.ended(status)
         try:
             recorder.close(status, error=error, facts=facts)
         except RunError as refused:
@@ -134,6 +150,10 @@ def run_plan(
     with suppress(OSError):  # the disk may be full; the tables are there all the same
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
     return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached))
+
+
+def _address(wish: bool | str) -> str:
+    return wish if isinstance(wish, str) and wish else LOOPBACK
 
 
 def uncompiled(names: Iterable[str]) -> list[str]:
@@ -217,26 +237,6 @@ def _lag(pacer: Pacer) -> dict[str, Any]:
         "late_ticks": record.late_ticks,
         "behind": record.shifted,
     }
-
-
-@contextmanager
-def _publisher(say: Callable[[str], None]) -> Iterator[Observer]:
-    from cosim.bus.publish import Publisher
-
-    publisher = Publisher()
-    say(f"publishing frames at {publisher.address}")
-    try:
-        yield _Publishing(publisher)
-    finally:
-        publisher.close()
-
-
-class _Publishing:
-    def __init__(self, publisher: Any) -> None:  # noqa: ANN401 - imported only when wanted
-        self._publisher = publisher
-
-    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
-        self._publisher.publish(tick, time, (frame for _, frame in frames))
 
 
 class _Interrupts:

@@ -92,3 +92,46 @@ def test_a_request_to_stop_ends_the_sleep():
     paced.wait(0.0)
     paced.wait(1000.0)
     assert clock.now < 102.0
+
+
+def test_a_pause_stops_the_clock_of_the_run_and_counts_as_no_lag():
+    clock = Clock()
+    shown = []
+
+    def idle():
+        shown.append(clock.now)
+        if clock.now > 130.0:
+            paced.resume()
+
+    paced = pacer(clock, controlled=True, idle=idle)
+    paced.wait(0.0)
+    clock.now += 0.25  # a quarter of the way to the next tick
+    paced.pause()
+    paced.wait(1.0)
+    assert shown
+    assert clock.now == pytest.approx(130.75, abs=0.3)
+    assert paced.record.max < 0.01
+    assert not paced.paused
+
+
+@pytest.mark.parametrize(("factor", "wall"), [(4.0, 0.25), (0.0, 0.0), (0.5, 2.0)])
+def test_another_pace_holds_from_then_on(factor, wall):
+    clock = Clock()
+    paced = pacer(clock, controlled=True)
+    for tick in range(4):
+        paced.wait(float(tick))
+    paced.pace(factor)
+    begun = clock.now
+    for tick in range(4, 14):
+        paced.wait(float(tick))
+    assert clock.now - begun == pytest.approx(10 * wall, abs=1.01)
+    assert paced.record.max < 0.01
+
+
+def test_a_stop_ends_a_pause():
+    clock = Clock()
+    paced = pacer(clock, factor=0.0, controlled=True, stopping=lambda: clock.now > 101.0)
+    paced.pause()
+    assert paced.active
+    assert paced.wait(5.0) == 0.0
+    assert clock.now == pytest.approx(101.0, abs=0.1)

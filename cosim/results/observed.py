@@ -1,0 +1,92 @@
+"""A run that can be seen and steered while it goes on: what it publishes, and who may command it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from cosim.bus.frame import Frame
+from cosim.bus.tally import Tally
+
+if TYPE_CHECKING:
+    from cosim.bus.publish import Publisher
+    from cosim.bus.steering import Steering
+    from cosim.results.events import EventLog
+
+LOOPBACK = "tcp://127.0.0.1:*"
+_AGAIN = 0.5  # s between two publications of a run that stands still
+
+
+class Publishing:
+    """Observer of a run that publishes every tick, and the last one again while the run waits."""
+
+    def __init__(self, publisher: Publisher, state: Callable[[], Mapping[str, Any]] = dict) -> None:
+        self._publisher, self._state = publisher, state
+        self._tally = Tally()
+        self._last: tuple[int, float, list[Frame]] = (0, 0.0, [])
+        self._at = monotonic()
+
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
+        """Publish `frames`."""
+        self._tally.tick(tick, time, frames)
+        self._last = (tick, time, [frame for _, frame in frames])
+        self._send()
+
+    def idle(self) -> None:
+        """Publish the last tick again if that is some time ago: somebody may have come, or the state changed."""
+        if monotonic() - self._at >= _AGAIN:
+            self._send()
+
+    def ended(self, status: str) -> None:
+        """Tell the observers how the run ended; the frames' buffers are gone by now."""
+        self._last = (*self._last[:2], [])
+        self._send(ended=status)
+
+    def _send(self, **more: object) -> None:
+        self._at = monotonic()
+        tick, time, frames = self._last
+        self._publisher.publish(tick, time, frames, lambda: {**self._state(), "tasks": self._tally.read(), **more})
+
+
+@contextmanager
+def publisher(
+    say: Callable[[str], None],
+    address: str = LOOPBACK,
+    scene: Mapping[str, Any] | None = None,
+    state: Callable[[], Mapping[str, Any]] = dict,
+) -> Iterator[Publishing]:
+    """Publish a run at `address`, and say where that is."""
+    from cosim.bus.publish import Publisher
+
+    with Publisher(address, scene) as found:
+        say(f"publishing frames at {found.address}")
+        yield Publishing(found, state)
+
+
+@contextmanager
+def controlled(say: Callable[[str], None], steering: Steering, address: str = LOOPBACK) -> Iterator[str]:
+    """Take commands at `address` and say where that is and with which token, which is told this once."""
+    import os
+
+    from cosim.bus.control import ControlSocket, new_token
+
+    token = new_token()
+    with ControlSocket(steering.act, token, address) as found:
+        known = "the token of COSIM_TOKEN" if os.environ.get("COSIM_TOKEN", "").strip() else f"the token {token}"
+        say(f"taking commands at {found.address} with {known}")
+        yield found.address
+
+
+def state_of(steering: Steering, events: EventLog, control: str) -> Callable[[], dict[str, Any]]:
+    """What a run says of itself with every publication; `control` is the address for commands, or ""."""
+
+    def state() -> dict[str, Any]:
+        return {
+            **steering.state(),
+            "control": control,
+            "events": {"count": events.count, "recent": [list(event) for event in events.recent]},
+        }
+
+    return state
