@@ -1,0 +1,257 @@
+"""Impose link states by the kernel's traffic control: HTB for the rate, netem for delay, jitter and loss.
+
+On the egress of each node's interface, inside the node's network namespace: one class per destination address below an
+HTB root, a netem queue below each class, and u32 filters hashed by the last octet of the destination. So every ordered
+pair has its own state. Only IPv4 to the addresses of nodes is shaped; ARP, broadcasts and everything else pass
+untouched. The medium is not shared between pairs: for that there is the user-space emulator.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cosim.emulation import rtnetlink
+from cosim.emulation.rtnetlink import CREATE, Netlink, elsewhere, enter, failure
+from cosim.emulation.state import DOWN, Health, LinkState, Position
+from cosim.errors import Problem, ScenarioError, SetupError
+
+HANDLE = 0x5E10000  # 5e1:, our root's; whatever carries it was left by us
+DESTINATIONS = 60_000  # per interface: class 5e1:n has the leaf (0x1000 + n):
+TOLERANCE = 0.03  # of each quantity; smaller changes are not worth a message
+QUEUE = 100  # packets that may wait for the rate
+PACKET = 1500  # B, with which packets under way are counted
+
+_NO_NETEM = "this kernel has no netem; `modprobe sch_netem` on the host brings it where the module is installed"
+
+
+def probe_netem() -> str:
+    """Why netem cannot be used here, or "" if it can; found out by using it, as versions and module lists mislead.
+
+    Tried on the loopback device of a throw-away network namespace, or, where none may be made, on a throw-away pair of
+    devices of this one.
+    """
+
+    def loopback() -> tuple[Netlink, int]:
+        enter(None)
+        netlink = Netlink()
+        return netlink, netlink.index("lo")
+
+    made = 0
+    try:
+        netlink, interface = elsewhere(loopback)
+    except OSError:
+        netlink, name = Netlink(), f"cosim{os.getpid() % 10**8}"
+        refused = netlink.send([rtnetlink.veth(name)])
+        if refused:
+            netlink.close()
+            if refused[0].errno == errno.EPERM:
+                return "no permission to try netem: needs CAP_NET_ADMIN"
+            return f"no device to try netem on: {os.strerror(refused[0].errno)}"
+        interface = made = netlink.index(name)
+    try:
+        refused = netlink.send([rtnetlink.netem(interface, HANDLE, rtnetlink.ROOT, 0.01, 0.0, 0.0, 10, CREATE)])
+        if made:
+            netlink.send([rtnetlink.no_device(made)])
+    finally:
+        netlink.close()
+    if not refused:
+        return ""
+    if refused[0].errno in (errno.ENOENT, errno.EOPNOTSUPP):
+        return _NO_NETEM
+    return f"netem cannot be used: {os.strerror(refused[0].errno)}"
+
+
+def differs(new: LinkState, old: LinkState) -> bool:
+    """Whether `new` is worth a message: some quantity is off by more than `TOLERANCE`, or leaves or reaches zero."""
+    for a, b in zip(new[:4], old[:4], strict=True):
+        if a != b and (not a or not b or not math.isfinite(a - b) or abs(a - b) > TOLERANCE * b):
+            return True
+    return False
+
+
+def down(state: LinkState) -> bool:
+    """Whether nothing gets through."""
+    return state.rate <= 0 or state.loss >= 1
+
+
+def packets(state: LinkState) -> int:
+    """How many packets a netem queue must hold: those under way, half as many again, and `QUEUE` that wait."""
+    rate = min(state.rate, 8.0 * rtnetlink.LIMITLESS)
+    return QUEUE + math.ceil(1.5 * rate * (state.delay + state.jitter) / (8 * PACKET))
+
+
+@dataclass(slots=True)
+class _Port:
+    """An interface with our root on it."""
+
+    netlink: Netlink
+    interface: int  # number of the device
+    imposed: dict[str, LinkState] = field(default_factory=dict)  # by receiver, as the kernel has them
+    counted: tuple[int, int] = (0, 0)  # packets sent and dropped at the last question
+
+
+class TcBackend:
+    """A `Backend` by traffic control. `addresses` gives the IPv4 of each port: ("uav-1", "wlan0") -> "10.9.0.1".
+
+    Attach takes a descriptor of the node's network namespace (`/proc/PID/ns/net`), or -1 for the own one: a sidecar
+    attaches its own node and needs CAP_NET_ADMIN only; others need CAP_SYS_ADMIN besides. States of pairs whose sender
+    is not attached are remembered. With `netem=False` only rates and `DOWN` can be imposed, and any delay, jitter or
+    loss is refused with `SetupError`: ask `probe_netem` first, and use the user-space emulator when it says no.
+    """
+
+    def __init__(self, addresses: Mapping[tuple[str, str], str], netem: bool = True) -> None:
+        problems = []
+        for (node, interface), address in addresses.items():
+            try:
+                ipaddress.IPv4Address(address)
+            except ValueError:
+                hint = "traffic control matches destinations by IPv4 address"
+                problems.append(Problem(f"'{address}' of {interface} is no IPv4 address", f"nodes.{node}", hint=hint))
+        if problems:
+            raise ScenarioError(problems)
+        self._addresses = dict(addresses)
+        self._netem = netem
+        self._numbers: dict[tuple[str, str], int] = {}  # of the receiver among those of its interface, from 1
+        count: dict[str, int] = {}
+        for node, interface in sorted(addresses):
+            count[interface] = self._numbers[node, interface] = count.get(interface, 0) + 1
+            if count[interface] > DESTINATIONS:
+                raise ScenarioError(
+                    f"backend tc takes at most {DESTINATIONS} nodes per interface, {interface} has more"
+                )
+        self._ports: dict[tuple[str, str], _Port] = {}
+        self._states: dict[tuple[str, str, str], LinkState] = {}
+        self._closed = False
+
+    def attach(self, node: str, interface: str, descriptor: int, mac: str) -> None:
+        """Put the queues on `interface` in the namespace of `descriptor`; what we had left there is replaced."""
+        self.detach(node, interface)
+        try:
+            try:
+                netlink = Netlink() if descriptor < 0 else Netlink.within(descriptor)
+            finally:
+                if descriptor >= 0:
+                    os.close(descriptor)
+        except OSError as error:
+            raise SetupError(
+                f"cannot enter the network namespace of {node}: {error.strerror}; "
+                "needs CAP_SYS_ADMIN, or run the backend in the node's sidecar"
+            ) from None
+        number = netlink.index(interface)
+        if not number:
+            netlink.close()
+            raise SetupError(f"node {node} has no interface {interface}; is it made before it is attached?")
+        netlink.send([rtnetlink.remove(number, HANDLE)])  # refused when there is nothing of ours
+        port = _Port(netlink, number)
+        try:
+            self._must(port, [rtnetlink.root(number, HANDLE)], f"shape {interface} of {node}")
+            messages = rtnetlink.table(number, HANDLE)
+            for (receiver, own), address in self._addresses.items():
+                if own == interface and receiver != node:
+                    state = self._states.get((node, receiver, interface), DOWN)
+                    messages += self._pair(port, receiver, interface, address, state)
+            self._must(port, messages, f"shape {interface} of {node}")
+        except BaseException:
+            self._drop(port)
+            raise
+        self._ports[node, interface] = port
+
+    def detach(self, node: str, interface: str) -> None:
+        """Take our queues off again; the interface's own queue comes back."""
+        port = self._ports.pop((node, interface), None)
+        if port:
+            self._drop(port)
+
+    def move(self, positions: Mapping[str, Position]) -> None:
+        """Nothing: there is no radio here."""
+
+    def links(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
+        """Set what differs from what the kernel has by more than `TOLERANCE`."""
+        if not self._netem:
+            self._refuse(states)
+        self._states.update(states)
+        changes: dict[tuple[str, str], list[bytes]] = {}
+        for (sender, receiver, interface), state in states.items():
+            port = self._ports.get((sender, interface))
+            number = self._numbers.get((receiver, interface))
+            if port is None or number is None:
+                continue
+            old = port.imposed.get(receiver)
+            if old is None or not differs(state, old):
+                continue
+            port.imposed[receiver] = state
+            messages = changes.setdefault((sender, interface), [])
+            if state.rate != old.rate and state.rate > 0:
+                # A class that is down keeps its rate: a frame sent at nearly none would block it for minutes after.
+                messages.append(rtnetlink.htb_class(port.interface, HANDLE + number, HANDLE, state.rate))
+            if (
+                not self._netem
+                or state[1:4] != old[1:4]
+                or packets(state) > packets(old)
+                or 0 in (state.rate, old.rate)
+            ):
+                messages.append(self._leaf(port, number, state))
+        for (sender, interface), messages in changes.items():
+            port = self._ports[sender, interface]
+            refused = port.netlink.send(messages)
+            if any(one.errno == errno.ENODEV for one in refused):
+                self._drop(self._ports.pop((sender, interface)))  # the node is gone, and its queues with it
+            elif refused:
+                raise failure(refused[0], f"change a link of {interface} of {sender}")
+
+    def health(self) -> Health:
+        """Counters of all roots; the kernel does not say how late it is, nor what memory it takes: those are NaN."""
+        sent = dropped = 0
+        for port in self._ports.values():
+            now = port.netlink.counters(port.interface)
+            sent += (now[0] - port.counted[0]) & 0xFFFFFFFF
+            dropped += (now[1] - port.counted[1]) & 0xFFFFFFFF
+            port.counted = now
+        return Health(
+            not self._closed, math.nan, math.nan, sent + dropped, sent, dropped, time.process_time(), math.nan
+        )
+
+    def close(self) -> None:
+        """Take our queues off everywhere."""
+        self._closed = True
+        for node, interface in list(self._ports):
+            self.detach(node, interface)
+
+    def _pair(self, port: _Port, receiver: str, interface: str, address: str, state: LinkState) -> list[bytes]:
+        """Class, leaf and filter of a new destination."""
+        number = self._numbers[receiver, interface]
+        classid = HANDLE + number
+        port.imposed[receiver] = state
+        return [
+            rtnetlink.htb_class(port.interface, classid, HANDLE, state.rate if state.rate > 0 else math.inf, CREATE),
+            self._leaf(port, number, state, CREATE),
+            rtnetlink.destination(port.interface, HANDLE, address, classid),
+        ]
+
+    def _leaf(self, port: _Port, number: int, state: LinkState, flags: int = 0) -> bytes:
+        handle, parent = (0x1000 + number) << 16, HANDLE + number
+        if not self._netem:
+            limit = 1 if down(state) else QUEUE * rtnetlink.FRAME
+            return rtnetlink.fifo(port.interface, handle, parent, limit, flags)
+        loss = 1.0 if down(state) else state.loss
+        return rtnetlink.netem(port.interface, handle, parent, state.delay, state.jitter, loss, packets(state), flags)
+
+    def _refuse(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
+        for (sender, receiver, _), state in states.items():
+            if (state.delay or state.jitter or state.loss) and not down(state):
+                raise SetupError(f"cannot delay or lose packets from {sender} to {receiver}: {_NO_NETEM}")
+
+    def _must(self, port: _Port, messages: list[bytes], what: str) -> None:
+        refused = port.netlink.send(messages)
+        if refused:
+            raise failure(refused[0], what)
+
+    def _drop(self, port: _Port) -> None:
+        port.netlink.send([rtnetlink.remove(port.interface, HANDLE)])
+        port.netlink.close()

@@ -1,0 +1,206 @@
+"""Traffic control in network namespaces: asked of the kernel, and measured with packets."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+
+from cosim.emulation.rtnetlink import Netlink, elsewhere, enter
+from cosim.emulation.state import DOWN, LinkState
+from cosim.emulation.tc import TcBackend, probe_netem
+from cosim.errors import SetupError
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"), reason="needs root, ip and tc"
+)
+
+ADDRESSES = {("a", "veth0"): "10.9.0.1", ("b", "veth0"): "10.9.0.2", ("c", "veth0"): "10.9.0.3"}
+_NUMBERS = itertools.count()
+
+
+def run(command: str) -> str:
+    return subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout
+
+
+class Wire:
+    """Two namespaces joined by a pair of devices: node a, and another that answers for b and c."""
+
+    def __init__(self) -> None:
+        self.here, self.there = (f"cosim-test-{os.getpid()}-{next(_NUMBERS)}" for _ in range(2))
+        for name in (self.here, self.there):
+            run(f"ip netns add {name}")
+        run(f"ip link add veth0 netns {self.here} type veth peer name veth0 netns {self.there}")
+        run(f"ip -n {self.here} addr add 10.9.0.1/24 dev veth0")
+        for address in ("10.9.0.2", "10.9.0.3"):
+            run(f"ip -n {self.there} addr add {address}/24 dev veth0")
+        for name in (self.here, self.there):
+            run(f"ip -n {name} link set veth0 up")
+
+    def descriptor(self, name: str) -> int:
+        return os.open(f"/run/netns/{name}", os.O_RDONLY)
+
+    def socket(self, name: str) -> socket.socket:
+        descriptor = self.descriptor(name)
+
+        def make() -> socket.socket:
+            enter(descriptor)
+            return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+
+        try:
+            return elsewhere(make)
+        finally:
+            os.close(descriptor)
+
+    def rate(self, address: str, offered: float, seconds: float = 1.0) -> float:
+        """bit/s of frames that arrive when `offered` bit/s are sent."""
+        frame, payload = 1442, b"x" * 1400
+        with self.socket(self.here) as sender, self.socket(self.there) as receiver:
+            receiver.bind((address, 5000))
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            start = now = time.monotonic()
+            sent = counted = 0
+            opened = start + 0.2  # after the first burst
+            while now < start + 0.2 + seconds:
+                while sent * frame * 8 < offered * (now - start):
+                    try:
+                        sender.sendto(payload, (address, 5000))
+                    except BlockingIOError:
+                        break
+                    sent += 1
+                try:
+                    while True:
+                        receiver.recv(2048)
+                        counted += now >= opened
+                except BlockingIOError:
+                    time.sleep(0.0005)
+                now = time.monotonic()
+            return counted * frame * 8 / (now - opened)
+
+    def classes(self) -> str:
+        return run(f"tc -n {self.here} class show dev veth0")
+
+    def close(self) -> None:
+        for name in (self.here, self.there):
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+@pytest.fixture
+def wire():
+    made = Wire()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def backend(wire):
+    made = TcBackend(ADDRESSES, netem=False)
+    made.attach("a", "veth0", wire.descriptor(wire.here), "")
+    yield made
+    made.close()
+
+
+def state(rate: float) -> LinkState:
+    return LinkState(rate, 0.0, 0.0, 0.0)
+
+
+def test_each_destination_has_its_own_rate_and_changes_while_it_lives(wire, backend):
+    backend.links({("a", "b", "veth0"): state(5e6), ("a", "c", "veth0"): state(20e6)})
+    assert wire.rate("10.9.0.2", 7e6) == pytest.approx(5e6, rel=0.05)
+    assert wire.rate("10.9.0.3", 28e6) == pytest.approx(20e6, rel=0.05)
+    backend.links({("a", "b", "veth0"): state(50e6), ("a", "c", "veth0"): state(2e6)})
+    assert wire.rate("10.9.0.2", 60e6) == pytest.approx(50e6, rel=0.05)
+    assert wire.rate("10.9.0.3", 3e6) == pytest.approx(2e6, rel=0.08)
+
+
+def test_a_pair_is_down_until_it_is_set_and_after_it_is_set_down(wire, backend):
+    assert wire.rate("10.9.0.2", 1e6, 0.3) == 0.0
+    backend.links({("a", "b", "veth0"): state(5e6)})
+    assert wire.rate("10.9.0.2", 1e6, 0.3) > 0.8e6
+    backend.links({("a", "b", "veth0"): DOWN})
+    assert wire.rate("10.9.0.2", 1e6, 0.3) == 0.0
+    health = backend.health()
+    assert health.delivered > 30
+    assert health.dropped > 50
+    assert health.received == health.delivered + health.dropped
+    assert backend.health().received <= 5  # since the last question
+
+
+def test_states_set_before_the_node_comes_hold_when_it_comes(wire):
+    backend = TcBackend(ADDRESSES, netem=False)
+    backend.links({("a", "b", "veth0"): state(3e6)})
+    backend.attach("a", "veth0", wire.descriptor(wire.here), "")
+    assert wire.rate("10.9.0.2", 5e6, 0.5) == pytest.approx(3e6, rel=0.08)
+    backend.close()
+
+
+def test_our_left_over_is_replaced_and_the_old_queue_restored(wire):
+    before = run(f"tc -n {wire.here} qdisc show dev veth0")
+    first = TcBackend(ADDRESSES, netem=False)
+    first.attach("a", "veth0", wire.descriptor(wire.here), "")  # not closed, as after a crash
+    assert "htb 5e1:" in run(f"tc -n {wire.here} qdisc show dev veth0")
+    second = TcBackend(ADDRESSES, netem=False)
+    second.attach("a", "veth0", wire.descriptor(wire.here), "")
+    assert run(f"tc -n {wire.here} qdisc show dev veth0").count("htb 5e1:") == 1
+    second.close()
+    assert run(f"tc -n {wire.here} qdisc show dev veth0") == before
+    first.close()  # nothing of its own is left; that is no error
+
+
+def test_a_foreign_root_is_left_alone(wire):
+    run(f"tc -n {wire.here} qdisc add dev veth0 root handle 7: htb")
+    with pytest.raises(SetupError, match="another root qdisc"):
+        TcBackend(ADDRESSES, netem=False).attach("a", "veth0", wire.descriptor(wire.here), "")
+    assert "htb 7:" in run(f"tc -n {wire.here} qdisc show dev veth0")
+
+
+def test_an_interface_that_is_not_there(wire):
+    backend = TcBackend({("a", "wlan9"): "10.9.0.1"})
+    with pytest.raises(SetupError, match="no interface wlan9"):
+        backend.attach("a", "wlan9", wire.descriptor(wire.here), "")
+
+
+def test_a_node_that_dies_takes_nothing_else_along(wire, backend):
+    run(f"ip -n {wire.here} link del veth0")
+    backend.links({("a", "b", "veth0"): state(1e6)})
+    backend.links({("a", "b", "veth0"): state(2e6)})
+    assert backend.health().alive
+
+
+def test_the_kernel_has_what_was_said(wire, backend):
+    backend.links({("a", "b", "veth0"): state(8e6)})
+    assert "class htb 5e1:2 root leaf 1002: prio 0 rate 8Mbit ceil 8Mbit burst 5513b" in wire.classes()
+    rules = run(f"tc -n {wire.here} filter show dev veth0")
+    assert "ht divisor 256" in rules
+    assert "0a090002/ffffffff at 16" in rules
+
+
+def test_small_changes_send_nothing(wire, backend):
+    backend.links({("a", "b", "veth0"): state(1e6)})
+    backend.links({("a", "b", "veth0"): state(1.02e6)})
+    backend.links({("a", "b", "veth0"): state(0.98e6)})
+    assert "rate 1Mbit" in wire.classes()
+    backend.links({("a", "b", "veth0"): state(1.05e6)})
+    assert "rate 1050Kbit" in wire.classes()
+
+
+def test_netem_is_found_or_missed_for_the_reason_that_tc_gives(wire):
+    tried = subprocess.run(
+        f"tc -n {wire.here} qdisc add dev veth0 root netem delay 1ms".split(), capture_output=True, check=False
+    )
+    assert (probe_netem() == "") == (tried.returncode == 0)
+
+
+def test_a_namespace_is_gone_with_its_socket():
+    netlink = Netlink.within(None)
+    assert netlink.index("lo") == 1
+    netlink.close()
+    with pytest.raises(OSError, match="Bad file descriptor") as caught:
+        netlink.index("lo")
+    assert caught.value.errno == errno.EBADF
