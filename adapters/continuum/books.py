@@ -171,11 +171,20 @@ def _demand(books: Ledger, scene: Scene, by_node: ByNode) -> dict[str, object]:
     return found
 
 
+def _penalty(books: Ledger, scene: Scene) -> dict[str, object]:
+    """What is owed for agreements that were not kept, if anything is agreed."""
+    if not books.services:
+        return {}
+    owed = {scene.workloads[k].name: service.penalty for k, service in books.services.items()}
+    return {"penalty": {"total": books.penalty, "by_workload": owed}}
+
+
 def summary(engine: Engine, world: World, scene: Scene) -> Summary:
     """The ledgers: tasks, bytes, energy and cost. Fleets are booked under the fleet's name.
 
     `energy.total` is the sum over `by_node` plus `radio`, `cells` (if they use any) and `links`;
-    `cost.total` the sum over `by_node`, and of `cpu`, `transfer` and `energy`.
+    `cost.total` the sum over `by_node` plus `penalty.total` (if anything is agreed), and of `cpu`,
+    `transfer`, `energy` and `penalty.total`.
     """
     books = engine.ledger()
     count = len(world.names)
@@ -205,11 +214,12 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
             **({"cells": cells} if cells else {}),
         },
         "cost": {
-            "total": float(cost.sum()),
+            "total": books.cost,
             "by_node": by_node(cost),
             "cpu": float(books.cost_cpu.sum()),
             "transfer": float(books.cost_transfer.sum()),
             "energy": float(books.cost_energy.sum()),
+            **_penalty(books, scene),
         },
         "events": int(engine.state.meta["events"][0]),
         **_demand(books, scene, by_node),

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, State
-from cosim.continuum.ledger import bills, cell_energy, radio_energy, read_links, read_meters
+from cosim.continuum.ledger import bills, cell_energy, radio_energy, read_links, read_meters, services
 from cosim.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
 from cosim.continuum.snapshot import GROWING
 from cosim.continuum.system import System
@@ -36,7 +36,7 @@ Measure = Callable[[Engine, NDArray[np.void]], Mapping[str, float]]
 _COUNTS = ("created", "completed", "late", "in_flight", "failed")
 _LEDGERS = (
     "energy.nodes", "energy.radio", "energy.cells", "energy.links", "energy.total",
-    "cost.cpu", "cost.transfer", "cost.energy", "cost.total", "events",
+    "cost.cpu", "cost.transfer", "cost.energy", "cost.penalty", "cost.total", "events",
 )  # fmt: skip
 
 
@@ -115,7 +115,8 @@ class _Replica(Engine):
         carried = read_links(s)
         links = 8.0 * float((carried[0::2] + carried[1::2]) @ tariffs.links)
         power = float(self._bill(meters.energy, energy).sum())
-        costs = float(meters.busy @ cpu), float(meters.transferred @ transfer), power
+        penalty = sum(service.penalty for service in services(s, self.system).values())
+        costs = float(meters.busy @ cpu), float(meters.transferred @ transfer), power, penalty
         total = nodes + radio + cells + links
         return [nodes, radio, cells, links, total, *costs, sum(costs), float(s.meta["events"][0])]
 

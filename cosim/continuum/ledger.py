@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,16 @@ class Ledger:
     cost_energy: Floats  # (nodes,)
     carbon: Floats  # (nodes,) g of CO2, of nodes with a tariff
     services: Mapping[int, Service]  # by workload, of those with an agreement
+
+    @property
+    def penalty(self) -> float:
+        """Currency owed for agreements that were not kept."""
+        return math.fsum(service.penalty for service in self.services.values())
+
+    @property
+    def cost(self) -> float:
+        """Currency: cores, transfers, energy and penalties."""
+        return float((self.cost_cpu + self.cost_transfer + self.cost_energy).sum()) + self.penalty
 
 
 def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:

@@ -72,10 +72,12 @@ def _checks(ledger: Mapping[str, Any]) -> list[Check]:
             out.append(_check(f"energy by {name}", ways, energy.get("total"), "J", "total"))
     cost = ledger.get("cost") or {}
     penalty = cost.get("penalty")  # agreements that were not kept: {total, ...} where a model reckons them
-    causes = {**cost, "penalty": penalty.get("total") if isinstance(penalty, dict) else penalty}
+    owed = penalty.get("total") if isinstance(penalty, dict) else penalty
+    causes = {**cost, "penalty": owed}
+    nodes = _summed(cost.get("by_node"))
     for name, parts in (
         ("cause", {k: causes.get(k) for k in ("cpu", "transfer", "energy", "penalty")}),
-        ("node", _summed(cost.get("by_node"))),
+        ("node", {**nodes, "penalty": owed} if nodes else {}),
     ):
         out.append(_check(f"cost by {name}", [parts], cost.get("total"), "", "total"))
     return [c for c in out if c is not None]

@@ -39,14 +39,14 @@ def ledger_faults(summary: Mapping[str, Any]) -> list[str]:
                 ways = [nodes, [*nodes, *beside], [*nodes, beside[0]], [*nodes, beside[1]]]
                 faults += _sum("energy", "total", energy["total"], ways, key.replace("_", " "))
     cost = summary.get("cost") or {}
+    # agreements are about workloads, so what is owed for them belongs to no node
+    owed = [cost["penalty"]["total"]] if "penalty" in cost else []
     if "by_node" in cost:
-        faults += _sum("cost", "total", cost["total"], [list(cost["by_node"].values())], "by node")
-    if {"cpu", "transfer", "energy"} <= set(cost):
-        parts = [cost["cpu"], cost["transfer"], cost["energy"]]
-        faults += _sum("cost", "total", cost["total"], [parts], "cpu + transfer + energy")
-    if {"penalty", "transfer", "energy"} <= set(cost):
-        parts = [cost["penalty"]["total"], cost["transfer"], cost["energy"]]
-        faults += _sum("cost", "total", cost["total"], [parts], "penalty + transfer + energy")
+        faults += _sum("cost", "total", cost["total"], [[*cost["by_node"].values(), *owed]], "by node")
+    causes = [name for name in ("cpu", "transfer", "energy") if name in cost]
+    if {"transfer", "energy"} <= set(causes):
+        names = " + ".join([*causes, *(["penalty"] if owed else [])])
+        faults += _sum("cost", "total", cost["total"], [[*(cost[name] for name in causes), *owed]], names)
     return faults
 
 

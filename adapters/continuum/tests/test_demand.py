@@ -11,6 +11,8 @@ from cosim.errors import ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.plan.show import describe
 from cosim.plan.store import plan_from_text, plan_to_text
+from cosim.report.trust import checks
+from cosim.results.ledgers import ledger_faults
 from cosim.scenario.load import load
 
 HEAD = """\
@@ -107,7 +109,7 @@ def test_a_scenario_with_a_graph_a_tariff_and_an_agreement(tmp_path):
     power_cost = cost - 0.36 / 3600 * energy_busy(energy)
     assert power_cost == pytest.approx(energy * 14 / 20 * 0.36 / 3.6e6, rel=0.02)
     assert books["carbon"]["by_node"]["edge"] == pytest.approx(energy * (14 * 360 + 6 * 36) / 20 / 3.6e6, rel=0.02)
-    assert hosts["cost"].sum() == pytest.approx(books["cost"]["total"])
+    assert hosts["cost"].sum() == pytest.approx(sum(books["cost"]["by_node"].values()))
 
 
 def energy_busy(energy):
@@ -156,10 +158,19 @@ def test_rules_of_the_user(tmp_path, monkeypatch):
     (tmp_path / "my_rules.py").write_text("def steep(standing):\n    return standing.violations ** 2\n")
     monkeypatch.syspath_prepend(tmp_path)
     text = (HEAD + GRAPH + TARIFF).replace("per: period", "per: 'my_rules:steep'").replace("700 ms", "300 ms")
-    _, _, books = run(planned(tmp_path, text, "run.duration=1 min"), tmp_path)
+    _, hosts, books = run(planned(tmp_path, text, "run.duration=1 min"), tmp_path)
     agreed = books["agreements"]["watch"]
     assert agreed["penalty"] == 2.0 * agreed["violations"] ** 2 > 0
     assert not agreed["met"]
+    # hosts pay for cores, transfers and energy; what is owed for late jobs comes on top
+    bill = books["cost"]
+    assert hosts["cost"].sum() == pytest.approx(sum(bill["by_node"].values()))
+    assert bill["penalty"] == {"total": agreed["penalty"], "by_workload": {"watch": agreed["penalty"]}}
+    assert bill["total"] == pytest.approx(bill["cpu"] + bill["transfer"] + bill["energy"] + agreed["penalty"])
+    assert ledger_faults(books) == []
+    assert all(check.closes for check in checks({"continuum": books}))
+    owed = [dict(check.parts)["penalty"].title for check in checks({"continuum": books}) if "cost" in check.name]
+    assert owed == [repr(agreed["penalty"])] * 2
     with pytest.raises(ScenarioError, match="rule 'my_rules:flat' cannot be imported"):
         run(planned(tmp_path, text.replace("steep", "flat")), tmp_path)
 

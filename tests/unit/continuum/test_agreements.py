@@ -113,6 +113,28 @@ def test_rules_of_penalties(rule, expected):
     assert service.penalty > 0.0
 
 
+def test_penalties_are_part_of_the_cost():
+    load = Stream(rate=1.2, work=exponential(0.5 * CLOCK), sla=Agreement(response=0.8, penalty=3.0))
+    host = Kind(cores=1, clock=CLOCK, slots=6, power=(10.0, 30.0), price_cpu=0.1, price_energy=0.01)
+    engine = field(load, host=host)
+    attach(engine, 3, 0)
+    engine.advance(300.0)
+    books = engine.ledger()
+    assert books.penalty == 3.0 * books.services[0].standing.violations > 0.0
+    parts = books.cost_cpu.sum(), books.cost_transfer.sum(), books.cost_energy.sum()
+    assert min(parts[0], parts[2]) > 0.0
+    assert books.cost == pytest.approx(sum(parts) + books.penalty, rel=1e-12)
+    connect = [(0.0, lambda one: attach(one, 3, 0))]
+    result = batch(engine.system, {}, [7, 8], 300.0, scheduler=0, timeline=connect, workers=1)
+    for name in ("cost.penalty", "cost.cpu", "cost.energy", "cost.transfer"):
+        assert name in set(result)
+    total = sum(result[f"cost.{name}"] for name in ("cpu", "transfer", "energy", "penalty"))
+    np.testing.assert_allclose(result["cost.total"], total, rtol=1e-12)
+    seen = (result["cost.penalty"] / 3.0).ravel()
+    assert np.all(seen == np.round(seen))
+    assert np.all(seen > 0)
+
+
 def test_jobs_are_judged_as_a_whole():
     graph = (Stage(fixed(0.3 * CLOCK)), Stage(fixed(0.3 * CLOCK), after=(0,)))
     engine = agreed(Agreement(response=0.5), graph=graph)

@@ -100,6 +100,16 @@ def test_a_ledger_that_does_not_close_is_told(path):
     assert ledger_faults(broken)
 
 
+@pytest.mark.parametrize("cores", [{}, {"cpu": 2.0}])
+def test_penalties_count_in_the_cost(cores):
+    cost = {"transfer": 1.0, "energy": 3.0, "penalty": {"total": 5.0}, **cores}
+    cost["total"] = 9.0 + sum(cores.values())
+    assert ledger_faults({"cost": cost}) == []
+    by_node = {"a": 4.0 + sum(cores.values())}
+    assert ledger_faults({"cost": {**cost, "by_node": by_node}}) == []
+    assert len(ledger_faults({"cost": {**cost, "by_node": by_node, "penalty": {"total": 6.0}}})) == 2
+
+
 def test_faults_get_into_manifest_and_metrics(tmp_path):
     path = synthetic.write_run(tmp_path, ticks=10)
     folder = RunFolder.open(path)
