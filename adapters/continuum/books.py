@@ -13,6 +13,7 @@ from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
 from cosim.continuum.ledger import Ledger, Meters
 from cosim.continuum.resources import Resources
+from cosim.continuum.system import System
 from cosim.plan.entities import Scene
 from cosim.telemetry.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
 
@@ -154,7 +155,12 @@ def _demand(books: Ledger, scene: Scene, by_node: ByNode) -> dict[str, object]:
     if stages:
         found["stages"] = stages
     if scene.tariffs:
-        found["carbon"] = {"total": float(books.carbon.sum()), "by_node": by_node(books.carbon)}
+        found["carbon"] = {
+            "grams": float(books.carbon.sum()),
+            "green_energy": float(books.green.sum()),
+            "brown_energy": float(books.brown.sum()),
+            "by_node": by_node(books.carbon),
+        }
     if books.services:
         found["agreements"] = {
             scene.workloads[k].name: {
@@ -171,6 +177,24 @@ def _demand(books: Ledger, scene: Scene, by_node: ByNode) -> dict[str, object]:
     return found
 
 
+def _tariffs(
+    books: Ledger, system: System, scene: Scene
+) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, dict[str, float]]]:
+    """Energy by price window of each tariff that has windows, and the cost of energy by tariff."""
+    tariff = np.array([kind.tariff for kind in system.kinds])[system.kind]
+    by_window = {}
+    for k, one in enumerate(scene.tariffs):
+        if not one.windows:
+            continue
+        mine = tariff == k
+        inside = books.windows[: len(one.windows), mine].sum(axis=1)
+        names = (f"{begin:g}..{end:g} s" for begin, end, _, _ in one.windows)
+        by_window[one.name] = {name: float(joules) for name, joules in zip(names, inside, strict=True)}
+        by_window[one.name]["otherwise"] = float(books.energy[mine].sum() - inside.sum())
+    cost = {one.name: float(books.cost_energy[tariff == k].sum()) for k, one in enumerate(scene.tariffs)}
+    return {"by_window": by_window} if by_window else {}, {"energy_by_tariff": cost} if cost else {}
+
+
 def _penalty(books: Ledger, scene: Scene) -> dict[str, object]:
     """What is owed for agreements that were not kept, if anything is agreed."""
     if not books.services:
@@ -184,7 +208,8 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
 
     `energy.total` is the sum over `by_node` plus `radio`, `cells` (if they use any) and `links`;
     `cost.total` the sum over `by_node` plus `penalty.total` (if anything is agreed), and of `cpu`,
-    `transfer`, `energy` and `penalty.total`.
+    `transfer`, `energy` and `penalty.total`. `energy.by_window` of a tariff adds up to the energy of
+    its nodes, and so do `carbon.green_energy` and `carbon.brown_energy` of all tariffs.
     """
     books = engine.ledger()
     count = len(world.names)
@@ -199,6 +224,7 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
     tiers = np.bincount(world.tier, weights=books.energy, minlength=3)
     radio, cells, links = float(books.radio.sum()), float(books.cells.sum()), float(books.links.sum())
     cost = books.cost_cpu + books.cost_transfer + books.cost_energy
+    by_window, by_tariff = _tariffs(books, world.system, scene)
     loads = {load.name: _tasks(books.tally[k], int(books.in_flight[k])) for k, load in enumerate(scene.workloads)}
     return {
         **_equipment(engine.resources(), by_node, world),
@@ -212,6 +238,7 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
             "radio": radio,
             "links": links,
             **({"cells": cells} if cells else {}),
+            **by_window,
         },
         "cost": {
             "total": books.cost,
@@ -219,6 +246,7 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
             "cpu": float(books.cost_cpu.sum()),
             "transfer": float(books.cost_transfer.sum()),
             "energy": float(books.cost_energy.sum()),
+            **by_tariff,
             **_penalty(books, scene),
         },
         "events": int(engine.state.meta["events"][0]),

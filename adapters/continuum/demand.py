@@ -6,7 +6,7 @@ import csv
 import gzip
 import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from cosim.continuum.billing import Rates
 from cosim.continuum.price import Series, read_series
 from cosim.continuum.system import Stage, Trace
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Agreement, Law, Scene, Tariff, Workload
+from cosim.plan.entities import Agreement, Law, Scene, Workload
 
 LawOf = Callable[[Law], tuple[int, float, float]]
 
@@ -53,25 +53,28 @@ def sla(given: Agreement | None, load: str) -> agreement.Agreement | None:
     return agreement.Agreement(given.response, given.target, given.period, given.penalty, _rule(given.rule, load))
 
 
-def _steps(tariff: Tariff, duration: float) -> Rates:
-    """The series of a tariff with windows, up to `duration` (s)."""
-    laps = math.ceil(duration / tariff.repeat) + 1 if tariff.repeat else 1
-    changes = {0.0: (tariff.price, tariff.carbon)}
-    for lap in range(laps):
-        for begin, end, price, carbon in tariff.windows:
-            changes[lap * tariff.repeat + begin] = (price, carbon)
-            changes.setdefault(lap * tariff.repeat + end, (tariff.price, tariff.carbon))
+def _steps(
+    outside: tuple[float, ...], spans: Sequence[tuple[float, float, tuple[float, ...]]], repeat: float, duration: float
+) -> list[Series]:
+    """A series per value: those of each span (from, to, values) in it, `outside` elsewhere, up to `duration` (s)."""
+    changes = {0.0: outside}
+    for lap in range(math.ceil(duration / repeat) + 1 if repeat else 1):
+        for begin, end, values in spans:
+            changes[lap * repeat + begin] = values
+            changes.setdefault(lap * repeat + end, outside)
     since = np.array(sorted(changes))
-    values = np.array([changes[time] for time in sorted(changes)])
-    return Rates(Series(since, values[:, 0]), Series(since, values[:, 1]))
+    table = np.array([changes[time] for time in sorted(changes)])
+    return [Series(since, column) for column in table.T]
 
 
 def rates(scene: Scene, root: Path, duration: float) -> tuple[Rates, ...]:
     """The tariffs of a scene. Raises `ScenarioError` for a file that holds no series."""
     found = []
     for tariff in scene.tariffs:
-        whole = _steps(tariff, duration)
-        price, carbon = whole.price, whole.carbon
+        spans = [(begin, end, (*rest, float(k))) for k, (begin, end, *rest) in enumerate(tariff.windows)]
+        price, carbon, window = _steps((tariff.price, tariff.carbon, -1.0), spans, tariff.repeat, duration)
+        shares = [(begin, end, (share,)) for begin, end, share in tariff.green]
+        (green,) = _steps((0.0,), shares, tariff.repeat, duration)
         try:
             if tariff.prices:
                 price = read_series(root / tariff.prices, tariff.every, _PER_KWH)
@@ -79,7 +82,7 @@ def rates(scene: Scene, root: Path, duration: float) -> tuple[Rates, ...]:
                 carbon = read_series(root / tariff.carbons, tariff.every, _PER_KWH)
         except (OSError, UnicodeDecodeError, ValueError) as error:
             raise ScenarioError(Problem(str(error), path=f"tariffs.{tariff.name}")) from error
-        found.append(Rates(price, carbon))
+        found.append(Rates(price, carbon, green, tariff.green_price, tariff.green_carbon, window))
     return tuple(found)
 
 

@@ -189,7 +189,7 @@ class Engine:
         return read_meters(self.state, np.asarray(slots))
 
     def bills(self) -> NDArray[np.float64]:
-        """(3, nodes) J, currency and g of CO2 up to now, of nodes whose energy has a tariff. Changes nothing."""
+        """(4 + windows, nodes) what energy under tariffs cost up to now, see `cosim.continuum.billing.bill`."""
         return bills(self.state, self.system, self.meters(np.arange(len(self.state.nodes))).energy)
 
     def ledger(self) -> Ledger:

@@ -316,7 +316,7 @@ class State(NamedTuple):
     missing: NDArray[np.int64]  # (jobs, widest) inputs of a stage that are not made, then: not there yet
     site: NDArray[np.int64]  # (jobs, widest) node where a stage was computed
     trace: NDArray[np.void]  # TRACED, the tasks of sources that follow a trace, grouped by source
-    billed: NDArray[np.float64]  # (3, nodes) J billed at prices that held before, currency, g of CO2
+    billed: NDArray[np.float64]  # (4 + windows, nodes) what was billed at prices that held before, see `billing.bill`
     service: NDArray[np.float64]  # (workloads, 7) what has become of agreements, see `cosim.continuum.agreement`
     machines: NDArray[np.void]  # MACHINE
     accelerators: NDArray[np.void]  # ACCELERATOR, grouped by machine

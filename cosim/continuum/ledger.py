@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.agreement import Service, account, conclude
-from cosim.continuum.billing import bill
+from cosim.continuum.billing import BILLED, bill
 from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
 from cosim.continuum.resources import accelerator_use
 from cosim.continuum.system import System
@@ -55,6 +55,9 @@ class Ledger:
     cost_transfer: Floats  # (nodes,)
     cost_energy: Floats  # (nodes,)
     carbon: Floats  # (nodes,) g of CO2, of nodes with a tariff
+    green: Floats  # (nodes,) J of green energy, of nodes with a tariff
+    brown: Floats  # (nodes,) J of the other energy of nodes with a tariff
+    windows: Floats  # (windows, nodes) J in each price window of the node's tariff
     services: Mapping[int, Service]  # by workload, of those with an agreement
 
     @property
@@ -114,7 +117,7 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
 
 
 def bills(s: State, system: System, energy: Floats) -> Floats:
-    """(3, nodes) J, currency and g of CO2 of the nodes with a tariff, at the present time."""
+    """(4 + windows, nodes) what energy under tariffs cost, at the present time, see `billing.bill`."""
     tariff = np.array([kind.tariff for kind in system.kinds])[s.nodes["kind"]]
     return bill(s.billed, energy, tariff, system.tariffs, float(s.meta["now"][0]))
 
@@ -187,6 +190,7 @@ def close_books(s: State, system: System) -> Ledger:
         return offered, delivered, dropped, in_transit
 
     billed = bills(s, system, meters.energy)
+    has_tariff = each("tariff") >= 0
     moving = live[live["phase"] == MOVE]
     sizes = s.workloads["state"][moving["workload"]]
     moved = np.where(sizes >= 0.0, sizes, moving["input"])
@@ -209,7 +213,10 @@ def close_books(s: State, system: System) -> Ledger:
         links=8.0 * (links[0::2] + links[1::2]) * system.link_energy,
         cost_cpu=meters.busy * each("price_cpu"),
         cost_transfer=meters.transferred * each("price_transfer"),
-        cost_energy=np.where(each("tariff") >= 0, billed[1], meters.energy * each("price_energy")),
+        cost_energy=np.where(has_tariff, billed[1], meters.energy * each("price_energy")),
         carbon=billed[2],
+        green=billed[3],
+        brown=np.where(has_tariff, meters.energy - billed[3], 0.0),
+        windows=billed[BILLED:],
         services=services(s, system),
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum import hardware
 from cosim.continuum.agreement import SERVICE, Agreement
-from cosim.continuum.billing import Rates
+from cosim.continuum.billing import BILLED, Rates, window_count
 from cosim.continuum.hardware import Accelerator, Battery, PowerStates, Scaling
 from cosim.continuum.layout import (
     BAG,
@@ -333,7 +333,8 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
         place=np.full(events, -1, np.int64), stages=stages, afters=afters, befores=befores,
         stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
         missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),
-        trace=trace, billed=np.zeros((3, count)), service=np.zeros((len(system.workloads), len(SERVICE))),
+        trace=trace, billed=np.zeros((BILLED + window_count(system.tariffs), count)),
+        service=np.zeros((len(system.workloads), len(SERVICE))),
         machines=machines, accelerators=accelerators, points=points,
         batteries=batteries, spells=hardware.spells(machines), radio=radio,
         air=np.zeros((count, technology_count(system), 2)),

@@ -230,6 +230,9 @@ class Tariff:
     prices: str = ""  # file
     carbons: str = ""  # file
     every: float = 3600.0  # s between lines of a file without times
+    green: tuple[tuple[float, float, float], ...] = ()  # s, s, share of the energy that is green
+    green_price: float = 0.0  # per J
+    green_carbon: float = 0.0  # g/J
 
 
 @dataclass(frozen=True, slots=True)

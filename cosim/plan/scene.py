@@ -83,6 +83,8 @@ class SceneBuilder:
                     for window in sorted(block.windows, key=lambda window: window.begin)
                 ),
                 block.repeat or 0.0, block.prices or "", block.carbons or "", block.every,
+                tuple(sorted((window.begin, window.end, window.share) for window in block.green)),
+                block.green_price, block.green_carbon,
             )
             for name, block in self.scenario.tariffs.items()
         )  # fmt: skip

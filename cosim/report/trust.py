@@ -91,8 +91,8 @@ def _summed(by_node: object) -> dict[str, object]:
 
 
 def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Energy and cost by node, largest first, with the sums at the foot."""
-    energy, cost = _by_node(ledgers, "energy"), _by_node(ledgers, "cost")
+    """Energy, cost and, where any is known, CO2 by node, largest energy first, with the sums at the foot."""
+    energy, cost, carbon = (_by_node(ledgers, what) for what in ("energy", "cost", "carbon"))
     names = sorted({*energy, *cost}, key=lambda n: (-(finite(energy.get(n)) or 0.0), n))
     total = math.fsum(finite(v) or 0.0 for v in energy.values())
     rows = tuple(
@@ -101,6 +101,7 @@ def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> Table:
             amount("", energy.get(n), "J"),
             amount("share", (finite(energy.get(n)) or 0.0) / total if total else None, "1"),
             amount("", cost.get(n), ""),
+            *([amount("", carbon.get(n), "g")] if carbon else []),
         )
         for n in names[:ROWS]
     )
@@ -109,10 +110,11 @@ def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> Table:
         amount("", total, "J"),
         amount("share", 1.0 if total else None, "1"),
         amount("", math.fsum(finite(v) or 0.0 for v in cost.values()), ""),
+        *([amount("", math.fsum(carbon.values()), "g")] if carbon else []),
     )
     return Table(
         "energy and cost",
-        ("Node", "Energy", "Share of the energy", "Cost"),
+        ("Node", "Energy", "Share of the energy", "Cost", *(["CO2"] if carbon else [])),
         rows,
         cut(len(names)),
         "this run has no energy or cost ledger",

@@ -35,6 +35,8 @@ _STATISTICS = {
     "p99": ("quantile_cont({}, 0.99)", "99th percentile"),
 }
 
+_LEDGERS = ("tasks", "workloads", "bytes", "energy", "cost", "carbon")  # of the summaries
+
 
 def write_metrics(folder: RunFolder | Path) -> dict[str, Any]:
     """Measure a closed run, write `metrics.json`, note ledgers that do not close in the manifest."""
@@ -56,7 +58,7 @@ def measure(run: Run) -> dict[str, Any]:
     """All key figures of `run`; a figure that the run cannot give is left out or null."""
     summaries = {adapter["name"]: adapter["summary"] or {} for adapter in run.manifest["adapters"]}
     ledgers = {
-        name: {key: summary[key] for key in ("tasks", "workloads", "bytes", "energy", "cost") if key in summary}
+        name: {key: summary[key] for key in _LEDGERS if key in summary}
         for name, summary in summaries.items()
         if "tasks" in summary or "energy" in summary
     }
@@ -180,6 +182,12 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     owed = [cost["penalty"]["total"] for cost in costs if "penalty" in cost]
     if owed:
         figures["cost_penalty"] = _figure(sum(owed), "1", "part of the cost, owed for agreements that were not kept")
+    carbons = [ledger["carbon"] for ledger in ledgers if "carbon" in ledger]
+    emitted, green, brown = (sum(c[name] for c in carbons) for name in ("grams", "green_energy", "brown_energy"))
+    if emitted or green:
+        figures["carbon_total"] = _figure(emitted, "g", "CO2 emitted for the energy that has a tariff")
+        figures["energy_green"] = _figure(green, "J", "green energy, as far as it has a tariff")
+        figures["energy_brown"] = _figure(brown, "J", "the rest of the energy that has a tariff")
     return figures
 
 

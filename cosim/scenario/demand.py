@@ -63,40 +63,55 @@ class SlaBlock(Block):
         return self
 
 
-class WindowBlock(Block):
-    """A time in which energy has another price, for example while there is sun."""
+class SpanBlock(Block):
+    """A part of the time, which may come again."""
 
     model_config = ConfigDict(populate_by_name=True)
     begin: Duration = Field(alias="from", description="since the start, or since the last repetition")
     end: Period = Field(alias="to", description="end of the window")
-    price: PricePerEnergy | None = Field(None, description="in the window; default: the tariff's")
-    carbon: CarbonIntensity | None = Field(None, description="in the window; default: the tariff's")
 
     @model_validator(mode="after")
-    def _is_one(self) -> WindowBlock:
+    def _is_one(self) -> SpanBlock:
         if self.end <= self.begin:
             raise ValueError("'to' is not after 'from'")
         return self
 
 
+class WindowBlock(SpanBlock):
+    """A time in which energy has another price."""
+
+    price: PricePerEnergy | None = Field(None, description="in the window; default: the tariff's")
+    carbon: CarbonIntensity | None = Field(None, description="in the window; default: the tariff's")
+
+
+class GreenBlock(SpanBlock):
+    """A time in which energy is green, or a part of it, for example while there is sun."""
+
+    share: Fraction = Field(1.0, description="part of the energy that is green; the rest is brown")
+
+
 class TariffBlock(Block):
     """What energy costs and emits over time; nodes name it in `cost: {tariff: ...}`."""
 
-    price: PricePerEnergy = Field(0.0, description="outside of the windows")
-    carbon: CarbonIntensity = Field(0.0, description="outside of the windows")
+    price: PricePerEnergy = Field(0.0, description="of brown energy, outside of the windows")
+    carbon: CarbonIntensity = Field(0.0, description="of brown energy, outside of the windows")
     windows: list[WindowBlock] = Field([], description="times with other values; they must not overlap")
-    repeat: Period | None = Field(None, description="the windows come again every so often: 24 h")
+    repeat: Period | None = Field(None, description="the windows, green ones too, come again every so often: 24 h")
     prices: str | None = Field(None, description="file of prices per kWh, one a line, or lines of: time in s, price")
     carbons: str | None = Field(None, description="file of g/kWh, in the same form")
     every: Period = Field(3600.0, description="time between the lines of a file without times")
+    green: list[GreenBlock] = Field([], description="times with green energy; they must not overlap")
+    green_price: PricePerEnergy = Field(0.0, description="of green energy")
+    green_carbon: CarbonIntensity = Field(0.0, description="of green energy")
 
     @model_validator(mode="after")
     def _one_source(self) -> TariffBlock:
         if self.windows and (self.prices is not None or self.carbons is not None):
             raise ValueError("give 'windows' or files, not both")
-        ends = sorted((window.begin, window.end) for window in self.windows)
-        if any(second[0] < first[1] for first, second in pairwise(ends)):
-            raise ValueError("the windows overlap")
-        if self.repeat is not None and ends and ends[-1][1] > self.repeat:
-            raise ValueError("a window ends after 'repeat'")
+        for name, spans in (("the windows", self.windows), ("the windows of 'green'", self.green)):
+            ends = sorted((span.begin, span.end) for span in spans)
+            if any(second[0] < first[1] for first, second in pairwise(ends)):
+                raise ValueError(f"{name} overlap")
+            if self.repeat is not None and ends and ends[-1][1] > self.repeat:
+                raise ValueError("a window ends after 'repeat'")
         return self

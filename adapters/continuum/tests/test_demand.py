@@ -112,6 +112,27 @@ def test_a_scenario_with_a_graph_a_tariff_and_an_agreement(tmp_path):
     assert hosts["cost"].sum() == pytest.approx(sum(books["cost"]["by_node"].values()))
 
 
+def test_green_energy_and_price_windows_are_booked(tmp_path):
+    green = "    green: [{from: 0 min, to: 4 min, share: 50 %}, {from: 4 min, to: 6 min}]\n    green_carbon: 18 g/kWh\n"
+    text = (HEAD + GRAPH + TARIFF + green).replace("idle: 20 W, max: 60 W", "idle: 20 W, max: 20 W")
+    plan = planned(tmp_path, text)
+    assert plan_from_text(plan_to_text(plan), tmp_path) == plan
+    _, _, books = run(plan, tmp_path)
+    energy = 20.0 * 1200.0
+    # of each 10 min: 2 + 2 min half green, 2 min green; dear and dirty outside of minutes 2 to 5
+    carbon = books["carbon"]
+    assert carbon["green_energy"] == pytest.approx(energy * 0.4)
+    assert carbon["brown_energy"] == pytest.approx(energy * 0.6)
+    brown = 20.0 * 120.0 * (0.5 * 2 * 360 + 0.5 * 2 * 36 + 4 * 360)  # min 0-2, 2-4, 6-10; two laps
+    assert carbon["grams"] == pytest.approx((brown + energy * 0.4 * 18) / 3.6e6)
+    assert carbon["by_node"] == {"edge": pytest.approx(carbon["grams"])}
+    assert books["energy"]["by_window"] == {"day": pytest.approx({"120..300 s": 7200.0, "otherwise": 16800.0})}
+    paid = 20.0 * 120.0 * (0.5 * 2 + 4) * 0.36 / 3.6e6
+    assert books["cost"]["energy_by_tariff"] == {"day": pytest.approx(paid)}
+    hub = books["cost"]["energy"] - paid
+    assert hub == pytest.approx(books["energy"]["by_node"]["hub"] * 0.2 / 3.6e6)
+
+
 def energy_busy(energy):
     """Busy core-seconds of the edge host from its energy: idle 20 W, 10 W more per busy core."""
     return (energy - 20.0 * 1200.0) / 10.0
@@ -151,7 +172,7 @@ def test_prices_come_from_files(tmp_path):
     )
     _, _, books = run(planned(tmp_path, text), tmp_path)
     assert books["cost"]["by_node"]["edge"] == pytest.approx(20.0 * 600 * (0.36 + 0.72) / 3.6e6)
-    assert books["carbon"]["total"] == pytest.approx(20.0 * 300 * 360 / 3.6e6)
+    assert books["carbon"]["grams"] == pytest.approx(20.0 * 300 * 360 / 3.6e6)
 
 
 def test_rules_of_the_user(tmp_path, monkeypatch):
@@ -186,6 +207,7 @@ def test_rules_of_the_user(tmp_path, monkeypatch):
         ("tariff: day", "tariff: dai", "there is no tariff 'dai' (did you mean 'day'?"),
         ("to: 5 min", "to: 1 min", "'to' is not after 'from'"),
         ("repeat: 10 min", "repeat: 4 min", "a window ends after 'repeat'"),
+        ("repeat: 10 min", "green: [{from: 1 s, to: 9 s}, {from: 4 s, to: 10 s}]", "the windows of 'green' overlap"),
         ("repeat: 10 min", "prices: none.csv", "give 'windows' or files, not both"),
         ("every 2 s", "trace none.csv", "there is no file 'none.csv'"),
         ("every 2 s", "bag many every 2 s", "is not an arrival law"),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from cosim.continuum import Engine, Kind, Stage, Stream, batch
 from cosim.continuum.agreement import Agreement
 from cosim.continuum.billing import Rates
-from cosim.continuum.price import Series, constant, windows
+from cosim.continuum.price import Series, Tariff, constant, windows
+from cosim.continuum.price import steps as price_steps
 from tests.unit.continuum.happenings import apply, served, steps, world
 from tests.unit.continuum.worlds import CLOCK, attach, every, exponential, field, fixed
 
@@ -45,6 +46,38 @@ def test_energy_is_paid_at_the_price_of_its_time():
     assert np.array_equal(once.ledger().cost_energy, engine.ledger().cost_energy)
     result = batch(system, {}, [1], 300.0, scheduler=0, workers=1)
     assert result["cost.energy"][0, 0] == pytest.approx(once.ledger().cost_energy.sum(), rel=1e-12)
+
+
+@given(
+    price=st.lists(st.floats(0.0, 3.0), min_size=1, max_size=4),
+    carbon=st.lists(st.floats(0.0, 3.0), min_size=1, max_size=4),
+    share=st.floats(0.0, 1.0),
+    green=st.tuples(st.floats(0.0, 80.0), st.floats(1.0, 60.0)),
+    looks=st.lists(st.floats(0.1, 40.0), max_size=5),
+)
+@settings(max_examples=30, deadline=None)
+def test_green_energy_is_billed_as_a_place_bills_it(price, carbon, share, green, looks):
+    """A host of constant power, against the tariff of datacentres."""
+    span = (green[0], green[0] + green[1])
+    prices, carbons = price_steps(price, 17.0), price_steps(carbon, 23.0)
+    rates = Rates(prices, carbons, windows([span], share), 0.5, 0.25, windows([span, (130.0, 150.0)], 0.0, -1.0))
+    host = Kind(cores=1, clock=CLOCK, power=(20.0, 20.0), tariff=0)
+    engine = Engine(priced([rates], (host, Kind())), 1, 0)
+    for step in looks:
+        engine.advance(engine.now + step)
+        engine.ledger()
+    engine.advance(200.0)
+    books = engine.ledger()
+    place = Tariff(prices, carbons, windows([span], share * 20.0), constant(0.5), constant(0.25))
+    expected = place.bill(20.0, 0.0, 200.0)
+    assert books.green[0] == pytest.approx(expected.green, rel=1e-9)
+    assert books.brown[0] == pytest.approx(expected.brown, rel=1e-9, abs=1e-9)
+    assert books.cost_energy[0] == pytest.approx(expected.cost, rel=1e-9, abs=1e-9)
+    assert books.carbon[0] == pytest.approx(expected.carbon, rel=1e-9, abs=1e-9)
+    assert books.windows[0, 0] == pytest.approx(20.0 * (20.0 + green[1]), rel=1e-9)
+    assert not books.windows[:, 1:].any()
+    assert not books.green[1:].any()
+    assert not books.brown[1:].any()
 
 
 def test_a_flat_tariff_is_the_constant_price():

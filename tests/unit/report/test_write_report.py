@@ -155,6 +155,14 @@ def test_sums_of_the_ledgers_stand_below_their_parts(tmp_path):
     assert sum(amounts[:-1]) == amounts[-1] == ledger["tasks"]["created"]
 
 
+def test_carbon_by_node_is_a_column_where_it_is_known():
+    ledger = {"energy": {"by_node": {"a": 2.0, "b": 1.0}}, "cost": {"by_node": {"a": 5.0}}}
+    assert "CO2" not in trust.ledger_nodes({"one": ledger}).heads
+    table = trust.ledger_nodes({"one": {**ledger, "carbon": {"grams": 1.25, "by_node": {"a": 1.0, "b": 0.25}}}})
+    assert table.heads[-1] == "CO2"
+    assert [row[-1].title for row in (*table.rows, table.foot)] == ["1.0", "0.25", "1.25"]
+
+
 def test_odd_numbers_do_not_break_the_page(tmp_path):
     run = write_run(tmp_path)
     metrics = json.loads((run / "metrics.json").read_text())

@@ -110,6 +110,23 @@ def test_penalties_count_in_the_cost(cores):
     assert len(ledger_faults({"cost": {**cost, "by_node": by_node, "penalty": {"total": 6.0}}})) == 2
 
 
+def test_penalties_and_carbon_are_key_figures(tmp_path):
+    path = synthetic.write_run(tmp_path, ticks=10)
+    folder = RunFolder.open(path)
+    assert not {"carbon_total", "cost_penalty"} & set(write_metrics(path)["figures"])
+    adapters = copy.deepcopy(folder.manifest["adapters"])
+    summary = adapters[2]["summary"]
+    summary["carbon"] = {"grams": 7.0, "green_energy": 2.0, "brown_energy": 3.0}
+    summary["cost"]["penalty"] = {"total": 4.0}
+    summary["cost"]["total"] += 4.0
+    folder.update(adapters=adapters)
+    metrics = write_metrics(path)
+    assert metrics["faults"] == []
+    names = ("carbon_total", "energy_green", "energy_brown", "cost_penalty")
+    assert [metrics["figures"][name]["value"] for name in names] == [7.0, 2.0, 3.0, 4.0]
+    assert metrics["ledgers"][adapters[2]["name"]]["carbon"] == summary["carbon"]
+
+
 def test_faults_get_into_manifest_and_metrics(tmp_path):
     path = synthetic.write_run(tmp_path, ticks=10)
     folder = RunFolder.open(path)
