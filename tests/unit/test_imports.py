@@ -23,6 +23,9 @@ MAY_IMPORT = {
     "emulation": {"errors"},
     # An autopilot flies a fleet; it talks MAVLink and knows neither scenarios nor the bus.
     "autopilot": {"errors", "vehicles"},
+    # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
+    "inference": {"errors"},
+    "launch": BASE | {"plan", "bus", "emulation"},
     "live": BASE,
     "web": BASE | {"plan", "bus", "results"},
     "traces": {"errors"},

@@ -1,0 +1,46 @@
+"""The service as a program: `python -m cosim.inference`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from cosim.inference.kernels import kernels, make_weights
+from cosim.inference.limits import usable_cores
+from cosim.inference.station import Station
+
+
+def main() -> int:
+    """Serve until SIGTERM or Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m cosim.inference", description="Serve real computations over HTTP.")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8500)
+    parser.add_argument("--node", default=os.environ.get("COSIM_NODE", "node"), help="name in answers and metrics")
+    parser.add_argument("--concurrency", type=int, default=0, help="requests served at once; 0: one per usable core")
+    parser.add_argument("--capacity", type=int, default=100, help="requests in line at most")
+    parser.add_argument("--make-weights", type=Path, metavar="FOLDER", help="write the networks' weights and leave")
+    given = parser.parse_args()
+    if given.make_weights is not None:
+        make_weights(given.make_weights)
+        return 0
+    if not 1 <= given.port <= 65535 or given.concurrency < 0 or given.capacity < 0:
+        parser.error("a port lies between 1 and 65535; concurrency and capacity are not negative")
+
+    import uvicorn
+
+    from cosim.inference.service import application
+
+    found, workers = kernels(), given.concurrency or usable_cores()
+    if "torch" in sys.modules or "resnet18" in found:
+        import torch
+
+        torch.set_num_threads(1)  # the workers share the cores among requests, not within one
+    station = Station(found, workers, given.capacity)
+    uvicorn.run(application(station, given.node), host=given.host, port=given.port, log_level="warning")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
