@@ -1,0 +1,377 @@
+#include "switch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER 14u                        /* B of an Ethernet header */
+#define MOST ((uint64_t)256 << 20)        /* B on their way, all links together */
+#define STEP UINT64_C(0x9E3779B97F4A7C15) /* splitmix64 */
+#define SLOTS (4 * SWITCH_PORTS)          /* of the table of MACs; a power of two */
+
+typedef struct {
+    uint64_t key; /* of the pair's random numbers */
+    uint64_t delay, jitter, rate, room, free_at, last, offered;
+    pair_count count;
+    uint32_t loss;
+    bool changed;
+} link;
+
+typedef struct {
+    uint64_t due, serial;
+    uint8_t *frame;
+    uint32_t length;
+    uint16_t sender, receiver;
+} event;
+
+struct ether_switch {
+    switch_write write;
+    void *context;
+    uint64_t seed, wait, serial, held;
+    event *way; /* a binary heap */
+    size_t waiting, room;
+    uint32_t (*changed)[2]; /* pairs whose counts have changed */
+    size_t changes, changes_room;
+    switch_count count;
+    uint64_t air[SWITCH_PORTS]; /* when the air of a channel is free */
+    int channel[SWITCH_PORTS];
+    bool open[SWITCH_PORTS];
+    uint8_t mac[SWITCH_PORTS][6];
+    uint16_t slot[SLOTS];                    /* port + 1 by hash of the MAC, 0: free */
+    link *links[SWITCH_PORTS][SWITCH_PORTS]; /* sender, receiver */
+};
+
+static uint64_t mix(uint64_t state)
+{
+    state += STEP;
+    state = (state ^ (state >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    state = (state ^ (state >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return state ^ (state >> 31);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+ether_switch *switch_new(uint64_t seed, uint64_t wait, switch_write write, void *context)
+{
+    ether_switch *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->seed = mix(seed);
+    s->wait = wait;
+    s->write = write;
+    s->context = context;
+    for (size_t i = 0; i < SWITCH_PORTS; i++)
+        s->channel[i] = -1;
+    return s;
+}
+
+void switch_free(ether_switch *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->waiting; i++)
+        free(s->way[i].frame);
+    for (size_t i = 0; i < SWITCH_PORTS; i++)
+        for (size_t j = 0; j < SWITCH_PORTS; j++)
+            free(s->links[i][j]);
+    free(s->changed);
+    free(s->way);
+    free(s);
+}
+
+static size_t slot_of(const uint8_t *mac)
+{
+    uint64_t key = 0;
+    memcpy(&key, mac, 6);
+    return (size_t)(mix(key) % SLOTS);
+}
+
+/* The port with that MAC, SWITCH_PORTS: none. The table has four slots a port, so there is a free one. */
+static uint32_t find(const ether_switch *s, const uint8_t *mac)
+{
+    for (size_t i = slot_of(mac); s->slot[i]; i = (i + 1) % SLOTS)
+        if (!memcmp(s->mac[s->slot[i] - 1], mac, 6))
+            return s->slot[i] - 1u;
+    return SWITCH_PORTS;
+}
+
+/* Of several ports that say they have one MAC, the lowest is found. */
+static void know(ether_switch *s)
+{
+    memset(s->slot, 0, sizeof s->slot);
+    for (uint32_t port = 0; port < SWITCH_PORTS; port++) {
+        if (!s->open[port] || find(s, s->mac[port]) != SWITCH_PORTS)
+            continue;
+        size_t i = slot_of(s->mac[port]);
+        while (s->slot[i])
+            i = (i + 1) % SLOTS;
+        s->slot[i] = (uint16_t)(port + 1);
+    }
+}
+
+void switch_attach(ether_switch *s, uint32_t port, const uint8_t mac[6])
+{
+    s->open[port] = true;
+    memcpy(s->mac[port], mac, 6);
+    know(s);
+}
+
+void switch_detach(ether_switch *s, uint32_t port)
+{
+    s->open[port] = false;
+    know(s);
+}
+
+void switch_channel(ether_switch *s, uint32_t port, int channel)
+{
+    s->channel[port] = channel;
+}
+
+bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
+                 uint64_t rate, uint64_t limit)
+{
+    link *l = s->links[sender][receiver];
+    if (!l) {
+        l = calloc(1, sizeof *l);
+        if (!l)
+            return false;
+        l->key = mix(s->seed ^ ((uint64_t)sender << 32 | receiver));
+        s->links[sender][receiver] = l;
+    }
+    l->delay = delay;
+    l->jitter = jitter;
+    l->loss = loss;
+    l->rate = rate;
+    l->room = 0;
+    if (rate) {
+        l->room = limit * 8 * SWITCH_SECOND / rate; /* below 2^63 */
+        if (l->room > s->wait)
+            l->room = s->wait;
+    }
+    return true;
+}
+
+static bool before(const event *a, const event *b)
+{
+    return a->due < b->due || (a->due == b->due && a->serial < b->serial);
+}
+
+static bool push(ether_switch *s, event e)
+{
+    if (s->waiting == s->room) {
+        size_t room = s->room ? 2 * s->room : 1024;
+        event *way = realloc(s->way, room * sizeof *way);
+        if (!way)
+            return false;
+        s->way = way;
+        s->room = room;
+    }
+    size_t i = s->waiting++;
+    for (; i && before(&e, &s->way[(i - 1) / 2]); i = (i - 1) / 2)
+        s->way[i] = s->way[(i - 1) / 2];
+    s->way[i] = e;
+    return true;
+}
+
+static event pop(ether_switch *s)
+{
+    event first = s->way[0], e = s->way[--s->waiting];
+    size_t i = 0;
+    for (size_t child = 1; child < s->waiting; child = 2 * i + 1) {
+        if (child + 1 < s->waiting && before(&s->way[child + 1], &s->way[child]))
+            child++;
+        if (!before(&s->way[child], &e))
+            break;
+        s->way[i] = s->way[child];
+        i = child;
+    }
+    s->way[i] = e;
+    return first;
+}
+
+/* Remember that counts of a pair have changed; without memory they are told later. */
+static void touch(ether_switch *s, uint32_t sender, uint32_t receiver)
+{
+    link *l = s->links[sender][receiver];
+    if (l->changed)
+        return;
+    if (s->changes == s->changes_room) {
+        size_t room = s->changes_room ? 2 * s->changes_room : 256;
+        uint32_t(*changed)[2] = realloc(s->changed, room * sizeof *changed);
+        if (!changed)
+            return;
+        s->changed = changed;
+        s->changes_room = room;
+    }
+    s->changed[s->changes][0] = sender;
+    s->changed[s->changes++][1] = receiver;
+    l->changed = true;
+}
+
+/* When a frame has been sent, SWITCH_NEVER when the queue refuses it. */
+static uint64_t transmit(uint64_t now, uint64_t free_at, const link *l, uint32_t length)
+{
+    uint64_t begin = larger(now, free_at), took = (uint64_t)length * 8 * SWITCH_SECOND / l->rate;
+    if (begin > now && begin - now + took > l->room)
+        return SWITCH_NEVER;
+    return begin + took;
+}
+
+static bool lost(const link *l, uint64_t number)
+{
+    return l->loss && (mix(l->key + 2 * number * STEP) >> 32) * SWITCH_ALL_LOST >> 32 < l->loss;
+}
+
+/* Send a frame that left its transmitter at `sent` on its way. */
+static void pass(ether_switch *s, uint32_t sender, uint32_t receiver, const uint8_t *frame, uint32_t length,
+                 uint64_t sent)
+{
+    link *l = s->links[sender][receiver];
+    uint64_t number = l->offered++;
+    touch(s, sender, receiver);
+    if (sent == SWITCH_NEVER || s->held + length > MOST) {
+        l->count.dropped++;
+        s->count.refused++;
+        return;
+    }
+    if (lost(l, number)) {
+        l->count.lost++;
+        s->count.lost++;
+        return;
+    }
+    uint64_t due = sent + l->delay;
+    if (l->jitter) {
+        uint64_t draw = mix(l->key + (2 * number + 1) * STEP) >> 40;
+        due += draw * (2 * l->jitter + 1) >> 24;
+        due = due > sent + l->jitter ? due - l->jitter : sent;
+    }
+    due = larger(due, l->last);
+    l->last = due;
+    event e = {due, ++s->serial, malloc(length), length, (uint16_t)sender, (uint16_t)receiver};
+    if (e.frame)
+        memcpy(e.frame, frame, length);
+    if (!e.frame || !push(s, e)) {
+        free(e.frame);
+        l->count.dropped++;
+        s->count.refused++;
+        return;
+    }
+    s->held += length;
+}
+
+static bool share(const ether_switch *s, uint32_t sender, uint32_t receiver)
+{
+    return s->channel[sender] >= 0 && s->channel[receiver] == s->channel[sender];
+}
+
+static void send_one(ether_switch *s, uint64_t now, uint32_t sender, uint32_t receiver, const uint8_t *frame,
+                     uint32_t length)
+{
+    link *l = s->links[sender][receiver];
+    uint64_t sent = now;
+    if (l->loss < SWITCH_ALL_LOST && l->rate) {
+        uint64_t *free_at = share(s, sender, receiver) ? &s->air[s->channel[sender]] : &l->free_at;
+        sent = transmit(now, *free_at, l, length);
+        if (sent != SWITCH_NEVER)
+            *free_at = sent;
+    }
+    pass(s, sender, receiver, frame, length, sent);
+}
+
+/* Whether a group frame of the sender is sent to the receiver together with others. */
+static bool together(const ether_switch *s, uint32_t sender, uint32_t receiver)
+{
+    const link *l = s->links[sender][receiver];
+    return share(s, sender, receiver) && l->rate && l->loss < SWITCH_ALL_LOST;
+}
+
+static void send_group(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t *frame, uint32_t length)
+{
+    const link *slowest = NULL;
+    for (uint32_t r = 0; r < SWITCH_PORTS; r++) {
+        const link *l = s->links[sender][r];
+        if (!l || !s->open[r] || r == sender)
+            continue;
+        if (!together(s, sender, r))
+            send_one(s, now, sender, r, frame, length);
+        else if (!slowest || l->rate < slowest->rate)
+            slowest = l;
+    }
+    if (!slowest)
+        return;
+    uint64_t *air = &s->air[s->channel[sender]], sent = transmit(now, *air, slowest, length);
+    if (sent != SWITCH_NEVER)
+        *air = sent;
+    for (uint32_t r = 0; r < SWITCH_PORTS; r++)
+        if (s->links[sender][r] && s->open[r] && r != sender && together(s, sender, r))
+            pass(s, sender, r, frame, length, sent);
+}
+
+void switch_offer(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t *frame, uint32_t length)
+{
+    s->count.received++;
+    if (length < HEADER || length > SWITCH_FRAME) {
+        s->count.lost++;
+    } else if (frame[0] & 1) {
+        send_group(s, now, sender, frame, length);
+    } else {
+        uint32_t receiver = find(s, frame);
+        if (receiver == SWITCH_PORTS || !s->links[sender][receiver])
+            s->count.lost++;
+        else
+            send_one(s, now, sender, receiver, frame, length);
+    }
+}
+
+void switch_deliver(ether_switch *s, uint64_t now)
+{
+    while (s->waiting && s->way[0].due <= now) {
+        event e = pop(s);
+        link *l = s->links[e.sender][e.receiver];
+        uint64_t lag = now - e.due;
+        s->held -= e.length;
+        s->count.lag_sum += lag;
+        s->count.lag_count++;
+        s->count.lag_max = larger(s->count.lag_max, lag);
+        if (s->open[e.receiver] && s->write(s->context, e.receiver, e.frame, e.length)) {
+            l->count.frames++;
+            l->count.bytes += e.length;
+            s->count.delivered++;
+        } else {
+            l->count.dropped++;
+            s->count.undelivered++;
+        }
+        touch(s, e.sender, e.receiver);
+        free(e.frame);
+    }
+}
+
+uint64_t switch_next(const ether_switch *s)
+{
+    return s->waiting ? s->way[0].due : SWITCH_NEVER;
+}
+
+size_t switch_waiting(const ether_switch *s)
+{
+    return s->waiting;
+}
+
+switch_count *switch_counts(ether_switch *s)
+{
+    return &s->count;
+}
+
+bool switch_changed(ether_switch *s, uint32_t *sender, uint32_t *receiver, pair_count *count)
+{
+    if (!s->changes)
+        return false;
+    s->changes--;
+    *sender = s->changed[s->changes][0];
+    *receiver = s->changed[s->changes][1];
+    link *l = s->links[*sender][*receiver];
+    l->changed = false;
+    *count = l->count;
+    return true;
+}

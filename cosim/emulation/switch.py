@@ -1,0 +1,223 @@
+"""A switch whose every ordered pair of ports is a link of its own: the rules of linkd, without clock and devices.
+
+A frame of one receiver goes to the port that has its MAC, a group frame to all ports to which its port
+has a link. On each link it passes, in this order:
+
+1. The queue and the transmitter. The frame waits until those before it have been sent and then takes
+   its length / rate. It is refused when it had to wait and would not fit into the queue any more.
+   Ports of a channel share one transmitter, the air. There a group frame is sent once, at the rate of
+   its slowest receiver.
+2. The loss, after the transmission: a lost frame has taken its time on the air as well.
+3. The way: delay, plus a uniform jitter, but never past the frame before it.
+
+Times are integer nanoseconds of any clock that does not go back. Chance is a hash of the seed, the pair
+and the number of the frame on that pair (splitmix64), so it does not depend on what other pairs do. The C
+program in `native/` follows these rules to the bit.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+from cosim.emulation.protocol import ALL_LOST, PairCount
+
+HEADER = 14  # B of an Ethernet header
+MOST = 256 << 20  # B on their way, all links together
+SECOND = 1_000_000_000  # ns
+_WORD = (1 << 64) - 1
+_STEP = 0x9E3779B97F4A7C15
+
+
+def mix(state: int) -> int:
+    """The splitmix64 output of a state (Steele, Lea, Flood: Fast splittable pseudorandom number generators)."""
+    state = (state + _STEP) & _WORD
+    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
+    return state ^ (state >> 31)
+
+
+class Link:
+    """State and counts of an ordered pair of ports."""
+
+    __slots__ = (
+        "bytes", "delay", "dropped", "frames", "free_at", "jitter",
+        "key", "last", "loss", "lost", "offered", "rate", "room",
+    )  # fmt: skip
+
+    def __init__(self, key: int) -> None:
+        self.key = key  # of the pair's random numbers
+        self.delay = 0  # ns
+        self.jitter = 0  # ns
+        self.loss = ALL_LOST  # ppm
+        self.rate = 0  # bit/s, 0: not limited
+        self.room = 0  # ns of transmission that the queue holds
+        self.free_at = 0  # ns, when the link's own transmitter is done
+        self.last = 0  # ns, when the frame before arrives
+        self.offered = 0  # frames that came so far
+        self.frames = self.bytes = self.lost = self.dropped = 0
+
+    def count(self) -> PairCount:
+        return PairCount(self.frames, self.bytes, self.lost, self.dropped)
+
+
+class Switch:
+    """Takes frames by `offer` and gives them to `write` (port, frame; whether the port took it) in `deliver`.
+
+    No frame waits longer than `wait` ns for its transmission, whatever the size of its queue, and no more than
+    256 MiB are on their way: what comes then is refused.
+    """
+
+    def __init__(self, write: Callable[[int, bytes], bool], seed: int = 0, wait: int = SECOND) -> None:
+        self._write, self._seed, self._wait = write, mix(seed & _WORD), wait
+        self._macs: dict[int, bytes] = {}  # of the open ports
+        self._ports: dict[bytes, int] = {}
+        self._channels: dict[int, int] = {}
+        self._air: dict[int, int] = {}  # channel -> when its air is free, ns
+        self._links: dict[int, dict[int, Link]] = {}  # sender -> receiver -> link
+        self._way: list[tuple[int, int, int, int, bytes]] = []  # due, serial, sender, receiver, frame
+        self._serial = 0
+        self._held = 0  # B on their way
+        self._changed: dict[tuple[int, int], Link] = {}
+        self.received = self.delivered = self.lost = self.refused = self.undelivered = 0
+        self.lag_sum = self.lag_max = self.lag_count = 0  # ns, ns, frames
+
+    def attach(self, port: int, mac: bytes) -> None:
+        """Open a port; one that is open gets the new MAC."""
+        self._macs[port] = mac
+        self._know()
+
+    def detach(self, port: int) -> None:
+        """Close a port; frames on their way to it will not be delivered."""
+        self._macs.pop(port, None)
+        self._know()
+
+    def channel(self, port: int, channel: int) -> None:
+        """Let the port share the air of a channel, none if it is negative."""
+        self._channels[port] = channel
+
+    def link(self, sender: int, receiver: int, delay: int, jitter: int, loss: int, rate: int, limit: int) -> None:
+        """Set the state of a link: ns, ns, ppm, bit/s, B. Frames that are on it keep their times."""
+        links = self._links.setdefault(sender, {})
+        link = links.get(receiver)
+        if link is None:
+            link = links[receiver] = Link(mix(self._seed ^ (sender << 32 | receiver)))
+        link.delay, link.jitter, link.loss, link.rate = delay, jitter, loss, rate
+        link.room = min(self._wait, limit * 8 * SECOND // rate) if rate else 0
+
+    def offer(self, now: int, sender: int, frame: bytes) -> None:
+        """Take a frame that a port has sent at `now`."""
+        self.received += 1
+        if len(frame) < HEADER:
+            self.lost += 1
+        elif frame[0] & 1:
+            self._offer_group(now, sender, frame)
+        else:
+            receiver = self._ports.get(frame[:6])
+            link = self._links.get(sender, {}).get(receiver) if receiver is not None else None
+            if receiver is None or link is None:
+                self.lost += 1
+            else:
+                self._send(now, sender, receiver, link, frame)
+
+    def deliver(self, now: int) -> None:
+        """Give all frames that are due to their ports."""
+        while self._way and self._way[0][0] <= now:
+            due, _, sender, receiver, frame = heapq.heappop(self._way)
+            self._held -= len(frame)
+            lag = now - due
+            self.lag_sum += lag
+            self.lag_count += 1
+            self.lag_max = max(self.lag_max, lag)
+            link = self._links[sender][receiver]
+            if receiver in self._macs and self._write(receiver, frame):
+                link.frames += 1
+                link.bytes += len(frame)
+                self.delivered += 1
+            else:
+                link.dropped += 1
+                self.undelivered += 1
+            self._changed[sender, receiver] = link
+
+    def next(self) -> int | None:
+        """When the next frame is due, ns; None: no frame is on its way."""
+        return self._way[0][0] if self._way else None
+
+    def waiting(self) -> int:
+        """Frames on their way."""
+        return len(self._way)
+
+    def changed(self) -> dict[tuple[int, int], PairCount]:
+        """Counts of the pairs whose counts are not those of the last call."""
+        found = {pair: link.count() for pair, link in self._changed.items()}
+        self._changed.clear()
+        return found
+
+    def _know(self) -> None:
+        """Find ports by MAC; of several that say they have one MAC, the lowest."""
+        self._ports = {self._macs[port]: port for port in sorted(self._macs, reverse=True)}
+
+    def _offer_group(self, now: int, sender: int, frame: bytes) -> None:
+        channel = self._channels.get(sender, -1)
+        sharing = []
+        for receiver, link in self._links.get(sender, {}).items():
+            if receiver not in self._macs or receiver == sender:
+                continue
+            if channel >= 0 and self._channels.get(receiver, -1) == channel and link.rate and link.loss < ALL_LOST:
+                sharing.append((receiver, link))
+            else:
+                self._send(now, sender, receiver, link, frame)
+        if not sharing:
+            return
+        _, slowest = min(sharing, key=lambda one: (one[1].rate, one[0]))
+        sent = self._transmit(now, self._air.get(channel, 0), slowest, len(frame))
+        if sent is not None:
+            self._air[channel] = sent
+        for receiver, link in sharing:
+            self._pass(sender, receiver, link, frame, sent)
+
+    def _send(self, now: int, sender: int, receiver: int, link: Link, frame: bytes) -> None:
+        if link.loss >= ALL_LOST or not link.rate:
+            self._pass(sender, receiver, link, frame, now)
+            return
+        channel = self._channels.get(sender, -1)
+        shared = channel >= 0 and self._channels.get(receiver, -1) == channel
+        sent = self._transmit(now, self._air.get(channel, 0) if shared else link.free_at, link, len(frame))
+        if sent is not None:
+            if shared:
+                self._air[channel] = sent
+            else:
+                link.free_at = sent
+        self._pass(sender, receiver, link, frame, sent)
+
+    @staticmethod
+    def _transmit(now: int, free_at: int, link: Link, length: int) -> int | None:
+        """When a frame has been sent, None when the queue refuses it."""
+        begin = max(now, free_at)
+        took = length * 8 * SECOND // link.rate
+        if begin > now and begin - now + took > link.room:
+            return None
+        return begin + took
+
+    def _pass(self, sender: int, receiver: int, link: Link, frame: bytes, sent: int | None) -> None:
+        """Send a frame that left its transmitter at `sent` on its way."""
+        number = link.offered
+        link.offered += 1
+        self._changed[sender, receiver] = link
+        if sent is None or self._held + len(frame) > MOST:
+            link.dropped += 1
+            self.refused += 1
+            return
+        if link.loss and (mix((link.key + 2 * number * _STEP) & _WORD) >> 32) * ALL_LOST >> 32 < link.loss:
+            link.lost += 1
+            self.lost += 1
+            return
+        due = sent + link.delay
+        if link.jitter:
+            draw = mix((link.key + (2 * number + 1) * _STEP) & _WORD) >> 40
+            due += (draw * (2 * link.jitter + 1) >> 24) - link.jitter
+        due = max(due, sent, link.last)
+        link.last = due
+        self._serial += 1
+        self._held += len(frame)
+        heapq.heappush(self._way, (due, self._serial, sender, receiver, frame))
