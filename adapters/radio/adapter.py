@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.radio.config import RadioConfig
-from adapters.radio.faults import Faults
+from cosim.plan.faults import Faults
 from adapters.radio.scenery import Devices, Stations, exponent, sigma
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals

@@ -15,6 +15,7 @@ import numpy as np
 
 from cosim.bus.frame import Array, Frame, SlotTable
 from cosim.plan.entities import Cell, Event, Fleet, Geo, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
+from cosim.plan.reality import Vehicle, Wifi
 from cosim.telemetry.signals import TASK_STATUS, Column, Signal
 
 # unit -> range of plausible values
@@ -40,7 +41,11 @@ _PRESENT = ((0, 1), (0, 1, 2), (0, 2), (0, 1, 2), (0, 1, 2))
 
 def small_scene(owner: str, *, fleet: bool = True) -> Scene:
     """Two base stations with edge hosts, one without, a cloud, two drones, a hub, and a fleet of `owner`'s."""
-    device = Node("", "uav", "device", radio=Radio(23.0, 0.0, 9.0, 1.5), radio_energy_sent=4.7e-8)
+    device = Node(
+        "", "uav", "device", radio=Radio(23.0, 0.0, 9.0, 1.5), radio_energy_sent=4.7e-8,
+        wifi=Wifi("station", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0),
+    )  # fmt: skip
+    drone = replace(device, vehicle=Vehicle("copter"))
     site = Node(
         "",
         "edge",
@@ -51,10 +56,11 @@ def small_scene(owner: str, *, fleet: bool = True) -> Scene:
         slots=50,
         power=Power((2.7, 4.2, 6.4), "synthetic"),
         cell=Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6),
+        wifi=Wifi("access-point", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 4.0),
     )
     nodes = (
-        _named(device, "uav-1", (10.0, 20.0, 30.0)),
-        _named(device, "uav-2", (150.0, 60.0, 40.0)),
+        _named(drone, "uav-1", (10.0, 20.0, 30.0)),
+        _named(drone, "uav-2", (150.0, 60.0, 40.0)),
         _named(site, "edge-1", (0.0, 0.0, 5.0)),
         _named(site, "edge-2", (300.0, 0.0, 5.0)),
         Node("bs-3", "bs", "edge", position=(150.0, 200.0, 0.0), cell=site.cell),

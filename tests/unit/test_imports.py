@@ -60,7 +60,7 @@ MAY_IMPORT = {
 }
 ADAPTERS_MAY_IMPORT = {
     "errors", "units", "telemetry", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
-    "plan.entities", "plan.geo", "plan.reality", "bus.adapter", "bus.frame", "bus.slots", "testing",
+    "plan.entities", "plan.faults", "plan.geo", "plan.reality", "bus.adapter", "bus.frame", "bus.slots", "testing",
     "emulation", "autopilot", "live",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}

@@ -43,6 +43,11 @@ class Faults:
                 if event.do == "degrade":
                     self._degraded.append(_Degraded(a, b, event.delay, event.loss, event.rate))
 
+    @property
+    def degrades(self) -> bool:
+        """Whether any link is degraded now."""
+        return bool(self._degraded)
+
     def apply(self, device: Ints, cell: Ints, rates: Sequence[Floats], delay: Floats, loss: Floats) -> None:
         """Change `rates`, `delay` and `loss` (n,) of the links between slots `device` and `cell` in place."""
         for entry in self._degraded:

@@ -1,0 +1,102 @@
+"""Wi-Fi on the bus: positions and traffic in, straight links and those of stations out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.wifi.config import WifiConfig
+from adapters.wifi.scenery import Interfaces
+from adapters.wifi.stations import Stations
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Array, Frame
+from cosim.plan.faults import Faults
+from cosim.radio.wifi_pairs import Finder, Pairs
+
+
+class WifiAdapter:
+    """Finds the links between all interfaces once per step."""
+
+    def __init__(self, config: WifiConfig) -> None:
+        self._config = config
+
+    def start(self, context: Context) -> None:
+        """Read the interfaces from the scene. Raises `ScenarioError` when they cannot be."""
+        self._interfaces = Interfaces(context.scene, self._config)
+        self._stations = Stations(self._interfaces, self._config.hysteresis)
+        self._faults = Faults(context.scene.capacity)
+        self._finder = Finder()
+        self._generation = np.zeros(context.scene.capacity, np.int64)
+        self._steps = self._links = self._station_steps = self._served = 0
+        self._rate = 0.0  # bit/s, sum over links and steps
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """All links at `time`."""
+        self._faults.take(inputs.events)
+        there = self._locate(inputs) & ~self._faults.failed[self._interfaces.slots]
+        place = self._interfaces.place.copy()
+        place[:, 2] += self._interfaces.height
+        pairs = self._degraded(self._finder.find(place, there, self._interfaces.antennas))
+        link, cell = self._stations.frames(time, pairs, there, self._faults, inputs.all("traffic"))
+        self._steps += 1
+        self._links += len(pairs.rate)
+        self._rate += float(pairs.rate.sum())
+        self._station_steps += len(link)
+        self._served += int((link["cell"] >= 0).sum())
+        return [self._peers(time, pairs), link, cell]
+
+    def finish(self) -> Summary:
+        """Links, coverage and handovers over all steps."""
+        return {
+            "interfaces": len(self._interfaces),
+            "links": self._links / max(self._steps, 1),
+            "mean_rate": self._rate / self._links if self._links else None,
+            "station_steps": self._station_steps,
+            "coverage": self._served / self._station_steps if self._station_steps else None,
+            "handovers": int(self._stations.handovers.sum()),
+        }
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+    def _locate(self, inputs: Inputs) -> NDArray[np.bool_]:
+        """Take in where everybody is; which interfaces (n,) are present."""
+        there = self._interfaces.fixed.copy()
+        for frame in inputs.all("mobility"):
+            number = self._interfaces.number[frame.slot]
+            known = number >= 0
+            for axis, name in enumerate("xyz"):
+                self._interfaces.place[number[known], axis] = frame[name][known]
+            there[number[known]] = True
+            if frame.table is not None:
+                first, generation = frame.table.first, frame.table.generation
+                slots = slice(first, first + len(generation))
+                other = first + np.flatnonzero(self._generation[slots] != generation)
+                self._generation[slots] = generation
+                changed = self._interfaces.number[other]
+                self._stations.forget(changed[changed >= 0])
+        return there
+
+    def _degraded(self, pairs: Pairs) -> Pairs:
+        """The links after the scenario's events; those of rate 0 are links still, that carry nothing."""
+        slots = self._interfaces.slots
+        if not self._faults.degrades:
+            return pairs
+        delay, loss, rate = pairs.delay.copy(), pairs.loss.copy(), pairs.rate.copy()
+        self._faults.apply(slots[pairs.sender], slots[pairs.receiver], (rate,), delay, loss)
+        return replace(pairs, rate=rate, delay=delay, loss=loss)
+
+    def _peers(self, time: float, pairs: Pairs) -> Frame:
+        slots = self._interfaces.slots
+        columns: dict[str, Array] = {
+            "peer": slots[pairs.receiver],
+            "rate": pairs.rate,
+            "delay": pairs.delay,
+            "jitter": pairs.jitter,
+            "loss": pairs.loss,
+            "rssi": pairs.rssi,
+        }
+        return Frame("peer_link", time, slots[pairs.sender], columns)
