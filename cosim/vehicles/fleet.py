@@ -34,7 +34,7 @@ from cosim.vehicles.layout import (
     VELOCITY,
 )
 from cosim.vehicles.motion import discharge, fall
-from cosim.vehicles.pilot import pilot_copter, pilot_rover, protect
+from cosim.vehicles.pilot import pilot_copter, pilot_rover, proceed, protect
 from cosim.vehicles.rigid import stand
 
 Floats = NDArray[np.float64]
@@ -55,17 +55,19 @@ class Waypoint:
 
 
 @part
-def _on_ground(s: Any, a: Any, now: float) -> None:  # noqa: ANN401 - rows of STATE and AIRFRAME
+def _on_ground(s: Any, a: Any, items: NDArray[np.void], now: float) -> None:  # noqa: ANN401 - rows of record arrays
     """An armed copter that stands: it leaves when told to rise, and disarms when nothing happens."""
     s.vx = s.vy = s.vz = 0.0
     s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
+    if s.mode == MISSION and s.done == 0 and items[s.first_item + s.item].what == DESCEND:
+        proceed(s)  # it has landed, as the mission says
     wants = s.mode == TAKE_OFF or (s.mode == MISSION and s.done == 0)
     if wants:
         if a.rigid != 0:
             stand(s, a)
         s.landed = 0
         s.stage = 0
-    elif now - max(s.armed_at, s.landed_at) >= (1.0 if s.mode in (LAND, RETURN) else a.disarm_delay):
+    elif now - max(s.armed_at, s.landed_at) >= (1.0 if s.mode in (LAND, RETURN, MISSION) else a.disarm_delay):
         s.armed = 0
 
 
@@ -113,7 +115,7 @@ def _advance(
             if s.failsafe == EMPTY and s.landed == 0:
                 fall(s, a, wind[0], wind[1], wind[2], dt)
             elif s.landed != 0:
-                _on_ground(s, a, now)
+                _on_ground(s, a, items, now)
                 discharge(s, a, dt)
                 continue
             else:

@@ -121,7 +121,8 @@ def _return(s: Record, a: Record) -> None:
 
 
 @part
-def _next(s: Record) -> None:
+def proceed(s: Record) -> None:
+    """The present item of the mission is reached: on to the next one."""
     s.reached = s.item
     s.item += 1
     s.hold_until = -1.0
@@ -170,14 +171,14 @@ def _fly_mission(s: Record, a: Record, items: NDArray[np.void], now: float) -> N
     elif item.what == RISE:
         _seek(s, a, s.target_x, s.target_y, item.z, 0.0, 0.0, 0.0, 0.0)
         if abs(s.z - item.z) < 0.5:
-            _next(s)
+            proceed(s)
     else:
         far = _seek(s, a, item.x, item.y, item.z, 0.0, 0.0, 0.0, _leg(s, a, items))
         if far < a.radius:
             if s.hold_until < 0.0:
                 s.hold_until = now + item.hold
             if now >= s.hold_until:
-                _next(s)
+                proceed(s)
 
 
 @part
@@ -260,5 +261,5 @@ def pilot_rover(s: Record, a: Record, items: NDArray[np.void], now: float, dt: f
                     s.hold_until = now + item.hold
                 v = 0.0 if item.hold > 0.0 else v
                 if now >= s.hold_until:
-                    _next(s)
+                    proceed(s)
     drive(s, a, v, bearing, dt)

@@ -21,9 +21,20 @@ _RATE_GAIN, _YAW_RATE_GAIN = 20.0, 8.0  # 1/s, from rate to angular acceleration
 
 
 @part
-def push(s: Record, a: Record, t0: float, t1: float, t2: float, t3: float, wx: float, wy: float, wz: float) -> None:
-    """Move the body for `STEP` s while the rotors go towards thrusts t0..t3 (N) and the wind is w* (m/s)."""
-    keep = math.exp(-STEP / a.rotor_lag)
+def push(
+    s: Record,
+    a: Record,
+    t0: float,
+    t1: float,
+    t2: float,
+    t3: float,
+    wx: float,
+    wy: float,
+    wz: float,
+    dt: float,
+) -> None:
+    """Move the body for `dt` s while the rotors go towards thrusts t0..t3 (N) and the wind is w* (m/s)."""
+    keep = math.exp(-dt / a.rotor_lag)
     s.t0 = t0 + (s.t0 - t0) * keep
     s.t1 = t1 + (s.t1 - t1) * keep
     s.t2 = t2 + (s.t2 - t2) * keep
@@ -32,11 +43,11 @@ def push(s: Record, a: Record, t0: float, t1: float, t2: float, t3: float, wx: f
     roll = a.arm * (s.t1 + s.t2 - s.t0 - s.t3)  # left minus right, about forward
     pitch = a.arm * (s.t1 + s.t3 - s.t0 - s.t2)  # rear minus front, about left: nose down
     yaw = a.torque * (s.t2 + s.t3 - s.t0 - s.t1)  # the body turns against the rotors
-    s.p += STEP * (roll - (a.inertia_z - a.inertia_y) * s.q * s.r) / a.inertia_x
-    s.q += STEP * (pitch - (a.inertia_x - a.inertia_z) * s.p * s.r) / a.inertia_y
-    s.r += STEP * (yaw - (a.inertia_y - a.inertia_x) * s.p * s.q) / a.inertia_z
+    s.p += dt * (roll - (a.inertia_z - a.inertia_y) * s.q * s.r) / a.inertia_x
+    s.q += dt * (pitch - (a.inertia_x - a.inertia_z) * s.p * s.r) / a.inertia_y
+    s.r += dt * (yaw - (a.inertia_y - a.inertia_x) * s.p * s.q) / a.inertia_z
     w, x, y, z = s.qw, s.qx, s.qy, s.qz
-    h = 0.5 * STEP
+    h = 0.5 * dt
     s.qw = w - h * (x * s.p + y * s.q + z * s.r)
     s.qx = x + h * (w * s.p + y * s.r - z * s.q)
     s.qy = y + h * (w * s.q + z * s.p - x * s.r)
@@ -49,12 +60,12 @@ def push(s: Record, a: Record, t0: float, t1: float, t2: float, t3: float, wx: f
     s.ax = 2.0 * (s.qx * s.qz + s.qw * s.qy) * lift
     s.ay = 2.0 * (s.qy * s.qz - s.qw * s.qx) * lift
     s.az = (1.0 - 2.0 * (s.qx * s.qx + s.qy * s.qy)) * lift - GRAVITY
-    s.vx += STEP * (s.ax - drag * ux)
-    s.vy += STEP * (s.ay - drag * uy)
-    s.vz += STEP * (s.az - drag * uz)
-    s.x += STEP * s.vx
-    s.y += STEP * s.vy
-    s.z += STEP * s.vz
+    s.vx += dt * (s.ax - drag * ux)
+    s.vy += dt * (s.ay - drag * uy)
+    s.vz += dt * (s.az - drag * uz)
+    s.x += dt * s.vx
+    s.y += dt * s.vy
+    s.z += dt * s.vz
 
 
 @part
@@ -132,6 +143,7 @@ def fly_rigid(s: Record, a: Record, wx: float, wy: float, wz: float, heading: fl
             wx,
             wy,
             wz,
+            STEP,
         )
     show(s)
     air = math.sqrt((s.vx - wx) ** 2 + (s.vy - wy) ** 2 + (s.vz - wz) ** 2)

@@ -261,3 +261,26 @@ def test_whatever_it_is_told_the_state_stays_sound(orders, capacity, gust):
         assert (s["charge"] >= 0.0).all()
         assert (s["charge"] <= full).all()
         full = s["charge"].copy()
+
+
+def test_a_mission_ends_where_it_lands():
+    fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet.arm([0])
+    fleet.set_mission(0, [Waypoint(z=10.0, what="take-off"), Waypoint(20.0, 0.0, 10.0), Waypoint(what="land")])
+    fleet.start_mission([0])
+    fleet.advance(60.0)
+    end = fleet.state[0]
+    assert (end["landed"], end["armed"], end["done"], end["reached"]) == (1, 0, 1, 2)
+    assert end["x"] == pytest.approx(20.0, abs=3.0)  # it flew to within its radius, and braked
+
+
+def test_a_mission_goes_on_after_a_landing_in_between():
+    fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet.arm([0])
+    rise, land = Waypoint(z=5.0, what="take-off"), Waypoint(what="land")
+    fleet.set_mission(0, [rise, land, rise, Waypoint(30.0, 0.0, 5.0)])
+    fleet.start_mission([0])
+    fleet.advance(80.0)
+    assert fleet.state["done"][0] == 1
+    assert fleet.state["x"][0] == pytest.approx(30.0, abs=2.0)
+    assert fleet.state["landed"][0] == 0
