@@ -7,7 +7,6 @@ import gzip
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,9 @@ from cosim.continuum.billing import Rates
 from cosim.continuum.price import Series, read_series
 from cosim.continuum.system import Stage, Trace
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Agreement, Law, Scene, Workload
+from cosim.plan import entities as plan
+from cosim.plan.entities import Agreement, Law, Node, Scene, Workload
+from cosim.telemetry.signals import ACCELERATORS
 
 LawOf = Callable[[Law], tuple[int, float, float]]
 
@@ -28,7 +29,13 @@ _COLUMNS = ("time", "input", "output", "work")  # s, B, B, cycles
 
 def graph(load: Workload, law: LawOf) -> tuple[Stage, ...]:
     """The stages of a workload as the engine wants them."""
-    return tuple(Stage(law(stage.work), law(stage.output), stage.after, stage.pinned) for stage in load.graph)
+    return tuple(
+        Stage(
+            law(stage.work), law(stage.output), stage.after, stage.pinned,
+            ACCELERATORS.index(stage.accelerator) if stage.accelerator else -1, law(stage.operations),
+        )
+        for stage in load.graph
+    )  # fmt: skip
 
 
 def _rule(name: str, load: str) -> str | agreement.Rule:
@@ -136,19 +143,30 @@ def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) 
     return Trace(np.array(makers, np.int64), table[:, 0], table[:, 1], table[:, 2], table[:, 3])
 
 
+def _lacking(stage: plan.Stage, node: Node) -> str:
+    """What the node would need to run the stage, "" for nothing."""
+    if node.cores == 0:
+        return "cpu"
+    kinds = {part.kind for part in node.accelerators}
+    return stage.accelerator if stage.accelerator and stage.accelerator not in kinds else ""
+
+
 def problems(scene: Scene) -> list[Problem]:
     """Devices that cannot run the stages that are theirs."""
     found = []
     for load in scene.workloads:
-        pinned = next((stage.name for stage in load.graph if stage.pinned), None)
-        if pinned is None:
+        pinned = [stage for stage in load.graph if stage.pinned]
+        if not pinned:
             continue
         slots = [(part.first, part.first + part.count) for part in load.sources]
         static = (node for k, node in enumerate(scene.nodes) if any(a <= k < b for a, b in slots))
         fleets = (fleet.template for fleet in scene.fleets if any(a <= fleet.first < b for a, b in slots))
-        idle = next((node for node in chain(static, fleets) if node.cores == 0), None)
-        if idle is not None:
-            message = f"stage '{pinned}' runs on the device, but source '{idle.id}' has no cpu"
-            path = f"workloads.{load.name}.graph.{pinned}.where"
-            found.append(Problem(message, path=path, hint="give it a 'cpu', or write 'where: any'"))
+        makers = (*static, *fleets)
+        lacks = ((stage, node, what) for stage in pinned for node in makers if (what := _lacking(stage, node)))
+        first = next(lacks, None)
+        if first is not None:
+            stage, node, what = first
+            message = f"stage '{stage.name}' runs on the device, but source '{node.id}' has no {what}"
+            path = f"workloads.{load.name}.graph.{stage.name}.where"
+            found.append(Problem(message, path=path, hint=f"give it a {what}, or write 'where: any'"))
     return found

@@ -100,12 +100,14 @@ def problems(scene: Scene) -> list[Problem]:
                 found.append(Problem(text, path=f"nodes.{node.id}.cpu", hint=hint))
     hosts = [node for node in nodes if node.cores > 0]
     for load in scene.workloads:
-        if load.accelerator and not any(part.kind == load.accelerator for node in hosts for part in node.accelerators):
-            text, hint = (
-                f"no node with a cpu has a {load.accelerator}",
-                f"give one 'accelerators: {{{load.accelerator}: 10 TFLOPS}}'",
-            )
-            found.append(Problem(text, path=f"workloads.{load.name}.accelerator", hint=hint))
+        asked = [(load.accelerator, "accelerator")]
+        asked += [(stage.accelerator, f"graph.{stage.name}.accelerator") for stage in load.graph]
+        for kind, key in asked:
+            if kind and not any(part.kind == kind for node in hosts for part in node.accelerators):
+                hint = f"give one 'accelerators: {{{kind}: 10 TFLOPS}}'"
+                found.append(
+                    Problem(f"no node with a cpu has a {kind}", path=f"workloads.{load.name}.{key}", hint=hint)
+                )
         for name in ("memory", "storage"):
             rooms = [getattr(node, name) or float("inf") for node in hosts]
             if rooms and getattr(load, name) > max(rooms):

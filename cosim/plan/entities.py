@@ -205,6 +205,8 @@ class Stage:
     output: Law  # B
     after: tuple[int, ...]  # positions of the stages before it, lower ones
     pinned: bool  # runs on the device
+    accelerator: str = ""  # kind of accelerator that it needs, "": none
+    operations: Law = Law("fixed", 0.0)  # FLOP on it
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cosim.plan.entities import (
@@ -32,7 +32,7 @@ from cosim.plan.entities import (
 from cosim.plan.reality import Live, Pack, Runs, Vehicle, Wifi
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
-from cosim.scenario.hardware import BatteryBlock, BootBlock, ScalingBlock
+from cosim.scenario.hardware import AcceleratorName, BatteryBlock, BootBlock, ScalingBlock
 from cosim.scenario.reality import RunsBlock, VehicleBlock
 from cosim.scenario.resolve import Resolved, World
 
@@ -90,6 +90,7 @@ class SceneBuilder:
         )  # fmt: skip
 
     def _workload(self, name: str, block: model.WorkloadBlock) -> Workload:
+        accelerator, operations = _operations(block.accelerator)
         return Workload(
             name=name,
             sources=self.slots(block.source),
@@ -115,8 +116,8 @@ class SceneBuilder:
             else None,
             memory=block.memory,
             storage=block.storage,
-            accelerator=next(iter(block.accelerator or ()), ""),
-            operations=law(next(iter((block.accelerator or {}).values()), model.Law(law="fixed", a=0.0))),
+            accelerator=accelerator,
+            operations=operations,
             sensitivity=SENSITIVITY[block.work_class] if block.sensitivity is None else block.sensitivity,
         )
 
@@ -244,9 +245,15 @@ def _graph(graph: dict[str, StageBlock]) -> tuple[Stage, ...]:
         Stage(
             name, law(graph[name].work), law(graph[name].output),
             tuple(sorted(order.index(before) for before in graph[name].after)), graph[name].where == "device",
+            *_operations(graph[name].accelerator),
         )
         for name in order
     )  # fmt: skip
+
+
+def _operations(asked: Mapping[AcceleratorName, model.Law] | None) -> tuple[str, Law]:
+    """The kind of accelerator that is asked for, "" for none, and the operations on it."""
+    return next(((kind, law(operations)) for kind, operations in (asked or {}).items()), ("", Law("fixed", 0.0)))
 
 
 def law(value: model.Law) -> Law:

@@ -111,13 +111,18 @@ def _workload(scene: Scene, workload: Workload) -> tuple[str, ...]:
     if not rate:
         bag = f"bag N({workload.bag[0]:g}, {workload.bag[1]:g}) " if workload.arrivals == "bag" else ""
         rate = f"{bag}every {_seconds(1 / workload.rate)}"
-    work = _law(workload.work, "cycles")
+    work = _work(workload.work, workload.accelerator, workload.operations)
     if workload.graph:
-        work = " ".join(f"{stage.name} {_law(stage.work, 'cycles')};" for stage in workload.graph)[:-1]
+        work = "; ".join(f"{stage.name} {_work(stage.work, stage.accelerator, stage.operations)}"
+                         for stage in workload.graph)  # fmt: skip
     share = "" if workload.share == 1 else f" ({workload.share:.3g} of them)"
     deadline = "-" if workload.deadline == float("inf") else _seconds(workload.deadline)
     return (workload.name, _slots(scene, workload.sources) + share, rate, _law(workload.input, "B"),
             _law(workload.output, "B"), work, deadline)  # fmt: skip
+
+
+def _work(work: Law, accelerator: str, operations: Law) -> str:
+    return _law(work, "cycles") + (f" + {_law(operations, 'FLOP')} on {accelerator}" if accelerator else "")
 
 
 def _event(scene: Scene, event: Event) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from cosim.scenario.block import Block, Name
+from cosim.scenario.hardware import AcceleratorName, LawOfOperations
 from cosim.scenario.text import Law, LawOfBytes, LawOfWork
 from cosim.units import CarbonIntensity, Duration, Fraction, Period, Price, PricePerEnergy
 
@@ -22,6 +23,9 @@ class StageBlock(Block):
         Law(law="fixed", a=0.0), description="sent to each stage that follows, and to the device when none follows"
     )
     after: list[Name] = Field([], description="the stages whose outputs it needs; none: it gets the job's input")
+    accelerator: dict[AcceleratorName, LawOfOperations] | None = Field(
+        None, min_length=1, max_length=1, description="kind -> operations on it, after the processor's work"
+    )
     where: Literal["any", "device"] = Field("any", description="device: it runs where the job was made")
 
 

@@ -250,7 +250,7 @@ class WorkloadBlock(Block):
             if self.output != Law(law="fixed", a=0.0):
                 raise ValueError("a graph has no 'output' of its own: its last stages have")
             if self.accelerator is not None:
-                raise ValueError("a graph takes no 'accelerator'")
+                raise ValueError("a graph has no 'accelerator' of its own: its stages have")
         return self
 
 

@@ -190,8 +190,10 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         limit, key = _LIMITS[kind]
         return problem(root, at, f"must be {limit} {context[key]}, found {found(value)}")
     if kind in ("too_short", "too_long"):
-        limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context.get('max_length')}"
-        return problem(root, at, f"needs {limit} entries, found {context.get('actual_length')}")
+        limit = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
+        noun = "entry" if limit.endswith(" 1") else "entries"
+        # pydantic stops counting a mapping that is too long
+        return problem(root, at, f"needs {limit} {noun}, found {context.get('actual_length') or len(value)}")
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
 

@@ -27,6 +27,8 @@ from cosim.plan.entities import (
     Scaling,
     SlotRange,
 )
+from cosim.plan.show import describe
+from cosim.plan.store import plan_from_text, plan_to_text
 from cosim.scenario.load import load as load_file
 from cosim.telemetry.signals import ACCELERATORS, CATALOGUE, MACHINE_STATE, TASK_STATUS
 from cosim.testing import check_adapter
@@ -96,6 +98,59 @@ def test_a_scenario_says_it_all(tmp_path):
     assert (work.accelerator, work.operations, work.memory, work.sensitivity) == (
         "gpu", Law("exponential", 2e12), 2e9, 0.06,
     )  # fmt: skip
+
+
+GRAPH = """\
+    graph:
+      capture: {work: 33 Mcycles}
+      detect: {work: 0 cycles, accelerator: {gpu: 5 TFLOP}, after: [capture]}
+      read: {work: 33 Mcycles, accelerator: {npu: 2.6 TOP}, after: [capture]}
+      act: {work: 33 Mcycles, after: [detect, read]}
+"""
+STAGED = (
+    SCENARIO.replace("    work: 10 Mcycles\n    accelerator: {gpu: exponential 2 TFLOP}\n", GRAPH)
+    .replace("poisson 2 Hz", "every 2 s")
+    .replace("    class: memory\n", "")
+    .replace("governor: ondemand", "governor: performance")
+    .replace("    sleep: {after: 5 s, power: 3 W, wake: 300 ms}\n", "")
+)
+
+
+def test_stages_use_accelerators_of_their_own(tmp_path):
+    plan = plan_of(tmp_path, STAGED)
+    stages = {stage.name: (stage.accelerator, stage.operations.a) for stage in plan.scene.workloads[0].graph}
+    assert stages == {"capture": ("", 0.0), "detect": ("gpu", 5e12), "read": ("npu", 2.6e12), "act": ("", 0.0)}
+    assert plan_from_text(plan_to_text(plan), tmp_path) == plan
+    assert "detect 0 cycles + 5 TFLOP on gpu; read 33 Mcycles + 2.6 TFLOP on npu" in describe(plan)
+    adapter = begin(plan.scene, scheduler="least-loaded")
+    tasks, _, _ = run(adapter, plan.scene, 20)
+    books = adapter.finish()
+    assert books["tasks"]["completed"] >= 9
+    # 10 ms of a core, then 0.5 s of a GPU beside 10 ms and 0.1 s of the NPU, then 10 ms of a core
+    np.testing.assert_allclose(tasks["ended"] - tasks["created"], 0.52, atol=1e-6)
+    parts = books["accelerators"]
+    assert (parts["gpu"]["completed"], parts["npu"]["completed"]) == (
+        books["stages"]["detect"]["detect"]["completed"], books["stages"]["detect"]["read"]["completed"]
+    )  # fmt: skip
+    assert parts["npu"]["busy"]["edge-1"] == pytest.approx(0.1 * parts["npu"]["completed"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("gpu: 2 x 10 TFLOPS, ", "", "no node with a cpu has a gpu"),
+        ("{work: 33 Mcycles}", "{work: 33 Mcycles, where: device}", "source 'uav-1' has no cpu"),
+        ("battery: {", "cpu: 1 GHz\n    battery: {", "source 'uav-1' has no gpu"),
+        ("gpu: 5 TFLOP", "gpu: 5 TFLOP, npu: 1 TOP", "needs at most 1 entry, found 2"),
+        ("    memory: 2 GB\n", "    accelerator: {gpu: 1 TFLOP}\n", "a graph has no 'accelerator' of its own"),
+    ],
+)
+def test_stages_that_nothing_can_run_are_found(tmp_path, old, new, words):
+    text = STAGED.replace("gpu: 5 TFLOP}", "gpu: 5 TFLOP}, where: device") if "cpu: 1" in new else STAGED
+    assert old in text
+    with pytest.raises(ScenarioError) as error:
+        begin(plan_of(tmp_path, text.replace(old, new)).scene)
+    assert words in str(error.value)
 
 
 @pytest.mark.parametrize(
