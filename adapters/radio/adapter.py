@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.radio.config import RadioConfig
-from cosim.plan.faults import Faults
 from adapters.radio.scenery import Devices, Stations, exponent, sigma
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Array, Frame
+from cosim.plan.faults import Faults
 from cosim.radio import cells, nr, power, sharing
 
 Floats = NDArray[np.float64]
