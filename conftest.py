@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# A test run is repeatable and never fails by the clock; `HYPOTHESIS_PROFILE=explore pytest` looks where it has not looked before.
+# A test run is repeatable and does not fail by the clock; `HYPOTHESIS_PROFILE=explore pytest` looks where it has
+# not looked before.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))

@@ -41,6 +41,10 @@ def run(
     control_at: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Take commands there; the token may come in COSIM_TOKEN.")
     ] = None,
+    nodes: Annotated[
+        Literal["process", "netns", "containers"] | None,
+        typer.Option(help="Where nodes with `runs` are: simulated, in network namespaces, or in containers."),
+    ] = None,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -58,6 +62,8 @@ def run(
         if timeout is not None:
             raise ScenarioError(Problem("only several runs can be limited", "timeout", hint="give --seed 1..5"))
         settings = [*(overrides or []), *(f"run.seed={value}" for value in chosen)]
+        if nodes is not None:
+            settings.append(f"run.nodes={nodes}")
         _run_once(
             scenario, settings, out, driver, publish_at or publish, control_at or control, with_report, quiet, as_json
         )

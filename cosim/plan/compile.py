@@ -41,7 +41,8 @@ def compile_plan(loaded: Loaded) -> Plan:
         step_ns=step,
         ticks=ticks,
         seed=run.seed,
-        pacing=run.pacing.factor,
+        # The software of real nodes lives in real time, whatever suits the simulated ones.
+        pacing=run.pacing.factor or (0.0 if run.nodes == "process" else 1.0),
         lag=Lag(run.lag.policy, run.lag.warn, run.lag.fail),
         timeout=run.timeout,
         scene=builder.scene(),

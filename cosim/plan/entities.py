@@ -313,6 +313,7 @@ class Scene:
     geo: Geo | None = None
     tariffs: tuple[Tariff, ...] = ()
     capacity: int = field(default=0)  # slots in all: static nodes and fleets
+    real: Literal["", "netns", "containers"] = ""  # where nodes with `runs` are real; "": nowhere
 
     @staticmethod
     def build(
@@ -322,13 +323,14 @@ class Scene:
         workloads: tuple[Workload, ...] = (),
         geo: Geo | None = None,
         tariffs: tuple[Tariff, ...] = (),
+        real: Literal["", "netns", "containers"] = "",
     ) -> Scene:
         """A scene whose fleets get their slot ranges behind the static nodes, in order."""
         first, placed = len(nodes), []
         for fleet in fleets:
             placed.append(replace(fleet, first=first))
             first += fleet.capacity
-        return Scene(nodes, tuple(placed), links, workloads, geo, tariffs, first)
+        return Scene(nodes, tuple(placed), links, workloads, geo, tariffs, first, real)
 
     def template(self, slot: int) -> Node:
         """The node at `slot`, or the template of the fleet that owns it."""

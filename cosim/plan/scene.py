@@ -71,7 +71,11 @@ class SceneBuilder:
         )
         workloads = tuple(self._workload(name, block) for name, block in self.scenario.workloads.items())
         origin = self.scenario.geo.origin if self.scenario.geo else None
-        return Scene.build(self.nodes, self.fleets, links, workloads, Geo(*origin) if origin else None, self._tariffs())
+        real = self.scenario.run.nodes
+        return Scene.build(
+            self.nodes, self.fleets, links, workloads, Geo(*origin) if origin else None, self._tariffs(),
+            "" if real == "process" else real,
+        )  # fmt: skip
 
     def _tariffs(self) -> tuple[Tariff, ...]:
         return tuple(

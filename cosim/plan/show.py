@@ -34,6 +34,8 @@ def describe(plan: Plan) -> str:
 
 def _head(plan: Plan) -> str:
     pacing = f"{plan.pacing:g} x real time" if plan.pacing else "as fast as possible"
+    if plan.scene.real:
+        pacing += f", real nodes in {plan.scene.real}"
     title = f"{plan.name}: {plan.title}" if plan.title else plan.name
     return (
         f"Plan of {title}\n"

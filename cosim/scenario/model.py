@@ -76,6 +76,10 @@ class RunBlock(Block):
     duration: Period = Field(description="simulated time; a whole number of steps")
     step: Period = Field(1.0, description="time between two ticks of the bus")
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="root of all random streams")
+    nodes: Literal["process", "netns", "containers"] = Field(
+        "process",
+        description="where nodes with `runs` are: simulated in this process, in network namespaces, or in containers",
+    )
     pacing: PacingText = Field(Pacing(factor=0.0), description="as-fast-as-possible, real-time, or a factor: 10 x")
     lag: LagBlock = Field(LagBlock(), description="what to do when a paced run falls behind")
     timeout: Annotated[float, units.Unit("time", gt=0.0)] = Field(

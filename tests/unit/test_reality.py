@@ -44,6 +44,15 @@ def test_they_become_records(tmp_path):
     assert nodes["uav-1"].missing == "model"
 
 
+def test_real_nodes_live_in_real_time(tmp_path):
+    (tmp_path / "s.cosim.yaml").write_text(TEXT, encoding="utf-8")
+    simulated, real = (
+        compile_plan(load(tmp_path / "s.cosim.yaml", [f"run.nodes={where}"])) for where in ("process", "netns")
+    )
+    assert (simulated.pacing, simulated.scene.real) == (0.0, "")
+    assert (real.pacing, real.scene.real) == (1.0, "netns")
+
+
 @pytest.mark.parametrize(
     ("block", "said"),
     [
