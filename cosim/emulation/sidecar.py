@@ -1,0 +1,163 @@
+"""The sidecar of a node: owns its network namespace, makes its interfaces and hands them to the network service.
+
+    python -m cosim.emulation.sidecar --node uav-1 --socket /run/cosim/links.sock \\
+        --interface wlan0,02:00:00:00:00:01,10.9.0.1/24 --neighbour 10.9.0.2,02:00:00:00:00:02
+
+It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. What is not given by an argument is taken from the
+environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces).
+When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
+service listens again. It ends with exit code 2 when it cannot work: no right to, or wrongly configured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cosim.emulation import handover, taps
+from cosim.emulation.handover import Announcement
+from cosim.emulation.taps import Tap
+from cosim.errors import CosimError, SetupError
+
+log = logging.getLogger("cosim.sidecar")
+
+FIRST_PAUSE = 0.05  # s before the next attempt, doubled each time
+LONGEST_PAUSE = 1.0  # s
+BUSY = 10.0  # s that an interface of ours may still be held by a service that is ending
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a sidecar is told."""
+
+    node: str
+    service: Path
+    interfaces: tuple[Tap, ...]
+
+
+def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Read arguments and environment; SetupError, which says what is wrong."""
+    parser = argparse.ArgumentParser(prog="sidecar", description="hand a node's interfaces to the network service")
+    parser.add_argument("--node", default=environment.get("COSIM_NODE", ""))
+    parser.add_argument("--socket", default=environment.get("COSIM_SOCKET", "/run/cosim/links.sock"))
+    parser.add_argument("--interface", action="append", metavar="NAME,MAC[,ADDRESS/PREFIX[,MTU]]")
+    parser.add_argument("--neighbour", action="append", metavar="ADDRESS,MAC")
+    found = parser.parse_args(arguments)
+    interfaces = found.interface or environment.get("COSIM_INTERFACES", "").split()
+    neighbours = found.neighbour or environment.get("COSIM_NEIGHBOURS", "").split()
+    if not found.node:
+        raise SetupError("no node; name it by --node or COSIM_NODE")
+    if not interfaces:
+        raise SetupError("no interface; name them by --interface or COSIM_INTERFACES")
+    known = [_neighbour(text) for text in neighbours]
+    made = tuple(_interface(text, known) for text in interfaces)
+    try:
+        for tap in made:
+            Announcement(found.node, tap.name, tap.mac).packed()
+    except handover.RefusedError as error:
+        raise SetupError(f"node '{found.node}': {error}") from error
+    return Settings(found.node, Path(found.socket), made)
+
+
+def hand_over_all(settings: Settings) -> socket.socket:
+    """Make all interfaces anew and hand them over; the connection that keeps them attached."""
+    link = handover.connect(settings.service)
+    try:
+        for tap in settings.interfaces:
+            handover.hand_over(link, Announcement(settings.node, tap.name, tap.mac), _make(tap))
+    except BaseException:
+        link.close()
+        raise
+    link.settimeout(None)
+    return link
+
+
+def run(settings: Settings) -> None:
+    """Keep the interfaces attached, for ever; SetupError when they cannot be made."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            with hand_over_all(settings) as link:
+                log.info("handed over %s of %s", ", ".join(tap.name for tap in settings.interfaces), settings.node)
+                pause = FIRST_PAUSE
+                link.recv(1)  # returns when the service is gone
+            log.info("the service is gone")
+        except OSError as error:
+            log.debug("no service at %s: %s", settings.service, error)
+        except handover.RefusedError as error:
+            log.error("%s", error)  # it may be another service's word next time
+            pause = LONGEST_PAUSE
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def main() -> int:
+    """Run until told to end: exit code 0, and 2 when the sidecar cannot work."""
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as process 1 of a container there is no default
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            run(settings(sys.argv[1:], os.environ))
+    except CosimError as error:
+        log.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+def _make(tap: Tap) -> int:
+    """Make an interface, waiting a while for a service that is ending to let go of the last one."""
+    end = time.monotonic() + BUSY
+    while True:
+        try:
+            return taps.make(tap)
+        except SetupError as error:
+            busy = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EBUSY
+            if not busy or time.monotonic() >= end:
+                raise
+            time.sleep(FIRST_PAUSE)
+
+
+def _neighbour(text: str) -> tuple[str, str]:
+    address, comma, mac = text.partition(",")
+    if not comma:
+        raise SetupError(f"'{text}' is no neighbour; expected ADDRESS,MAC like 10.9.0.2,02:00:00:00:00:02")
+    return address, mac
+
+
+def _interface(text: str, neighbours: Sequence[tuple[str, str]]) -> Tap:
+    """An interface with those of the neighbours that are in its network."""
+    parts = text.split(",")
+    if not 2 <= len(parts) <= 4 or (len(parts) == 4 and not parts[3].isdigit()):
+        raise SetupError(
+            f"'{text}' is no interface; expected NAME,MAC[,ADDRESS/PREFIX[,MTU]] like "
+            "wlan0,02:00:00:00:00:01,10.9.0.1/24"
+        )
+    name, mac, *rest = parts
+    tap = Tap(name, mac, rest[0] if rest else "", int(rest[1]) if len(rest) > 1 else 1500)
+    if not tap.address:
+        return tap
+    own = ipaddress.IPv4Interface(tap.address)
+    try:
+        near = tuple(
+            (address, mac)
+            for address, mac in neighbours
+            if ipaddress.IPv4Address(address) in own.network and address != str(own.ip)
+        )
+    except ValueError as error:
+        raise SetupError(f"neighbour: {error}") from error
+    return replace(tap, neighbours=near)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Real interfaces in network namespaces: what ping and sockets see of the links that were asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cosim.emulation import compiled, handover, netns, taps
+from cosim.emulation.engine import EngineBackend
+from cosim.emulation.state import DOWN, LinkState
+from cosim.emulation.taps import Tap
+from cosim.errors import SetupError
+
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
+]
+
+FREE = LinkState(math.inf, 0.0, 0.0, 0.0)
+ADDRESSES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
+MACS = {"a": "02:00:00:00:00:01", "b": "02:00:00:00:00:02", "c": "02:00:00:00:00:03"}
+
+
+def tap(node, **more):
+    near = [(ADDRESSES[other], MACS[other]) for other in ADDRESSES if other != node]
+    return Tap("wlan0", MACS[node], f"{ADDRESSES[node]}/24", neighbours=near, **more)
+
+
+def until(true, limit=15.0):
+    end = time.monotonic() + limit
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def spaces():
+    with netns.Namespaces() as made:
+        for node in ADDRESSES:
+            made.create(node)
+        yield made
+    assert not [name for name in netns.leftovers() if netns.run_of(os.getpid()) in name]
+
+
+@pytest.fixture(params=["python", "compiled"])
+def backend(request):
+    command, _ = compiled.command(python=request.param == "python")
+    if request.param == "compiled" and command[0] == sys.executable:
+        pytest.skip("no C compiler")
+    made = EngineBackend(command)
+    yield made
+    made.close()
+
+
+def mesh(state):
+    return {(a, b, "wlan0"): state for a in ADDRESSES for b in ADDRESSES if a != b}
+
+
+def attach(backend, spaces, *nodes):
+    for node in nodes or ADDRESSES:
+        backend.attach(node, "wlan0", taps.make(tap(node), netns.FOLDER / spaces._names[node]), MACS[node])
+
+
+class Pings:
+    """What ping says of an echo from `node` to `to`."""
+
+    def __init__(self, spaces, node, to, count=5, interval=0.02):
+        command = ["ping", "-n", "-q", "-c", str(count), "-i", str(interval), "-W", "1", ADDRESSES[to]]
+        done = spaces.run(node, command)
+        self.received = 0
+        if "Network is unreachable" in done.stderr:  # the node has no interface
+            return
+        text = done.stdout
+        sent, self.received = map(int, re.search(r"(\d+) packets transmitted, (\d+) received", text).groups())
+        assert sent == count
+        times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", text)
+        self.least, self.mean = (float(times[1]), float(times[2])) if times else (math.nan, math.nan)
+
+
+def test_an_interface_is_as_it_was_asked_for(spaces):
+    descriptor = taps.make(tap("a", mtu=1400), netns.FOLDER / spaces._names["a"])
+    link = spaces.run("a", ["ip", "addr", "show", "wlan0"]).stdout
+    assert "mtu 1400" in link
+    assert MACS["a"] in link
+    assert "10.9.0.1/24" in link
+    assert ",UP" in link
+    near = spaces.run("a", ["ip", "neigh", "show", "dev", "wlan0"]).stdout
+    assert f"10.9.0.2 lladdr {MACS['b']} PERMANENT" in near
+    os.close(descriptor)
+    assert "does not exist" in spaces.run("a", ["ip", "link", "show", "wlan0"]).stderr
+
+
+def test_an_interface_that_is_held_is_said_to_be(spaces):
+    where = netns.FOLDER / spaces._names["a"]
+    descriptor = taps.make(tap("a"), where)
+    with pytest.raises(SetupError, match="cannot make interface wlan0: there is an interface of this name"):
+        taps.make(tap("a"), where)
+    os.close(descriptor)
+
+
+def test_a_namespace_that_is_not_there_is_said_so(tmp_path):
+    with pytest.raises(SetupError, match="cannot enter the network namespace"):
+        taps.make(tap("a"), tmp_path / "none")
+
+
+def test_links_are_imposed_on_what_the_nodes_send(backend, spaces):
+    attach(backend, spaces)
+    assert Pings(spaces, "a", "b").received == 0  # never set
+    backend.links(mesh(FREE))
+    until(lambda: Pings(spaces, "a", "b", 1).received)
+    backend.links({("a", "b", "wlan0"): LinkState(math.inf, 0.030, 0.0, 0.0)})
+    slow, other = Pings(spaces, "a", "b"), Pings(spaces, "a", "c")
+    assert slow.received == other.received == 5
+    assert slow.least >= 30.0
+    assert other.least < 20.0
+    backend.links({("b", "a", "wlan0"): DOWN})
+    assert Pings(spaces, "a", "b").received == 0
+    assert Pings(spaces, "b", "c").received == 5
+
+
+def test_the_kernel_takes_interfaces_away_with_the_backend(backend, spaces):
+    attach(backend, spaces)
+    backend.close()
+    for node in ADDRESSES:
+        assert "does not exist" in spaces.run(node, ["ip", "link", "show", "wlan0"]).stderr
+
+
+def test_a_killed_engine_comes_back_with_the_same_interfaces(backend, spaces):
+    attach(backend, spaces)
+    backend.links(mesh(FREE))
+    until(lambda: Pings(spaces, "a", "b", 1).received)
+    before = spaces.run("a", ["cat", "/sys/class/net/wlan0/ifindex"]).stdout
+    os.kill(backend.pid, signal.SIGKILL)
+    until(lambda: Pings(spaces, "a", "b", 1).received)
+    assert backend.restarts == 1
+    assert spaces.run("a", ["cat", "/sys/class/net/wlan0/ifindex"]).stdout == before
+
+
+def test_a_dead_node_does_not_answer(backend, spaces):
+    attach(backend, spaces)
+    backend.links(mesh(FREE))
+    until(lambda: Pings(spaces, "a", "b", 1).received)
+    backend.detach("b", "wlan0")
+    spaces.delete("b")
+    assert Pings(spaces, "a", "b").received == 0
+    spaces.create("b")
+    attach(backend, spaces, "b")
+    until(lambda: Pings(spaces, "a", "b", 1).received)
+
+
+@contextlib.contextmanager
+def sidecar(spaces, node, path):
+    command = [sys.executable, "-m", "cosim.emulation.sidecar", "--node", node, "--socket", str(path)]
+    command += ["--interface", f"wlan0,{MACS[node]},{ADDRESSES[node]}/24"]
+    for other in ADDRESSES:
+        command += ["--neighbour", f"{ADDRESSES[other]},{MACS[other]}"]
+    process = spaces.start(node, command, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_sidecars_hand_over_again_and_leave_no_ghost(backend, spaces, tmp_path):
+    path = tmp_path / "links.sock"
+    reception = handover.Reception(path, backend)
+    backend.links(mesh(FREE))
+    try:
+        with sidecar(spaces, "a", path):
+            with sidecar(spaces, "b", path) as doomed:
+                until(lambda: reception.serve(0.05) or len(reception.ports) == 2)
+                until(lambda: Pings(spaces, "a", "b", 1).received)
+                doomed.kill()  # the node's namespace goes on living, its interface does not
+                until(lambda: reception.serve(0.05) or len(reception.ports) == 1)
+                assert Pings(spaces, "a", "b").received == 0
+            with sidecar(spaces, "b", path):
+                until(lambda: reception.serve(0.05) or len(reception.ports) == 2)
+                until(lambda: Pings(spaces, "a", "b", 1).received)
+                reception.close()  # as a service that ends
+                assert Pings(spaces, "a", "b").received == 0
+                reception = handover.Reception(path, backend)
+                until(lambda: reception.serve(0.05) or len(reception.ports) == 2)
+                until(lambda: Pings(spaces, "a", "b", 1).received)
+    finally:
+        reception.close()
+
+
+def test_leftovers_of_dead_runs_are_listed_and_deleted():
+    program = (
+        "import os; from cosim.emulation import netns\n"
+        "print(netns.Namespaces().create('x').name, flush=True); os._exit(0)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    left = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    with netns.Namespaces() as live:
+        kept = live.create("x").name
+        assert left in netns.leftovers()
+        assert kept not in netns.leftovers()
+        netns.delete(left)
+        assert left not in netns.leftovers()
+        assert (netns.FOLDER / kept).exists()
