@@ -1,0 +1,18 @@
+"""An autopilot that MAVLink tools can fly, on top of `cosim.vehicles`: an emulator, with no real one inside.
+
+    from cosim.autopilot import Autopilot
+    from cosim.vehicles import Copter, Fleet
+
+    fleet = Fleet([Copter()], homes=[(0, 0, 0)])
+    autopilot = Autopilot(fleet, 0, sysid=1, persona="ardupilot", origin=(38.2, 21.7, 60.0))
+    autopilot.receive(data, link)
+    fleet.advance(fleet.now + 0.01)
+    for link, data in autopilot.emit(fleet.now, wall): ...
+
+`Autopilot` is pure: whoever owns it moves the bytes. `cosim.autopilot.links` does it with UDP and TCP
+sockets, `python -m cosim.autopilot` is a program of its own. Needs pymavlink (extra `vehicles`).
+"""
+
+from cosim.autopilot.core import Autopilot
+
+__all__ = ["Autopilot"]

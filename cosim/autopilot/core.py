@@ -1,0 +1,336 @@
+"""The MAVLink face of one vehicle: bytes in, bytes out, no sockets and no clock of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from cosim.autopilot import commands, guided
+from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.follow import Follow
+from cosim.autopilot.ftp import PACKED, Files
+from cosim.autopilot.geodesy import Ground
+from cosim.autopilot.missions import Missions
+from cosim.autopilot.parameters import Parameters
+from cosim.autopilot.personas import persona as find_persona
+from cosim.autopilot.pilot import Pilot
+from cosim.autopilot.streams import DEFAULT, GROUPS, Streams
+from cosim.autopilot.telemetry import BUILDERS, heartbeat
+from cosim.vehicles import Fleet, layout
+
+EPOCH = 1_700_000_000.0  # s since 1970 that simulated time 0 stands for in time fields
+_LOOK = 0.1  # s of simulated time between two looks at the vehicle when no message is due
+_PERIOD = 1.0  # s between heartbeats, on either clock
+_SLICE = 10  # queued messages sent at a time, as ArduPilot does with parameters
+_PAUSE = 0.01  # s of wall time between two such slices
+
+Tap = Callable[[float, int, bytes], None]
+
+
+@dataclass(slots=True)
+class _Link:
+    parser: Message
+    encoder: Message
+    files: Files
+    parameters: list[str] = field(default_factory=list)  # still to be sent
+    listing: bool = False  # whether a burst of a file is under way
+
+
+class Autopilot:
+    """One vehicle of a fleet as MAVLink tools see it.
+
+        autopilot = Autopilot(fleet, 0, sysid=1, persona="ardupilot", origin=(38.2, 21.7, 60.0))
+        autopilot.receive(data, link)                          # what came from somebody
+        for link, data in autopilot.emit(fleet.now, wall): ...  # what is to be sent
+
+    A link is anything hashable that stands for one peer. Simulated time is the fleet's; `wall` is any
+    clock in s that runs while the simulation does not, for heartbeats and to bound telemetry. Orders
+    take effect at the fleet's next step.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        row: int,
+        *,
+        sysid: int = 1,
+        persona: str = "ardupilot",
+        origin: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        ready_after: float = 10.0,
+        epoch: float = EPOCH,
+        tap: Tap | None = None,
+    ) -> None:
+        """`origin`: deg, deg, m of the fleet's (0, 0, 0). `ready_after`: s until position and attitude are known.
+
+        `tap(now, sysid, frame)` sees every message that the vehicle acts on.
+        """
+        if not 1 <= sysid <= 254:
+            raise ValueError(f"system id {sysid}: expected 1..254")
+        frame = "copter" if fleet.frames["kind"][row] == layout.COPTER else "rover"
+        self.sysid, self.epoch = sysid, epoch
+        self.persona = find_persona(persona, frame)
+        self.parameters = Parameters(self.persona)
+        self.parameters.set("MAV_SYS_ID" if self.persona.px4 else "SYSID_THISMAV", sysid)
+        self.pilot = Pilot(fleet, row, self.persona, Ground(origin), self.parameters, ready_after)
+        self.start = self.pilot.home  # m, local: origin of local positions
+        self.streams = Streams(fleet.now)
+        self.wall = 0.0  # s, of the last `emit`
+        self.place = self.pilot.place()
+        self._missions = Missions(self)
+        self._follow = Follow(self.pilot)
+        self._links: dict[Hashable, _Link] = {}
+        self._out: list[tuple[Hashable, bytes]] = []
+        self._busy = False  # whether a queue of a link is not empty
+        self._beat = self._sliced = -math.inf  # s of wall time
+        self._next_beat = self._next_look = fleet.now  # s
+        self._tap = tap
+
+    @property
+    def now(self) -> float:
+        """s since the autopilot was switched on."""
+        return self.pilot.fleet.now - self.pilot.boot
+
+    @property
+    def boot_ms(self) -> int:
+        """`now` as messages have it."""
+        return round(1000.0 * self.now) & 0xFFFFFFFF
+
+    def connect(self, link: Hashable) -> None:
+        """Send to `link` from now on. `receive` connects by itself."""
+        if link not in self._links:
+            encoder = mavlink.MAVLink(None, srcSystem=self.sysid, srcComponent=1)
+            parser = mavlink.MAVLink(None)
+            parser.robust_parsing = True
+            self._links[link] = _Link(parser, encoder, Files(self._read_file))
+            self._next_look = -math.inf
+            self._beat = -math.inf  # a new peer hears a heartbeat at once
+
+    def disconnect(self, link: Hashable) -> None:
+        """Forget a link."""
+        self._links.pop(link, None)
+        self._out = [(to, data) for to, data in self._out if to != link]
+
+    def receive(self, data: bytes, link: Hashable) -> None:
+        """Take bytes that came over `link`: any part of a stream of MAVLink 1 or 2 frames."""
+        self.connect(link)
+        for message in self._links[link].parser.parse_buffer(data) or ():
+            if message.get_type() != "BAD_DATA":
+                self.handle(message, link)
+
+    def handle(self, message: Message, link: Hashable) -> None:
+        """Act on a decoded message, if it is for this vehicle: target 0 is for everybody."""
+        if getattr(message, "target_system", 0) not in (0, self.sysid):
+            return
+        if getattr(message, "target_component", 0) not in (0, 1):
+            return
+        if message.get_srcSystem() == self.sysid and message.get_srcComponent() == 1:
+            return  # its own, sent back
+        kind = message.get_type()
+        handler = _HANDLERS.get(kind)
+        if handler is None and not kind.startswith("MISSION_"):
+            return
+        if self._tap is not None and kind not in _UNLOGGED:
+            self._tap(self.pilot.fleet.now, self.sysid, bytes(message.get_msgbuf()))
+        if handler is not None:
+            handler(self, message, link)
+        else:
+            self._missions.handle(message, link)
+        self._next_look = -math.inf
+
+    def emit(self, now: float, wall: float) -> list[tuple[Hashable, bytes]]:
+        """What is to be sent now, by link. `now` s is the fleet's time, `wall` s any steady clock."""
+        self.wall = wall
+        due = now >= self.streams.next
+        if not (due or self._busy or self._out or now >= self._next_look or wall - self._beat >= _PERIOD):
+            return []
+        pilot = self.pilot
+        pilot.update()
+        self._follow.update()
+        self._next_look = now + _LOOK
+        if self._links:
+            self._tell_events()
+            # a client's patience is wall time: heartbeats go on when simulated time stands still
+            if pilot.changed or (now >= self._next_beat and wall - self._beat >= 0.1) or wall - self._beat >= _PERIOD:
+                pilot.changed = False
+                self._beat, self._next_beat = wall, now + _PERIOD
+                self.broadcast(heartbeat(self))
+            if due:
+                self._send_streams(now, wall)
+            self._send_queued(wall)
+            self._missions.remind(wall)
+        out, self._out = self._out, []
+        return out
+
+    def reply(self, link: Hashable, message: Message) -> None:
+        """Send `message` over one link."""
+        to = self._links.get(link)
+        if to is None:
+            return
+        encoder = to.encoder
+        self._out.append((link, message.pack(encoder)))
+        encoder.seq = (encoder.seq + 1) % 256
+
+    def broadcast(self, message: Message) -> None:
+        """Send `message` over all links."""
+        for link in self._links:
+            self.reply(link, message)
+
+    def send_now(self, message: int, link: Hashable = None) -> bool:
+        """Send the message with this number at once, to all when no link is given; False if it is not known."""
+        builder = BUILDERS.get(message)
+        if builder is None:
+            return False
+        self.pilot.view = self.pilot.look()
+        self.place = self.pilot.place()
+        built = builder(self)
+        if built is None:
+            return False
+        if link is None:
+            self.broadcast(built)
+        else:
+            self.reply(link, built)
+        return True
+
+    def set_rate(self, message: int, rate: float | None) -> None:
+        """Send a message at `rate` Hz, 0: never, None: as at the start."""
+        self.streams.set(message, DEFAULT.get(message, 0.0) if rate is None else rate, self.pilot.fleet.now)
+
+    def _send_streams(self, now: float, wall: float) -> None:
+        due = self.streams.due(now, wall)
+        if due:
+            self.place = self.pilot.place()
+        for number in due:
+            message = BUILDERS[number](self)
+            if message is not None:
+                self.broadcast(message)
+
+    def _tell_events(self) -> None:
+        pilot = self.pilot
+        for severity, text in pilot.said:
+            self.broadcast(mavlink.MAVLink_statustext_message(severity, text.encode("ascii", "replace")[:50]))
+        pilot.said.clear()
+        for seq in pilot.mission.reached:
+            self.broadcast(mavlink.MAVLink_mission_item_reached_message(seq))
+            self.send_now(42)
+        pilot.mission.reached.clear()
+
+    def _send_queued(self, wall: float) -> None:
+        if not self._busy or wall - self._sliced < _PAUSE:
+            return
+        self._sliced, self._busy = wall, False
+        for link, to in self._links.items():
+            for name in to.parameters[:_SLICE]:
+                self._tell_parameter(name, link)
+            del to.parameters[:_SLICE]
+            for _ in range(_SLICE if to.listing else 0):
+                payload = to.files.more()
+                to.listing = payload is not None
+                if payload is None:
+                    break
+                self._send_file(payload, link)
+            self._busy |= bool(to.parameters) or to.listing
+
+    # -- messages
+
+    def _command(self, message: Message, link: Hashable) -> None:
+        result = commands.execute(self, commands.read(message, link))
+        system, component = message.get_srcSystem(), message.get_srcComponent()
+        self.reply(link, mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, system, component))
+
+    def _set_mode(self, message: Message, link: Hashable) -> None:
+        name = self.persona.named(message.custom_mode)
+        reason = "no such mode" if name is None else self.pilot.set_mode(name)
+        if reason:
+            self.pilot.say(4, reason[:50])
+        ack = commands.ACCEPTED if reason is None else commands.FAILED
+        self.reply(link, mavlink.MAVLink_command_ack_message(11, ack))  # ArduPilot acknowledges the message, too
+        self.pilot.changed = True
+
+    def _target_global(self, message: Message, link: Hashable) -> None:
+        guided.target_global(self.pilot, message)
+
+    def _target_local(self, message: Message, link: Hashable) -> None:
+        guided.target_local(self.pilot, message, self.start)
+
+    def _timesync(self, message: Message, link: Hashable) -> None:
+        if message.tc1 == 0:
+            self.reply(link, mavlink.MAVLink_timesync_message(round((self.epoch + self.now) * 1e9), message.ts1))
+
+    def _ping(self, message: Message, link: Hashable) -> None:
+        if message.target_system == 0:
+            system, component = message.get_srcSystem(), message.get_srcComponent()
+            self.reply(link, mavlink.MAVLink_ping_message(message.time_usec, message.seq, system, component))
+
+    def _data_stream(self, message: Message, link: Hashable) -> None:
+        rate = float(message.req_message_rate) if message.start_stop else 0.0
+        for number in GROUPS.get(message.req_stream_id, ()):
+            # a group's slow messages stay slow: home is not asked for at 10 Hz
+            self.set_rate(number, min(rate, DEFAULT[number]) if number == 242 else rate)
+
+    def _list_parameters(self, message: Message, link: Hashable) -> None:
+        self._links[link].parameters = list(self.parameters.names)
+        self._busy = True
+
+    def _read_parameter(self, message: Message, link: Hashable) -> None:
+        name = message.param_id
+        if message.param_index >= 0:
+            name = self.parameters.names[message.param_index] if message.param_index < len(self.parameters) else ""
+        if name in self.parameters:
+            self._tell_parameter(name, link)
+
+    def _set_parameter(self, message: Message, link: Hashable) -> None:
+        name = message.param_id
+        if name not in self.parameters:
+            return
+        if self.parameters.set(name, self.parameters.read(name, message.param_value)):
+            self.pilot.tune(name)
+        for other in self._links:
+            self._tell_parameter(name, other)
+
+    def _tell_parameter(self, name: str, link: Hashable) -> None:
+        value, kind = self.parameters.wire(name)
+        count, index = len(self.parameters), self.parameters.index(name)
+        self.reply(link, mavlink.MAVLink_param_value_message(name.encode(), value, kind, count, index))
+
+    def _file(self, message: Message, link: Hashable) -> None:
+        to = self._links[link]
+        answer = to.files.answer(bytes(message.payload))
+        if answer is None:
+            to.listing = self._busy = True
+        else:
+            self._send_file(answer, link, message.get_srcSystem(), message.get_srcComponent())
+
+    def _send_file(self, payload: bytes, link: Hashable, system: int = 0, component: int = 0) -> None:
+        self.reply(link, mavlink.MAVLink_file_transfer_protocol_message(0, system, component, list(payload)))
+
+    def _read_file(self, name: str) -> bytes | None:
+        path, _, options = name.partition("?")
+        if path != PACKED or self.persona.px4:
+            return None
+        return self.parameters.packed("withdefaults=1" in options)
+
+    def _position_of_other(self, message: Message, link: Hashable) -> None:
+        self._follow.position(message)
+
+    def _follow_target(self, message: Message, link: Hashable) -> None:
+        self._follow.target(message)
+
+
+_UNLOGGED = {"TIMESYNC", "PING", "FILE_TRANSFER_PROTOCOL", "PARAM_REQUEST_LIST", "PARAM_REQUEST_READ"}
+_HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
+    "COMMAND_LONG": Autopilot._command,
+    "COMMAND_INT": Autopilot._command,
+    "SET_MODE": Autopilot._set_mode,
+    "SET_POSITION_TARGET_GLOBAL_INT": Autopilot._target_global,
+    "SET_POSITION_TARGET_LOCAL_NED": Autopilot._target_local,
+    "TIMESYNC": Autopilot._timesync,
+    "PING": Autopilot._ping,
+    "REQUEST_DATA_STREAM": Autopilot._data_stream,
+    "PARAM_REQUEST_LIST": Autopilot._list_parameters,
+    "PARAM_REQUEST_READ": Autopilot._read_parameter,
+    "PARAM_SET": Autopilot._set_parameter,
+    "FILE_TRANSFER_PROTOCOL": Autopilot._file,
+    "GLOBAL_POSITION_INT": Autopilot._position_of_other,
+    "FOLLOW_TARGET": Autopilot._follow_target,
+}

@@ -1,0 +1,15 @@
+"""The MAVLink 2 messages of the `ardupilotmega` dialect, which holds `common`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from cosim.errors import SetupError
+
+try:
+    mavlink: Any = import_module("pymavlink.dialects.v20.ardupilotmega")
+except ImportError as error:
+    raise SetupError("MAVLink needs pymavlink: pip install 'continuum-cosim[vehicles]'") from error
+
+Message = Any  # one of pymavlink's generated message classes, which have no common type

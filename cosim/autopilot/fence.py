@@ -1,0 +1,108 @@
+"""The geofence: a ceiling and a circle around home from parameters, circles and polygons from uploaded items."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from cosim.autopilot.flight import Item
+from cosim.autopilot.parameters import Parameters
+
+if TYPE_CHECKING:
+    from cosim.autopilot.pilot import Pilot
+
+RETURN_POINT, POLYGON_IN, POLYGON_OUT, CIRCLE_IN, CIRCLE_OUT = 5000, 5001, 5002, 5003, 5004  # MAV_CMD_NAV_FENCE_*
+NONE, MAX_ALT, BOUNDARY = 0, 2, 3  # FENCE_BREACH
+Point = tuple[float, float]  # deg, deg
+
+
+def inside(point: Point, polygon: list[Point]) -> bool:
+    """Whether a point lies in a polygon: the number of edges that a ray crosses is odd."""
+    x, y = point
+    odd = False
+    for (ax, ay), (bx, by) in zip(polygon, polygon[1:] + polygon[:1], strict=True):
+        if (ay > y) != (by > y) and x < ax + (y - ay) * (bx - ax) / (by - ay):
+            odd = not odd
+    return odd
+
+
+class Fence:
+    """The fence of one vehicle, and its breaches."""
+
+    def __init__(self) -> None:
+        self.breached = NONE
+        self.breaches = 0
+        self.last = 0.0  # s, when last breached
+        self._polygons: list[tuple[bool, list[Point]]] = []  # whether to stay in, corners
+        self._circles: list[tuple[bool, Point, float]] = []  # whether to stay in, centre, radius in m
+
+    def load(self, items: list[Item]) -> str | None:
+        """Take uploaded items; the reason if they are no fence."""
+        polygons: list[tuple[bool, list[Point]]] = []
+        circles: list[tuple[bool, Point, float]] = []
+        k = 0
+        while k < len(items):
+            item = items[k]
+            if item.command in (POLYGON_IN, POLYGON_OUT):
+                count = int(item.param1)
+                corners = items[k : k + count]
+                if count < 3 or len(corners) < count or any(c.command != item.command for c in corners):
+                    return "a polygon needs 3 corners or more, all in a row"
+                polygons.append((item.command == POLYGON_IN, [(c.x / 1e7, c.y / 1e7) for c in corners]))
+                k += count
+                continue
+            if item.command in (CIRCLE_IN, CIRCLE_OUT):
+                if not item.param1 > 0.0:
+                    return "a circle needs a radius"
+                circles.append((item.command == CIRCLE_IN, (item.x / 1e7, item.y / 1e7), item.param1))
+            elif item.command != RETURN_POINT:
+                return "not an item of a fence"
+            k += 1
+        self._polygons, self._circles = polygons, circles
+        return None
+
+    def on(self, parameters: Parameters, px4: bool) -> bool:
+        """Whether it holds."""
+        if px4:
+            limits = parameters["GF_MAX_HOR_DIST"] > 0.0 or parameters["GF_MAX_VER_DIST"] > 0.0
+            return parameters["GF_ACTION"] > 0 and bool(limits or self._polygons or self._circles)
+        return parameters["FENCE_ENABLE"] != 0
+
+    def breach(self, pilot: Pilot) -> int:
+        """FENCE_BREACH of the vehicle where it is."""
+        p, v, px4 = pilot.parameters, pilot.view, pilot.persona.px4
+        kinds = 7 if px4 else int(p["FENCE_TYPE"])
+        top = p.get("GF_MAX_VER_DIST") if px4 else p.get("FENCE_ALT_MAX") * (kinds & 1)
+        radius = p["GF_MAX_HOR_DIST"] if px4 else p["FENCE_RADIUS"] * (kinds >> 1 & 1)
+        if top > 0.0 and v.z - pilot.home[2] > top:
+            return MAX_ALT
+        if radius > 0.0 and math.hypot(v.x - pilot.home[0], v.y - pilot.home[1]) > radius:
+            return BOUNDARY
+        if not kinds & 4 or not (self._polygons or self._circles):
+            return NONE
+        place = pilot.place()
+        here = (place.latitude, place.longitude)
+        if any(inside(here, corners) != keep for keep, corners in self._polygons):
+            return BOUNDARY
+        for keep, (latitude, longitude), size in self._circles:
+            x, y, _ = pilot.ground.local(place._replace(latitude=latitude, longitude=longitude))
+            if (math.hypot(x - v.x, y - v.y) <= size) != keep:
+                return BOUNDARY
+        return NONE
+
+    def watch(self, pilot: Pilot) -> None:
+        """Act on a breach once."""
+        now = self.breach(pilot)
+        if now and not self.breached:
+            self.breaches += 1
+            self.last = pilot.fleet.now - pilot.boot
+            pilot.say(2, "Fence breached" if not pilot.persona.px4 else "Geofence violation")
+            action = int(pilot.parameters["GF_ACTION" if pilot.persona.px4 else "FENCE_ACTION"])
+            if pilot.persona.px4:
+                if action >= 2:
+                    pilot.set_mode({2: "HOLD", 5: "LAND"}.get(action, "RTL"))
+            elif action and pilot.behaviour not in ("return", "land"):
+                pilot.set_mode("RTL")
+        elif self.breached and not now and not pilot.persona.px4:
+            pilot.say(6, "Fence breach cleared")
+        self.breached = now

@@ -1,0 +1,265 @@
+"""The autopilot's side of the mission protocol, for missions, fences and rally points.
+
+https://mavlink.io/en/services/mission.html. A GCS announces a count and is asked for the items one by
+one; or asks for the count and then for the items.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.flight import NAVIGATION, Item
+
+if TYPE_CHECKING:
+    from cosim.autopilot.core import Autopilot
+
+MISSION, FENCE, RALLY, EVERY = 0, 1, 2, 255  # MAV_MISSION_TYPE
+RALLY_POINT = 5100
+_ACCEPTED, _ERROR, _BAD_FRAME, _NO_SPACE, _INVALID, _BAD_SEQUENCE, _DENIED = 0, 1, 2, 4, 5, 13, 14
+_CANCELLED = 15
+_FRAMES = {0, 2, 3, 5, 6, 10, 11}  # global, of the mission (no place), relative, terrain
+_PLACED = NAVIGATION | {179, 195, 201, *range(5000, 5005), RALLY_POINT}  # commands with a latitude and longitude
+Handler = Callable[[Message, Hashable], None]
+MOST_ITEMS = 2000
+_PATIENCE = 1.0  # s of wall time after which an item is asked for again
+_TRIES = 8
+
+
+@dataclass(slots=True)
+class _Upload:
+    kind: int
+    first: int
+    last: int
+    link: Hashable
+    system: int
+    component: int
+    asked: float  # s of wall time
+    partial: bool = False
+    items: list[Item] = field(default_factory=list)
+    tries: int = 0
+
+
+class Missions:
+    """What is stored, and the upload under way."""
+
+    def __init__(self, autopilot: Autopilot) -> None:
+        self._autopilot = autopilot
+        self._fence: list[Item] = []
+        self._rally: list[Item] = []
+        self._upload: _Upload | None = None
+
+    def stored(self, kind: int) -> list[Item]:
+        """The items of one kind. ArduPilot has home in item 0 of missions."""
+        if kind == MISSION:
+            items = self._autopilot.pilot.mission.items
+            return items if self._autopilot.pilot.persona.px4 else [self._home(), *items[1:]]
+        return self._fence if kind == FENCE else self._rally
+
+    def handle(self, message: Message, link: Hashable) -> bool:
+        """Answer a message of the protocol; False if it is none."""
+        handler: Handler | None = {
+            "MISSION_COUNT": self._count,
+            "MISSION_WRITE_PARTIAL_LIST": self._count_partial,
+            "MISSION_ITEM": self._item,
+            "MISSION_ITEM_INT": self._item,
+            "MISSION_REQUEST_LIST": self._request_list,
+            "MISSION_REQUEST_PARTIAL_LIST": self._request_list,
+            "MISSION_REQUEST": self._request,
+            "MISSION_REQUEST_INT": self._request,
+            "MISSION_CLEAR_ALL": self._clear,
+            "MISSION_SET_CURRENT": self._set_current,
+        }.get(message.get_type())
+        if handler is None:
+            return False
+        handler(message, link)
+        return True
+
+    def remind(self, wall: float) -> None:
+        """Ask again for an item that does not come, and give up after some tries."""
+        upload = self._upload
+        if upload is None or wall - upload.asked < _PATIENCE:
+            return
+        upload.tries += 1
+        if upload.tries > _TRIES:
+            self._upload = None
+            self._ack(upload.link, upload.system, upload.component, _CANCELLED, upload.kind)
+        else:
+            self._ask(upload)
+
+    def _home(self) -> Item:
+        place = self._autopilot.pilot.home_place()
+        return Item(0, 16, 1, 0, 0, 0, 0, round(place.latitude * 1e7), round(place.longitude * 1e7), place.altitude)
+
+    def _ack(self, link: Hashable, system: int, component: int, result: int, kind: int) -> None:
+        self._autopilot.reply(link, mavlink.MAVLink_mission_ack_message(system, component, result, kind))
+
+    def _answer(self, message: Message, link: Hashable, result: int, kind: int) -> None:
+        self._ack(link, message.get_srcSystem(), message.get_srcComponent(), result, kind)
+
+    def _ask(self, upload: _Upload) -> None:
+        """ArduPilot asks with MISSION_REQUEST, and some clients know no other; PX4 asks with MISSION_REQUEST_INT."""
+        upload.asked = self._autopilot.wall
+        px4 = self._autopilot.pilot.persona.px4
+        make = mavlink.MAVLink_mission_request_int_message if px4 else mavlink.MAVLink_mission_request_message
+        seq = upload.first + len(upload.items)
+        self._autopilot.reply(upload.link, make(upload.system, upload.component, seq, upload.kind))
+
+    def _count(self, message: Message, link: Hashable) -> None:
+        kind = message.mission_type
+        if kind not in (MISSION, FENCE, RALLY):
+            self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, kind)
+        elif message.count > MOST_ITEMS:
+            self._answer(message, link, _NO_SPACE, kind)
+        elif message.count == 0:
+            self._store(kind, [])
+            self._answer(message, link, _ACCEPTED, kind)
+        else:
+            self._begin(message, link, 0, message.count - 1)
+
+    def _count_partial(self, message: Message, link: Hashable) -> None:
+        kind, first, last = message.mission_type, message.start_index, message.end_index
+        if kind not in (MISSION, FENCE, RALLY) or not 0 <= first <= last < len(self.stored(kind)):
+            self._answer(message, link, _ERROR, kind)
+        else:
+            self._begin(message, link, first, last, partial=True)
+
+    def _begin(self, message: Message, link: Hashable, first: int, last: int, partial: bool = False) -> None:
+        upload = _Upload(
+            message.mission_type, first, last, link, message.get_srcSystem(), message.get_srcComponent(), 0.0, partial
+        )
+        self._upload = upload
+        self._ask(upload)
+
+    def _item(self, message: Message, link: Hashable) -> None:
+        if message.current in (2, 3):
+            self._guided(message, link)
+            return
+        upload = self._upload
+        if upload is None or upload.kind != message.mission_type:
+            return
+        if message.seq != upload.first + len(upload.items):
+            self._ask(upload)  # an item came twice or was lost
+            return
+        item = _read(message)
+        if item.frame not in _FRAMES and item.command in _PLACED:
+            self._finish(upload, _BAD_FRAME)
+            return
+        upload.items.append(item)
+        upload.tries = 0
+        if message.seq < upload.last:
+            self._ask(upload)
+            return
+        items = upload.items
+        if upload.partial:
+            old = self.stored(upload.kind)
+            items = [*old[: upload.first], *items, *old[upload.last + 1 :]]
+        self._finish(upload, self._store(upload.kind, items))
+
+    def _finish(self, upload: _Upload, result: int) -> None:
+        self._upload = None
+        self._ack(upload.link, upload.system, upload.component, result, upload.kind)
+
+    def _store(self, kind: int, items: list[Item]) -> int:
+        pilot = self._autopilot.pilot
+        if kind == MISSION:
+            pilot.mission.load(items)
+            pilot.say(6, "Flight plan received")
+        elif kind == FENCE:
+            reason = pilot.fence.load(items)
+            if reason:
+                pilot.say(4, f"Fence: {reason}"[:50])
+                return _INVALID
+            self._fence = items
+        else:
+            if any(item.command != RALLY_POINT for item in items):
+                return _INVALID
+            self._rally = items
+            home = pilot.home_place().altitude
+            pilot.rally = [item.place(home) for item in items]
+        return _ACCEPTED
+
+    def _clear(self, message: Message, link: Hashable) -> None:
+        kinds = (MISSION, FENCE, RALLY) if message.mission_type == EVERY else (message.mission_type,)
+        if kinds[0] not in (MISSION, FENCE, RALLY):
+            self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, message.mission_type)
+            return
+        for kind in kinds:
+            self._store(kind, [])
+        self._answer(message, link, _ACCEPTED, message.mission_type)
+
+    def _request_list(self, message: Message, link: Hashable) -> None:
+        if message.mission_type not in (MISSION, FENCE, RALLY):
+            self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, message.mission_type)
+            return
+        count = len(self.stored(message.mission_type))
+        if message.get_type() == "MISSION_REQUEST_PARTIAL_LIST":
+            last = message.end_index if message.end_index >= 0 else count - 1
+            count = max(min(last, count - 1) - message.start_index + 1, 0)
+        kind, system, component = message.mission_type, message.get_srcSystem(), message.get_srcComponent()
+        self._autopilot.reply(link, mavlink.MAVLink_mission_count_message(system, component, count, kind))
+
+    def _request(self, message: Message, link: Hashable) -> None:
+        kind = message.mission_type
+        items = self.stored(kind) if kind in (MISSION, FENCE, RALLY) else []
+        if not 0 <= message.seq < len(items):
+            self._answer(message, link, _BAD_SEQUENCE, kind)
+            return
+        whole = message.get_type() == "MISSION_REQUEST_INT"
+        pilot = self._autopilot.pilot
+        item = items[message.seq]
+        # the frame goes back as it came, since clients compare: 3 stays 3, 6 stays 6
+        current = int(kind == MISSION and message.seq == pilot.mission.current)
+        head = (message.get_srcSystem(), message.get_srcComponent(), message.seq, item.frame, item.command, current)
+        values = (item.autocontinue, item.param1, item.param2, item.param3, item.param4)
+        if whole:
+            answer = mavlink.MAVLink_mission_item_int_message(*head, *values, item.x, item.y, item.z, kind)
+        else:
+            x, y = (item.x / 1e7, item.y / 1e7) if item.command in _PLACED else (float(item.x), float(item.y))
+            answer = mavlink.MAVLink_mission_item_message(*head, *values, x, y, item.z, kind)
+        self._autopilot.reply(link, answer)
+
+    def _set_current(self, message: Message, link: Hashable) -> None:
+        if self._autopilot.pilot.mission.jump(message.seq):
+            self._autopilot.send_now(42, link)
+
+    def _guided(self, message: Message, link: Hashable) -> None:
+        """ArduPilot's MISSION_ITEM with current 2 (go there) or 3 (change height)."""
+        pilot = self._autopilot.pilot
+        item = _read(message)
+        if pilot.persona.px4:
+            self._answer(message, link, _DENIED, MISSION)
+            return
+        reason = pilot.set_mode("GUIDED") if pilot.mode != "GUIDED" else None
+        if reason is None:
+            home = pilot.home_place()
+            if message.current == 2:
+                point = pilot.ground.local(item.place(home.altitude))
+            else:
+                v = pilot.look()
+                point = (v.target_x, v.target_y, item.place(home.altitude).altitude - pilot.ground.origin.altitude)
+            reason = pilot.go(point)
+        self._answer(message, link, _ACCEPTED if reason is None else _ERROR, MISSION)
+
+
+def _read(message: Message) -> Item:
+    """An item of either message; degrees become 1e-7 deg."""
+    x, y = message.x, message.y
+    if message.get_type() == "MISSION_ITEM":
+        scale = 1e7 if message.command in _PLACED or message.current in (2, 3) else 1.0
+        x, y = (round(scale * part) if math.isfinite(part) else 0 for part in (x, y))
+    return Item(
+        message.frame,
+        message.command,
+        message.autocontinue,
+        message.param1,
+        message.param2,
+        message.param3,
+        message.param4,
+        x,
+        y,
+        message.z,
+    )

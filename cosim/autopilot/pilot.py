@@ -1,0 +1,325 @@
+"""What an autopilot does with its vehicle: modes, arming, targets, fail-safes. No MAVLink in here."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any
+
+from cosim.autopilot.fence import Fence
+from cosim.autopilot.flight import Mission
+from cosim.autopilot.geodesy import Ground, Place
+from cosim.autopilot.parameters import Parameters
+from cosim.autopilot.personas import Behaviour, Persona
+from cosim.autopilot.tuning import show_vehicle, tune_vehicle
+from cosim.vehicles import Fleet, layout
+
+_FIELDS = tuple(layout.STATE.names or ())
+View: Any = namedtuple("View", _FIELDS)  # type: ignore[misc]  # mypy wants the names spelt out
+NOTICE, WARNING, CRITICAL, INFO = 5, 4, 2, 6  # MAV_SEVERITY
+
+# What the fleet may be doing while the autopilot does what its mode says; else the fleet was told by
+# somebody else, or by a fail-safe.
+_FITTING: dict[Behaviour, frozenset[int]] = {
+    "hold": frozenset({layout.HOLD, layout.MANUAL}),
+    "guided": frozenset({layout.HOLD, layout.GO, layout.VELOCITY, layout.TAKE_OFF}),
+    "take-off": frozenset({layout.TAKE_OFF, layout.GO, layout.HOLD}),
+    "mission": frozenset({layout.MISSION, layout.HOLD, layout.TAKE_OFF}),
+    "return": frozenset({layout.RETURN}),
+    "land": frozenset({layout.LAND}),
+    "follow": frozenset({layout.GO, layout.HOLD}),
+}
+_SHOWN: dict[int, Behaviour] = {
+    int(layout.GO): "guided",
+    int(layout.VELOCITY): "guided",
+    int(layout.TAKE_OFF): "guided",
+    int(layout.MISSION): "mission",
+    int(layout.RETURN): "return",
+    int(layout.LAND): "land",
+}
+
+
+class Pilot:
+    """Flies one row of a fleet the way a persona does.
+
+    Orders answer with None when they are obeyed, else with the reason why not.
+    """
+
+    def __init__(
+        self, fleet: Fleet, row: int, persona: Persona, ground: Ground, parameters: Parameters, ready_after: float
+    ) -> None:
+        """`ready_after`: s from now until sensors and estimator are ready."""
+        self.fleet, self.row, self.persona, self.ground, self.parameters = fleet, row, persona, ground, parameters
+        self.boot = fleet.now
+        self.ready_at = fleet.now + ready_after
+        self.mode = persona.first
+        self.view = self.look()
+        self._seen = (self.view.armed, self.view.failsafe)  # by the last `update`
+        self.home = (self.view.x, self.view.y, self.view.z)  # m, local
+        self.said: list[tuple[int, str]] = []  # MAV_SEVERITY, text
+        self.mission = Mission(self)
+        self.fence = Fence()
+        self.rally: list[Place] = []
+        self.changed = True  # whether mode or arming changed since this was last set to False
+        self._rise = math.nan  # m above home, PX4's take-off ordered before arming
+        self._setpoint = -math.inf  # s, when OFFBOARD was last told where to go
+        self._weak = {"LOW": math.inf, "CRT": math.inf}  # s, since when the voltage is too low
+        show_vehicle(self)
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What the present mode does."""
+        return self.persona.modes[self.mode].behaviour
+
+    @property
+    def ready(self) -> bool:
+        """Whether position and attitude are known."""
+        return self.fleet.now >= self.ready_at
+
+    def look(self) -> Any:  # noqa: ANN401 - a named tuple of STATE's fields
+        """The vehicle's state now."""
+        return View._make(self.fleet.state[self.row].item())
+
+    def say(self, severity: int, text: str) -> None:
+        """Announce `text`."""
+        self.said.append((severity, text))
+
+    def place(self) -> Place:
+        """Where the vehicle is."""
+        return self.ground.place(self.view.x, self.view.y, self.view.z)
+
+    def home_place(self) -> Place:
+        """Where its home is."""
+        return self.ground.place(*self.home)
+
+    def objections(self) -> list[str]:
+        """What speaks against arming, in the words of the autopilot."""
+        v, found = self.view, []
+        if v.crashed:
+            found.append("Vehicle has crashed")
+        if v.failsafe == layout.EMPTY or v.voltage < self.parameters.get("BATT_ARM_VOLT"):
+            found.append("Battery 1 below minimum arming voltage")
+        elif v.failsafe in (layout.LOW, layout.CRITICAL):
+            found.append("Battery failsafe")
+        if not self.ready:
+            found += (["GPS 1: Bad fix", "EKF attitude is bad"], ["ekf2 missing data", "GPS fix too low"])[
+                self.persona.px4
+            ]
+        if self.fence.on(self.parameters, self.persona.px4) and self.fence.breach(self):
+            found.append("Vehicle breaching fence")
+        return found
+
+    def arm(self, force: bool = False) -> str | None:
+        """Arm; `force` passes the checks, but cannot mend a broken vehicle."""
+        self.view = self.look()
+        if self.view.armed:
+            return None
+        checked = not force and (self.persona.px4 or self.parameters.get("ARMING_CHECK") != 0)
+        if not self.persona.modes[self.mode].arms and not force:
+            return f"{self.mode} mode not armable"
+        found = self.objections() if checked else []
+        if found:
+            return found[0]
+        self.fleet.hold([self.row])
+        if not self.fleet.arm([self.row])[0]:
+            return "Vehicle has crashed" if self.view.crashed else "Battery 1 below minimum arming voltage"
+        self.view = self.look()
+        self.home = (self.view.x, self.view.y, self.view.z)
+        self.changed = True
+        self.say(INFO, "Armed by external command" if self.persona.px4 else "Arming motors")
+        if self.behaviour == "mission":
+            self.mission.start()
+        elif not math.isnan(self._rise):
+            self.take_off(self._rise)
+        return None
+
+    def disarm(self, force: bool = False) -> str | None:
+        """Disarm; refused in flight, also with `force`, as a fleet cannot do it."""
+        if not self.fleet.arm([self.row], on=False)[0]:
+            return "not landed"
+        self.changed = True
+        return None
+
+    def set_mode(self, name: str) -> str | None:
+        """Change the mode and do what it stands for."""
+        v = self.view = self.look()
+        behaviour = self.persona.modes[name].behaviour
+        if behaviour != "hold" and not self.ready:
+            return f"Mode change to {name} failed: requires position"
+        if behaviour == "mission":
+            reason = self.mission.refusal(landed=bool(v.landed))
+            if reason:
+                return f"Mode change to {name} failed: {reason}"
+        if behaviour == "follow" and not self.parameters.get("FOLL_ENABLE", 1.0):
+            return f"Mode change to {name} failed: FOLL_ENABLE is 0"
+        if name == "OFFBOARD" and self.fleet.now - self._setpoint > self.parameters["COM_OF_LOSS_T"]:
+            return "Offboard mode rejected: no setpoints"
+        if name == self.mode and not (v.armed and behaviour in ("return", "land")):
+            return None
+        self.mode, self._rise, self.changed = name, math.nan, True
+        self._restore_home()
+        if v.armed:
+            self._enact(behaviour)
+        return None
+
+    def _enact(self, behaviour: Behaviour) -> None:
+        rows = [self.row]
+        if behaviour == "return":
+            speed = self.parameters.get("RTL_SPEED") / 100.0
+            if speed > 0.0:
+                self.fleet.set_speed(rows, speed)
+            self._choose_rally()
+            if not self.fleet.go_home(rows)[0]:
+                self.fleet.arm(rows, on=False)  # on the ground already
+        elif behaviour == "land":
+            if not self.fleet.land(rows)[0] and self.persona.frame == "copter":
+                self.fleet.arm(rows, on=False)
+        elif behaviour == "mission":
+            self.mission.start()
+        elif behaviour == "take-off":
+            self.take_off(self.parameters["MIS_TAKEOFF_ALT"])
+        else:
+            self.fleet.hold(rows)
+
+    def take_off(self, height: float) -> str | None:
+        """Rise to `height` m above home. PX4 changes its mode for it, ArduPilot has to be in GUIDED."""
+        v = self.view = self.look()
+        if self.persona.frame == "rover":
+            return "cannot fly"
+        if not (math.isfinite(height) and height > 0.0):
+            return "height must be above 0"
+        if self.persona.px4:
+            self.mode, self.changed = "TAKEOFF", True
+            self._rise = math.nan if v.armed else height
+            if not v.armed:
+                return None
+        elif self.behaviour != "guided":
+            return "Takeoff: not in GUIDED"
+        if not self.fleet.take_off([self.row], height)[0]:
+            return "Takeoff: not armed" if not v.armed else "Takeoff: not landed"
+        return None
+
+    def setpoint(self) -> None:
+        """A client tells where to go, now: PX4 stays in OFFBOARD only while one does."""
+        self._setpoint = self.fleet.now
+
+    def go(
+        self,
+        point: tuple[float, float, float],
+        velocity: tuple[float, float, float] | None = None,
+        heading: float | None = None,
+    ) -> str | None:
+        """Fly or drive to `point` (m, local), which moves at `velocity` (m/s). Only in guided modes."""
+        if self.behaviour != "guided":
+            return "not in guided mode"
+        if not all(math.isfinite(part) for part in (*point, *(velocity or ()))):
+            return "not a position"
+        if not self.fleet.go([self.row], [point], None if velocity is None else [velocity])[0]:
+            return "not flying" if self.persona.frame == "copter" else "not armed"
+        self.fleet.face([self.row], math.nan if heading is None else heading)
+        return None
+
+    def steer(self, velocity: tuple[float, float, float], heading: float | None = None) -> str | None:
+        """Keep a velocity (m/s, local) for a while. Only in guided modes."""
+        if self.behaviour != "guided":
+            return "not in guided mode"
+        if not all(math.isfinite(part) for part in velocity):
+            return "not a velocity"
+        valid = self.parameters.get("GUID_TIMEOUT", 3.0) if not self.persona.px4 else self.parameters["COM_OF_LOSS_T"]
+        if not self.fleet.steer([self.row], [velocity], max(valid, 0.1))[0]:
+            return "not flying" if self.persona.frame == "copter" else "not armed"
+        if heading is not None:
+            self.fleet.face([self.row], heading)
+        return None
+
+    def set_home(self, point: tuple[float, float, float]) -> None:
+        """Make `point` (m, local) home."""
+        self.home = point
+        self._restore_home()
+
+    def tune(self, name: str) -> None:
+        """A parameter was changed: let the vehicle follow it."""
+        tune_vehicle(self, name)
+
+    def update(self) -> None:
+        """Take notice of what the vehicle did since the last call."""
+        (armed, failsafe), v = self._seen, self.look()
+        self.view, self._seen = v, (v.armed, v.failsafe)
+        if v.armed != armed:
+            self.changed = True
+            if not v.armed:
+                self.say(CRITICAL if v.crashed else INFO, "Crash: Disarming" if v.crashed else "Disarming motors")
+        if v.failsafe != failsafe:
+            self._tell_failsafe(v)
+        if not v.armed:
+            self.mission.end()
+            return
+        self.mission.update()
+        if v.mode not in _FITTING[self.behaviour] and not self.mission.flies(v.mode):
+            behaviour = _SHOWN.get(v.mode, "hold")
+            if behaviour == "return":
+                self._choose_rally()
+            self.mode, self.changed = self.persona.doing(behaviour), True
+        if self.mode == "TAKEOFF" and v.mode != layout.TAKE_OFF and not v.landed:
+            self.mode, self.changed = "HOLD", True
+        if self.mode == "OFFBOARD" and self.fleet.now - self._setpoint > self.parameters["COM_OF_LOSS_T"]:
+            self.say(WARNING, "Offboard control lost")
+            self.set_mode("HOLD")
+        self._watch_battery(v)
+        if self.fence.on(self.parameters, self.persona.px4):
+            self.fence.watch(self)
+
+    def _tell_failsafe(self, v: Any) -> None:  # noqa: ANN401
+        used = (float(self.fleet.frames["capacity"][self.row]) - v.charge) / 3.6
+        if v.failsafe in (layout.LOW, layout.CRITICAL):
+            low = v.failsafe == layout.LOW
+            if self.persona.px4:
+                self.say(WARNING if low else CRITICAL, f"{'Low' if low else 'Critical'} battery level")
+            else:
+                self.say(
+                    WARNING if low else CRITICAL,
+                    f"Battery 1 is {'low' if low else 'critical'} {v.voltage:.2f}V used {used:.0f} mAh",
+                )
+        elif v.failsafe == layout.EMPTY:
+            self.say(CRITICAL, f"Battery 1 is empty, used {used:.0f} mAh: motors stopped")
+        elif v.failsafe == layout.FENCE:
+            self.say(CRITICAL, "Fence breached")
+        if v.failsafe == layout.CRITICAL and self.persona.frame == "rover":
+            self.mode, self.changed = self.persona.hold, True
+
+    def _watch_battery(self, v: Any) -> None:  # noqa: ANN401
+        """ArduPilot's thresholds of voltage; those of charge are the fleet's."""
+        for level, severity in (("CRT", CRITICAL), ("LOW", WARNING)):
+            if v.voltage >= self.parameters.get(f"BATT_{level}_VOLT"):
+                self._weak[level] = math.inf
+                continue
+            since = self._weak[level] = min(self._weak[level], self.fleet.now)
+            if since > 0.0 and self.fleet.now - since >= self.parameters["BATT_LOW_TIMER"]:
+                self._weak[level] = -1.0  # told once
+                self.say(severity, f"Battery 1 is {'low' if level == 'LOW' else 'critical'} {v.voltage:.2f}V")
+                action = int(self.parameters[f"BATT_FS_{level}_ACT"])
+                if action in (1, 2) and self.behaviour != "land":
+                    lands = action == 1 and self.persona.frame == "copter"
+                    self.set_mode(self.persona.doing("land" if lands else "return"))
+
+    def _choose_rally(self) -> None:
+        """Return to the nearest rally point, if there is one nearer than home (AP_Rally)."""
+        v, limit = self.view, 1000.0 * self.parameters.get("RALLY_LIMIT_KM")
+        best, point = math.inf, None
+        for place in self.rally:
+            x, y, z = self.ground.local(place)
+            far = math.hypot(x - v.x, y - v.y)
+            if far < best and (limit <= 0.0 or far <= limit):
+                best, point = far, (x, y, z)
+        if point is None:
+            return
+        if self.parameters.get("RALLY_INCL_HOME", 1.0) and math.hypot(self.home[0] - v.x, self.home[1] - v.y) < best:
+            return
+        self._set_return(point)
+
+    def _restore_home(self) -> None:
+        self._set_return(self.home)
+
+    def _set_return(self, point: tuple[float, float, float]) -> None:
+        for axis, value in zip("xyz", point, strict=True):
+            self.fleet.state[f"home_{axis}"][self.row] = value

@@ -1,0 +1,400 @@
+"""The messages that tell how the vehicle is, each built from its state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.geodesy import Place
+from cosim.vehicles import layout
+
+if TYPE_CHECKING:
+    from cosim.autopilot.core import Autopilot
+
+Builder = Callable[["Autopilot"], "Message | None"]
+_FIT = (
+    mavlink.MAV_SYS_STATUS_SENSOR_3D_GYRO
+    | mavlink.MAV_SYS_STATUS_SENSOR_3D_ACCEL
+    | mavlink.MAV_SYS_STATUS_SENSOR_3D_MAG
+    | mavlink.MAV_SYS_STATUS_SENSOR_ABSOLUTE_PRESSURE
+    | mavlink.MAV_SYS_STATUS_SENSOR_GPS
+    | mavlink.MAV_SYS_STATUS_SENSOR_RC_RECEIVER
+    | mavlink.MAV_SYS_STATUS_SENSOR_BATTERY
+    | mavlink.MAV_SYS_STATUS_AHRS
+    | mavlink.MAV_SYS_STATUS_PREARM_CHECK
+)
+_LATE = (
+    mavlink.MAV_SYS_STATUS_SENSOR_GPS | mavlink.MAV_SYS_STATUS_AHRS | mavlink.MAV_SYS_STATUS_PREARM_CHECK
+)  # not healthy before the estimator is ready
+_FENCE = mavlink.MAV_SYS_STATUS_GEOFENCE
+_CAPABILITIES = (
+    mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_FLOAT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FLOAT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_COMMAND_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_FTP
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FENCE
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_RALLY
+    | mavlink.MAV_PROTOCOL_CAPABILITY_MAVLINK2
+)
+_UNKNOWN = 65535  # of unsigned 16-bit fields
+
+
+def latitude(place: Place) -> int:
+    """In 1e-7 deg."""
+    return round(place.latitude * 1e7)
+
+
+def longitude(place: Place) -> int:
+    """In 1e-7 deg."""
+    return round(place.longitude * 1e7)
+
+
+def _mm(metres: float) -> int:
+    return round(1000.0 * metres)
+
+
+def _cm(metres: float) -> int:
+    return max(-32768, min(32767, round(100.0 * metres)))
+
+
+def _remaining(a: Autopilot) -> int:
+    """% of the battery."""
+    left = float(a.pilot.view.charge) / float(a.pilot.fleet.frames["capacity"][a.pilot.row])
+    return round(100.0 * left)
+
+
+def heartbeat(a: Autopilot) -> Message:
+    """Type, mode and state: what clients hold on to."""
+    p, v = a.pilot, a.pilot.view
+    mode = p.persona.modes[p.mode]
+    base = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | mavlink.MAV_MODE_FLAG_STABILIZE_ENABLED
+    if v.armed:
+        base |= mavlink.MAV_MODE_FLAG_SAFETY_ARMED
+    if mode.behaviour != "hold":
+        base |= mavlink.MAV_MODE_FLAG_GUIDED_ENABLED
+        if p.persona.px4:
+            base |= mavlink.MAV_MODE_FLAG_AUTO_ENABLED
+    if not p.ready:
+        status = mavlink.MAV_STATE_CALIBRATING
+    elif v.failsafe in (layout.CRITICAL, layout.EMPTY) and v.armed:
+        status = mavlink.MAV_STATE_CRITICAL
+    else:
+        status = mavlink.MAV_STATE_ACTIVE if v.armed else mavlink.MAV_STATE_STANDBY
+    return mavlink.MAVLink_heartbeat_message(p.persona.kind, p.persona.autopilot, base, mode.number, status, 3)
+
+
+def _sys_status(a: Autopilot) -> Message:
+    v = a.pilot.view
+    fence = a.pilot.fence.on(a.parameters, a.pilot.persona.px4)
+    fit = _FIT | (_FENCE if fence else 0)
+    health = fit if a.pilot.ready else fit & ~_LATE
+    if a.pilot.fence.breached:
+        health &= ~_FENCE
+    return mavlink.MAVLink_sys_status_message(
+        fit, fit, health, 100, _mm(v.voltage), _cm(v.current), _remaining(a), 0, 0, 0, 0, 0, 0
+    )
+
+
+def _system_time(a: Autopilot) -> Message:
+    return mavlink.MAVLink_system_time_message(round((a.epoch + a.now) * 1e6), a.boot_ms)
+
+
+def _gps_raw_int(a: Autopilot) -> Message:
+    v, ready, place = a.pilot.view, a.pilot.ready, a.place
+    course = round(100.0 * math.degrees(math.atan2(v.vx, v.vy))) % 36000
+    height = _mm(place.altitude)
+    return mavlink.MAVLink_gps_raw_int_message(
+        round(a.now * 1e6),
+        6 if ready else 1,
+        latitude(place) if ready else 0,
+        longitude(place) if ready else 0,
+        height if ready else 0,
+        80 if ready else 9999,
+        120 if ready else 9999,
+        _cm(math.hypot(v.vx, v.vy)),
+        course,
+        12 if ready else 0,
+        height if ready else 0,
+        300 if ready else 0,
+        500 if ready else 0,
+        40 if ready else 0,
+    )
+
+
+def _attitude(a: Autopilot) -> Message:
+    v = a.pilot.view
+    yaw = math.remainder(v.heading, 2.0 * math.pi)
+    # body rates about forward, right, down
+    return mavlink.MAVLink_attitude_message(a.boot_ms, v.roll, v.pitch, yaw, v.p, -v.q, v.turn)
+
+
+def _attitude_quaternion(a: Autopilot) -> Message:
+    v = a.pilot.view
+    cr, sr = math.cos(0.5 * v.roll), math.sin(0.5 * v.roll)
+    cp, sp = math.cos(0.5 * v.pitch), math.sin(0.5 * v.pitch)
+    cy, sy = math.cos(0.5 * v.heading), math.sin(0.5 * v.heading)
+    w, x = cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy
+    y, z = cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
+    return mavlink.MAVLink_attitude_quaternion_message(a.boot_ms, w, x, y, z, v.p, -v.q, v.turn)
+
+
+def _local_position_ned(a: Autopilot) -> Message | None:
+    v = a.pilot.view
+    if not a.pilot.ready:
+        return None
+    return mavlink.MAVLink_local_position_ned_message(
+        a.boot_ms, v.y - a.start[1], v.x - a.start[0], a.start[2] - v.z, v.vy, v.vx, -v.vz
+    )
+
+
+def _global_position_int(a: Autopilot) -> Message | None:
+    v, place = a.pilot.view, a.place
+    if not a.pilot.ready:
+        return None
+    heading = round(100.0 * math.degrees(v.heading)) % 36000
+    above = _mm(v.z - a.pilot.home[2])
+    return mavlink.MAVLink_global_position_int_message(
+        a.boot_ms,
+        latitude(place),
+        longitude(place),
+        _mm(place.altitude),
+        above,
+        _cm(v.vy),
+        _cm(v.vx),
+        _cm(-v.vz),
+        heading,
+    )
+
+
+def _mission_current(a: Autopilot) -> Message:
+    m = a.pilot.mission
+    total = len(m.items)
+    # seq stays below the count when the mission is complete: the state tells that
+    return mavlink.MAVLink_mission_current_message(min(m.current, max(total - 1, 0)), total, m.state, 1)
+
+
+def _nav_controller_output(a: Autopilot) -> Message:
+    v = a.pilot.view
+    east, north = v.target_x - v.x, v.target_y - v.y
+    bearing = round(math.degrees(math.atan2(east, north)))
+    return mavlink.MAVLink_nav_controller_output_message(
+        math.degrees(v.roll),
+        math.degrees(v.pitch),
+        round(math.degrees(math.remainder(v.heading, 2.0 * math.pi))),
+        bearing,
+        min(round(math.hypot(east, north)), _UNKNOWN),
+        v.target_z - v.z,
+        0.0,
+        0.0,
+    )
+
+
+def _rc_channels(a: Autopilot) -> Message:
+    sticks = (1500, 1500, 1000, 1500, 1500, 1500, 1500, 1500)  # centred, throttle low
+    return mavlink.MAVLink_rc_channels_message(a.boot_ms, 8, *sticks, *([_UNKNOWN] * 10), 254)
+
+
+def _servo_output_raw(a: Autopilot) -> Message:
+    v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
+    if not v.armed:
+        pulses = [1000] * 4 if a.pilot.persona.frame == "copter" else [1500, 0, 1500, 0]
+    elif a.pilot.persona.frame == "copter":
+        pulses = [1000 + round(10.0 * _throttle(a))] * 4
+    else:
+        turn = max(-1.0, min(1.0, v.turn / frame["yaw_rate"])) if frame["yaw_rate"] > 0.0 else 0.0
+        pulses = [round(1500 + 400 * turn), 0, 1500 + 4 * _throttle(a), 0]
+    return mavlink.MAVLink_servo_output_raw_message(round(a.now * 1e6) & 0xFFFFFFFF, 0, *pulses, 0, 0, 0, 0)
+
+
+def _throttle(a: Autopilot) -> int:
+    """% of the most thrust or speed."""
+    v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
+    if not v.armed:
+        return 0
+    if a.pilot.persona.frame == "rover":
+        return min(round(100.0 * math.hypot(v.vx, v.vy) / float(frame["speed"])), 100)
+    if v.landed:
+        return 10
+    lift = math.sqrt(v.ax**2 + v.ay**2 + (v.az + 9.80665) ** 2) / 9.80665
+    return min(round(50.0 * lift), 100)
+
+
+def _vfr_hud(a: Autopilot) -> Message:
+    v = a.pilot.view
+    wind = a.pilot.fleet.wind[a.pilot.row]
+    heading = round(math.degrees(v.heading)) % 360
+    air = math.hypot(v.vx - wind[0], v.vy - wind[1])
+    return mavlink.MAVLink_vfr_hud_message(air, math.hypot(v.vx, v.vy), heading, _throttle(a), a.place.altitude, v.vz)
+
+
+def _position_target_global_int(a: Autopilot) -> Message | None:
+    v = a.pilot.view
+    if not a.pilot.ready or v.mode != layout.GO:
+        return None
+    place = a.pilot.ground.place(v.target_x, v.target_y, v.target_z)
+    mask = 0xFF8  # position only
+    return mavlink.MAVLink_position_target_global_int_message(
+        a.boot_ms, 5, mask, latitude(place), longitude(place), place.altitude, 0, 0, 0, 0, 0, 0, 0, 0
+    )
+
+
+def _power_status(_: Autopilot) -> Message:
+    return mavlink.MAVLink_power_status_message(5000, 5000, 0)
+
+
+def _battery_status(a: Autopilot) -> Message:
+    v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
+    cells = max(1, min(int(frame["cells"]), 10))
+    each = [min(_mm(v.voltage / cells), _UNKNOWN - 1)] * cells + [_UNKNOWN] * (10 - cells)
+    used = round((frame["capacity"] - v.charge) / 3.6)
+    left = round(v.charge / v.current) if v.current > 0.01 else 0
+    state = {int(layout.LOW): 2, int(layout.CRITICAL): 3, int(layout.EMPTY): 5}.get(v.failsafe, 1)
+    # hJ; 32767: temperature not known
+    return mavlink.MAVLink_battery_status_message(
+        0, 0, 1, 32767, each, _cm(v.current), used, round(v.energy / 100.0), _remaining(a), left, state
+    )
+
+
+def _autopilot_version(a: Autopilot) -> Message:
+    persona = a.pilot.persona
+    encoding = (
+        mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_BYTEWISE
+        if persona.px4
+        else mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_ENCODE_C_CAST
+    )
+    offline = [0] * 8
+    capabilities = _CAPABILITIES | encoding
+    return mavlink.MAVLink_autopilot_version_message(
+        capabilities, persona.version, 0, 0, 0, offline, offline, offline, 0, 0, a.sysid
+    )
+
+
+def _ekf_status_report(a: Autopilot) -> Message:
+    flags = 0x33F if a.pilot.ready else 0x400  # 0x400: not initialised
+    return mavlink.MAVLink_ekf_status_report_message(flags, 0.01, 0.01, 0.01, 0.01, 0.0)
+
+
+def _estimator_status(a: Autopilot) -> Message:
+    flags = 0x33F if a.pilot.ready else 0x400
+    return mavlink.MAVLink_estimator_status_message(round(a.now * 1e6), flags, 0.1, 0.1, 0.1, 0.1, 0, 0, 0.3, 0.5)
+
+
+def _home_position(a: Autopilot) -> Message | None:
+    if not a.pilot.ready:
+        return None
+    place, (x, y, z) = a.pilot.home_place(), a.pilot.home
+    north, east, down = y - a.start[1], x - a.start[0], a.start[2] - z
+    return mavlink.MAVLink_home_position_message(
+        latitude(place),
+        longitude(place),
+        _mm(place.altitude),
+        north,
+        east,
+        down,
+        [1, 0, 0, 0],
+        0,
+        0,
+        0,
+        round(a.now * 1e6),
+    )
+
+
+def _gps_global_origin(a: Autopilot) -> Message | None:
+    if not a.pilot.ready:
+        return None
+    place = a.pilot.ground.place(*a.start)
+    return mavlink.MAVLink_gps_global_origin_message(
+        latitude(place), longitude(place), _mm(place.altitude), round(a.now * 1e6)
+    )
+
+
+def _extended_sys_state(a: Autopilot) -> Message:
+    v = a.pilot.view
+    if a.pilot.persona.frame == "rover" or v.landed:
+        state = mavlink.MAV_LANDED_STATE_ON_GROUND
+    elif v.mode == layout.TAKE_OFF:
+        state = mavlink.MAV_LANDED_STATE_TAKEOFF
+    elif v.mode == layout.LAND or (v.mode == layout.RETURN and v.stage == 3):
+        state = mavlink.MAV_LANDED_STATE_LANDING
+    else:
+        state = mavlink.MAV_LANDED_STATE_IN_AIR
+    return mavlink.MAVLink_extended_sys_state_message(0, state)
+
+
+def _raw_imu(a: Autopilot) -> Message:
+    """Without noise: specific force in mg, rates in mrad/s, a field of 0.5 G pointing down by 60 degrees."""
+    v = a.pilot.view
+    rates = [max(-32768, min(32767, round(1000.0 * rate))) for rate in (v.p, -v.q, v.turn)]
+    lift = round(-1000.0 * (1.0 + v.az / 9.80665)) if not v.landed else -1000
+    field = (round(250 * math.cos(v.heading)), round(-250 * math.sin(v.heading)), 433)
+    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), 0, 0, max(lift, -32768), *rates, *field)
+
+
+def pressure(altitude: float) -> float:
+    """hPa by the ICAO standard atmosphere."""
+    return float(1013.25 * (1.0 - 2.25577e-5 * altitude) ** 5.25588)
+
+
+def _scaled_pressure(a: Autopilot) -> Message:
+    return mavlink.MAVLink_scaled_pressure_message(a.boot_ms, pressure(a.place.altitude), 0.0, 2500)
+
+
+def _meminfo(_: Autopilot) -> Message:
+    return mavlink.MAVLink_meminfo_message(0, _UNKNOWN, 131072)
+
+
+def _wind(a: Autopilot) -> Message:
+    east, north, up = (float(part) for part in a.pilot.fleet.wind[a.pilot.row])
+    coming = math.degrees(math.atan2(-east, -north))  # where it comes from
+    return mavlink.MAVLink_wind_message(coming, math.hypot(east, north), -up)
+
+
+def _altitude(a: Autopilot) -> Message:
+    v = a.pilot.view
+    above = v.z - a.pilot.home[2]
+    return mavlink.MAVLink_altitude_message(
+        round(a.now * 1e6), a.place.altitude, a.place.altitude, v.z - a.start[2], above, math.nan, math.nan
+    )
+
+
+def _fence_status(a: Autopilot) -> Message:
+    f = a.pilot.fence
+    breached = int(bool(f.breached))
+    return mavlink.MAVLink_fence_status_message(breached, f.breaches, f.breached, round(1000.0 * f.last))
+
+
+BUILDERS: dict[int, Builder] = {
+    0: heartbeat,
+    1: _sys_status,
+    2: _system_time,
+    24: _gps_raw_int,
+    27: _raw_imu,
+    29: _scaled_pressure,
+    30: _attitude,
+    31: _attitude_quaternion,
+    32: _local_position_ned,
+    33: _global_position_int,
+    36: _servo_output_raw,
+    42: _mission_current,
+    49: _gps_global_origin,
+    62: _nav_controller_output,
+    65: _rc_channels,
+    74: _vfr_hud,
+    87: _position_target_global_int,
+    125: _power_status,
+    141: _altitude,
+    147: _battery_status,
+    148: _autopilot_version,
+    152: _meminfo,
+    162: _fence_status,
+    168: _wind,
+    193: _ekf_status_report,
+    230: _estimator_status,
+    242: _home_position,
+    245: _extended_sys_state,
+}
