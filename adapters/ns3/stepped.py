@@ -1,0 +1,105 @@
+"""ns-3 not in real time: it advances with the run, and trains of probe frames say what links are like."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import select
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from adapters.ns3.build import engine
+from adapters.ns3.radio import Radio
+from cosim.emulation.state import DOWN, LinkState, Position
+from cosim.errors import RunError, ScenarioError
+
+FRAMES, SIZE = 20, 1400  # of a train; B
+STEP = 600.0  # s of wall time that a step may take
+
+
+class Stepped:
+    """Wi-Fi stations in a child process; `step` gives the state of each of `pairs` (sender, receiver).
+
+    Every `interval` s a train of 20 frames of 1400 B goes from the sender to the receiver of a pair. The rate is that
+    of the trains (their bits from start to last arrival, so what other traffic leaves), the delay that of their first
+    frames with half the spread as jitter, the loss that of all. Trains take air themselves: 0.2 Mbit each.
+    """
+
+    def __init__(
+        self,
+        radio: Radio,
+        nodes: Sequence[str],
+        pairs: Sequence[tuple[str, str]],
+        interval: float = 0.1,
+        folder: Path | None = None,
+    ) -> None:
+        numbers = {node: number for number, node in enumerate(nodes)}
+        for pair in pairs:
+            if pair[0] == pair[1] or not {*pair} <= numbers.keys():
+                raise ScenarioError(f"ns3: no link from {pair[0]} to {pair[1]}; nodes are {', '.join(nodes)}")
+        if radio.access:
+            raise ScenarioError("ns3: access points are for real time; stations of a stepped run are ad hoc")
+        if not (interval > 0 and math.isfinite(interval)):
+            raise ScenarioError(f"ns3: an interval of {interval} s between probes; it must be above 0")
+        self._numbers, self._pairs, self._interval = numbers, list(pairs), interval
+        self._last: dict[tuple[str, str], LinkState] = dict.fromkeys(pairs, DOWN)
+        self._process = subprocess.Popen(
+            [*radio.command(engine(folder)), "--stepped=1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        lines = [f"A {number} 02:00:00:00:{number >> 8:02x}:{number & 255:02x}" for number in numbers.values()]
+        lines += [f"F {numbers[a]} {numbers[b]} {interval!r} {FRAMES} {SIZE}" for a, b in pairs]
+        try:
+            self._write(lines)
+        except BaseException:
+            self.close()
+            raise
+
+    def step(self, positions: Mapping[str, Position], seconds: float) -> dict[tuple[str, str], LinkState]:
+        """Move nodes, advance by `seconds`, and say what each pair was like meanwhile.
+
+        A pair whose trains have not ended in this step keeps its last state. RunError when the engine has died.
+        """
+        if not (seconds > 0 and math.isfinite(seconds)):
+            raise ValueError(f"a step of {seconds} s")
+        moves = [f"P {self._numbers[node]} {x!r} {y!r} {z!r}" for node, (x, y, z) in positions.items()]
+        self._write([*moves, f"T {seconds!r}"])
+        for (sender, receiver), row in zip(self._pairs, self._answer(), strict=True):
+            _, _, sent, received, rate, delay, jitter, signal = row
+            if sent:
+                lost = 1.0 - received / sent
+                state = LinkState(rate, delay, min(jitter, delay), lost, signal) if received else DOWN
+                self._last[sender, receiver] = state._replace(rssi=signal)
+        return dict(self._last)
+
+    def close(self) -> None:
+        """End the engine; may be called twice."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._process.kill()
+        self._process.wait()
+
+    def _write(self, lines: Sequence[str]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+            self._process.stdin.flush()
+        except (OSError, ValueError) as error:
+            raise RunError(f"ns3: the engine has ended ({error})") from None
+
+    def _answer(self) -> list[list[float]]:
+        assert self._process.stdout is not None
+        # One question is answered by one line, so nothing lies in the reader's buffer that select would not see.
+        if not select.select([self._process.stdout], [], [], STEP)[0]:
+            raise RunError(f"ns3: the engine has not ended a step within {STEP:g} s")
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise RunError(f"ns3: the engine has ended with exit code {self._process.wait()}")
+        found = json.loads(line)
+        if "error" in found:
+            raise RunError(f"ns3: the engine refused a command: {found['error']}")
+        rows: list[list[float]] = found["links"]
+        return rows
