@@ -19,6 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cosim.emulation.compiled import cache
 from cosim.errors import CosimError, SetupError
 
 SOURCES = Path(__file__).parent / "engine"
@@ -73,18 +74,11 @@ def wheel(folder: Path | None = None) -> Path:
     return folder.resolve()
 
 
-def _cache() -> Path:
-    if os.environ.get("COSIM_CACHE"):
-        return Path(os.environ["COSIM_CACHE"])
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "continuum-cosim"
-
-
 def _place(ns3: Path, compiler: list[str]) -> Path:
     digest = hashlib.sha256("\0".join((*compiler, *FLAGS, str(ns3), VERSION)).encode())
     for file in sorted((*SOURCES.glob("*.cc"), *SOURCES.glob("*.hpp"))):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
-    return _cache() / f"ns3-engine-{digest.hexdigest()[:16]}"
+    return cache() / f"ns3-engine-{digest.hexdigest()[:16]}"
 
 
 def _compile(ns3: Path, compiler: list[str], made: Path) -> None:
