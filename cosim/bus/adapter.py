@@ -107,6 +107,7 @@ class Context:
     seed: tuple[int, ...]  # entropy of this adapter's own stream
     root: str  # folder of the scenario file; relative paths of the configuration start there
     scratch: str  # folder of this adapter's own for logs and temporary files
+    pacing: float = 0.0  # simulated s per wall s, 0: as fast as possible
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of this adapter's own; different keys give independent streams."""

@@ -192,6 +192,7 @@ class Runtime:
             seed=plan.seed,
             root=str(self.plan.root.resolve()),
             scratch=str(folder.resolve()),
+            pacing=self.plan.pacing,
         )
 
     def _attempt(self, station: Station, phase: str, time: float | None, act: Callable[[], T]) -> T:
