@@ -1,0 +1,122 @@
+"""The gateway's ledger of tasks at one machine: nothing is lost, nothing counts twice.
+
+A task waits, is sent, is accepted, and has a result; it is sent again until it is accepted, and once more after
+every new session of its machine, which knows the numbers it has and repeats no work. The first result counts;
+every result is acknowledged, so that the machine can forget it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cosim.live.protocol import Body
+
+RETRY = 5.0  # s without acceptance after which a task is sent again; doubles each time, since payloads clog slow links
+GRACE = 5.0  # s beyond a task's limit, besides the way, after which an accepted task is sent again
+
+
+@dataclass(slots=True)
+class Errand:
+    """A task for a machine; times are the gateway's monotonic clock."""
+
+    task: int
+    make: Callable[[], Body]  # the body of the message; payloads are not kept
+    created: float
+    limit: float  # s of computation
+    sent: float = -1.0  # first time, -1: not yet
+    asked: float = -1.0  # last time, -1: must be sent (again)
+    accepted: bool = False
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a task ended; times are the gateway's monotonic clock, None where it never came so far."""
+
+    task: int
+    slot: int
+    status: Literal["done", "refused", "failed", "timeout", "lost"]  # lost: its machine has left
+    created: float
+    sent: float | None
+    uploaded: float | None
+    started: float | None
+    computed: float | None
+    ended: float
+    output: int  # B
+    detail: str
+
+
+@dataclass(slots=True)
+class Errands:
+    """The tasks of one slot. `most` wait here at once; the machine has at most its window of them."""
+
+    most: int
+    duplicates: int = 0
+    _waiting: deque[Errand] = field(default_factory=deque)
+    _away: dict[int, Errand] = field(default_factory=dict)  # sent, by task, in the order of sending
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._away)
+
+    @property
+    def tasks(self) -> list[int]:
+        """All that have no result yet."""
+        return [*self._away, *(errand.task for errand in self._waiting)]
+
+    def offer(self, errand: Errand) -> bool:
+        """Take a task; False when too many wait."""
+        if len(self._waiting) >= self.most:
+            return False
+        self._waiting.append(errand)
+        return True
+
+    def due(self, now: float, window: int, budget: int) -> list[Errand]:
+        """Up to `budget` tasks to be sent now: again those without a sign, then new ones within the window."""
+        found = [errand for errand in self._away.values() if self._again(errand, now)][:budget]
+        while self._waiting and len(self._away) < window and len(found) < budget:
+            errand = self._waiting.popleft()
+            self._away[errand.task] = errand
+            found.append(errand)
+        for errand in found:
+            errand.asked = now
+            errand.tries += 1
+            if errand.sent < 0:
+                errand.sent = now
+        return found
+
+    @staticmethod
+    def _again(errand: Errand, now: float) -> bool:
+        if errand.asked < 0:
+            return True
+        patience = errand.limit + GRACE if errand.accepted else RETRY
+        return now - errand.asked > patience * 2.0 ** min(errand.tries - 1, 5)
+
+    def accept(self, task: int, now: float) -> None:
+        """The machine has it; unknown numbers are no error."""
+        errand = self._away.get(task)
+        if errand is not None:
+            errand.accepted = True
+            if errand.asked < 0:  # it came to the machine in an earlier session
+                errand.asked, errand.tries = now, 1
+
+    def settle(self, task: int) -> Errand | None:
+        """The task whose result has come, the first time; None for every repetition."""
+        errand = self._away.pop(task, None)
+        if errand is None:
+            self.duplicates += 1
+        return errand
+
+    def resend(self) -> None:
+        """A new session: everything without a result is sent again."""
+        for errand in self._away.values():
+            errand.asked, errand.accepted, errand.tries = -1.0, False, 0
+
+    def drop(self) -> list[Errand]:
+        """Give up all of them."""
+        found = [*self._away.values(), *self._waiting]
+        self._away.clear()
+        self._waiting.clear()
+        return found

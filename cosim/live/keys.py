@@ -1,0 +1,124 @@
+"""Key files: CURVE25519 pairs as ZeroMQ writes them (Z85 text), one JSON object per file.
+
+`NAME.key` is private (mode 0600) and stays on its machine; `NAME.pub` is what a gateway must know. A gateway's
+own pair is `server.key` and `server.pub` in its folder of keys, and that folder's other `.pub` files are all that
+may attach.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosim.errors import SetupError
+
+SERVER = "server"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LONGEST = 4096  # B of a key file
+_Z85 = re.compile(r"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A pair of keys, or a public one (`secret` is then empty)."""
+
+    name: str
+    public: str  # Z85, 40 characters
+    secret: str = ""
+    server: str = ""  # public key of the gateway that it is for, if known
+
+    def __repr__(self) -> str:  # the secret must not get into logs
+        return f"Key({self.name!r}, {self.public!r})"
+
+
+def make(name: str, server: str = "") -> Key:
+    """A new pair. Raises `SetupError` for a name that is no file name."""
+    import zmq
+
+    if not NAME.fullmatch(name):
+        raise SetupError(f"'{name[:100]}' is no name of a key: letters, digits, '.', '_' and '-'")
+    public, secret = zmq.curve_keypair()
+    return Key(name, public.decode(), secret.decode(), server)
+
+
+def write(key: Key, folder: Path) -> tuple[Path, Path]:
+    """Write `NAME.key` (0600) and `NAME.pub` into `folder`; existing files are never written over."""
+    private, public = folder / f"{key.name}.key", folder / f"{key.name}.pub"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path, mode, data in (
+            (private, 0o600, {"name": key.name, "public": key.public, "secret": key.secret, "server": key.server}),
+            (public, 0o644, {"name": key.name, "public": key.public}),
+        ):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(data, file, indent=1)
+                file.write("\n")
+    except FileExistsError as error:
+        raise SetupError(f"{error.filename} is there already; remove it if that key is no longer used") from error
+    except OSError as error:
+        raise SetupError(f"the key cannot be written to {folder}: {error}") from error
+    return private, public
+
+
+def read(path: Path, *, private: bool = True) -> Key:
+    """The key in `path`. Raises `SetupError` when it is none, or when others may read or write a private one."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            mode = os.fstat(descriptor).st_mode
+            text = file.read(_LONGEST + 1)
+    except OSError as error:
+        raise SetupError(f"the key {path} cannot be read: {error.strerror or error}") from error
+    loose = 0o077 if private else 0o022
+    if mode & loose:
+        who = "read or written" if private else "written"
+        raise SetupError(
+            f"the key {path} can be {who} by others (mode {mode & 0o777:o}): chmod {600 if private else 644} {path}"
+        )
+    try:
+        data = json.loads(text) if len(text) <= _LONGEST else None
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise SetupError(f"{path} is no key file; make one with  cosim live-key NAME")
+    fields = {name: data.get(name, "") for name in ("name", "public", "secret", "server")}
+    good = (
+        all(type(value) is str for value in fields.values())
+        and NAME.fullmatch(fields["name"])
+        and all(_Z85.fullmatch(fields[name]) for name in ("public", *(("secret",) if private else ())))
+        and (not fields["server"] or _Z85.fullmatch(fields["server"]))
+    )
+    if not good:
+        raise SetupError(f"{path} is no {'private ' if private else ''}key file; make one with  cosim live-key NAME")
+    return Key(fields["name"], fields["public"], fields["secret"] if private else "", fields["server"])
+
+
+def server_key(folder: Path) -> Key:
+    """The gateway's own pair in `folder`, made when there is none."""
+    path = folder / f"{SERVER}.key"
+    if not path.exists():
+        write(make(SERVER), folder)
+    return read(path)
+
+
+def allowed(folder: Path) -> dict[str, str]:
+    """Public key -> name, of all `.pub` files in `folder` but the server's."""
+    found: dict[str, str] = {}
+    try:
+        paths = sorted(folder.glob("*.pub"))
+    except OSError as error:
+        raise SetupError(f"the folder of keys {folder} cannot be read: {error}") from error
+    for path in paths:
+        key = read(path, private=False)
+        if path.stem == SERVER:
+            continue
+        if key.name != path.stem:
+            raise SetupError(f"{path} holds the key of '{key.name}'; the file must be called {key.name}.pub")
+        if key.public in found:
+            raise SetupError(f"{path} is the same key as {found[key.public]}.pub; every name needs a key of its own")
+        found[key.public] = key.name
+    return found

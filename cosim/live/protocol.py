@@ -1,0 +1,206 @@
+"""The messages between a gateway and its agents: msgpack lists, checked field by field, bounded.
+
+A message is `[PROTOCOL, kind, session, number, body]`. `session` are 16 bytes that the gateway chose in its
+`welcome`; an agent's `hello` and the answers to it carry the agent's own 16 bytes instead. `number` rises with
+every message of a session and direction: what does not rise is a repetition and is left out. Every body has
+exactly the fields that `KINDS` names. Times are in s, sizes in B; `at` and the times of tasks are readings of
+the sender's monotonic clock, `wall` of its wall clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgpack
+
+from cosim.errors import RunError
+
+PROTOCOL = 1
+MAX_PAYLOAD = 8 << 20  # B of a task's input or output
+MAX_MESSAGE = MAX_PAYLOAD + (64 << 10)  # B
+MAX_TASKS = 1024  # that one message may name
+SESSION = 16  # bytes
+
+WORKS = ("busy", "matrix", "image", "forward")
+METERS = ("none", "modelled", "rapl", "ina", "battery", "external")
+STATUSES = ("done", "refused", "failed", "timeout")
+REFUSALS = ("protocol", "unknown-node", "taken", "evicted", "no-session", "busy")
+
+Body = dict[str, Any]  # msgpack values
+Check = Callable[[object], bool]
+
+
+class ProtocolError(RunError):
+    """What arrived is no message of this protocol, or what is to be sent would be none."""
+
+
+class Message(NamedTuple):
+    """One message of either direction."""
+
+    kind: str
+    session: bytes
+    number: int
+    body: Body
+
+
+def _number(low: float = -1e18, high: float = 1e18) -> Check:
+    return lambda value: type(value) in (int, float) and math.isfinite(value) and low <= value <= high  # type: ignore[arg-type, operator]
+
+
+def _maybe(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _whole(low: int, high: int) -> Check:
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _text(most: int) -> Check:
+    return lambda value: type(value) is str and len(value) <= most and value.isprintable()
+
+
+def _data(most: int) -> Check:
+    return lambda value: type(value) is bytes and len(value) <= most
+
+
+def _one_of(*words: str) -> Check:
+    return lambda value: type(value) is str and value in words
+
+
+def _list(check: Check, most: int) -> Check:
+    return lambda value: type(value) is list and len(value) <= most and all(map(check, value))
+
+
+def _flag(value: object) -> bool:
+    return type(value) is bool
+
+
+def _position(value: object) -> bool:
+    """Latitude and longitude (deg), height (m) in WGS84."""
+    return (
+        type(value) is list
+        and len(value) == 3
+        and _number(-90, 90)(value[0])
+        and _number(-180, 180)(value[1])
+        and _number(-20_000, 1e7)(value[2])
+    )
+
+
+_NAME, _TASK, _TIME = _text(100), _whole(0, 1 << 62), _number(-1e12, 1e12)
+_SIZE, _INSTANCE = _number(0, 1e18), _data(SESSION)
+
+KINDS: Mapping[str, Mapping[str, Check]] = {
+    # from the agent
+    "hello": {
+        "node": _NAME,  # "": the only slot of the key
+        "instance": _INSTANCE,  # this process of the agent
+        "agent": _text(40),  # its version
+        "cores": _whole(1, 1 << 20),
+        "clock": _number(0, 1e12),  # cycles/s, 0: not known
+        "works": _list(_one_of(*WORKS), len(WORKS)),
+        "window": _whole(0, MAX_TASKS),  # tasks that it takes at once, running and waiting
+    },
+    "pong": {"serial": _whole(0, 1 << 62), "received": _TIME, "sent": _TIME, "wall": _TIME},  # wall: at `received`
+    "report": {
+        "cpu": _maybe(_number(0, 1)),  # share of all cores
+        "memory": _maybe(_SIZE),
+        "received": _maybe(_SIZE),  # by its network interfaces so far
+        "sent": _maybe(_SIZE),
+        "temperature": _maybe(_number(-273.15, 2000)),  # degC
+        "power": _maybe(_number(0, 1e7)),  # W
+        "meter": _one_of(*METERS),
+        "position": _maybe(_position),
+        "running": _whole(0, MAX_TASKS),
+        "waiting": _whole(0, MAX_TASKS),
+    },
+    "accept": {"tasks": _list(_TASK, MAX_TASKS)},
+    "result": {
+        "task": _TASK,
+        "status": _one_of(*STATUSES),
+        "received": _TIME,
+        "started": _maybe(_TIME),
+        "computed": _maybe(_TIME),
+        "detail": _text(300),
+        "output": _data(MAX_PAYLOAD),
+    },
+    # from the gateway
+    "welcome": {
+        "run": _data(SESSION),  # tasks of another run are forgotten
+        "session": _data(SESSION),
+        "node": _NAME,
+        "lease": _number(0.01, 1e6),
+        "interval": _number(0.001, 1e6),
+        "shaping": _flag,
+    },
+    "refuse": {"reason": _one_of(*REFUSALS), "detail": _text(300), "after": _maybe(_number(0, 1e6))},
+    "ping": {"serial": _whole(0, 1 << 62)},
+    "task": {
+        "task": _TASK,
+        "work": _one_of(*WORKS),
+        "cycles": _number(0, 1e15),
+        "size": _whole(1, 4096),  # of a matrix
+        "limit": _number(0.001, 1e6),  # s of computation
+        "output": _whole(0, MAX_PAYLOAD),
+        "input": _data(MAX_PAYLOAD),
+    },
+    "done": {"tasks": _list(_TASK, MAX_TASKS)},  # their results have arrived
+    "shape": {  # None: as it is
+        "rate": _maybe(_number(0, 1e15)),  # bit/s
+        "delay": _maybe(_number(0, 1e4)),
+        "loss": _maybe(_number(0, 1)),
+    },
+    # from either
+    "goodbye": {"reason": _text(300)},
+}
+
+FROM_AGENT = frozenset(("hello", "pong", "report", "accept", "result", "goodbye"))
+FROM_GATEWAY = frozenset(("welcome", "refuse", "ping", "task", "done", "shape", "goodbye"))
+
+
+def pack(message: Message) -> bytes:
+    """The bytes of `message`. Raises `ProtocolError` when the far end would refuse it."""
+    try:
+        data: bytes = msgpack.packb([PROTOCOL, *message])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProtocolError(f"a '{message.kind}' cannot be encoded: {error}") from error
+    if len(data) > MAX_MESSAGE:
+        raise ProtocolError(f"a '{message.kind}' of {len(data)} B is too long; the limit is {MAX_MESSAGE} B")
+    _check([PROTOCOL, *message])
+    return data
+
+
+def unpack(data: bytes, kinds: frozenset[str]) -> Message:
+    """The message in `data`, which must be one of `kinds`. Raises `ProtocolError` and nothing else."""
+    if len(data) > MAX_MESSAGE:
+        raise ProtocolError(f"a message of {len(data)} B is too long; the limit is {MAX_MESSAGE} B")
+    try:
+        item = msgpack.unpackb(data, use_list=True, strict_map_key=True)
+    except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
+        raise ProtocolError(f"what arrived is no msgpack: {error}") from error
+    message = _check(item)
+    if message.kind not in kinds:
+        raise ProtocolError(f"a '{message.kind}' goes the other way")
+    return message
+
+
+def _check(item: object) -> Message:
+    if type(item) is not list or len(item) != 5:
+        raise ProtocolError("a message has not five parts")
+    protocol, kind, session, number, body = item
+    if type(protocol) is not int or protocol != PROTOCOL:
+        raise ProtocolError(f"protocol {str(protocol)[:20]!r}; this end speaks {PROTOCOL}: install the same version")
+    if type(kind) is not str or kind not in KINDS:
+        raise ProtocolError("a message of unknown kind")
+    if type(session) is not bytes or len(session) != SESSION:
+        raise ProtocolError(f"a '{kind}' whose session is not {SESSION} bytes")
+    if type(number) is not int or not 0 <= number < 1 << 63:
+        raise ProtocolError(f"a '{kind}' without a number")
+    fields = KINDS[kind]
+    if type(body) is not dict or body.keys() != fields.keys():
+        raise ProtocolError(f"a '{kind}' must have the fields {', '.join(fields)}")
+    for name, check in fields.items():
+        if not check(body[name]):
+            raise ProtocolError(f"'{name}' of a '{kind}' is not what it must be")
+    return Message(kind, session, number, body)

@@ -1,0 +1,271 @@
+"""The gateway's half of the protocol as a pure object: who holds which slot, and what each is told.
+
+`receive` and `tick` take messages and times and give messages; no socket, thread or clock is in here. `now` is a
+monotonic clock, `wall` the wall clock, both in s. Nothing that arrives raises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cosim.live.errands import Errand, Errands, Result
+from cosim.live.lease import STRIKES, Lease, Limits, Slot, Standing
+from cosim.live.protocol import FROM_AGENT, SESSION, Body, Message, ProtocolError, pack, unpack
+
+Out = tuple[bytes, bytes]  # peer, data
+_NEVER: Mapping[str, float] = {}
+_NONCES = 64  # hellos remembered per key
+_SENDS = 32  # tasks sent to one machine per tick
+
+
+class Roster:
+    """All slots of a run.
+
+    `random` gives that many unguessable bytes. `results` holds tasks that have ended until somebody takes them;
+    there are never more than tasks that were offered.
+    """
+
+    def __init__(self, slots: Sequence[Slot], *, random: Callable[[int], bytes], queue: int = 256) -> None:
+        self.run = random(SESSION)
+        self.results: deque[Result] = deque()
+        self.counts: Counter[str] = Counter()  # messages that did not count, by reason
+        self.standings = [Standing(slot) for slot in slots]
+        self._errands = [Errands(queue) for _ in slots]
+        self._by_node = {slot.node: i for i, slot in enumerate(slots)}
+        self._random = random
+        self._limits: dict[str, Limits] = {}
+        self._hellos: dict[str, deque[bytes]] = {}
+        self._by_peer: dict[bytes, Lease] = {}
+        self._banned: set[int] = set()
+
+    # -- what arrives ------------------------------------------------------------------------
+
+    def receive(self, peer: bytes, key: str, data: bytes, now: float, wall: float) -> list[Out]:
+        """Take the message `data` of the connection `peer`, which proved to own the key named `key`."""
+        lease = self._by_peer.get(peer)
+        if not self._limits.setdefault(key, Limits()).take(len(data), now):
+            self.counts["flood"] += 1
+            return self._strike(lease, now, "too many messages")
+        try:
+            message = unpack(data, FROM_AGENT)
+        except ProtocolError:
+            self.counts["malformed"] += 1
+            return self._strike(lease, now, "too many messages that break the protocol")
+        if message.kind == "hello":
+            return self._hello(peer, key, message, now)
+        if lease is None or message.session != lease.session:
+            self.counts["no-session"] += 1
+            return [self._refuse(peer, message.session, "no-session")]
+        if message.number <= lease.heard:
+            self.counts["repeated"] += 1
+            return []
+        lease.heard = message.number
+        lease.until = now + self.standings[lease.slot].slot.lease
+        return self._handle(lease, message, now)
+
+    def _handle(self, lease: Lease, message: Message, now: float) -> list[Out]:
+        standing, body = self.standings[lease.slot], message.body
+        if message.kind == "pong":
+            if not lease.pong(body, now):
+                self.counts["stray-pong"] += 1
+        elif message.kind == "report":
+            standing.report, standing.reported = body, now
+        elif message.kind == "accept":
+            for task in body["tasks"]:
+                self._errands[lease.slot].accept(task, now)
+        elif message.kind == "result":
+            self._result(lease, body, now)
+            return [self._tell(lease, "done", {"tasks": [body["task"]]})]
+        else:  # goodbye
+            self._end(lease, "left", body["reason"], now)
+        return []
+
+    def _hello(self, peer: bytes, key: str, message: Message, now: float) -> list[Out]:
+        nonces = self._hellos.setdefault(key, deque(maxlen=_NONCES))
+        if message.session in nonces:
+            self.counts["repeated"] += 1
+            return []
+        nonces.append(message.session)
+        node, instance = message.body["node"], message.body["instance"]
+        mine = [i for i, standing in enumerate(self.standings) if standing.slot.key == key]
+        if not node and len(mine) == 1:
+            number = mine[0]
+        elif node in self._by_node and self._by_node[node] in mine:
+            number = self._by_node[node]
+        else:
+            self.counts["unknown-node"] += 1
+            names = ", ".join(self.standings[i].slot.node for i in mine)[:200]
+            said = f"the slots of key '{key}': {names}" if mine else f"no node of the scenario has live.key '{key}'"
+            return [self._refuse(peer, message.session, "unknown-node", said[:300])]
+        if number in self._banned:
+            return [self._refuse(peer, message.session, "evicted", "evicted from this run")]
+        standing = self.standings[number]
+        held = standing.lease
+        if held is not None and held.instance != instance:
+            left = max(0.0, held.until - now)
+            return [self._refuse(peer, message.session, "taken", "another agent holds the slot", left)]
+        if peer in self._by_peer and self._by_peer[peer] is not held:
+            self._end(self._by_peer[peer], "left", "took another slot", now)
+        if held is not None:
+            self._by_peer.pop(held.peer, None)
+        return self._welcome(peer, number, message, now)
+
+    def _welcome(self, peer: bytes, number: int, message: Message, now: float) -> list[Out]:
+        standing = self.standings[number]
+        slot = standing.slot
+        lease = Lease(
+            number, peer, self._random(SESSION), message.body["instance"], message.body, now, now + slot.lease
+        )
+        self._by_peer[peer] = lease
+        if standing.state != "attached":
+            standing.state, standing.since = "attached", now
+        standing.lease, standing.detail = lease, ""
+        self._errands[number].resend()
+        body = {
+            "run": self.run, "session": lease.session, "node": slot.node, "lease": slot.lease,
+            "interval": slot.interval, "shaping": slot.shaping,
+        }  # fmt: skip
+        return [(peer, pack(Message("welcome", message.session, message.number, body)))]
+
+    def _result(self, lease: Lease, body: Body, now: float) -> None:
+        errand = self._errands[lease.slot].settle(body["task"])
+        if errand is None:
+            self.counts["repeated-result"] += 1
+            return
+        # by half a round trip the far clock may be wrong; the order of what happened is not
+        least = errand.sent
+        times: dict[str, float] = {}
+        for name in ("received", "started", "computed"):
+            told = body[name]
+            if told is not None and not math.isnan(lease.clock.offset):
+                times[name] = least = min(max(lease.ours(told), least), now)
+        self._note(errand, lease.slot, body["status"], now, times, len(body["output"]), body["detail"])
+
+    def _note(
+        self,
+        errand: Errand,
+        number: int,
+        status: Any,  # noqa: ANN401 - one of the words of Result
+        now: float,
+        times: Mapping[str, float] = _NEVER,
+        output: int = 0,
+        detail: str = "",
+    ) -> None:
+        sent = errand.sent if errand.sent >= 0 else None
+        slot = self.standings[number].slot.number
+        uploaded, started, computed = (times.get(name) for name in ("received", "started", "computed"))
+        self.results.append(
+            Result(errand.task, slot, status, errand.created, sent, uploaded, started, computed, now, output, detail)
+        )
+
+    # -- what is asked of it -----------------------------------------------------------------
+
+    def tick(self, now: float, wall: float) -> list[Out]:
+        """What is due: pings, tasks, the end of leases."""
+        out: list[Out] = []
+        for standing in self.standings:
+            lease = standing.lease
+            if lease is None:
+                continue
+            if now >= lease.until:
+                self._end(lease, "lost", f"no sign of life for {standing.slot.lease:g} s", now)
+                continue
+            if now - lease.ping_at >= min(1.0, standing.slot.lease / 4):
+                lease.ping_at = now
+                lease.serial += 1
+                lease.remember(lease.serial, now, wall)
+                out.append(self._tell(lease, "ping", {"serial": lease.serial}))
+            if not math.isnan(lease.clock.offset):  # times of tasks need the clock
+                due = self._errands[lease.slot].due(now, lease.facts["window"], _SENDS)
+                out += [self._tell(lease, "task", errand.make()) for errand in due]
+        return out
+
+    def offer(self, node: str, errand: Errand) -> bool:
+        """Give a task to the machine at `node`; False when it is not there or too many wait for it."""
+        number = self._by_node[node]
+        standing = self.standings[number]
+        return standing.slot.tasks and standing.lease is not None and self._errands[number].offer(errand)
+
+    def outstanding(self, node: str) -> int:
+        """Tasks at `node` without a result."""
+        return len(self._errands[self._by_node[node]])
+
+    def shape(self, node: str, state: Mapping[str, float | None]) -> list[Out]:
+        """Ask the machine at `node` to shape its interface; nothing where the scenario does not allow it."""
+        standing = self.standings[self._by_node[node]]
+        if standing.lease is None or not standing.slot.shaping:
+            return []
+        return [self._tell(standing.lease, "shape", {name: state.get(name) for name in ("rate", "delay", "loss")})]
+
+    def evict(self, node: str, now: float) -> list[Out]:
+        """Take the slot away and keep its machine out until the run ends. Raises `KeyError`."""
+        number = self._by_node[node]
+        self._banned.add(number)
+        lease = self.standings[number].lease
+        out = [] if lease is None else [self._refuse(lease.peer, lease.session, "evicted", "evicted from this run")]
+        if lease is not None:
+            self._end(lease, "evicted", "evicted", now)
+        standing = self.standings[number]
+        standing.state, standing.since, standing.detail = "evicted", now, "evicted"
+        return out
+
+    def end(self, reason: str, now: float) -> list[Out]:
+        """The run is over: everybody is told."""
+        out = []
+        for standing in self.standings:
+            if standing.lease is not None:
+                out.append(self._tell(standing.lease, "goodbye", {"reason": reason[:300]}))
+                self._end(standing.lease, "left", reason, now)
+        return out
+
+    def table(self, now: float) -> list[dict[str, Any]]:
+        """One row per slot, as JSON values."""
+        rows = []
+        for number, standing in enumerate(self.standings):
+            lease, report = standing.lease, standing.report
+            clock = lease is not None and not math.isnan(lease.clock.offset)
+            rows.append({
+                "name": standing.slot.node,
+                "slot": standing.slot.number,
+                "key": standing.slot.key,
+                "state": standing.state,
+                "since": now - standing.since if standing.state != "free" else None,
+                "offset": lease.wall.offset if lease and clock else None,
+                "round_trip": lease.clock.round_trip if lease and clock else None,
+                "clock_steps": lease.wall.steps if lease else None,
+                "cpu": report["cpu"] if lease and report else None,
+                "tasks": len(self._errands[number]),
+                "works": lease.facts["works"] if lease else [],
+                "detail": standing.detail,
+            })  # fmt: skip
+        return rows
+
+    # -- ends --------------------------------------------------------------------------------
+
+    def _strike(self, lease: Lease | None, now: float, reason: str) -> list[Out]:
+        if lease is None:
+            return []
+        lease.strikes += 1
+        if lease.strikes < STRIKES:
+            return []
+        out = [self._tell(lease, "goodbye", {"reason": reason})]
+        self._end(lease, "lost", reason, now)
+        return out
+
+    def _end(self, lease: Lease, state: Any, detail: str, now: float) -> None:  # noqa: ANN401 - a state
+        self._by_peer.pop(lease.peer, None)
+        standing = self.standings[lease.slot]
+        standing.lease, standing.report = None, None
+        standing.state, standing.since, standing.detail = state, now, detail
+        for errand in self._errands[lease.slot].drop():
+            self._note(errand, lease.slot, "lost", now, detail=detail)
+
+    def _tell(self, lease: Lease, kind: str, body: Body) -> Out:
+        lease.said += 1
+        return lease.peer, pack(Message(kind, lease.session, lease.said, body))
+
+    def _refuse(self, peer: bytes, session: bytes, reason: str, detail: str = "", after: float | None = None) -> Out:
+        return peer, pack(Message("refuse", session, 0, {"reason": reason, "detail": detail, "after": after}))

@@ -1,0 +1,399 @@
+"""Gateway and agent as pure objects: leases, back-off, repetition, eviction, tasks that are never lost."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosim.live.lease import STRIKES
+from cosim.live.member import LONGEST
+from cosim.live.protocol import Message, pack, unpack
+from cosim.live.roster import Roster
+from tests.unit.live.pair import READING, Wire, bytes_of, errand, joined, member, slot
+
+
+def state(roster, i=0):
+    return roster.standings[i].state
+
+
+def test_an_agent_gets_the_only_slot_of_its_key_and_reports():
+    roster, agent, wire = joined()
+    wire.pass_time(3.0)
+    assert agent.node == "pi"
+    standing = roster.standings[0]
+    assert standing.report == {**READING, "running": 0, "waiting": 0}
+    assert wire.now - standing.reported <= 1.0
+    (row,) = roster.table(wire.now)
+    assert (row["name"], row["state"], row["cpu"]) == ("pi", "attached", 0.5)
+
+
+def test_with_several_slots_the_agent_names_one():
+    roster = Roster([slot("a", key="lab"), slot("b", key="lab", number=1)], random=bytes_of(9))
+    wire = Wire(roster, key="lab")
+    nameless, named = member(1), member(2, node="b")
+    wire.connect(nameless)
+    assert nameless.said == "unknown-node: the slots of key 'lab': a, b"
+    wire.connect(named)
+    assert named.node == "b"
+
+
+@pytest.mark.parametrize("node", ["pi", "", "other"])
+def test_a_key_without_a_slot_gets_none(node):
+    roster = Roster([slot("pi")], random=bytes_of(9))
+    wire, stranger = Wire(roster, key="stranger"), member(3, node=node)
+    wire.connect(stranger)
+    assert stranger.state == "seeking"
+    assert "no node of the scenario has live.key 'stranger'" in stranger.said
+    assert state(roster) == "free"
+
+
+def test_offset_and_round_trip_of_a_far_clock():
+    roster = Roster([slot()], random=bytes_of(9))
+    wire, agent = Wire(roster, ahead=5000.0, wall_ahead=-4990.0), member()
+    wire.connect(agent)
+    wire.pass_time(2.0)
+    lease = roster.standings[0].lease
+    assert lease.clock.offset == pytest.approx(5000.0, abs=1e-6)
+    assert lease.wall.offset == pytest.approx(10.0, abs=1e-6)
+
+
+def test_a_wall_clock_that_is_set_by_an_hour_is_followed_and_harms_nothing():
+    roster, agent, wire = joined()
+    wire.pass_time(5.0)
+    assert roster.standings[0].lease.wall.offset == pytest.approx(0.0, abs=1e-6)
+    session = roster.standings[0].lease.session
+    for jump in (3600.0, -3600.0):
+        wire.wall_ahead = jump
+        wire.pass_time(12.0)
+        lease = roster.standings[0].lease
+        assert lease.session == session
+        assert lease.wall.offset == pytest.approx(jump, abs=1e-6)
+        assert lease.clock.offset == pytest.approx(0.0, abs=1e-6)
+    assert lease.wall.steps == 2
+    assert roster.standings[0].state == "attached"
+    assert agent.state == "attached"
+
+
+def test_silence_ends_the_lease_at_both_ends():
+    roster, agent, wire = joined(slot(lease=4.0))
+    task = errand(1)
+    assert roster.offer("pi", task)
+    wire.pass_time(1.0)
+    silent, wire.connections = wire.connections, {}
+    wire.pass_time(5.0)
+    assert state(roster) == "lost"
+    (result,) = roster.results
+    assert (result.task, result.status, result.detail) == (1, "lost", "no sign of life for 4 s")
+    agent.tick(wire.now)
+    assert agent.state == "seeking"
+    assert agent.said == "nothing heard for 4 s"
+    wire.connections = silent
+    wire.pass_time(5.0)
+    assert state(roster) == agent.state == "attached"
+
+
+def test_pauses_between_attempts_double_up_to_a_limit():
+    agent, now, pauses = member(), 0.0, []
+    for _ in range(12):
+        began = now
+        while not agent.hello_due(now):
+            now += 0.05
+        pauses.append(now - began)
+        agent.hello(now)
+        agent.lost("no route", now)
+    assert pauses[1:6] == pytest.approx([0.375, 0.75, 1.5, 3.0, 6.0], abs=0.06)
+    assert max(pauses) <= LONGEST
+
+
+def test_the_slot_is_taken_until_the_lease_of_a_dead_agent_ends():
+    _, _, wire = joined(slot(lease=4.0))
+    wire.connections.clear()  # kill -9
+    late = member(2)
+    wire.connect(late)
+    assert late.said == "taken: another agent holds the slot"
+    wire.pass_time(3.0)
+    assert late.state != "attached"
+    wire.pass_time(4.0)
+    assert late.state == "attached"
+
+
+def test_the_same_agent_takes_its_slot_again_at_once():
+    roster, agent, wire = joined()
+    before = roster.standings[0].lease.session
+    agent.lost("network", wire.now)
+    wire.pass_time(1.0)
+    assert agent.state == "attached"
+    assert roster.standings[0].lease.session != before
+
+
+def test_a_farewell_gives_the_slot_back():
+    roster, agent, wire = joined()
+    (peer,) = wire.connections
+    wire.up(peer, agent.leave("asked to end"))
+    assert state(roster) == "left"
+    assert roster.standings[0].detail == "asked to end"
+    assert wire.connect(member(2))
+    assert state(roster) == "attached"
+
+
+def test_the_end_of_the_run_is_told():
+    roster, agent, wire = joined()
+    wire.down(roster.end("the run has ended", wire.now))
+    assert agent.state == "seeking"
+    assert agent.said == "the run has ended"
+
+
+def test_who_is_evicted_stays_out():
+    roster, agent, wire = joined()
+    roster.offer("pi", errand(1))
+    wire.down(roster.evict("pi", wire.now))
+    assert agent.state == state(roster) == "evicted"
+    assert [result.status for result in roster.results] == ["lost"]
+    again = member(2)
+    wire.connect(again)
+    assert again.state == "evicted"
+    assert not roster.offer("pi", errand(2))
+    with pytest.raises(KeyError):
+        roster.evict("nobody", 0.0)
+
+
+def test_repeated_messages_do_not_count():
+    roster, _, wire = joined()
+    wire.pass_time(3.0)
+    lease = roster.standings[0].lease
+    until, log = lease.until, list(wire.log)
+    for peer, data in log:
+        assert roster.receive(peer, "pi", data, wire.now + 0.1, wire.now) == []
+    assert lease.until == until
+    assert roster.counts["repeated"] == len(log)
+    assert roster.standings[0].lease is lease
+
+
+def test_messages_of_another_session_are_refused():
+    roster, _, wire = joined()
+    peer, data = wire.log[-1]
+    ((to, answer),) = roster.receive(b"thief", "pi", data, wire.now, wire.now)
+    assert to == b"thief"
+    assert unpack(answer, frozenset(("refuse",))).body["reason"] == "no-session"
+    forged = pack(Message("goodbye", b"x" * 16, 10**6, {"reason": ""}))
+    roster.receive(peer, "pi", forged, wire.now, wire.now)
+    assert state(roster) == "attached"
+
+
+def test_a_restarted_gateway_is_joined_at_once():
+    _, agent, wire = joined()
+    wire.roster = Roster([slot()], random=bytes_of(55))
+    wire.pass_time(3.0)
+    assert agent.state == state(wire.roster) == "attached"
+
+
+def test_a_flood_is_left_out_and_ends_the_session():
+    roster, agent, wire = joined()
+    (peer,) = wire.connections
+    for _ in range(1000 + STRIKES + 10):
+        wire.up(peer, agent.report(READING, wire.now))
+    assert roster.counts["flood"] >= STRIKES
+    assert state(roster) == "lost"
+    assert roster.standings[0].detail == "too many messages"
+
+
+def test_shaping_needs_the_permission_of_the_scenario():
+    for allowed in (True, False):
+        roster, agent, wire = joined(slot(shaping=allowed))
+        wire.down(roster.shape("pi", {"rate": 1e6}))
+        assert [s["rate"] for s in agent.shapes] == ([1e6] if allowed else [])
+
+
+# -- tasks -----------------------------------------------------------------------------------
+
+
+def run_one(agent, wire, status="done"):
+    body = agent.starting.popleft()
+    agent.started(body["task"])
+    start = wire.there
+    wire.now += 0.1
+    (peer,) = [peer for peer, known in wire.connections.items() if known is agent] or [b"gone"]
+    wire.up(peer, agent.finished(body["task"], status, wire.there, started=start, computed=wire.there, output=b"out"))
+    return body["task"]
+
+
+def test_a_task_goes_there_and_back_with_its_times():
+    roster = Roster([slot(number=7)], random=bytes_of(9))
+    wire, agent = Wire(roster, ahead=1e6), member()
+    wire.connect(agent)
+    wire.pass_time(1.0)
+    assert roster.offer("pi", errand(5, created=wire.now))
+    wire.down(roster.tick(wire.now, wire.now))
+    sent = wire.now
+    assert run_one(agent, wire) == 5
+    (result,) = roster.results
+    assert (result.task, result.slot, result.status, result.output) == (5, 7, "done", 3)
+    times = [result.created, result.sent, result.uploaded, result.started, result.computed, result.ended]
+    assert times == sorted(times)
+    assert result.started == pytest.approx(sent, abs=1e-6)
+    assert result.computed == pytest.approx(sent + 0.1, abs=1e-6)
+    assert len(agent._held) == 0  # acknowledged
+
+
+def test_a_machine_gets_no_more_than_its_window_and_the_queue_is_bounded():
+    roster, agent, wire = joined(queue=3, window=2)
+    assert [roster.offer("pi", errand(i)) for i in range(5)] == [True, True, True, False, False]
+    wire.down(roster.tick(wire.now, wire.now))
+    assert len(agent.starting) == 2
+    assert roster.offer("pi", errand(9))
+    while agent.starting:
+        run_one(agent, wire)
+        wire.down(roster.tick(wire.now, wire.now))
+    assert [result.task for result in roster.results] == [0, 1, 2, 9]
+
+
+def test_unknown_work_is_refused_not_lost():
+    roster, _, wire = joined(works=["matrix"])
+    roster.offer("pi", errand(1))
+    wire.pass_time(1.0)
+    assert [(r.task, r.status, r.detail) for r in roster.results] == [(1, "refused", "unknown work")]
+
+
+def test_a_lost_result_comes_again_in_the_next_session():
+    roster, agent, wire = joined()
+    roster.offer("pi", errand(1))
+    wire.pass_time(0.5)
+    wire.connections.clear()  # the network is gone while it computes
+    run_one(agent, wire)
+    assert not roster.results
+    agent.lost("network", wire.now)
+    while not agent.hello_due(wire.now):
+        wire.now += 0.1
+    wire.connect(agent)
+    wire.pass_time(2.0)
+    assert [result.task for result in roster.results] == [1]
+    assert agent.tasks_done == 1
+    assert not agent._held
+
+
+def test_tasks_of_an_ended_run_are_cancelled():
+    roster, agent, wire = joined()
+    roster.offer("pi", errand(1))
+    wire.pass_time(0.5)
+    wire.roster = Roster([slot()], random=bytes_of(55))
+    wire.pass_time(3.0)
+    assert list(agent.cancelled) == [1]
+    assert not agent.starting
+
+
+steps = st.lists(
+    st.sampled_from(["offer", "run", "wait", "cut", "lose-up", "lose-down", "repeat", "leave", "kill"]), max_size=60
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps, st.integers(0, 1000))
+def test_whatever_happens_every_task_has_one_result(actions, seed):
+    """Connections break, messages are lost with them or repeated, agents die: the ledger closes."""
+    chance = random.Random(seed)
+    roster, agent, wire = joined(slot(lease=4.0), window=3)
+    offered, ran = 0, []
+    for action in actions:
+        if action == "offer":
+            offered += roster.offer("pi", errand(offered, wire.now))
+        elif action == "run" and agent.starting:
+            ran.append(run_one(agent, wire))
+        elif action == "wait":
+            wire.pass_time(chance.choice([0.5, 2.0, 7.0]))
+        elif action == "cut":
+            wire.connections.clear()
+            agent.lost("cut", wire.now)
+        elif action in ("lose-up", "lose-down"):  # what is sent within a broken connection never arrives
+            known, wire.connections = dict(wire.connections), {}
+            if action == "lose-up":
+                agent.tick(wire.there)
+            else:
+                roster.tick(wire.now, wire.now)
+            wire.connections = known
+        elif action == "repeat" and wire.log:
+            peer, data = chance.choice(wire.log)
+            wire.down(roster.receive(peer, "pi", data, wire.now, wire.now))
+        elif action == "leave":
+            for peer in list(wire.connections):
+                wire.up(peer, agent.leave("bye"))
+        elif action == "kill":
+            wire.connections.clear()
+            agent = member(chance.randrange(2, 1000))
+            wire.connect(agent)
+    for _ in range(60):
+        wire.pass_time(7.0)
+        agent.tick(wire.there)
+        if agent.hello_due(wire.there):
+            wire.connect(agent)
+        while agent.starting:
+            ran.append(run_one(agent, wire))
+    ended = [result.task for result in roster.results]
+    assert sorted(ended) == list(range(offered))
+    done = [result.task for result in roster.results if result.status == "done"]
+    assert set(done) <= set(ran)
+    assert agent.state == "attached"
+    assert not agent._held
+
+
+# -- noise -----------------------------------------------------------------------------------
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """Bits, bytes, lengths and fields changed at random."""
+    kind = chance.randrange(5)
+    raw = bytearray(data)
+    if kind == 0 and raw:
+        for _ in range(chance.randrange(1, 8)):
+            raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+    elif kind == 1:
+        del raw[chance.randrange(len(raw) + 1) :]
+    elif kind == 2:
+        at = chance.randrange(len(raw) + 1)
+        raw[at:at] = chance.randbytes(chance.randrange(1, 20))
+    elif kind == 3:
+        raw = bytearray(chance.randbytes(chance.randrange(200)))
+    else:
+        item = msgpack.unpackb(data)
+        odd = chance.choice([None, -1, 1 << 63, math.inf, "", "x" * 500, b"", [], {}, [[[]]], True, -0.0])
+        if isinstance(item[4], dict) and item[4] and chance.random() < 0.8:
+            item[4][chance.choice(list(item[4]))] = odd
+        else:
+            item[chance.randrange(5)] = odd
+        return msgpack.packb(item)
+    return bytes(raw)
+
+
+def noise(count: int, seed: int) -> None:
+    """`count` mutated messages both ways: nothing raises, no slot changes hands, what works goes on working."""
+    chance = random.Random(seed)
+    roster, agent, wire = joined(slot(lease=60.0), slot("other", number=1, key="other"))
+    wire.pass_time(3.0)
+    own = [data for _, data in wire.log]
+    theirs = [data for _, data in roster.tick(wire.now + 9.0, wire.now)]
+    theirs.append(pack(Message("task", agent._session, 10**6, errand(1).make())))
+    theirs.append(pack(Message("done", agent._session, 10**6, {"tasks": [1]})))
+    theirs.append(pack(Message("shape", agent._session, 10**6, {"rate": 1.0, "delay": None, "loss": None})))
+    for i in range(count):
+        wire.now += 0.01
+        peer = chance.choice([*wire.connections, b"stranger", b""])
+        key = "stranger" if peer not in wire.connections else "pi"
+        for to, data in roster.receive(peer, key, mutated(chance.choice(own), chance), wire.now, wire.now):
+            assert to == peer or to in wire.connections
+            assert len(data) < 2000
+        for data in agent.receive(mutated(chance.choice(theirs), chance), wire.now, wire.now):
+            assert len(data) < 2000
+        if i % 100 == 0:
+            wire.pass_time(1.0)
+    assert roster.standings[1].state == "free"
+    wire.pass_time(180.0)
+    assert agent.state in ("attached", "evicted")
+    assert len(roster._by_peer) <= 1
+
+
+def test_a_hundred_thousand_mutated_messages_get_nobody_in_and_bring_nothing_down():
+    noise(100_000, 2)
