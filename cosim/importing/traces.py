@@ -93,13 +93,10 @@ def read(source: str, path: Path, *, hosts: int | None = None, **options: Any) -
     width = len(str(count))
     memory_each = max(MEMORY, math.ceil(memory.sum() / 2**30 / count * 1.5))
     text = (
-        "apiVersion: cosim/v1\nkind: Scenario\n"
-        f"name: {source}\ntitle: {traces.vms} virtual machines of a {source} trace on {count} hosts\n\n"
-        f"run: {{duration: {duration:.10g} s, step: {traces.period:.10g} s, seed: 1}}\n\n"
+        f"{head(source, f'{traces.vms} virtual machines', count, duration, traces.period)}"
         f"adapters:\n  datacentre:\n    period: {traces.period:.10g} s\n    machines:\n{''.join(blocks)}"
         "    detector: lrr\n    selector: mmt\n    safety: 1.2\n\n"
-        f"kinds:\n  server:\n    tier: cloud\n    cpu: {each} x {CLOCK / 1e9:g} GHz\n    memory: {memory_each} GiB\n"
-        "    power: {idle: 90 W, max: 220 W, source: plausible values for a server of that size}\n\n"
+        f"{servers(each, memory_each)}"
         "nodes:\n"
         + "".join(f"  server-{i + 1:0{width}}: {{kind: server, at: [{i} m, 0 m, 0 m]}}\n" for i in range(count))
     )
@@ -111,6 +108,23 @@ def read(source: str, path: Path, *, hosts: int | None = None, **options: Any) -
         "mean_utilisation": float(known.mean()),
     }
     return Imported(text, tuple(notices), beside, facts)
+
+
+def head(source: str, what: str, hosts: int, duration: float, step: float) -> str:
+    """The beginning of a scenario about a trace; times in s."""
+    return (
+        "apiVersion: cosim/v1\nkind: Scenario\n"
+        f"name: {source}\ntitle: {what} of a {source} trace on {hosts} hosts\n\n"
+        f"run: {{duration: {duration:.10g} s, step: {step:.10g} s, seed: 1}}\n\n"
+    )
+
+
+def servers(cores: int, memory: int) -> str:
+    """The kind of node that hosts are of; memory in GiB."""
+    return (
+        f"kinds:\n  server:\n    tier: cloud\n    cpu: {cores} x {CLOCK / 1e9:g} GHz\n    memory: {memory} GiB\n"
+        "    power: {idle: 90 W, max: 220 W, source: plausible values for a server of that size}\n\n"
+    )
 
 
 def _cores_of_host(largest: float) -> int:

@@ -1,4 +1,4 @@
-"""Alibaba cluster data 2018: usage of machines and of containers, and the aggregate of a whole cluster.
+"""Alibaba cluster data 2018: usage of machines and of containers, batch tasks, the aggregate of a cluster.
 
 The tables have no header; CPU and memory are in percent, time in s. Samples come about every 10 s per
 machine and are averaged by period. Published with Guo et al., IWQoS 2019, and Tian et al., SoCC 2019.
@@ -12,7 +12,7 @@ import numpy as np
 
 from cosim.traces.google import parts
 from cosim.traces.grid import Grid
-from cosim.traces.model import UtilisationTraces
+from cosim.traces.model import Floats, TaskTrace, UtilisationTraces
 from cosim.traces.table import Column, blocks, fault, percent
 
 PERIOD = 300.0  # s
@@ -25,6 +25,46 @@ CONTAINERS = (
     "container", "machine", "time", "cpu", "memory", "cycles_per_instruction", "memory_bandwidth", "misses",
     "net_in", "net_out", "disk_io",
 )  # fmt: skip
+TASKS = (
+    "task", "instances", "job", "type", "status", "begin", "end", "plan_cpu", "plan_memory",
+)  # fmt: skip
+
+
+def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
+    """`batch_task`: arrival is the start, cores are those planned, of all instances together.
+
+    Tasks that have not terminated, or that end before they start, have no duration. Memory is left
+    out: the publishers give it in shares of an unknown size. At most `tasks` are kept.
+    """
+    wanted = (
+        Column("task", "text"), Column("job", "text"), Column("status", "text"), Column("begin", at_least=0.0),
+        Column("end", optional=True), Column("instances", optional=True, at_least=0.0),
+        Column("plan_cpu", optional=True, at_least=0.0),
+    )  # fmt: skip
+    ids: list[str] = []
+    columns: dict[str, list[Floats]] = {name: [] for name in ("begin", "duration", "cores")}
+    for path in parts(source):
+        for block in blocks(path, wanted, names=TASKS):
+            task, job = (
+                [block.words[name][k] for k in block.columns[name].tolist()] for name in ("task", "job")
+            )  # fmt: skip
+            ids.extend(f"{j}-{t}" for j, t in zip(job, task, strict=True))
+            over = np.array([word == "Terminated" for word in block.words["status"]])[block.columns["status"]]
+            span = block.columns["end"] - block.columns["begin"]
+            instances = np.nan_to_num(block.columns["instances"], nan=1.0)
+            columns["begin"].append(block.columns["begin"])
+            columns["duration"].append(np.where(over & (span >= 0.0), span, np.nan))
+            columns["cores"].append(instances * block.columns["plan_cpu"] * 0.01)
+        if tasks is not None and len(ids) >= tasks:
+            break
+    joined = {name: np.concatenate(part) for name, part in columns.items()}
+    order = np.argsort(joined["begin"], kind="stable")[:tasks]
+    start = float(joined["begin"][order[0]])
+    unknown = np.full(len(order), np.nan)
+    return TaskTrace(
+        arrival=joined["begin"][order] - start, duration=joined["duration"][order], cores=joined["cores"][order],
+        memory=unknown, work=unknown, ids=tuple(ids[k] for k in order), start=start,
+    )  # fmt: skip
 
 
 def read_machines(

@@ -1,8 +1,8 @@
-"""Azure public datasets: VM readings V2, the aggregate of a whole region, and requests to language models.
+"""Azure public datasets: VM readings V2, the aggregate of a region, requests to language models, functions.
 
 `vmtable` and `vm_cpu_readings` have no header; CPU is in percent of the VM, time in s, readings every
 300 s. Cortez et al., SOSP 2017. Requests of 2023 have arrival and numbers of tokens: Patel et al.
-(Splitwise), ISCA 2024.
+(Splitwise), ISCA 2024. Invocations of functions of 2021 have end and duration in s.
 """
 
 from __future__ import annotations
@@ -122,6 +122,30 @@ def read_requests(
         start=float(time[order[0]]),
         extra={"context_tokens": tokens[order], "generated_tokens": made[order]},
     )
+
+
+def read_invocations(path: Path, *, tasks: int | None = None) -> TaskTrace:
+    """Invocations of functions (2021): arrival is end minus duration; each has a core meanwhile.
+
+    At most `tasks` are kept, the first to arrive of those that are read before the bound is reached.
+    Zhang et al., SOSP 2021.
+    """
+    ends: list[Floats] = []
+    spans: list[Floats] = []
+    for block in blocks(path, (Column("end_timestamp", at_least=0.0), Column("duration", at_least=0.0))):
+        ends.append(block.columns["end_timestamp"])
+        spans.append(block.columns["duration"])
+        if tasks is not None and sum(map(len, ends)) >= tasks:
+            break
+    span = np.concatenate(spans)
+    begin = np.concatenate(ends) - span
+    order = np.argsort(begin, kind="stable")[:tasks]
+    unknown = np.full(len(order), np.nan)
+    start = float(begin[order[0]])
+    return TaskTrace(
+        arrival=begin[order] - start, duration=span[order], cores=np.ones(len(order)), memory=unknown, work=unknown,
+        start=start,
+    )  # fmt: skip
 
 
 def _moments(path: Path, stamps: list[str]) -> Floats:

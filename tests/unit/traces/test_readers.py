@@ -139,6 +139,27 @@ def test_alibaba_averages_samples_by_period_and_leaves_out_failed_ones(tmp_path)
     assert (containers.ids, containers.utilisation.tolist()) == (("c_1",), [[1.0]])
 
 
+def test_azure_invocations_arrive_before_they_end(tmp_path):
+    (tmp_path / "functions.txt").write_text("app,func,end_timestamp,duration\na,f,10,2\na,g,9,3.5\nb,f,20,0\n")
+    tasks = azure.read_invocations(tmp_path / "functions.txt")
+    assert tasks.arrival.tolist() == [0.0, 2.5, 14.5]
+    assert tasks.duration.tolist() == [3.5, 2.0, 0.0]
+    assert tasks.start == 5.5
+    assert len(azure.read_invocations(tmp_path / "functions.txt", tasks=2)) == 2
+
+
+def test_alibaba_batch_tasks(tmp_path):
+    (tmp_path / "batch_task.csv").write_text(
+        "M1,10,j_1,1,Terminated,100,160,50,0.3\nR2,,j_1,1,Terminated,90,80,100,0.3\nM1,2,j_2,1,Running,120,,100,\n"
+    )
+    tasks = alibaba.read_tasks(tmp_path / "batch_task.csv")
+    assert tasks.ids == ("j_1-R2", "j_1-M1", "j_2-M1")
+    assert tasks.arrival.tolist() == [0.0, 10.0, 30.0]
+    assert tasks.cores.tolist() == [1.0, 5.0, 2.0]
+    assert np.isnan(tasks.duration).tolist() == [True, False, True]
+    assert tasks.duration[1] == 60.0
+
+
 def test_a_table_whose_samples_are_all_out_of_range_is_refused(tmp_path):
     (tmp_path / "container_usage.csv").write_text("c_1,m_1,0,-1,50,1,1,1,1,1,1\n")
     with pytest.raises(ScenarioError, match="holds no usage"):
