@@ -23,6 +23,7 @@ from cosim.cli import (
     run,
     schema,
     sweep,
+    view,
 )
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command("check")(check.check)
 app.command("plan")(plan.plan)
 app.command("run")(run.run)
+app.command("view")(view.view)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)

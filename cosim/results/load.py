@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class _Tables:
             raise QueryError(f"{error}\n{self._what()} has the tables {', '.join(sorted(self._names))}") from error
         except duckdb.Error as error:
             raise QueryError(f"the query failed: {error}") from error
+
+    def execute(self, query: str, values: Sequence[object] = ()) -> duckdb.DuckDBPyConnection:
+        """The connection after `query`, with `values` for its question marks; one at a time."""
+        return self._connection.execute(query, list(values))
 
     def close(self) -> None:
         self._connection.close()

@@ -1,0 +1,112 @@
+"""The server of the dashboard: the page, the scene, series, events, frames, and commands with the token."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Request, WebSocket
+from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+
+from cosim.bus.control import MAX_REQUEST, VERBS, ControlError, command, same_token
+from cosim.web.feed import Feed
+from cosim.web.guard import Guard
+from cosim.web.live import LiveSource
+from cosim.web.message import strict
+from cosim.web.source import Source
+
+STATIC = Path(__file__).parent / "static"
+VIEWERS = 32  # browsers at a time
+FIGURES = 12  # asked for at a time
+
+
+class _Files(StaticFiles):
+    """Static files, with the type that browsers want for modules whatever the system's table says."""
+
+    def file_response(self, *args: Any, **more: Any) -> Response:  # noqa: ANN401 - as in the base class
+        response = super().file_response(*args, **more)
+        if str(args[0]).endswith(".mjs"):
+            response.headers["content-type"] = "text/javascript; charset=utf-8"
+        return response
+
+
+def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> FastAPI:
+    """The dashboard of `source`, which it closes when it ends. Without a `token` it is read-only.
+
+    `hosts` are names besides localhost that browsers may call it by.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(source.close)
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.add_middleware(Guard, hosts=tuple(hosts))
+    app.mount("/static", _Files(directory=STATIC), name="static")
+    watching: set[WebSocket] = set()
+
+    @app.get("/")
+    def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
+
+    @app.get("/api/scene")
+    def scene() -> JSONResponse:
+        return JSONResponse(strict({**source.scene(), "controllable": bool(token) and source.live}))
+
+    @app.get("/api/series")
+    def series(figure: Annotated[list[str], Query(max_length=FIGURES)], since: float = -1.0) -> JSONResponse:
+        return JSONResponse(strict(source.series(figure, since)))
+
+    @app.get("/api/events")
+    def events() -> JSONResponse:
+        return JSONResponse(strict({"events": source.events()}))
+
+    @app.get("/api/find")
+    def find(name: Annotated[str, Query(max_length=200)]) -> JSONResponse:
+        return JSONResponse({"nodes": source.find(name)})
+
+    @app.websocket("/api/frames")
+    async def frames(socket: WebSocket) -> None:
+        if len(watching) >= VIEWERS:
+            await socket.close(1013)
+            return
+        await socket.accept()
+        watching.add(socket)
+        try:
+            await Feed(source, socket).serve()
+        finally:
+            watching.discard(socket)
+
+    @app.post("/api/control")
+    async def control(request: Request, authorization: Annotated[str, Header()] = "") -> JSONResponse:
+        if not token:
+            return _refusal(403, "this dashboard is read-only; start it with --token, the token of the run")
+        if not same_token(authorization.removeprefix("Bearer "), token):
+            return _refusal(401, "the token is wrong")
+        if not isinstance(source, LiveSource) or not source.control:
+            return _refusal(409, "this run takes no commands; start it with --control")
+        try:
+            if int(request.headers.get("content-length", MAX_REQUEST + 1)) > MAX_REQUEST:
+                return _refusal(413, "the command is too long")
+            asked = await request.json()
+            verb = asked.pop("do")
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+            return _refusal(400, "a command is an object with 'do'")
+        if verb not in VERBS or {"address", "token", "verb", "timeout"} & set(asked):
+            return _refusal(400, f"there is no such command; there are {', '.join(VERBS)}")
+        try:
+            answer = await asyncio.to_thread(command, source.control, token, verb, **asked)
+        except ControlError as error:
+            return _refusal(400, str(error))
+        return JSONResponse(strict(answer))
+
+    return app
+
+
+def _refusal(status: int, reason: str) -> JSONResponse:
+    return JSONResponse({"ok": False, "error": reason}, status)

@@ -1,0 +1,60 @@
+"""Run the dashboard until somebody ends it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from cosim.errors import SetupError
+
+REQUEST = 4096  # B, of a WebSocket's message from the browser
+
+
+class Server(uvicorn.Server):
+    """uvicorn, ended by SIGINT or SIGTERM without raising them anew: that is how a dashboard is meant to end."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Let the signals ask the server to end."""
+
+        def end(_number: int, _frame: FrameType | None) -> None:
+            self.force_exit = self.should_exit
+            self.should_exit = True
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 lets the system choose. Raises `SetupError` that says what to do."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        reason = error.strerror or error
+        raise SetupError(f"cannot serve at {host}:{port}: {reason}; choose another --port or --host") from error
+    return listener
+
+
+def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None]) -> None:
+    """Serve `app` at `listener` until SIGINT or SIGTERM; `say` is told the page's address."""
+    host, port = listener.getsockname()[:2]
+    name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
+    config = uvicorn.Config(app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1)
+    say(f"http://{name}:{port}/")
+    with listener:
+        Server(config).run(sockets=[listener])

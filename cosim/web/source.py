@@ -1,0 +1,59 @@
+"""Where the dashboard's frames come from, whatever they come from.
+
+Nodes have numbers: static nodes those of the scene's list, others the ones behind. A frame holds
+
+    m.node m.x m.y m.z m.heading     moving nodes, m and degrees clockwise from north
+    l.node l.cell l.rate l.loss      a device, its base station (-1: none), bit/s, 1
+    h.node h.load h.up               hosts: share of the cores in use, whether they work
+    b.node b.level                   batteries: part of the capacity left
+
+as far as the run has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+PARTS = {
+    "m": ("mobility", {"x": "x", "y": "y", "z": "z", "heading": "heading"}),
+    "l": ("link", {"cell": "cell", "rate": "uplink_rate", "loss": "loss"}),
+    "h": ("host", {"load": "utilisation", "up": "up"}),
+    "b": ("battery", {"level": "fraction"}),
+}
+SHORT = {"cell": "<i4", "up": "u1"}  # all others are 32-bit floats
+
+
+class Source(Protocol):
+    """A run that can be looked at. All methods may be called from any thread."""
+
+    live: bool
+
+    @property
+    def serial(self) -> int:
+        """Grows with every new frame of a live run; stays for a finished one."""
+
+    def listen(self, ring: Callable[[], None]) -> Callable[[], None]:
+        """Have `ring` called, from another thread, for every new frame; returns how to end that."""
+
+    def scene(self) -> dict[str, Any]:
+        """What there is to be seen: `cosim.bus.describe`, and `live`, `run`, `figures`, `members`.
+
+        `members` says which kind (position in `kinds`) the numbers behind the static nodes have:
+        a list of [first number, count, kind].
+        """
+
+    def frame(self, at: float | None, watch: int) -> bytes:
+        """The frame at `at` s (None: the newest), with everything known of node number `watch` (-1: none)."""
+
+    def series(self, figures: Sequence[str], since: float) -> dict[str, Any]:
+        """Per figure `{unit, lines: {label: [values]}}` and `times` (s), later than `since`."""
+
+    def events(self) -> list[list[Any]]:
+        """What happened, newest last: [time, kind, node, detail]."""
+
+    def find(self, text: str) -> list[list[Any]]:
+        """Up to 20 nodes that are there now and whose name holds `text`: [number, name]."""
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""

@@ -1,0 +1,97 @@
+// The side: one node in detail, events, and where numbers come from.
+
+import { get } from "./wire.mjs";
+import { clock, element, quantity } from "./words.mjs";
+
+const $ = (id) => document.getElementById(id);
+
+/** Everything known of the chosen node; `detail` is null while none is chosen. */
+export function showDetail(detail, world) {
+  const place = $("detail");
+  if (!detail) {
+    place.replaceChildren(element("p", { class: "empty" }, "Choose a node on the map to see all of its signals."));
+    return;
+  }
+  const { scene } = world, kind = scene.kinds[world.kindOf(detail.node)];
+  const rows = [];
+  for (const [signal, values] of Object.entries(detail.signals)) {
+    const about = scene.signals[signal];
+    rows.push(element("tr", { class: "group" }, element("th", { colspan: 2, title: about?.meaning ?? "" }, signal.replaceAll("_", " "), mark(originOf(scene, signal)))));
+    for (const [name, value] of Object.entries(values)) {
+      const column = about?.columns[name];
+      rows.push(element("tr", {}, element("th", { title: column?.meaning ?? "" }, name.replaceAll("_", " ")), element("td", {}, quantity(value, column?.unit ?? "", name))));
+    }
+  }
+  const gone = !rows.length ? element("p", { class: "empty" }, "It says nothing at this moment.") : null;
+  place.replaceChildren(
+    element("h2", {}, detail.name), element("p", { class: "sub" }, `${kind?.name ?? ""} · ${kind?.tier ?? ""}`),
+    element("table", {}, ...rows), ...(gone ? [gone] : []),
+  );
+}
+
+const originOf = (scene, signal) => [...new Set(scene.adapters.filter((adapter) => adapter.writes.includes(signal)).map((adapter) => adapter.origin))].join(", ");
+const mark = (origin) => element("span", { class: `mark origin-${origin}` }, origin);
+
+/** Adapters, what they write, and whether that is simulated, emulated or measured. */
+export function showOrigins(scene) {
+  $("origins").replaceChildren(...scene.adapters.map((adapter) => element("tr", {},
+    element("th", {}, adapter.name), element("td", {}, adapter.writes.map((name) => name.replaceAll("_", " ")).join(", ") || "nothing"), element("td", {}, mark(adapter.origin)))));
+}
+
+/** Events, newest first; those after `time` are still to come and faint. */
+export function showEvents(events, time, end, seek) {
+  $("no-events").hidden = events.length > 0;
+  $("events").replaceChildren(...[...events].reverse().slice(0, 200).map(([at, kind, node, detail]) => element("li", { class: at > time + 1e-9 ? "later" : "" },
+    element("button", { class: "quiet", disabled: !seek, onclick: () => seek?.(at) }, clock(at, end)),
+    element("b", { class: `event ${/fail|degrade|empty|stop/.test(kind) ? "bad" : /recover|restore|ready|resume/.test(kind) ? "good" : ""}` }, kind), " ", node, detail ? element("small", {}, detail) : null)));
+}
+
+/** Finds nodes while the reader types; `choose` gets the number. */
+export function searchNodes(choose) {
+  const query = $("query"), list = $("found");
+  let asked = 0;
+  query.addEventListener("input", async () => {
+    const mine = ++asked, text = query.value.trim();
+    const found = text ? await get("/api/find?name=" + encodeURIComponent(text)) : { nodes: [] };
+    if (mine === asked) list.replaceChildren(...(found?.nodes ?? []).slice(0, 8).map(([number, name]) =>
+      element("li", {}, element("button", { class: "quiet", onclick: () => { choose(number); query.value = ""; list.replaceChildren(); } }, name))));
+  });
+  $("find").addEventListener("submit", (e) => { e.preventDefault(); list.querySelector("button")?.click(); });
+}
+
+/** The heading: what run this is and how it goes. */
+export function showHead(scene, time, state, silent) {
+  $("name").textContent = scene.name;
+  $("title").textContent = scene.title || scene.name;
+  document.title = `${scene.name} – continuum-cosim`;
+  const badges = [];
+  if (!scene.live) badges.push([scene.status === "complete" ? "finished" : scene.status, scene.status === "complete" ? "" : "warn"]);
+  else if (state.ended) badges.push([`ended, ${state.ended}`, state.ended === "complete" ? "" : "warn"]);
+  else if (silent) badges.push([silent, "bad"]);
+  else badges.push(state.paused ? ["paused", "warn"] : ["live", "good"]);
+  if (scene.interactive || state.interactive) badges.push(["interactive", "warn"]);
+  for (const origin of new Set(scene.adapters.map((adapter) => adapter.origin))) badges.push([origin, `origin-${origin}`]);
+  $("badges").replaceChildren(...badges.map(([text, look]) => element("span", { class: `mark ${look}` }, text)));
+  const facts = [["time", `${clock(time, scene.duration)} of ${clock(scene.duration)}`]];
+  if (scene.live && !state.ended) facts.push(["pace", state.factor ? `${state.factor} ×` : "as fast as possible"], ["lag", quantity(state.lag ?? 0, "s")]);
+  if (state.tasks) {
+    const [completed, ...failed] = state.tasks.status;
+    if (completed || failed.some(Boolean)) facts.push(["completed", completed.toLocaleString("en")], ["failed", failed.reduce((a, b) => a + b, 0).toLocaleString("en")]);
+  }
+  facts.push(["seed", String(scene.seed)]);
+  $("facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+}
+
+/** Boxes to show and hide what is on the map, and what the colours mean. */
+export function showLayers(world, redraw) {
+  const has = { radio: "link" in world.scene.signals, wires: world.wires.length > 0, trails: (world.scene.trails ?? []).length > 0, labels: world.nodes.length > 0 };
+  const words = { radio: "radio links", wires: "wired links", trails: "ways", labels: "names" };
+  const boxes = Object.keys(words).filter((layer) => has[layer]).map((layer) => {
+    const box = element("input", { type: "checkbox", "data-layer": layer, onchange: () => { world.layers[layer] = box.checked; redraw(); } });
+    box.checked = world.layers[layer];
+    return element("label", {}, box, words[layer]);
+  });
+  const kinds = world.scene.kinds.map((kind, i) => { const dot = element("i", {}); dot.style.background = world.hue[i]; return element("span", {}, dot, kind.name); });
+  const ramp = element("span", { class: "ramp", title: "Rate of a link on a logarithmic scale, less for loss" }, "100 kbit/s ", ...world.ramp.map((colour) => { const dot = element("i", {}); dot.style.background = colour; return dot; }), " 100 Mbit/s");
+  $("layers").replaceChildren(element("div", {}, ...boxes), element("div", {}, ...kinds), ...(has.radio || has.wires ? [ramp] : []));
+}

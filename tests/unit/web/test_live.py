@@ -1,0 +1,231 @@
+"""A run that publishes, as the dashboard sees it: newest wins, history in bounds, commands with the token."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from cosim.bus.control import ControlSocket
+from cosim.bus.frame import Frame, SlotTable
+from cosim.bus.publish import Publisher
+from cosim.telemetry.signals import TASK_STATUS
+from cosim.web import history
+from cosim.web.app import VIEWERS, make_app
+from cosim.web.history import History
+from cosim.web.live import LiveSource
+from cosim.web.message import unpack
+
+LIMIT = 20.0
+
+
+def column(role="value", unit="1", codes=()):
+    return {"unit": unit, "meaning": "", "role": role, "codes": list(codes)}
+
+
+SCENE = {
+    "name": "toy", "title": "", "duration": 100.0, "step": 0.5, "seed": 1, "geo": None,
+    "kinds": [{"name": "edge", "tier": "edge", "color": ""}, {"name": "car", "tier": "device", "color": ""}],
+    "nodes": [{"id": "edge-1", "kind": "edge", "cores": 4, "at": [0.0, 0.0, 0.0]}],
+    "fleets": [{"name": "cars", "first": 1, "count": 10, "kind": "car"}],
+    "links": [], "workloads": [], "events": [],
+    "adapters": [{"name": "sumo", "use": "sumo", "origin": "simulated", "writes": ["mobility", "link"]}],
+    "signals": {
+        "mobility": {"meaning": "", "rows": "node", "columns": {name: column() for name in ("x", "y", "z", "heading")}},
+        "link": {"meaning": "", "rows": "node", "columns": {
+            "cell": column("slot"), "uplink_rate": column(), "loss": column(), "handovers": column("counter")}},
+        "task": {"meaning": "", "rows": "event", "columns": {}},
+    },
+}  # fmt: skip
+
+
+def cars(time, count):
+    slot = np.arange(1, 1 + count, dtype=np.int32)
+    ids = tuple(f"car-{i}" for i in range(count))
+    table = SlotTable(1, ids, np.ones(count, np.int32), count)
+    places = {name: np.full(count, time) for name in ("x", "y", "z", "heading")}
+    link = {
+        "cell": np.zeros(count, np.int32), "uplink_rate": np.full(count, 1e6), "loss": np.zeros(count),
+        "handovers": np.ones(count, np.int32),
+    }  # fmt: skip
+    return [Frame("mobility", time, slot, places, table), Frame("link", time, slot, link)]
+
+
+def state(time):
+    status = [0] * len(TASK_STATUS)
+    status[0] = int(4 * time)
+    return lambda: {
+        "tasks": {"status": status, "late": 0, "response": 2.0 * time}, "lag": 0.25, "paused": False,
+        "events": {"count": 1, "recent": [[1.0, "fail", "edge-1", ""]]}, "control": CONTROL[0],
+    }  # fmt: skip
+
+
+CONTROL = [""]
+
+
+@pytest.fixture
+def publisher():
+    CONTROL[0] = ""
+    with Publisher(scene=SCENE) as publisher:
+        yield publisher
+
+
+@pytest.fixture
+def source(publisher):
+    source = LiveSource(publisher.address)
+    yield source
+    source.close()
+
+
+def publish(publisher, source, tick, count=3):
+    """Publishes until the source has seen it."""
+    serial, deadline = source.serial, time.monotonic() + LIMIT
+    while source.serial == serial:
+        publisher.publish(tick, tick * 0.5, cars(tick * 0.5, count), state(tick * 0.5))
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_before_the_first_frame_the_page_waits(source):
+    assert source.scene()["waiting"]
+    header, columns = unpack(source.frame(None, -1))
+    assert (header["serial"], columns) == (0, {})
+    assert source.events() == []
+    assert source.control == ""
+
+
+def test_the_newest_frame_scene_and_detail(publisher, source):
+    publish(publisher, source, 4)
+    scene = source.scene()
+    assert (scene["name"], scene["waiting"], scene["members"]) == ("toy", False, [[1, 10, 1]])
+    header, columns = unpack(source.frame(None, 2))
+    assert columns["m.node"].tolist() == [1, 2, 3]
+    assert columns["m.x"].tolist() == [2.0] * 3
+    assert columns["l.cell"].tolist() == [0, 0, 0]
+    assert header["detail"]["name"] == "car-1"
+    assert header["detail"]["signals"]["link"]["cell"] == "edge-1"
+    assert header["events"] == 1
+    assert source.events() == [[1.0, "fail", "edge-1", ""]]
+    assert source.find("CAR-2") == [[3, "car-2"]]
+
+
+def test_an_ended_run_keeps_its_last_places(publisher, source):
+    publish(publisher, source, 4)
+    serial, deadline = source.serial, time.monotonic() + LIMIT
+    while source.serial == serial:
+        publisher.publish(5, 2.5, [], lambda: {**state(2.5)(), "ended": "complete"})
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    header, columns = unpack(source.frame(None, -1))
+    assert header["state"]["ended"] == "complete"
+    assert len(columns["m.node"]) == 3
+
+
+def test_rates_come_from_totals_so_missed_ticks_lose_nothing(monkeypatch, publisher, source):
+    monkeypatch.setattr("cosim.web.live._SAMPLE", 0.0)
+    for tick in (2, 10, 11, 40):
+        publish(publisher, source, tick)
+    found = source.series(["task.completed", "task.response", "run.lag", "link.handovers", "nothing"], -1.0)["figures"]
+    completed = found["task.completed"]
+    assert completed["lines"]["all"][1:] == [4.0] * (len(completed["times"]) - 1)
+    assert found["task.response"]["lines"]["mean"][1:] == pytest.approx([0.5] * (len(completed["times"]) - 1))
+    assert set(found["run.lag"]["lines"]["run"]) == {0.25}
+    assert found["link.handovers"]["lines"]["all"] == [3.0] * len(completed["times"])
+    later = source.series(["run.lag"], completed["times"][-2])["figures"]["run.lag"]
+    assert later["times"] == completed["times"][-1:]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=300))
+def test_history_stays_in_bounds_and_in_step(gaps):
+    history.POINTS, before = 16, history.POINTS
+    try:
+        kept, now = History(SCENE), 0.0
+        for gap in gaps:
+            now += gap
+            frames = {frame.signal: (frame,) for frame in cars(now, gap % 3)}
+            kept.add(now, frames, state(now)(), 1.0)
+            assert len(kept.times) <= 16
+            assert all(len(line) == len(kept.times) for line in kept.lines.values())
+        assert kept.times == sorted(set(kept.times))
+        kept.add(now, {}, {}, 1.0)
+        assert kept.times == sorted(set(kept.times))
+    finally:
+        history.POINTS = before
+
+
+def test_a_browser_that_never_asks_holds_up_nobody(publisher, source):
+    with (
+        TestClient(make_app(source), base_url="http://localhost") as client,
+        client.websocket_connect("ws://127.0.0.1:8008/api/frames"),
+        client.websocket_connect("ws://127.0.0.1:8008/api/frames") as quick,
+    ):
+        seen = 0
+        for tick in range(1, 8):
+            publish(publisher, source, tick, 2000)
+            quick.send_json({"after": seen})
+            header, columns = unpack(quick.receive_bytes())
+            assert header["serial"] > seen
+            assert len(columns["m.node"]) == 2000
+            seen = header["serial"]
+
+
+def test_a_browser_gets_the_newest_frame_only(publisher, source):
+    with (
+        TestClient(make_app(source), base_url="http://localhost") as client,
+        client.websocket_connect("ws://127.0.0.1:8008/api/frames") as socket,
+    ):
+        for tick in range(1, 6):
+            publish(publisher, source, tick)
+        socket.send_json({"after": 0})
+        assert unpack(socket.receive_bytes())[0]["time"] == 2.5
+        socket.send_json({"after": source.serial})  # nothing newer: the answer waits for the next frame
+        publish(publisher, source, 9)
+        assert unpack(socket.receive_bytes())[0]["time"] == 4.5
+
+
+def test_only_so_many_browsers(publisher, source):
+    from contextlib import ExitStack
+
+    from starlette.websockets import WebSocketDisconnect
+
+    with TestClient(make_app(source), base_url="http://localhost") as client, ExitStack() as stack:
+        for _ in range(VIEWERS):
+            stack.enter_context(client.websocket_connect("ws://127.0.0.1:8008/api/frames"))
+        with pytest.raises(WebSocketDisconnect), client.websocket_connect("ws://127.0.0.1:8008/api/frames"):
+            pass
+
+
+def test_commands_need_the_token(publisher, source):
+    done = []
+
+    def act(verb, arguments):
+        done.append((verb, dict(arguments)))
+        return {"paused": verb == "pause"}
+
+    with ControlSocket(act, "s3cret") as socket:
+        CONTROL[0] = socket.address
+        publish(publisher, source, 1)
+        with TestClient(make_app(source), base_url="http://localhost") as client:  # read-only
+            assert client.get("/api/scene").json()["controllable"] is False
+            refused = client.post("/api/control", json={"do": "pause"}, headers={"authorization": "Bearer s3cret"})
+            assert refused.status_code == 403
+        with TestClient(make_app(LiveSource(publisher.address), token="s3cret"), base_url="http://localhost") as client:
+            deadline = time.monotonic() + LIMIT
+            while client.get("/api/scene").json()["waiting"]:
+                publisher.publish(2, 1.0, cars(1.0, 2), state(1.0))
+                assert time.monotonic() < deadline
+            for headers in ({}, {"authorization": "Bearer "}, {"authorization": "Bearer s3cre"}):
+                assert client.post("/api/control", json={"do": "pause"}, headers=headers).status_code == 401
+            assert done == []
+            right = {"authorization": "Bearer s3cret"}
+            assert client.post("/api/control", json={"do": "pause"}, headers=right).json()["paused"] is True
+            event = {"do": "fail", "node": "edge-1"}
+            assert client.post("/api/control", json={"do": "inject", "event": event}, headers=right).json()["ok"]
+            assert done == [("pause", {}), ("inject", {"event": event})]
+            for body in ("[]", "{}", "nonsense", '{"do": "explode"}', '{"do": "pause", "address": "tcp://x"}'):
+                assert client.post("/api/control", content=body, headers=right).status_code == 400
+            assert client.post("/api/control", content=" " * 9000, headers=right).status_code == 413
