@@ -20,7 +20,7 @@ from cosim.autopilot.telemetry import BUILDERS, heartbeat
 from cosim.vehicles import Fleet, layout
 
 EPOCH = 1_700_000_000.0  # s since 1970 that simulated time 0 stands for in time fields
-_LOOK = 0.1  # s of simulated time between two looks at the vehicle when no message is due
+_LOOK = 0.1  # s of simulated time between two looks at the vehicle
 _PERIOD = 1.0  # s between heartbeats, on either clock
 _SLICE = 10  # queued messages sent at a time, as ArduPilot does with parameters
 _PAUSE = 0.01  # s of wall time between two such slices
@@ -103,7 +103,6 @@ class Autopilot:
             parser = mavlink.MAVLink(None)
             parser.robust_parsing = True
             self._links[link] = _Link(parser, encoder, Files(self._read_file))
-            self._next_look = -math.inf
             self._beat = -math.inf  # a new peer hears a heartbeat at once
 
     def disconnect(self, link: Hashable) -> None:
@@ -136,18 +135,27 @@ class Autopilot:
             handler(self, message, link)
         else:
             self._missions.handle(message, link)
-        self._next_look = -math.inf
+
+    def watch(self, now: float) -> None:
+        """Let the autopilot look after its vehicle: mission, fence, fail-safes.
+
+        `emit` does it, too. Whoever wants to repeat a flight exactly calls it after every step of the
+        fleet, since `emit` is called when the wall clock allows.
+        """
+        if now >= self._next_look:
+            self._next_look = now + _LOOK
+            self.pilot.update()
+            self._follow.update()
 
     def emit(self, now: float, wall: float) -> list[tuple[Hashable, bytes]]:
         """What is to be sent now, by link. `now` s is the fleet's time, `wall` s any steady clock."""
         self.wall = wall
-        due = now >= self.streams.next
-        if not (due or self._busy or self._out or now >= self._next_look or wall - self._beat >= _PERIOD):
+        self.watch(now)
+        pilot, due = self.pilot, now >= self.streams.next
+        news = pilot.changed or pilot.said or pilot.mission.reached
+        if not (due or news or self._busy or self._out or wall - self._beat >= _PERIOD):
             return []
-        pilot = self.pilot
-        pilot.update()
-        self._follow.update()
-        self._next_look = now + _LOOK
+        pilot.view = pilot.look()
         if self._links:
             self._tell_events()
             # a client's patience is wall time: heartbeats go on when simulated time stands still
