@@ -177,6 +177,17 @@ class Fleet:
             a["cells"] * open_circuit(c / a["capacity"]) for a, c in zip(self.frames, s["charge"], strict=True)
         ]
 
+    def restore(self, state: NDArray[np.void], items: NDArray[np.void], now: float) -> None:
+        """Go on from `state` (n,) STATE with the missions `items` at `now` s, as copies of another fleet's."""
+        self.state[:] = state
+        self._items = np.array(items, ITEM)
+        self.now = now
+
+    def items(self, row: int) -> NDArray[np.void]:
+        """A copy of the mission of a vehicle, (n,) ITEM."""
+        s = self.state[row]
+        return self._items[s["first_item"] : s["first_item"] + s["items"]].copy()
+
     def advance(self, until: float) -> None:
         """Let time pass up to `until` s, in equal sub-steps of at most `substep`."""
         span = until - self.now
@@ -265,9 +276,15 @@ class Fleet:
 
     def set_mission(self, row: int, waypoints: Sequence[Waypoint]) -> None:
         """Give a vehicle a mission, from its first waypoint on; it starts with `start_mission`."""
+        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, WHAT[w.what]) for w in waypoints], ITEM)
+        self.replace_items(row, new)
+        s = self.state[row]
+        s["item"], s["reached"], s["done"] = 0, -1, 0
+
+    def replace_items(self, row: int, new: NDArray[np.void]) -> None:
+        """Give a vehicle the mission `new` (n,) ITEM and leave it where it is in it."""
         s = self.state[row]
         old = slice(s["first_item"], s["first_item"] + s["items"])
-        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, WHAT[w.what]) for w in waypoints], ITEM)
         if len(new) == s["items"]:
             self._items[old] = new
         else:
@@ -276,7 +293,6 @@ class Fleet:
             behind = self.state["first_item"] > first
             self.state["first_item"][behind] -= count
             s["first_item"], s["items"] = len(self._items) - len(new), len(new)
-        s["item"], s["reached"], s["done"] = 0, -1, 0
 
     def start_mission(self, rows: ArrayLike, item: int = -1) -> NDArray[np.bool_]:
         """Go on with the mission, or from `item` on. Refused when not armed or without a mission."""

@@ -1,0 +1,183 @@
+"""Vehicles flown elsewhere: the hub's and the members' side over real sockets, dying and coming back."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import msgpack
+import numpy as np
+import pytest
+import zmq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosim.autopilot.remote import LAYOUT, Done, Entry, Hub, Member, WrongMessage, flown, take, unpack
+from cosim.vehicles import Copter, Fleet, Waypoint
+from cosim.vehicles.layout import ITEM, STATE
+
+
+class Remote:
+    """A member with a fleet of its own, in a thread of its own."""
+
+    def __init__(self, address, node):
+        self.node, self.address = node, address
+        self.fleet, self.grants, self.over, self.answers = None, 0, False, True
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self):
+        member = Member(self.address, self.node)
+        while not self._stop.is_set():
+            message = member.turn()
+            if message is None:
+                member.socket.poll(10)
+                continue
+            if message["t"] == "welcome":
+                self.fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+                state, items = np.frombuffer(message["row"], STATE), np.frombuffer(message["items"], ITEM)
+                self.fleet.restore(state, items, message["now"])
+            elif message["t"] == "bye":
+                self.over = True
+            elif message["t"] == "grant" and self.answers:
+                self.grants += 1
+                if message["row"]:
+                    take(self.fleet, 0, message["row"], message["items"])
+                self.fleet.wind[0] = message["wind"]
+                self.fleet.advance(message["until"])
+                member.done(message["n"], Done(flown(self.fleet, 0)[0], b"", {}, ("well",)))
+        member.close()
+
+    def end(self):
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def scene():
+    fleet = Fleet([Copter(), Copter()], [(0.0, 0.0, 0.0), (50.0, 0.0, 0.0)])
+    fleet.set_mission(0, [Waypoint(30, 0, 10), Waypoint(30, 40, 10)])
+    fleet.set_mission(1, [Waypoint(50, 30, 20)])
+    rows = {"a": flown(fleet, 0), "b": flown(fleet, 1)}
+    entries = {name: Entry(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
+    hub, remotes = Hub(entries, rows), []
+    address = hub.open()
+
+    def come(name):
+        remotes.append(Remote(address, name))
+        assert hub.wait([name], 20.0) == set()
+        return remotes[-1]
+
+    yield hub, fleet, come, address
+    for remote in remotes:
+        remote.end()
+    hub.close()
+
+
+def step(hub, fleet, until, timeout=3.0):
+    """One step of the run: members first, the others fly on here."""
+    before = {name: flown(fleet, k) for k, name in enumerate("ab")}
+    fleet.advance(until)
+    done = hub.advance(before, until, {"a": (0, 0, 0), "b": (0, 0, 0)}, timeout)
+    for name, what in done.items():
+        take(fleet, "ab".index(name), what.row, what.items)
+    return done
+
+
+def test_a_member_flies_as_the_run_would_have(scene):
+    hub, fleet, come, _ = scene
+    alone = Fleet([Copter(), Copter()], [(0.0, 0.0, 0.0), (50.0, 0.0, 0.0)])
+    alone.set_mission(0, [Waypoint(30, 0, 10), Waypoint(30, 40, 10)])
+    alone.set_mission(1, [Waypoint(50, 30, 20)])
+    come("a")
+    come("b")
+    for k in range(1, 60):
+        for each in (fleet, alone):
+            if k == 2:
+                each.arm([0, 1])
+                each.take_off([0, 1], 10.0)
+            if k == 12:
+                each.start_mission([0, 1])
+        done = step(hub, fleet, k * 0.5)
+        assert set(done) == {"a", "b"}
+        alone.advance(k * 0.5)
+    assert fleet.state.tobytes() == alone.state.tobytes()
+    assert np.hypot(fleet.state["x"][0] - 30, fleet.state["y"][0]) < 45
+
+
+def test_who_does_not_answer_is_gone_until_it_comes_again(scene):
+    hub, fleet, come, _ = scene
+    remote = come("a")
+    fleet.arm([0, 1])
+    fleet.take_off([0, 1], 10.0)
+    assert set(step(hub, fleet, 1.0)) == {"a"}
+    remote.answers = False
+    assert step(hub, fleet, 2.0, timeout=0.2) == {}
+    assert hub.present == frozenset()
+    assert fleet.state["z"][0] > 0.5, "it is flown on where it was"
+    remote.answers = True
+    assert hub.wait(["a"], 20.0) == set()
+    assert set(step(hub, fleet, 3.0)) == {"a"}
+    assert remote.fleet.now == 3.0
+    assert fleet.state["z"][0] == fleet.state["z"][1]
+
+
+def test_a_late_answer_is_not_taken_for_a_new_one(scene):
+    hub, fleet, _, address = scene
+    member = Member(address, "a")
+    while "a" not in hub.present:
+        member.turn()
+        hub.wait(["a"], 0.05)
+    assert step(hub, fleet, 1.0, timeout=0.1) == {}
+    member.done(1, Done(b"\0" * STATE.itemsize, b"", {}, ()))
+    time.sleep(0.1)
+    hub.rest()
+    assert hub.present == frozenset()
+    member.close()
+
+
+def test_the_second_of_a_name_takes_the_place_of_the_first(scene):
+    hub, fleet, come, _ = scene
+    first = come("a")
+    first.answers = False
+    second = come("a")
+    while second.fleet is None:
+        hub.rest()
+    assert set(step(hub, fleet, 1.0)) == {"a"}
+    assert (first.grants, second.grants) == (0, 1)
+
+
+def test_strangers_and_other_versions_are_turned_away(scene):
+    hub, _, _, address = scene
+    socket = zmq.Context.instance().socket(zmq.DEALER)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.connect(address)
+    for hello, why in (
+        ({"t": "hello", "node": "c", "layout": LAYOUT}, "no vehicle 'c'"),
+        ({"t": "hello", "node": "a", "layout": "old"}, "another version"),
+        ({"t": "done", "n": 0}, "not known"),
+    ):
+        socket.send(msgpack.packb(hello))
+        while not socket.poll(5):
+            hub.rest()
+        assert why in msgpack.unpackb(socket.recv())["why"]
+    assert hub.present == frozenset()
+    socket.close()
+
+
+def test_the_end_of_the_run_is_told(scene):
+    hub, _, come, _ = scene
+    remote = come("b")
+    hub.close()
+    end = time.monotonic() + 20.0
+    while not remote.over and time.monotonic() < end:
+        time.sleep(0.01)
+    assert remote.over
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_wrong(data):
+    with contextlib.suppress(WrongMessage):
+        assert isinstance(unpack(data)["t"], str)
