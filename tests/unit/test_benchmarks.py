@@ -1,6 +1,7 @@
 """Every benchmark runs at a tiny size and prints one JSON object with the keys that docs/benchmarks.md names."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -23,9 +24,15 @@ TINY = {
     "radio": ["--devices", "20", "--steps", "4"],
     "extcloudsim": ["--machines", "10", "--periods", "3"],
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
+    "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
     "startup": ["--rounds", "0"],
 }
 NEEDS = {
+    "links": [
+        pytest.mark.netns,
+        pytest.mark.slow,
+        pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root, /dev/net/tun"),
+    ],
     "edgecloudsim": [pytest.mark.data],
     "predictor": [pytest.mark.data, pytest.mark.slow],
     "sumo": [pytest.mark.sumo, pytest.mark.slow],
