@@ -1,0 +1,122 @@
+"""Measure in a machine whose kernel has netem what `TcBackend` imposes; a line `RESULT {...}` for the host."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import time
+from typing import Any
+
+from cosim.emulation.rtnetlink import elsewhere, enter
+from cosim.emulation.state import DOWN, LinkState
+from cosim.emulation.tc import TcBackend, probe_netem
+
+ADDRESSES = {("a", "veth0"): "10.0.0.1", ("b", "veth0"): "10.0.0.2", ("c", "veth0"): "10.0.0.3"}
+OTHER = "10.0.0.4"  # of no node
+
+
+def run(command: str) -> str:
+    return subprocess.run(command.split(), capture_output=True, text=True, check=False).stdout
+
+
+def ping(address: str, count: int, interval: float = 0.01) -> dict[str, float]:
+    """Sent and received; round trips in ms."""
+    text = run(f"ip netns exec here ping -q -c {count} -i {interval} -W 2 {address}")
+    found = re.search(r"(\d+) packets transmitted, (\d+) received", text)
+    times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+)", text)
+    sent, received = (int(found[1]), int(found[2])) if found else (count, 0)
+    least, mean = (float(times[1]), float(times[2])) if times else (math.nan, math.nan)
+    return {"sent": sent, "received": received, "min": least, "mean": mean}
+
+
+def opened(name: str) -> socket.socket:
+    descriptor = os.open(f"/run/netns/{name}", os.O_RDONLY)
+
+    def make() -> socket.socket:
+        enter(descriptor)
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+
+    return elsewhere(make)
+
+
+def send(address: str, offered: float, seconds: float = 4.0, size: int = 1200) -> dict[str, float]:
+    """bit/s of frames that arrive in the second half, and how many came before an earlier one."""
+    frame, sent, counted, last, disordered = size + 42, 0, 0, -1, 0
+    with opened("here") as sender, opened("there") as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        receiver.bind((address, 5000))
+        start = now = time.monotonic()
+        while now < start + seconds:
+            while sent * frame * 8 < offered * (now - start):
+                try:
+                    sender.sendto(struct.pack("!I", sent).ljust(size, b"x"), (address, 5000))
+                except BlockingIOError:
+                    break
+                sent += 1
+            try:
+                while True:
+                    (number,) = struct.unpack_from("!I", receiver.recv(2048))
+                    disordered += number < last
+                    last = max(last, number)
+                    counted += now >= start + seconds / 2
+            except BlockingIOError:
+                time.sleep(0.001)
+            now = time.monotonic()
+    return {"rate": counted * frame * 8 / (now - start - seconds / 2), "disordered": disordered, "sent": sent}
+
+
+def measure() -> dict[str, Any]:
+    run("ip netns add here")
+    run("ip netns add there")
+    run("ip link add veth0 netns here type veth peer name veth0 netns there")
+    run("ip -n here addr add 10.0.0.1/24 dev veth0")
+    for address in ("10.0.0.2", "10.0.0.3", OTHER):
+        run(f"ip -n there addr add {address}/24 dev veth0")
+    run("ip -n here link set veth0 up")
+    run("ip -n there link set veth0 up")
+    found: dict[str, Any] = {"probe": probe_netem(), "plain": ping("10.0.0.2", 100)}
+    before = run("tc -n here qdisc show dev veth0")
+    backend = TcBackend(ADDRESSES)
+    backend.attach("a", "veth0", os.open("/run/netns/here", os.O_RDONLY), "")
+    found["unset"] = ping("10.0.0.2", 20)
+
+    def link(receiver: str, *state: float) -> None:
+        backend.links({("a", receiver, "veth0"): LinkState(*state)})
+
+    link("b", 5e6, 0.020, 0.002, 0.05)
+    link("c", 1e6, 0.050, 0.0, 0.0)
+    found["qdiscs"] = run("tc -n here qdisc show dev veth0")
+    found["first"] = ping("10.0.0.2", 600)
+    found["second"] = ping("10.0.0.3", 100, 0.02)
+    found["other"] = ping(OTHER, 100)
+    found["first_rate"] = send("10.0.0.2", 7e6)
+    link("b", 2e6, 0.080, 0.0, 0.2)
+    time.sleep(1.0)  # what waited before goes first
+    found["changed"] = ping("10.0.0.2", 300)
+    found["changed_rate"] = send("10.0.0.2", 3e6)
+    link("b", 20e6, 0.020, 0.010, 0.0)
+    found["jitter"] = ping("10.0.0.2", 300)
+    found["jitter_order"] = send("10.0.0.2", 1e6, size=100)
+    link("b", *DOWN)
+    found["down"] = ping("10.0.0.2", 20)
+    link("b", math.inf, 0.005, 0.0, 0.0)
+    found["up"] = ping("10.0.0.2", 100)
+    health = backend.health()
+    found["health"] = [health.received, health.delivered, health.dropped]
+    start, count = time.process_time(), 300
+    for number in range(count):
+        link("b", 1e6 * (1 + number % 2), 0.02 * (1 + number % 2), 0.0, 0.0)
+    found["update_us"] = (time.process_time() - start) / count * 1e6
+    backend.close()
+    found["restored"] = run("tc -n here qdisc show dev veth0") == before
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write("RESULT " + json.dumps(measure()) + "\n")
