@@ -6,15 +6,15 @@ numbers the messages when it sends them. Spawning `tc` costs milliseconds per ch
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import socket
 import struct
-import threading
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
+from cosim.emulation import netns
 from cosim.errors import RunError, SetupError
 
 NEWLINK, DELLINK, GETLINK = 16, 17, 18
@@ -29,7 +29,6 @@ BATCH = 64  # messages per send; their refusals must fit into the socket's recei
 
 _REQUEST, _ACK, _ERROR = 0x1, 0x4, 2
 _SOL_NETLINK, _CAP_ACK, _EXT_ACK = 270, 10, 11
-_NEWNET = 0x40000000
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _TC = struct.Struct("=BxHiIII")  # family, interface, handle, parent, info
@@ -37,8 +36,6 @@ _TC = struct.Struct("=BxHiIII")  # family, interface, handle, parent, info
 _CLASS = struct.Struct("=IHHII BxHiIII HH4s HHHH BBHhHI BBHhHI IIIII".replace(" ", ""))
 _NETEM = struct.Struct("=IHHII BxHiIII HH8s HH IIIIII HHq HHq HHIiIi".replace(" ", ""))
 _FIFO = struct.Struct("=IHHII BxHiIII HH8s HHI".replace(" ", ""))
-
-T = TypeVar("T")
 
 
 class Refusal(NamedTuple):
@@ -180,34 +177,6 @@ def attributes(data: bytes) -> dict[int, bytes]:
     return found
 
 
-def elsewhere(work: Callable[[], T]) -> T:
-    """Do `work` in a thread of its own, which may enter another namespace and ends there."""
-    result: list[T] = []
-    failure: list[OSError] = []
-
-    def run() -> None:
-        try:
-            result.append(work())
-        except OSError as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="namespace")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]
-
-
-def enter(namespace: int | None) -> None:
-    """Move this thread into the network namespace of a descriptor, or into a new one. Raises `OSError`."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    failed = libc.unshare(_NEWNET) if namespace is None else libc.setns(namespace, _NEWNET)
-    if failed:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
 class Netlink:
     """An rtnetlink socket; it stays in the network namespace of the thread that made it."""
 
@@ -220,17 +189,9 @@ class Netlink:
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
 
     @classmethod
-    def within(cls, namespace: int | None) -> Netlink:
-        """A socket in the namespace of a descriptor; None: in a new one, gone when the socket is closed.
-
-        Raises `OSError` where that is not permitted (setns and unshare need CAP_SYS_ADMIN).
-        """
-
-        def make() -> Netlink:
-            enter(namespace)
-            return cls()
-
-        return elsewhere(make)
+    def within(cls, namespace: Path) -> Netlink:
+        """A socket in another namespace, given by its file. SetupError when it cannot be entered."""
+        return netns.inside(namespace, cls)
 
     def send(self, messages: Sequence[bytes]) -> list[Refusal]:
         """Send all, in order; the refused ones. A refused message stops none of the others."""

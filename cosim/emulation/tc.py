@@ -8,6 +8,7 @@ untouched. The medium is not shared between pairs: for that there is the user-sp
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import ipaddress
 import math
@@ -15,9 +16,10 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from cosim.emulation import rtnetlink
-from cosim.emulation.rtnetlink import CREATE, Netlink, elsewhere, enter, failure
+from cosim.emulation import netns, rtnetlink
+from cosim.emulation.rtnetlink import CREATE, Netlink, failure
 from cosim.emulation.state import DOWN, Health, LinkState, Position
 from cosim.errors import Problem, ScenarioError, SetupError
 
@@ -37,15 +39,11 @@ def probe_netem() -> str:
     devices of this one.
     """
 
-    def loopback() -> tuple[Netlink, int]:
-        enter(None)
-        netlink = Netlink()
-        return netlink, netlink.index("lo")
-
     made = 0
     try:
-        netlink, interface = elsewhere(loopback)
-    except OSError:
+        netlink = netns.inside(Path("/proc/thread-self/ns/net"), _unshared)
+        interface = netlink.index("lo")
+    except (SetupError, OSError):  # that takes CAP_SYS_ADMIN
         netlink, name = Netlink(), f"cosim{os.getpid() % 10**8}"
         refused = netlink.send([rtnetlink.veth(name)])
         if refused:
@@ -65,6 +63,15 @@ def probe_netem() -> str:
     if refused[0].errno in (errno.ENOENT, errno.EOPNOTSUPP):
         return _NO_NETEM
     return f"netem cannot be used: {os.strerror(refused[0].errno)}"
+
+
+def _unshared() -> Netlink:
+    """A socket in a new network namespace, which is gone with it; the calling thread stays there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(netns.CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return Netlink()
 
 
 def differs(new: LinkState, old: LinkState) -> bool:
@@ -133,16 +140,13 @@ class TcBackend:
         """Put the queues on `interface` in the namespace of `descriptor`; what we had left there is replaced."""
         self.detach(node, interface)
         try:
-            try:
-                netlink = Netlink() if descriptor < 0 else Netlink.within(descriptor)
-            finally:
-                if descriptor >= 0:
-                    os.close(descriptor)
-        except OSError as error:
-            raise SetupError(
-                f"cannot enter the network namespace of {node}: {error.strerror}; "
-                "needs CAP_SYS_ADMIN, or run the backend in the node's sidecar"
-            ) from None
+            # A descriptor's file in /proc is the namespace itself.
+            netlink = Netlink() if descriptor < 0 else Netlink.within(Path(f"/proc/self/fd/{descriptor}"))
+        except SetupError as error:
+            raise SetupError(f"node {node}: {error}; or run the backend in the node's sidecar") from None
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
         number = netlink.index(interface)
         if not number:
             netlink.close()

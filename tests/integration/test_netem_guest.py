@@ -17,7 +17,7 @@ import pytest
 HERE = Path(__file__).parent / "netem_guest"
 ROOT = Path(__file__).resolve().parents[2]
 KIT = Path(os.environ.get("COSIM_QEMU") or "/nonexistent")
-CODE = ("cosim/errors.py", "cosim/emulation/state.py", "cosim/emulation/rtnetlink.py", "cosim/emulation/tc.py")
+CODE = ("errors", "emulation/netns", "emulation/state", "emulation/rtnetlink", "emulation/tc")
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,7 +49,7 @@ def found(tmp_path_factory):
         files[folder] = (0o040755, b"")
     files["code/guest.py"] = (0o100644, (HERE / "guest.py").read_bytes())
     for name in CODE:
-        files[f"code/{name}"] = (0o100644, (ROOT / name).read_bytes())
+        files[f"code/cosim/{name}.py"] = (0o100644, (ROOT / "cosim" / f"{name}.py").read_bytes())
     initrd = tmp_path_factory.mktemp("guest") / "initrd.cpio"
     with initrd.open("wb") as out, (KIT / "base.cpio").open("rb") as base:
         shutil.copyfileobj(base, out)

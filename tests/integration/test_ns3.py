@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import itertools
 import os
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -20,87 +17,46 @@ import pytest
 from adapters.ns3.build import built, engine, wheel
 from adapters.ns3.radio import Radio, live
 from adapters.ns3.stepped import Stepped
-from cosim.emulation.rtnetlink import elsewhere, enter
+from cosim.emulation import netns, taps
+from cosim.emulation.taps import Tap
 from cosim.errors import RunError, ScenarioError, SetupError
 
 pytestmark = pytest.mark.ns3
 ready = pytest.mark.skipif(not built(), reason="the ns-3 engine is not built: python -m adapters.ns3.build")
-privileged = pytest.mark.skipif(
-    os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not shutil.which("ip"),
-    reason="needs root, ip and /dev/net/tun",
-)
-_NUMBERS = itertools.count()
+privileged = pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun")
 MACS = {"a": "02:00:00:00:00:01", "b": "02:00:00:00:00:02", "c": "02:00:00:00:00:03"}
 ADDRESSES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
 
 
-def run(command: str) -> str:
-    return subprocess.run(command.split(), capture_output=True, text=True, check=False).stdout
+class Nodes:
+    """Nodes as namespaces; a TAP in each on demand."""
 
-
-class Namespaces:
-    """Namespaces a and b; a TAP in each on demand."""
-
-    def __init__(self) -> None:
-        self.names = {node: f"cosim-test-{os.getpid()}-{next(_NUMBERS)}" for node in MACS}
-        for name in self.names.values():
-            run(f"ip netns add {name}")
-
-    def within(self, node: str, work):
-        descriptor = os.open(f"/run/netns/{self.names[node]}", os.O_RDONLY)
-
-        def inside():
-            enter(descriptor)
-            return work()
-
-        try:
-            return elsewhere(inside)
-        finally:
-            os.close(descriptor)
+    def __init__(self, spaces: netns.Namespaces) -> None:
+        self.spaces = spaces
+        self.files = {node: spaces.create(node) for node in MACS}
 
     def tap(self, node: str) -> int:
-        """The descriptor of a TAP wlan0 that is up and knows its neighbours."""
-
-        def make() -> int:
-            descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            fcntl.ioctl(descriptor, 0x400454CA, struct.pack("16sH22x", b"wlan0", 0x1002))
-            return descriptor
-
-        descriptor = self.within(node, make)
-        name = self.names[node]
-        run(f"ip -n {name} link set wlan0 address {MACS[node]}")
-        run(f"ip -n {name} addr add {ADDRESSES[node]}/24 dev wlan0")
-        run(f"ip -n {name} link set wlan0 up")
-        for other in MACS:
-            if other != node:
-                run(f"ip -n {name} neigh replace {ADDRESSES[other]} lladdr {MACS[other]} dev wlan0 nud permanent")
-        return descriptor
-
-    def socket(self, node: str) -> socket.socket:
-        return self.within(node, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        neighbours = [(ADDRESSES[other], MACS[other]) for other in MACS if other != node]
+        made = Tap("wlan0", MACS[node], f"{ADDRESSES[node]}/24", neighbours=neighbours)
+        return taps.make(made, self.files[node])
 
     def answers(self, count: int = 10, node: str = "a", to: str = "b") -> int:
-        text = run(f"ip netns exec {self.names[node]} ping -q -c {count} -i 0.02 -W 1 {ADDRESSES[to]}")
-        found = re.search(r"(\d+) received", text)
+        done = self.spaces.run(node, f"ping -q -c {count} -i 0.02 -W 1 {ADDRESSES[to]}".split())
+        found = re.search(r"(\d+) received", done.stdout)
         return int(found[1]) if found else 0
 
-    def close(self) -> None:
-        for name in self.names.values():
-            run(f"ip netns del {name}")
+
+@pytest.fixture
+def nodes():
+    with netns.Namespaces() as spaces:
+        yield Nodes(spaces)
 
 
 @pytest.fixture
-def namespaces():
-    made = Namespaces()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def backend(namespaces):
+def backend(nodes):
     made = live(Radio())
     for node in ("a", "b"):
-        made.attach(node, "wlan0", namespaces.tap(node), MACS[node])
+        made.attach(node, "wlan0", nodes.tap(node), MACS[node])
     made.move({"a": (0.0, 0.0, 0.0), "b": (5.0, 0.0, 0.0)})
     time.sleep(0.2)
     yield made
@@ -109,14 +65,15 @@ def backend(namespaces):
 
 @ready
 @privileged
-def test_who_goes_out_of_range_is_not_heard_and_comes_back(namespaces, backend):
-    assert namespaces.answers() >= 9
+@pytest.mark.netns
+def test_who_goes_out_of_range_is_not_heard_and_comes_back(nodes, backend):
+    assert nodes.answers() >= 9
     backend.move({"b": (400.0, 0.0, 0.0)})
     time.sleep(0.1)
-    assert namespaces.answers() == 0
+    assert nodes.answers() == 0
     backend.move({"b": (200.0, 0.0, 0.0)})
     time.sleep(0.1)
-    assert namespaces.answers() >= 9
+    assert nodes.answers() >= 9
     time.sleep(1.1)
     health = backend.health()
     assert health.alive
@@ -129,54 +86,58 @@ def test_who_goes_out_of_range_is_not_heard_and_comes_back(namespaces, backend):
 
 @ready
 @privileged
-def test_a_detached_node_does_not_answer_and_a_new_one_does(namespaces, backend):
-    run(f"ip netns del {namespaces.names['b']}")
+@pytest.mark.netns
+def test_a_detached_node_does_not_answer_and_a_new_one_does(nodes, backend):
+    nodes.spaces.delete("b")
     backend.detach("b", "wlan0")
     time.sleep(0.2)
-    assert namespaces.answers(5) == 0  # no ghost
-    run(f"ip netns add {namespaces.names['b']}")
-    backend.attach("b", "wlan0", namespaces.tap("b"), MACS["b"])
+    assert nodes.answers(5) == 0  # no ghost
+    nodes.spaces.create("b")
+    backend.attach("b", "wlan0", nodes.tap("b"), MACS["b"])
     time.sleep(0.2)
-    assert namespaces.answers() >= 9
+    assert nodes.answers() >= 9
 
 
 @ready
 @privileged
-def test_nodes_may_come_while_it_runs(namespaces, backend):
+@pytest.mark.netns
+def test_nodes_may_come_while_it_runs(nodes, backend):
     backend.move({"c": (10.0, 0.0, 0.0)})
-    backend.attach("c", "wlan0", namespaces.tap("c"), MACS["c"])
+    backend.attach("c", "wlan0", nodes.tap("c"), MACS["c"])
     time.sleep(0.2)
-    assert namespaces.answers(to="c") >= 9
-    assert namespaces.answers(node="c", to="b") >= 9
+    assert nodes.answers(to="c") >= 9
+    assert nodes.answers(node="c", to="b") >= 9
 
 
 @ready
 @privileged
-def test_an_engine_that_is_killed_is_replaced_and_the_nodes_keep_their_interfaces(namespaces, backend):
+@pytest.mark.netns
+def test_an_engine_that_is_killed_is_replaced_and_the_nodes_keep_their_interfaces(nodes, backend):
     os.kill(backend.pid, 9)
     end = time.monotonic() + 20
     while backend.restarts < 1 or not backend.pid:
         assert time.monotonic() < end
         time.sleep(0.05)
     time.sleep(0.7)
-    assert namespaces.answers() >= 9
+    assert nodes.answers() >= 9
     backend.close()
-    assert "wlan0" not in run(f"ip -n {namespaces.names['a']} -br link")  # nothing is left
+    assert "wlan0" not in nodes.spaces.run("a", ["ip", "-br", "link"]).stdout  # nothing is left
 
 
 @ready
 @privileged
-def test_stations_talk_through_an_access_point(namespaces):
+@pytest.mark.netns
+def test_stations_talk_through_an_access_point(nodes):
     backend = live(Radio(access=(MACS["a"],)))
     try:
         for node in MACS:
-            backend.attach(node, "wlan0", namespaces.tap(node), MACS[node])
+            backend.attach(node, "wlan0", nodes.tap(node), MACS[node])
         # b and c are out of each other's range, but not of the access point's.
         backend.move({"a": (0.0, 0.0, 0.0), "b": (-200.0, 0.0, 0.0), "c": (200.0, 0.0, 0.0)})
         end = time.monotonic() + 20
-        while namespaces.answers(2, "b", "a") < 2 or namespaces.answers(2, "c", "a") < 2:
+        while nodes.answers(2, "b", "a") < 2 or nodes.answers(2, "c", "a") < 2:
             assert time.monotonic() < end
-        assert namespaces.answers(node="b", to="c") >= 9
+        assert nodes.answers(node="b", to="c") >= 9
     finally:
         backend.close()
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import errno
-import itertools
 import os
 import shutil
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from cosim.emulation.rtnetlink import Netlink, elsewhere, enter
+from cosim.emulation import netns
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import TcBackend, probe_netem
 from cosim.errors import SetupError
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"), reason="needs root, ip and tc"
-)
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("tc"), reason="needs root, ip, tc"),
+]
 
 ADDRESSES = {("a", "veth0"): "10.9.0.1", ("b", "veth0"): "10.9.0.2", ("c", "veth0"): "10.9.0.3"}
-_NUMBERS = itertools.count()
 
 
 def run(command: str) -> str:
@@ -32,36 +31,26 @@ def run(command: str) -> str:
 class Wire:
     """Two namespaces joined by a pair of devices: node a, and another that answers for b and c."""
 
-    def __init__(self) -> None:
-        self.here, self.there = (f"cosim-test-{os.getpid()}-{next(_NUMBERS)}" for _ in range(2))
-        for name in (self.here, self.there):
-            run(f"ip netns add {name}")
-        run(f"ip link add veth0 netns {self.here} type veth peer name veth0 netns {self.there}")
+    def __init__(self, spaces: netns.Namespaces) -> None:
+        self._here, self._there = spaces.create("here"), spaces.create("there")
+        self.here = self._here.name
+        run(f"ip link add veth0 netns {self.here} type veth peer name veth0 netns {self._there.name}")
         run(f"ip -n {self.here} addr add 10.9.0.1/24 dev veth0")
         for address in ("10.9.0.2", "10.9.0.3"):
-            run(f"ip -n {self.there} addr add {address}/24 dev veth0")
-        for name in (self.here, self.there):
+            run(f"ip -n {self._there.name} addr add {address}/24 dev veth0")
+        for name in (self.here, self._there.name):
             run(f"ip -n {name} link set veth0 up")
 
-    def descriptor(self, name: str) -> int:
-        return os.open(f"/run/netns/{name}", os.O_RDONLY)
+    def descriptor(self) -> int:
+        return os.open(self._here, os.O_RDONLY)
 
-    def socket(self, name: str) -> socket.socket:
-        descriptor = self.descriptor(name)
-
-        def make() -> socket.socket:
-            enter(descriptor)
-            return socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-
-        try:
-            return elsewhere(make)
-        finally:
-            os.close(descriptor)
+    def socket(self, namespace: Path) -> socket.socket:
+        return netns.inside(namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
 
     def rate(self, address: str, offered: float, seconds: float = 1.0) -> float:
         """bit/s of frames that arrive when `offered` bit/s are sent."""
         frame, payload = 1442, b"x" * 1400
-        with self.socket(self.here) as sender, self.socket(self.there) as receiver:
+        with self.socket(self._here) as sender, self.socket(self._there) as receiver:
             receiver.bind((address, 5000))
             receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
             start = now = time.monotonic()
@@ -86,22 +75,17 @@ class Wire:
     def classes(self) -> str:
         return run(f"tc -n {self.here} class show dev veth0")
 
-    def close(self) -> None:
-        for name in (self.here, self.there):
-            subprocess.run(["ip", "netns", "del", name], check=False)
-
 
 @pytest.fixture
 def wire():
-    made = Wire()
-    yield made
-    made.close()
+    with netns.Namespaces() as spaces:
+        yield Wire(spaces)
 
 
 @pytest.fixture
 def backend(wire):
     made = TcBackend(ADDRESSES, netem=False)
-    made.attach("a", "veth0", wire.descriptor(wire.here), "")
+    made.attach("a", "veth0", wire.descriptor(), "")
     yield made
     made.close()
 
@@ -135,7 +119,7 @@ def test_a_pair_is_down_until_it_is_set_and_after_it_is_set_down(wire, backend):
 def test_states_set_before_the_node_comes_hold_when_it_comes(wire):
     backend = TcBackend(ADDRESSES, netem=False)
     backend.links({("a", "b", "veth0"): state(3e6)})
-    backend.attach("a", "veth0", wire.descriptor(wire.here), "")
+    backend.attach("a", "veth0", wire.descriptor(), "")
     assert wire.rate("10.9.0.2", 5e6, 0.5) == pytest.approx(3e6, rel=0.08)
     backend.close()
 
@@ -143,10 +127,10 @@ def test_states_set_before_the_node_comes_hold_when_it_comes(wire):
 def test_our_left_over_is_replaced_and_the_old_queue_restored(wire):
     before = run(f"tc -n {wire.here} qdisc show dev veth0")
     first = TcBackend(ADDRESSES, netem=False)
-    first.attach("a", "veth0", wire.descriptor(wire.here), "")  # not closed, as after a crash
+    first.attach("a", "veth0", wire.descriptor(), "")  # not closed, as after a crash
     assert "htb 5e1:" in run(f"tc -n {wire.here} qdisc show dev veth0")
     second = TcBackend(ADDRESSES, netem=False)
-    second.attach("a", "veth0", wire.descriptor(wire.here), "")
+    second.attach("a", "veth0", wire.descriptor(), "")
     assert run(f"tc -n {wire.here} qdisc show dev veth0").count("htb 5e1:") == 1
     second.close()
     assert run(f"tc -n {wire.here} qdisc show dev veth0") == before
@@ -156,14 +140,14 @@ def test_our_left_over_is_replaced_and_the_old_queue_restored(wire):
 def test_a_foreign_root_is_left_alone(wire):
     run(f"tc -n {wire.here} qdisc add dev veth0 root handle 7: htb")
     with pytest.raises(SetupError, match="another root qdisc"):
-        TcBackend(ADDRESSES, netem=False).attach("a", "veth0", wire.descriptor(wire.here), "")
+        TcBackend(ADDRESSES, netem=False).attach("a", "veth0", wire.descriptor(), "")
     assert "htb 7:" in run(f"tc -n {wire.here} qdisc show dev veth0")
 
 
 def test_an_interface_that_is_not_there(wire):
     backend = TcBackend({("a", "wlan9"): "10.9.0.1"})
     with pytest.raises(SetupError, match="no interface wlan9"):
-        backend.attach("a", "wlan9", wire.descriptor(wire.here), "")
+        backend.attach("a", "wlan9", wire.descriptor(), "")
 
 
 def test_a_node_that_dies_takes_nothing_else_along(wire, backend):
@@ -197,10 +181,6 @@ def test_netem_is_found_or_missed_for_the_reason_that_tc_gives(wire):
     assert (probe_netem() == "") == (tried.returncode == 0)
 
 
-def test_a_namespace_is_gone_with_its_socket():
-    netlink = Netlink.within(None)
-    assert netlink.index("lo") == 1
-    netlink.close()
-    with pytest.raises(OSError, match="Bad file descriptor") as caught:
-        netlink.index("lo")
-    assert caught.value.errno == errno.EBADF
+def test_a_descriptor_of_something_else(wire):
+    with pytest.raises(SetupError, match="node a: cannot enter the network namespace"):
+        TcBackend(ADDRESSES, netem=False).attach("a", "veth0", os.open("/dev/null", os.O_RDONLY), "")
