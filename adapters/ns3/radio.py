@@ -12,6 +12,7 @@ from cosim.emulation.protocol import ProtocolError, mac_bytes
 from cosim.errors import Problem, ScenarioError
 
 STANDARDS = ("a", "n", "ac", "ax")
+FREQUENCY = {2.4: 2.437e9, 5.0: 5.18e9}  # Hz, of the path loss
 WIDTHS = {"a": (20,), "n": (20, 40), "ac": (20, 40, 80, 160), "ax": (20, 40, 80, 160)}  # MHz
 
 
@@ -65,6 +66,11 @@ class Radio:
         ]  # fmt: skip
         if wrong:
             raise ScenarioError(wrong)
+
+    def received(self, distance: float) -> float:
+        """dBm that arrive over `distance` m, without fading; below 1 m as at 1 m."""
+        first = self.reference or 20 * math.log10(4 * math.pi * FREQUENCY[self.band] / 299_792_458)
+        return self.power - first - 10 * self.exponent * math.log10(max(distance, 1.0))
 
     def command(self, program: Path) -> list[str]:
         """How to start the engine; a name of ours is an option of the engine."""

@@ -54,8 +54,9 @@ def found(tmp_path_factory):
     with initrd.open("wb") as out, (KIT / "base.cpio").open("rb") as base:
         shutil.copyfileobj(base, out)
         out.write(archive(files))
+    # One processor: with two, packets overtake each other on the way, whatever the queue.
     command = [
-        "qemu-system-x86_64", "-machine", "pc,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "1024", "-nographic",
+        "qemu-system-x86_64", "-machine", "pc,accel=tcg", "-cpu", "max", "-smp", "1", "-m", "1024", "-nographic",
         "-no-reboot", "-nic", "none", "-kernel", str(KIT / "vmlinuz"), "-initrd", str(initrd),
         "-append", "console=ttyS0 quiet panic=1 mitigations=off",
     ]  # fmt: skip
@@ -79,18 +80,18 @@ def test_netem_is_found(found):
 
 def test_delay_jitter_and_loss(found):
     assert found["first"]["min"] >= 20.0 - 2.5
-    assert 20.0 <= found["first"]["mean"] <= 23.0 + found["plain"]["mean"]
+    assert 20.0 <= found["first"]["median"] <= 23.0 + found["plain"]["median"]
     assert lost(found["first"], 0.05)
 
 
 def test_each_destination_has_its_own(found):
     assert found["second"]["min"] >= 50.0
-    assert found["second"]["mean"] <= 53.0 + found["plain"]["mean"]
+    assert found["second"]["median"] <= 53.0 + found["plain"]["median"]
     assert lost(found["second"], 0.0)
 
 
 def test_others_are_untouched(found):
-    assert found["other"]["mean"] <= found["plain"]["mean"] + 3.0
+    assert found["other"]["median"] <= found["plain"]["median"] + 3.0
     assert found["other"]["received"] == found["other"]["sent"]
 
 
@@ -102,14 +103,13 @@ def test_rates(found):
 
 def test_changes_hold_at_once(found):
     assert found["changed"]["min"] >= 80.0
-    assert found["changed"]["mean"] <= 83.0 + found["plain"]["mean"]
+    assert found["changed"]["median"] <= 83.0 + found["plain"]["median"]
     assert lost(found["changed"], 0.2)
 
 
 def test_jitter_keeps_the_order(found):
     assert found["jitter_order"]["sent"] > 500
-    # A sender that changes the processor may overtake itself, whatever the queue; netem alone would disorder hundreds.
-    assert found["jitter_order"]["disordered"] <= 5
+    assert found["jitter_order"]["disordered"] == 0
     assert found["jitter"]["received"] == found["jitter"]["sent"]
     assert found["jitter"]["min"] >= 10.0
 
@@ -117,7 +117,7 @@ def test_jitter_keeps_the_order(found):
 def test_links_that_are_down_and_up_again(found):
     assert found["unset"]["received"] == found["down"]["received"] == 0
     assert found["up"]["received"] == found["up"]["sent"]
-    assert 5.0 <= found["up"]["mean"] <= 8.0 + found["plain"]["mean"]
+    assert 5.0 <= found["up"]["median"] <= 8.0 + found["plain"]["median"]
 
 
 def test_frames_are_counted_and_the_old_queue_comes_back(found):

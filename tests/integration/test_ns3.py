@@ -219,7 +219,7 @@ def test_the_rate_falls_with_distance_as_measured():
         assert state.rate == pytest.approx(rate * 1e6, rel=0.2)
         assert state.loss == 0.0
         assert previous.delay < state.delay < 0.01
-        assert state.rssi < previous.rssi
+        assert state.rssi == pytest.approx(Radio().received(distance))
         previous = state
     stepped.step({"b": (300.0, 0.0, 0.0)}, 0.5)
     gone = stepped.step({}, 1.0)["b", "a"]
@@ -243,6 +243,16 @@ def test_steps_repeat_and_do_not_depend_on_how_time_is_cut():
 
     assert states(1) == states(1) == states(4)
     assert states(1) != states(1, seed=2)
+
+
+@ready
+def test_parameters_that_do_not_fit_end_the_start():
+    with pytest.raises(SetupError, match="signal 6"):
+        live(Radio(rate="NoSuchMode"))
+    stepped = Stepped(Radio(rate="NoSuchMode"), ["a", "b"], [("a", "b")])
+    with pytest.raises(RunError, match="has ended"):
+        stepped.step({}, 1.0)
+    stepped.close()
 
 
 @ready

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -72,6 +73,8 @@ class Radio {
             access_.insert(ns3::Mac48Address(options.access.substr(at, end - at).c_str()));
             at = end + 1;
         }
+        // ns-3 aborts on parameters that do not fit each other: now, not when the first node comes.
+        Add(ns3::Mac48Address("02:ff:ff:ff:ff:ff"), std::numeric_limits<int>::min());
     }
 
     // A new node on the medium `channel`. Its address holds from the start: nothing has been sent yet.
