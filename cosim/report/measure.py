@@ -174,26 +174,29 @@ def response_over_time(run: Folder) -> list[Series]:
     ]
 
 
-def utilisation(run: Folder, most: int = 24) -> tuple[list[str], list[list[float]], int]:
+def utilisation(
+    run: Folder, table: str = "host", name: str = "node::VARCHAR", most: int = 24
+) -> tuple[list[str], list[list[float]], int]:
     """The busiest hosts: names, utilisation per time bucket, and how many hosts there are in all.
 
-    A row at time t holds for the time up to t, so it counts to the bucket that ends there.
+    A row at time t holds for the time up to t, so it counts to the bucket that ends there. Another
+    `table` may be taken whose rows have a time and a utilisation; `name` says in SQL whose they are.
     """
-    if not run.has("host"):
+    if not run.has(table):
         return [], [], 0
-    ranked = run.rows("SELECT node::VARCHAR n FROM host GROUP BY n ORDER BY avg(utilisation) DESC, n")
+    ranked = run.rows(f"SELECT {name} n FROM {table} GROUP BY n ORDER BY avg(utilisation) DESC, n")
     width, middles = grid(run, FINE)
     names = [row[0] for row in ranked[:most]]
-    table = {name: [math.nan] * len(middles) for name in names}
-    for name, bucket, value in run.rows(
-        "SELECT node::VARCHAR n, greatest(ceil(time / $1 - 1e-9) - 1, 0) b, avg(utilisation) "
-        "FROM host WHERE time > 0 OR utilisation > 0 GROUP BY n, b",
+    shares = {who: [math.nan] * len(middles) for who in names}
+    for who, bucket, value in run.rows(
+        f"SELECT {name} n, greatest(ceil(time / $1 - 1e-9) - 1, 0) b, avg(utilisation) "
+        f"FROM {table} WHERE time > 0 OR utilisation > 0 GROUP BY n, b",
         width,
     ):
-        if name in table and value is not None and bucket < len(middles):
-            table[name][int(bucket)] = float(value)
-    held = sorted(((name, _hold(table[name])) for name in names), key=lambda pair: -np.nansum(pair[1]))
-    return [name for name, _ in held], [row for _, row in held], len(ranked)
+        if who in shares and value is not None and bucket < len(middles):
+            shares[who][int(bucket)] = float(value)
+    held = sorted(((who, _hold(shares[who])) for who in names), key=lambda pair: -np.nansum(pair[1]))
+    return [who for who, _ in held], [row for _, row in held], len(ranked)
 
 
 def _hold(values: list[float]) -> list[float]:
@@ -205,6 +208,54 @@ def _hold(values: list[float]) -> list[float]:
         else:
             last = out[k]
     return out
+
+
+def batteries(run: Folder, most: int = 6) -> tuple[list[Series], int]:
+    """What part of the batteries is left over time, and how many there are.
+
+    A line per node, emptiest last first; with more than `most` nodes the lowest, the median and the
+    highest of all of them.
+    """
+    if not run.has("battery"):
+        return [], 0
+    ranked = run.rows(
+        "SELECT node::VARCHAR n FROM battery WHERE isfinite(fraction) GROUP BY n ORDER BY arg_max(fraction, time), n"
+    )
+    bucket = _BUCKET.format("time")
+    if len(ranked) > most:
+        return [
+            over_time(run, name, f"SELECT {bucket} b, {value} FROM battery WHERE isfinite(fraction) GROUP BY b")
+            for name, value in (
+                ("highest", "max(fraction)"), ("median", "median(fraction)"), ("lowest", "min(fraction)"),
+            )
+        ], len(ranked)  # fmt: skip
+    found = []
+    for (node,) in ranked:
+        quoted = node.replace("'", "''")
+        query = f"SELECT {bucket} b, avg(fraction) FROM battery WHERE node::VARCHAR = '{quoted}' GROUP BY b"
+        found.append(over_time(run, node, query))
+    return found, len(ranked)
+
+
+def migrations(run: Folder) -> tuple[list[Series], float]:
+    """How many virtual machines were sent to another host, by the time of the decision, and the bucket's width (s).
+
+    Those from one place to another are a line of their own if there are any, and so are those that
+    were started anew because their host had failed.
+    """
+    width, _ = grid(run)
+    if not run.has("migration"):
+        return [], width
+    bucket, found = _BUCKET.format('"at"'), []
+    for name, condition in (
+        ("within a place", "origin IS NOT NULL AND NOT between_places"),
+        ("between places", "origin IS NOT NULL AND between_places"),
+        ("after a failure", "origin IS NULL"),
+    ):
+        query = f"SELECT {bucket} b, count(*) FROM migration WHERE {condition} GROUP BY b"
+        line = over_time(run, name, query)
+        found.append(Series(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
+    return [line for line in found if any(line.y)], width
 
 
 def coverage(run: Folder) -> Series:

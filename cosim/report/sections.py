@@ -10,7 +10,7 @@ from cosim.report.charts import Series, bars, blank, distribution, heat, histogr
 from cosim.report.folder import Folder
 from cosim.report.svg import Chart
 from cosim.report.tables import Table, amount, word
-from cosim.report.text import finite
+from cosim.report.text import duration, finite
 
 
 def adapters(run: Folder) -> tuple[Chart, Table]:
@@ -177,10 +177,42 @@ def trouble_charts(run: Folder) -> list[Chart]:
     ]
 
 
-def host_chart(run: Folder) -> Chart:
-    """Utilisation of the busiest hosts over time."""
-    names, values, count = measure.utilisation(run)
-    note = "Mean share of the cores in use; the figure at the end of a row is its mean."
+def battery_charts(run: Folder) -> list[Chart]:
+    """How much is left in the batteries, if there are any."""
+    left, count = measure.batteries(run)
+    if not left:
+        return []
+    note = f"Over {count:,} nodes." if count > len(left) else f"Of {left[0].name}." if count == 1 else ""
+    return [
+        lines(
+            "Batteries over the run", left, x="simulated time", x_unit="s", y="part of the capacity left", y_unit="%",
+            end=run.end, top=1.0, marks=measure.marked_events(run), note=note,
+        )
+    ]  # fmt: skip
+
+
+def migration_charts(run: Folder) -> list[Chart]:
+    """When virtual machines were sent to other hosts, if any were."""
+    moves, width = measure.migrations(run)
+    if not moves:
+        return []
+    return [
+        lines(
+            "Migrations over the run", moves, x="simulated time", x_unit="s", y=f"machines per {duration(width)}",
+            y_unit="1", end=run.end, marks=measure.marked_events(run), note="By the time of the decision.",
+        )
+    ]  # fmt: skip
+
+
+def host_charts(run: Folder) -> list[Chart]:
+    """Utilisation of the busiest hosts over time, and of accelerators where there are any."""
+    hosts = _use("hosts", "cores", run.end, *measure.utilisation(run))
+    accelerators = measure.utilisation(run, "accelerator", "concat_ws(' ', node::VARCHAR, kind::VARCHAR)")
+    return [hosts, *([_use("accelerators", "units", run.end, *accelerators)] if accelerators[2] else [])]
+
+
+def _use(what: str, parts: str, end: float, names: list[str], values: list[list[float]], count: int) -> Chart:
+    note = f"Mean share of the {parts} in use; the figure at the end of a row is its mean."
     if count > len(names):
-        note += f" The {len(names)} busiest of {count:,} hosts."
-    return heat("Utilisation of hosts", names, values, run.end, note=note, empty="no host was recorded")
+        note += f" The {len(names)} busiest of {count:,} {what}."
+    return heat(f"Utilisation of {what}", names, values, end, note=note, empty=f"no {what[:-1]} was recorded")

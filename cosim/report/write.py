@@ -36,9 +36,13 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             map=world(run),
             # models without tasks, devices and radio have nothing to say there
             response=sections.response_charts(run) if about_tasks else [],
-            course=sections.course_charts(run, measure.presence(run)) if about_tasks else [],
+            course=[
+                *(sections.course_charts(run, measure.presence(run)) if about_tasks else []),
+                *sections.battery_charts(run),
+            ],
             trouble=sections.trouble_charts(run) if about_tasks else [],
-            hosts=sections.host_chart(run),
+            hosts=sections.host_charts(run),
+            migrations=sections.migration_charts(run),
             checks=checks,
             ledger=trust.ledger_nodes(run.ledgers),
             cost=cost_chart,
