@@ -100,6 +100,13 @@ def test_a_ledger_that_does_not_close_is_told(path):
     assert ledger_faults(broken)
 
 
+def test_the_energy_of_cells_counts():
+    energy = {"total": 15.0, "by_node": {"a": 4.0, "b": 1.0}, "by_tier": {"edge": 5.0}, "radio": 1.0, "cells": 2.0,
+              "links": 7.0}  # fmt: skip
+    assert ledger_faults({"energy": energy}) == []
+    assert len(ledger_faults({"energy": {**energy, "cells": 3.0}})) == 2
+
+
 @pytest.mark.parametrize("cores", [{}, {"cpu": 2.0}])
 def test_penalties_count_in_the_cost(cores):
     cost = {"transfer": 1.0, "energy": 3.0, "penalty": {"total": 5.0}, **cores}
