@@ -6,7 +6,6 @@ there; the engine does nothing for it.
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import Any
 
@@ -18,7 +17,8 @@ from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import ABSENT, ASLEEP, BOOTING, FREE, OFF, ON, WAKING
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Node, Scene
+from cosim.plan.entities import Scene
+from cosim.selector import matcher
 from cosim.telemetry.signals import NODE_EVENTS, TASK_EVENTS
 
 _BETWEEN = TASK_EVENTS[1:-1]  # neither creation nor end
@@ -241,33 +241,13 @@ def _slots(config: TraceConfig, scene: Scene, at: str) -> NDArray[np.bool_]:
         found[:] = True
         return found
     for part in [config.nodes] if isinstance(config.nodes, str) else config.nodes:
-        hits = np.zeros(scene.capacity, np.bool_)
+        hits, match = np.zeros(scene.capacity, np.bool_), matcher(part)
         for slot, node in enumerate(scene.nodes):
-            hits[slot] = _matches(part, node)
+            hits[slot] = match(node.id, node)
         for fleet in scene.fleets:
-            hits[fleet.first : fleet.first + fleet.capacity] = _matches(part, fleet.template)
+            hits[fleet.first : fleet.first + fleet.capacity] = match(fleet.name, fleet.template)
         if not hits.any():
             hint = "write all, a node's name with * or [1..3], kind:NAME or tier:NAME"
             raise ScenarioError(Problem(f"'{part}' selects no node", path=f"{at}.nodes", hint=hint))
         found |= hits
     return found
-
-
-def _matches(selector: str, node: Node) -> bool:
-    """Whether a scenario's selector names the node, or the fleet whose template it is."""
-    prefix, _, word = selector.partition(":")
-    if prefix in ("kind", "tier"):
-        return word == (node.kind if prefix == "kind" else node.tier)
-    expression, ranges = "", []
-    for piece in re.split(r"(\*|\?|\[\d{1,9}\.\.\d{1,9}\])", selector):
-        if re.fullmatch(r"\[\d+\.\.\d+\]", piece):
-            low, _, high = piece[1:-1].partition("..")
-            ranges.append((int(low), int(high)))
-            expression += r"(?<!\d)(\d+)"
-        else:
-            expression += {"*": ".*", "?": "."}.get(piece, re.escape(piece))
-    hit = re.fullmatch(expression, node.id, re.ASCII)
-    numbers = hit.groups() if hit else ()
-    return hit is not None and all(
-        low <= int(number) <= high for number, (low, high) in zip(numbers, ranges, strict=True)
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from math import inf
 from typing import Any
 
@@ -23,6 +22,7 @@ from cosim.continuum.price import Series, Tariff, constant, read_series, windows
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Node, Scene
 from cosim.predict import foresight
+from cosim.selector import matcher
 
 MB = 1e6  # B
 RAM = 32 * 2.0**30  # B, of a node that does not say
@@ -62,7 +62,7 @@ def load(target: str, path: str) -> Callable[..., Any]:
 
 
 def _matches(pattern: str, node: Node) -> bool:
-    return fnmatchcase(node.id, pattern) or pattern in (f"kind:{node.kind}", f"tier:{node.tier}")
+    return matcher(pattern)(node.id, node)
 
 
 def _block(config: DatacentreConfig, node: Node) -> HostBlock:

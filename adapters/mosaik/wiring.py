@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from adapters.mosaik.config import Selector
 from cosim.bus.frame import Array, Frame
 from cosim.plan.entities import Node, Scene
+from cosim.selector import matcher
 from cosim.telemetry.signals import Column, Signal
 
 Inputs = dict[str, dict[str, dict[str, Any]]]  # entity -> attribute -> "signal.node" -> value
@@ -61,27 +61,8 @@ class Roster:
 
 
 def _matcher(selector: Selector) -> Callable[[Node, str], bool]:
-    """The scenario's selectors: `kind:NAME`, `tier:NAME`, or a name with *, ? and [1..3]."""
-    parts = [selector] if isinstance(selector, str) else selector
-    return lambda node, name: any(_matches(part, node, name) for part in parts)
-
-
-def _matches(selector: str, node: Node, name: str) -> bool:
-    prefix, _, word = selector.partition(":")
-    if prefix in ("kind", "tier"):
-        return word == (node.kind if prefix == "kind" else node.tier)
-    expression, ranges = "", []
-    for piece in re.split(r"(\*|\?|\[\d{1,9}\.\.\d{1,9}\])", selector):
-        if piece.startswith("[") and piece.endswith("]"):
-            low, _, high = piece[1:-1].partition("..")
-            ranges.append((int(low), int(high)))
-            expression += r"(?<!\d)(\d+)"
-        else:
-            expression += {"*": ".*", "?": "."}.get(piece, re.escape(piece))
-    hit = re.fullmatch(expression, name, re.ASCII)
-    return hit is not None and all(
-        low <= int(number) <= high for number, (low, high) in zip(hit.groups(), ranges, strict=True)
-    )
+    tests = [matcher(part) for part in ([selector] if isinstance(selector, str) else selector)]
+    return lambda node, name: any(test(name, node) for test in tests)
 
 
 @dataclass

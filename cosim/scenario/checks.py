@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from cosim.errors import Problem
 from cosim.scenario.gather import split, unknown
 from cosim.scenario.model import Scenario
-from cosim.scenario.resolve import World, name_matcher, resolve
+from cosim.scenario.resolve import World, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
 from cosim.scenario.wording import did_you_mean, keys_of, shorten
+from cosim.selector import name_matcher
 from cosim.telemetry.signals import CATALOGUE, Signal
 
 if TYPE_CHECKING:

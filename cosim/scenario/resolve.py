@@ -18,12 +18,12 @@ from cosim.scenario.block import NAME, Block
 from cosim.scenario.model import KindBlock, NodeBlock, PowerBlock, Scenario
 from cosim.scenario.tree import Keys
 from cosim.scenario.wording import did_you_mean, shorten
+from cosim.selector import RANGE, digits_of, matcher, name_matcher
 
 MOST_NODES = 100_000
 T = TypeVar("T", bound=Block)
 Report = Callable[[Keys, str, str], None]  # keys, message, hint
 
-_RANGE = re.compile(r"\[(\d{1,9})\.\.(\d{1,9})\]", re.ASCII)
 _NAME = re.compile(NAME, re.ASCII)
 
 
@@ -38,6 +38,10 @@ class Resolved:
     @property
     def kind(self) -> str:
         return self.block.kind or ""
+
+    @property
+    def tier(self) -> str:
+        return self.block.tier or ""
 
 
 @dataclass
@@ -73,7 +77,7 @@ class World:
                 self._known[part] = [self._positions[part]]
             else:
                 match = matcher(part)
-                self._known[part] = [i for i, node in enumerate(self.everything) if match(node)]
+                self._known[part] = [i for i, node in enumerate(self.everything) if match(node.id, node)]
         return self._known[part]
 
     def empty_parts(self, selector: str | Sequence[str]) -> Iterator[tuple[int | None, str, str]]:
@@ -91,47 +95,6 @@ class World:
         return did_you_mean(part, (node.id for node in self.everything), otherwise="nodes and fleets")
 
 
-def matcher(selector: str) -> Callable[[Resolved], bool]:
-    """A test for `selector`: `kind:NAME`, `tier:NAME`, or a name with *, ? and [1..3]."""
-    prefix, _, word = selector.partition(":")
-    if prefix == "kind":
-        return lambda node: node.kind == word
-    if prefix == "tier":
-        return lambda node: node.block.tier == word
-    match = name_matcher(selector)
-    return lambda node: match(node.id)
-
-
-def name_matcher(pattern: str) -> Callable[[str], bool]:
-    """A test for names with `*` (any text), `?` (one character) and `[1..3]` (a number in the range)."""
-    if not any(mark in pattern for mark in "*?["):
-        return lambda name: name == pattern
-    expression, ranges, end = "", [], 0
-    for found in _RANGE.finditer(pattern):
-        before = pattern[end : found.start()]
-        # a range behind a star is a whole number: 'a*[1..3]' must not find a 3 at the end of 'a13'
-        expression += re.escape(before) + (r"(?<!\d)(\d+)" if before.endswith("*") else r"(\d+)")
-        ranges.append((int(found[1]), int(found[2]), _width(found[1])))
-        end = found.end()
-    first, *pieces = re.split(r"(?:\\\*)+", (expression + re.escape(pattern[end:])).replace(r"\?", "."))
-    # each star takes the shortest text that lets its piece follow, for good: no backtracking to explode
-    middle = "".join(f"(?>.*?{piece})" for piece in pieces[:-1])
-    compiled = re.compile(first + middle + (f".*{pieces[-1]}" if pieces else ""), re.ASCII)
-
-    def match(name: str) -> bool:
-        hit = compiled.fullmatch(name)
-        return hit is not None and all(
-            len(number) <= 9 and low <= int(number) <= high and number == f"{int(number):0{width}d}"
-            for number, (low, high, width) in zip(hit.groups(), ranges, strict=True)
-        )
-
-    return match
-
-
-def _width(low: str) -> int:
-    return len(low) if low.startswith("0") else 0
-
-
 def expand(name: str, most: int = MOST_NODES) -> list[str]:
     """The ids that `name` stands for: ``uav-[1..3]``, ``a-[01..10]``, several ranges in one name.
 
@@ -139,14 +102,14 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
     is not a name.
     """
     count, choices, end = 1, [], 0
-    for match in _RANGE.finditer(name):
+    for match in RANGE.finditer(name):
         low, high = int(match[1]), int(match[2])
         if high < low:
             raise ValueError(f"the range {match[0]} runs backwards")
         count *= high - low + 1
         if count > most:
             raise ValueError(f"stands for more than {most:,} nodes")
-        width = _width(match[1])
+        width = digits_of(match[1])
         choices += [[name[end : match.start()]], [f"{number:0{width}d}" for number in range(low, high + 1)]]
         end = match.end()
     ids = ["".join(parts) for parts in product(*choices, [name[end:]])]

@@ -9,11 +9,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-BASE = {"errors", "units", "telemetry"}
+BASE = {"errors", "units", "telemetry", "selector"}
 # Each package and what it may import of cosim besides itself.
 MAY_IMPORT = {
     "errors": set(),
     "units": set(),
+    "selector": set(),
     "telemetry": set(),
     "compiling": set(),
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
@@ -59,7 +60,7 @@ MAY_IMPORT = {
     },
 }
 ADAPTERS_MAY_IMPORT = {
-    "errors", "units", "telemetry", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
+    "errors", "units", "telemetry", "selector", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
     "plan.entities", "plan.faults", "plan.geo", "plan.reality", "bus.adapter", "bus.frame", "bus.slots", "testing",
     "emulation", "autopilot", "live",
 }  # fmt: skip
