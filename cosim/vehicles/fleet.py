@@ -284,15 +284,23 @@ class Fleet:
     def replace_items(self, row: int, new: NDArray[np.void]) -> None:
         """Give a vehicle the mission `new` (n,) ITEM and leave it where it is in it."""
         s = self.state[row]
-        old = slice(s["first_item"], s["first_item"] + s["items"])
-        if len(new) == s["items"]:
-            self._items[old] = new
+        first, count = int(s["first_item"]), int(s["items"])
+        shared = int(((self.state["first_item"] == first) & (self.state["items"] == count)).sum()) > 1
+        if len(new) == count and not shared:
+            self._items[first : first + count] = new
         else:
-            first, count = s["first_item"], s["items"]
-            self._items = np.concatenate([np.delete(self._items, old), new])
-            behind = self.state["first_item"] > first
-            self.state["first_item"][behind] -= count
+            kept = self._items if shared else np.delete(self._items, slice(first, first + count))
+            self._items = np.concatenate([kept, new])
+            if not shared:
+                self.state["first_item"][self.state["first_item"] > first] -= count
             s["first_item"], s["items"] = len(self._items) - len(new), len(new)
+
+    def share_mission(self, rows: ArrayLike, waypoints: Sequence[Waypoint]) -> None:
+        """Give many vehicles the same mission, kept once; otherwise as `set_mission`."""
+        r = self._rows(rows)
+        self.set_mission(int(r[0]), waypoints)
+        for name in ("first_item", "items", "item", "reached", "done"):
+            self.state[name][r] = self.state[name][r[0]]
 
     def start_mission(self, rows: ArrayLike, item: int = -1) -> NDArray[np.bool_]:
         """Go on with the mission, or from `item` on. Refused when not armed or without a mission."""

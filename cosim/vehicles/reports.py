@@ -1,0 +1,105 @@
+"""What a follower knows of whom it follows: position reports over a link with delay and loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Words = NDArray[np.uint64]
+
+_DEPTH = 64  # reports on the way at once; an older one is given up
+
+
+@dataclass(slots=True, eq=False)
+class Links:
+    """The links of n pairs, as they are now; arrays (n,)."""
+
+    delay: Floats  # s, of a report from the target to the drone
+    loss: Floats  # 1
+    rssi: Floats  # dBm, NaN: not known
+    command_delay: Floats  # s, of a command from the controller to the drone
+    command_loss: Floats  # 1
+
+    @staticmethod
+    def steady(count: int, delay: float = 0.0, loss: float = 0.0) -> Links:
+        """The same for all, in both directions."""
+        late, lost = np.full(count, delay), np.full(count, loss)
+        return Links(late, lost, np.full(count, np.nan), late.copy(), lost.copy())
+
+
+class Chance:
+    """Uniform draws by counter: draw k of a key is the same whoever else draws (SplitMix64, Steele et al. 2014)."""
+
+    def __init__(self, keys: Words) -> None:
+        self._keys = _mix(keys + np.uint64(0x9E3779B97F4A7C15))
+        self._drawn = np.zeros(len(keys), np.uint64)
+
+    def draw(self, which: NDArray[np.int64]) -> Floats:
+        """The next draw (m,) in [0, 1) of the keys `which` (m,), each named once."""
+        self._drawn[which] += np.uint64(1)
+        words = _mix(self._keys[which] + self._drawn[which] * np.uint64(0x9E3779B97F4A7C15))
+        return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+def _mix(z: Words) -> Words:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+class Reports:
+    """Reports of n targets on their way to n followers, and the newest that each has received.
+
+    `place` (n, 3) m, `velocity` (n, 3) m/s, `heading` (n,) rad, and `sent` (n,) s, the time for which
+    they hold: -inf before the first.
+    """
+
+    def __init__(self, count: int, chance: Chance) -> None:
+        self._chance = chance
+        self._due = np.full((_DEPTH, count), np.inf)  # s of arrival
+        self._moment = np.full((_DEPTH, count), -np.inf)  # s of sending
+        self._said = np.zeros((_DEPTH, count, 7))
+        self._next = np.zeros(count, np.int64)
+        self._known = np.zeros((count, 7))
+        self.sent = np.full(count, -np.inf)
+        self.sends = np.zeros(count, np.int64)  # reports so far
+        self.losses = np.zeros(count, np.int64)
+
+    @property
+    def place(self) -> Floats:
+        return self._known[:, 0:3]
+
+    @property
+    def velocity(self) -> Floats:
+        return self._known[:, 3:6]
+
+    @property
+    def heading(self) -> Floats:
+        return self._known[:, 6]
+
+    def send(self, which: NDArray[np.int64], now: float, said: Floats, delay: Floats, loss: Floats) -> None:
+        """Send `said` (m, 7), place, velocity and heading, to the followers `which` (m,)."""
+        lost = self._chance.draw(which) < loss
+        self.sends[which] += 1
+        self.losses[which] += lost
+        told, late = which[~lost], delay[~lost]
+        at = self._next[told]
+        self._due[at, told], self._moment[at, told], self._said[at, told] = now + late, now, said[~lost]
+        self._next[told] = (at + 1) % _DEPTH
+
+    def receive(self, now: float) -> None:
+        """Take in what has arrived; a report that was overtaken by a newer one is dropped."""
+        here = self._due <= now + 1e-9
+        if not here.any():
+            return
+        moments = np.where(here, self._moment, -np.inf)
+        newest = np.argmax(moments, axis=0)
+        column = np.arange(len(newest))
+        fresh = column[moments[newest, column] > self.sent]
+        self._known[fresh] = self._said[newest[fresh], fresh]
+        self.sent[fresh] = self._moment[newest[fresh], fresh]
+        self._due[here] = np.inf
