@@ -24,11 +24,11 @@ async function begin() {
     setTimeout(begin, 1000);
     return;
   }
-  scene = found;
   map?.remove(); charts?.remove();
-  world = new World(scene);
+  world = new World(found);
   map = await makeMap();
-  charts = new Charts($("charts"), scene, seek);
+  charts = new Charts($("charts"), found, seek);
+  scene = found;
   showOrigins(scene);
   showLayers(world, () => map.draw());
   showDetail(null, world);
@@ -60,9 +60,11 @@ async function makeMap() {
 function draw(header, columns) {
   heard = performance.now();
   lost = false;
-  if (!scene || (header.run && header.run !== scene.run)) { scene = null; begin(); return; }
+  if (!scene) return; // another run begins
+  if (header.run && header.run !== scene.run) { scene = null; begin(); return; }
   state = header.state;
-  if (world.take(header, columns) && map.fitted) map.fit();
+  const outside = world.take(header, columns);
+  if (!world.seen && columns["m.node"]) { world.seen = true; world.spread(); map.fit(); } else if (outside && map.fitted) map.fit();
   if (header.events !== counted) {
     counted = header.events;
     get("/api/events").then((found) => { events = found?.events ?? []; charts.events = events; tell(); });
@@ -76,6 +78,7 @@ function draw(header, columns) {
     charts.at(header.time);
   }
   tell();
+  document.body.dataset.map = map.kind;
   document.body.dataset.frames = ++drawn;
   document.body.dataset.time = header.time;
   document.body.dataset.movers = columns["m.node"]?.length ?? 0;
@@ -144,5 +147,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   charts.recolour(); showLayers(world, () => map.draw());
 });
 searchNodes(choose);
+// For the browser's console, and for tests that click on nodes.
+globalThis.dashboard = { place: (n) => map.toScreen(...world.places.get(n)), seek, choose };
 setInterval(() => { if (scene?.live) { charts.load(); tell(); } }, CHARTS);
 begin();

@@ -83,7 +83,7 @@ export class Charts {
     const axis = { stroke: soft, font: `11px ${css("--sans")}`, grid: { stroke: grid, width: 1 }, ticks: { show: false } };
     const name = chart.name.split(".").pop();
     return {
-      width: this.host.clientWidth || 360, height: HEIGHT, legend: { show: false }, padding: [6, 8, 0, 0],
+      width: this.host.clientWidth || 360, height: HEIGHT, legend: { show: false }, padding: [6, 20, 0, 0],
       cursor: { sync: { key: "charts" }, points: { size: 5 }, drag: { x: false, y: false } },
       scales: { x: { time: false }, y: { range: (_, low, high) => (low === null ? [0, 1] : low >= 0 ? [0, high * 1.08 || 1] : [low - 0.05 * (high - low), high + 0.05 * (high - low) || 1]) } },
       axes: [

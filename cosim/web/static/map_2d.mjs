@@ -21,8 +21,8 @@ export class CanvasMap {
 
   fit() {
     const [x0, y0, x1, y1] = this.world.box, w = this.host.clientWidth, h = this.host.clientHeight;
-    this.scale = Math.min((w - 90) / (x1 - x0), (h - 110) / (y1 - y0)); // pixels per metre
-    this.x = (x0 + x1) / 2; this.y = (y0 + y1) / 2;
+    this.scale = Math.min((w - 115) / (x1 - x0), (h - 145) / (y1 - y0)); // pixels per metre
+    this.x = (x0 + x1) / 2; this.y = (y0 + y1) / 2 + 27 / this.scale; // the legend is above
     this.fitted = true;
     this.draw();
   }
@@ -52,7 +52,7 @@ export class CanvasMap {
     for (const [look, wires] of world.wired())
       this.lines(pen, wires, look === "down" ? world.faint : world.ramp[look], 1.6, world.many ? 0.3 : 0.7, look === "down" ? [2, 4] : [7, 4]);
     const movers = [...world.movers()], crowd = movers.length > 300;
-    world.aired().forEach((links, q) => this.lines(pen, links, world.ramp[q], crowd ? 0.8 : 1.7, crowd ? 0.5 : 0.85));
+    world.aired().forEach((links, q) => this.lines(pen, links, world.ramp[q], crowd ? 0.8 : 1.7, world.faintness(movers.length)));
     for (const node of world.fixed()) {
       const [x, y] = toScreen(node.x, node.y), size = world.nodes.length > 60 ? 5 : 7;
       drawFixed(pen, x, y, world.hue[node.kind], world.card, world.load.get(node.n), world.down.has(node.n), node.placed, world.bad, size);

@@ -37,7 +37,7 @@ export class GlMap {
 
   remove() { this.map.remove(); this.words.remove(); }
   bounds() { const [x0, y0, x1, y1] = this.world.box; return [this.world.lonlat(x0, y0), this.world.lonlat(x1, y1)]; }
-  margins() { return { padding: { left: 45, right: 45, top: 60, bottom: 50 }, duration: 0 }; }
+  margins() { return { padding: { left: 55, right: 60, top: 100, bottom: 45 }, duration: 0 }; }
   fit() { this.map.fitBounds(this.bounds(), this.margins()); this.fitted = true; }
   zoom(factor) { this.fitted = false; this.map.zoomTo(this.map.getZoom() + Math.log2(factor), { duration: 120 }); }
   toScreen = (x, y) => { const p = this.map.project(this.world.lonlat(x, y)); return [p.x, p.y]; };
@@ -75,7 +75,7 @@ export class GlMap {
     map.setLayoutProperty("trails", "visibility", world.layers.trails ? "visible" : "none");
     map.getSource("wires").setData(collection([...world.wired()].map(([look, lines]) => this.lines(lines, { colour: look === "down" ? world.faint : world.ramp[look] }))));
     const movers = [...world.movers()], crowd = movers.length > 300;
-    map.getSource("radio").setData(collection(world.aired().map((lines, q) => this.lines(lines, { colour: world.ramp[q], width: crowd ? 0.8 : 1.7, opacity: crowd ? 0.5 : 0.85 }))));
+    map.getSource("radio").setData(collection(world.aired().map((lines, q) => this.lines(lines, { colour: world.ramp[q], width: crowd ? 0.8 : 1.7, opacity: world.faintness(movers.length) }))));
     map.getSource("fixed").setData(collection(world.fixed().map((node) => this.point(node.x, node.y, { icon: this.fixedIcon(node) }))));
     map.getSource("movers").setData(collection(movers.map(([, x, y, heading, kind]) => this.point(x, y, { heading, icon: this.moverIcon(kind, crowd) }))));
     this.write();

@@ -73,7 +73,7 @@ export function showHead(scene, time, state, silent) {
   for (const origin of new Set(scene.adapters.map((adapter) => adapter.origin))) badges.push([origin, `origin-${origin}`]);
   $("badges").replaceChildren(...badges.map(([text, look]) => element("span", { class: `mark ${look}` }, text)));
   const facts = [["time", `${clock(time, scene.duration)} of ${clock(scene.duration)}`]];
-  if (scene.live && !state.ended) facts.push(["pace", state.factor ? `${state.factor} ×` : "as fast as possible"], ["lag", quantity(state.lag ?? 0, "s")]);
+  if (scene.live && !state.ended) facts.push(["pace", state.factor ? `${state.factor} ×` : "as fast as possible"], ["lag", state.lag > 1e-3 ? quantity(state.lag, "s") : "< 1 ms"]);
   if (state.tasks) {
     const [completed, ...failed] = state.tasks.status;
     if (completed || failed.some(Boolean)) facts.push(["completed", completed.toLocaleString("en")], ["failed", failed.reduce((a, b) => a + b, 0).toLocaleString("en")]);

@@ -164,6 +164,9 @@ export class World {
     }
   }
 
+  /** How opaque radio links are drawn among `count` moving nodes. */
+  faintness = (count) => (count > 3000 ? 0.15 : count > 300 ? 0.5 : 0.85);
+
   /** Nodes that stand still. */
   fixed() {
     const moving = new Set(this.columns["m.node"] ?? []);
