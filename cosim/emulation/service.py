@@ -1,0 +1,186 @@
+"""The network service: owns the interfaces of the nodes and imposes the links that the bus's side asks for.
+
+    python -m cosim.emulation.service [--backend linkd|linkd-python] [--engine 'PROGRAM ARGUMENTS']
+        [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
+        [--shared wlan0] [--seed 0]
+
+It needs no right at all: sidecars hand it the descriptors. Its clients speak `cosim.emulation.message`. When it starts
+it prints one JSON line with the addresses that it listens on. It ends on SIGTERM; when it is killed, the kernel takes
+the interfaces away, and sidecars and clients give the next service everything anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import secrets
+import shlex
+import signal
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import zmq
+
+from cosim.emulation import compiled, message
+from cosim.emulation.engine import EngineBackend
+from cosim.emulation.handover import Reception
+from cosim.emulation.message import Command, LinkKey, Report
+from cosim.emulation.protocol import PairCount
+from cosim.errors import CosimError, SetupError
+
+log = logging.getLogger("cosim.network")
+
+PERIOD = 1.0  # s between reports
+SESSIONS = 64  # that are remembered
+BATCH = 64  # commands before sidecars have their turn
+
+
+class Service:
+    """Sidecars on one side, clients on the other, a backend between them."""
+
+    def __init__(
+        self, backend: EngineBackend, name: str, sidecars: Path, mode: int, commands: str, reports: str
+    ) -> None:
+        self.id = secrets.token_hex(8)
+        self._backend, self._name = backend, name
+        self._last: OrderedDict[str, int] = OrderedDict()  # session -> number of its last command
+        self._told: dict[LinkKey, PairCount] = {}
+        self._reception = Reception(sidecars, backend, mode)
+        self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._commands, self._reports = self._zmq.socket(zmq.ROUTER), self._zmq.socket(zmq.PUB)
+        self._commands.setsockopt(zmq.MAXMSGSIZE, message.MAX_MESSAGE)
+        self._reports.setsockopt(zmq.SNDHWM, 4)
+        self.addresses: list[str] = []  # of commands and of reports
+        for bound, address in ((self._commands, commands), (self._reports, reports)):
+            try:
+                bound.bind(address)
+            except zmq.ZMQError as error:
+                self.close()
+                raise SetupError(f"cannot listen on {address}: {error}") from error
+            self.addresses.append(bound.getsockopt_string(zmq.LAST_ENDPOINT))
+        self._poller = zmq.Poller()
+        self._poller.register(self._commands, zmq.POLLIN)
+        self._poller.register(self._reception.fileno(), zmq.POLLIN)
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        due = time.monotonic()
+        while True:
+            ready = dict(self._poller.poll(math.ceil(max(0.0, due - time.monotonic()) * 1e3)))
+            if self._reception.fileno() in ready:
+                self._reception.serve()
+            if self._commands in ready:
+                self._take()
+            if time.monotonic() >= due:
+                self._report()
+                due = max(due + PERIOD, time.monotonic())
+
+    def close(self) -> None:
+        """Detach all ports and stop the backend; may be called twice."""
+        self._reception.close()
+        self._backend.close()
+        self._commands.close(0)
+        self._reports.close(0)
+        self._zmq.term()
+
+    def _take(self) -> None:
+        """Apply the commands that have arrived; of what they say of one link or node, the latest."""
+        taken: list[tuple[bytes, Command]] = []
+        for _ in range(BATCH):
+            try:
+                client, *parts = self._commands.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            number = 0
+            try:
+                command = message.command(parts[0] if len(parts) == 1 else b"")
+                number = command.number
+                taken.append((client, command))
+            except CosimError as error:
+                log.warning("a command was refused: %s", error)
+                self._commands.send_multipart([client, message.answer(self.id, number, str(error))], zmq.NOBLOCK)
+        fresh = [command for _, command in taken if self._fresh(command)]
+        refusal = ""
+        try:
+            links = {key: state for command in fresh for key, state in command.links.items()}
+            positions = {node: place for command in fresh for node, place in command.positions.items()}
+            if positions:
+                self._backend.move(positions)
+            if links:
+                self._backend.links(links)
+        except CosimError as error:
+            refusal = str(error)
+            log.warning("links were refused: %s", error)
+        for client, command in taken:
+            self._commands.send_multipart([client, message.answer(self.id, command.number, refusal)], zmq.NOBLOCK)
+
+    def _fresh(self, command: Command) -> bool:
+        """Whether a command was not applied before."""
+        if command.number <= self._last.get(command.session, 0):
+            return False
+        self._last[command.session] = command.number
+        self._last.move_to_end(command.session)
+        if len(self._last) > SESSIONS:
+            self._last.popitem(last=False)
+        return True
+
+    def _report(self) -> None:
+        backend = self._backend
+        counts = backend.counts()
+        changed = {key: count for key, count in counts.items() if self._told.get(key) != count}
+        self._told = counts
+        ports = frozenset(self._reception.ports)
+        said = Report(self.id, self._name, backend.restarts, ports, backend.health(), changed)
+        self._reports.send(message.report(said), zmq.NOBLOCK)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until told to end: exit code 0, and 2 when it cannot start."""
+    parser = argparse.ArgumentParser(prog="network", description="impose links on the interfaces of nodes")
+    parser.add_argument("--backend", choices=["linkd", "linkd-python"], default="linkd")
+    parser.add_argument("--engine", default="", help="another engine than linkd, with its arguments")
+    parser.add_argument("--sidecars", type=Path, default=Path("/run/cosim/links.sock"), help="Unix socket for sidecars")
+    parser.add_argument("--mode", default="660", help="rights of that socket, octal")
+    parser.add_argument("--commands", default="tcp://127.0.0.1:5560", help="where clients send link states")
+    parser.add_argument("--reports", default="tcp://127.0.0.1:5561", help="where reports are published")
+    parser.add_argument("--shared", action="append", default=[], help="interface whose ports share one medium")
+    parser.add_argument("--queue", type=float, default=0.1, help="s that a link's queue holds at its rate")
+    parser.add_argument("--seed", type=int, default=0, help="of loss and jitter")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if options.engine:
+            command, name = shlex.split(options.engine), f"engine {shlex.split(options.engine)[0]}"
+        else:
+            command, name = compiled.command(options.seed, python=options.backend == "linkd-python")
+        log.info("%s", name)
+        backend = EngineBackend(command, shared=options.shared, queue=options.queue)
+        try:
+            mode = int(options.mode, 8)
+            service = Service(backend, name, options.sidecars, mode, options.commands, options.reports)
+        except CosimError:
+            backend.close()
+            raise
+        try:
+            commands, reports = service.addresses
+            sys.stdout.write(json.dumps({"service": service.id, "commands": commands, "reports": reports}) + "\n")
+            sys.stdout.flush()
+            service.run()
+        finally:
+            service.close()
+    except KeyboardInterrupt:
+        return 0
+    except CosimError as error:
+        log.error("%s", error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
