@@ -13,15 +13,16 @@ import errno
 import ipaddress
 import math
 import os
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosim.emulation import netns, rtnetlink
+from cosim.emulation import netns, protocol, rtnetlink
 from cosim.emulation.rtnetlink import CREATE, Netlink, failure
 from cosim.emulation.state import DOWN, Health, LinkState, Position
-from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.errors import Problem, RunError, ScenarioError, SetupError
 
 HANDLE = 0x5E10000  # 5e1:, our root's; whatever carries it was left by us
 DESTINATIONS = 60_000  # per interface: class 5e1:n has the leaf (0x1000 + n):
@@ -29,6 +30,7 @@ TOLERANCE = 0.03  # of each quantity; smaller changes are not worth a message
 QUEUE = 100  # packets that may wait for the rate
 PACKET = 1500  # B, with which packets under way are counted
 
+_UNKNOWN = LinkState(math.nan, math.nan, math.nan, math.nan)
 _NO_NETEM = "this kernel has no netem; `modprobe sch_netem` on the host brings it where the module is installed"
 
 
@@ -110,6 +112,7 @@ class TcBackend:
     attaches its own node and needs CAP_NET_ADMIN only; others need CAP_SYS_ADMIN besides. States of pairs whose sender
     is not attached are remembered. With `netem=False` only rates and `DOWN` can be imposed, and any delay, jitter or
     loss is refused with `SetupError`: ask `probe_netem` first, and use the user-space emulator when it says no.
+    Safe to use from several threads.
     """
 
     def __init__(self, addresses: Mapping[tuple[str, str], str], netem: bool = True) -> None:
@@ -135,11 +138,14 @@ class TcBackend:
         self._ports: dict[tuple[str, str], _Port] = {}
         self._states: dict[tuple[str, str, str], LinkState] = {}
         self._closed = False
+        self._lock = threading.RLock()
 
     def attach(self, node: str, interface: str, descriptor: int, mac: str) -> None:
         """Put the queues on `interface` in the namespace of `descriptor`; what we had left there is replaced."""
         self.detach(node, interface)
         try:
+            if self._closed:
+                raise RunError("the backend is closed")
             # A descriptor's file in /proc is the namespace itself.
             netlink = Netlink() if descriptor < 0 else Netlink.within(Path(f"/proc/self/fd/{descriptor}"))
         except SetupError as error:
@@ -153,70 +159,79 @@ class TcBackend:
             raise SetupError(f"node {node} has no interface {interface}; is it made before it is attached?")
         netlink.send([rtnetlink.remove(number, HANDLE)])  # refused when there is nothing of ours
         port = _Port(netlink, number)
-        try:
-            self._must(port, [rtnetlink.root(number, HANDLE)], f"shape {interface} of {node}")
-            messages = rtnetlink.table(number, HANDLE)
+        with self._lock:
+            messages = [rtnetlink.root(number, HANDLE), *rtnetlink.table(number, HANDLE)]
             for (receiver, own), address in self._addresses.items():
                 if own == interface and receiver != node:
                     state = self._states.get((node, receiver, interface), DOWN)
                     messages += self._pair(port, receiver, interface, address, state)
-            self._must(port, messages, f"shape {interface} of {node}")
-        except BaseException:
-            self._drop(port)
-            raise
-        self._ports[node, interface] = port
+            refused = netlink.send(messages)
+            if refused:
+                self._drop(port)
+                raise failure(refused[0], f"shape {interface} of {node}")
+            self._ports[node, interface] = port
 
     def detach(self, node: str, interface: str) -> None:
         """Take our queues off again; the interface's own queue comes back."""
-        port = self._ports.pop((node, interface), None)
-        if port:
-            self._drop(port)
+        with self._lock:
+            port = self._ports.pop((node, interface), None)
+            if port:
+                self._drop(port)
 
     def move(self, positions: Mapping[str, Position]) -> None:
         """Nothing: there is no radio here."""
 
     def links(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
-        """Set what differs from what the kernel has by more than `TOLERANCE`."""
-        if not self._netem:
-            self._refuse(states)
-        self._states.update(states)
-        changes: dict[tuple[str, str], list[bytes]] = {}
-        for (sender, receiver, interface), state in states.items():
-            port = self._ports.get((sender, interface))
-            number = self._numbers.get((receiver, interface))
-            if port is None or number is None:
-                continue
-            old = port.imposed.get(receiver)
-            if old is None or not differs(state, old):
-                continue
-            port.imposed[receiver] = state
-            messages = changes.setdefault((sender, interface), [])
-            if state.rate != old.rate and state.rate > 0:
-                # A class that is down keeps its rate: a frame sent at nearly none would block it for minutes after.
-                messages.append(rtnetlink.htb_class(port.interface, HANDLE + number, HANDLE, state.rate))
-            if (
-                not self._netem
-                or state[1:4] != old[1:4]
-                or packets(state) > packets(old)
-                or 0 in (state.rate, old.rate)
-            ):
-                messages.append(self._leaf(port, number, state))
-        for (sender, interface), messages in changes.items():
-            port = self._ports[sender, interface]
-            refused = port.netlink.send(messages)
-            if any(one.errno == errno.ENODEV for one in refused):
-                self._drop(self._ports.pop((sender, interface)))  # the node is gone, and its queues with it
-            elif refused:
-                raise failure(refused[0], f"change a link of {interface} of {sender}")
+        """Set what differs from what the kernel has by more than `TOLERANCE`.
+
+        Nothing is set if one of the states is impossible (`ProtocolError`) or needs a netem that is not there.
+        """
+        for pair, state in states.items():
+            protocol.check(state)
+            if not self._netem and (state.delay or state.jitter or state.loss) and not down(state):
+                raise SetupError(f"cannot delay or lose packets from {pair[0]} to {pair[1]}: {_NO_NETEM}")
+        with self._lock:
+            self._states.update(states)
+            changes: dict[tuple[str, str], tuple[list[str], list[bytes]]] = {}
+            for (sender, receiver, interface), state in states.items():
+                port = self._ports.get((sender, interface))
+                old = port.imposed.get(receiver) if port else None
+                if port is None or old is None or not differs(state, old):
+                    continue
+                receivers, messages = changes.setdefault((sender, interface), ([], []))
+                receivers.append(receiver)
+                messages += self._change(port, self._numbers[receiver, interface], state, old)
+                port.imposed[receiver] = state
+            for ends, (receivers, messages) in changes.items():
+                self._send(ends, receivers, messages)
+
+    def _change(self, port: _Port, number: int, state: LinkState, old: LinkState) -> list[bytes]:
+        messages = []
+        if state.rate != old.rate and state.rate > 0:
+            # A class that is down keeps its rate: a frame sent at nearly none would block it for minutes after.
+            messages.append(rtnetlink.htb_class(port.interface, HANDLE + number, HANDLE, state.rate))
+        if down(state) != down(old) or (self._netem and (state[1:4] != old[1:4] or packets(state) != packets(old))):
+            messages.append(self._leaf(port, number, state))
+        return messages
+
+    def _send(self, ends: tuple[str, str], receivers: list[str], messages: list[bytes]) -> None:
+        port = self._ports[ends]
+        refused = port.netlink.send(messages)
+        if any(one.errno == errno.ENODEV for one in refused):
+            self._drop(self._ports.pop(ends))  # the node is gone, and its queues with it
+        elif refused:
+            port.imposed.update(dict.fromkeys(receivers, _UNKNOWN))  # all of them are sent again at the next change
+            raise failure(refused[0], f"change a link of {ends[1]} of {ends[0]}")
 
     def health(self) -> Health:
         """Counters of all roots; the kernel does not say how late it is, nor what memory it takes: those are NaN."""
         sent = dropped = 0
-        for port in self._ports.values():
-            now = port.netlink.counters(port.interface)
-            sent += (now[0] - port.counted[0]) & 0xFFFFFFFF
-            dropped += (now[1] - port.counted[1]) & 0xFFFFFFFF
-            port.counted = now
+        with self._lock:
+            for port in self._ports.values():
+                now = port.netlink.counters(port.interface)
+                sent += (now[0] - port.counted[0]) & 0xFFFFFFFF
+                dropped += (now[1] - port.counted[1]) & 0xFFFFFFFF
+                port.counted = now
         return Health(
             not self._closed, math.nan, math.nan, sent + dropped, sent, dropped, time.process_time(), math.nan
         )
@@ -245,16 +260,6 @@ class TcBackend:
             return rtnetlink.fifo(port.interface, handle, parent, limit, flags)
         loss = 1.0 if down(state) else state.loss
         return rtnetlink.netem(port.interface, handle, parent, state.delay, state.jitter, loss, packets(state), flags)
-
-    def _refuse(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
-        for (sender, receiver, _), state in states.items():
-            if (state.delay or state.jitter or state.loss) and not down(state):
-                raise SetupError(f"cannot delay or lose packets from {sender} to {receiver}: {_NO_NETEM}")
-
-    def _must(self, port: _Port, messages: list[bytes], what: str) -> None:
-        refused = port.netlink.send(messages)
-        if refused:
-            raise failure(refused[0], what)
 
     def _drop(self, port: _Port) -> None:
         port.netlink.send([rtnetlink.remove(port.interface, HANDLE)])

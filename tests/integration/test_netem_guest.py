@@ -17,7 +17,7 @@ import pytest
 HERE = Path(__file__).parent / "netem_guest"
 ROOT = Path(__file__).resolve().parents[2]
 KIT = Path(os.environ.get("COSIM_QEMU") or "/nonexistent")
-CODE = ("errors", "emulation/netns", "emulation/state", "emulation/rtnetlink", "emulation/tc")
+CODE = ("errors", "emulation/netns", "emulation/protocol", "emulation/state", "emulation/rtnetlink", "emulation/tc")
 
 pytestmark = [
     pytest.mark.slow,

@@ -246,6 +246,44 @@ def test_steps_repeat_and_do_not_depend_on_how_time_is_cut():
 
 
 @ready
+@pytest.mark.parametrize(
+    ("radio", "least", "most"),
+    [
+        (Radio(standard="a"), 20e6, 35e6),  # 54 Mbit/s, no aggregation
+        (Radio(standard="n", band=2.4, width=40), 80e6, 150e6),
+        (Radio(standard="ac", width=80, rate="VhtMcs4"), 80e6, 200e6),
+        (Radio(standard="ax", band=2.4), 60e6, 140e6),
+        (Radio(rate="minstrel"), 20e6, 65e6),
+        (Radio(rate="HtMcs0"), 4e6, 6.5e6),
+    ],
+    ids=lambda value: f"{value.standard} {value.band} {value.width} {value.rate}" if isinstance(value, Radio) else "",
+)
+def test_other_standards(radio, least, most):
+    stepped = Stepped(radio, ["a", "b"], [("a", "b")])
+    stepped.step({"b": (2.0, 0.0, 0.0)}, 2.0)
+    state = stepped.step({}, 1.0)["a", "b"]
+    stepped.close()
+    assert least < state.rate < most
+    assert state.loss < 0.01
+
+
+@ready
+def test_fading_makes_the_edge_gradual():
+    def loss(fading, distance):
+        stepped = Stepped(Radio(fading=fading), ["a", "b"], [("a", "b")])
+        state = stepped.step({"b": (distance, 0.0, 0.0)}, 10.0)["a", "b"]
+        stepped.close()
+        return state.loss
+
+    assert [loss(0.0, distance) for distance in (255.0, 275.0)] == [0.0, 1.0]
+    gradual = [loss(1.5, distance) for distance in (150.0, 200.0, 230.0, 320.0)]
+    assert gradual == sorted(gradual)
+    assert gradual[0] < 0.02
+    assert 0.1 < gradual[2] < 0.9
+    assert gradual[3] == 1.0
+
+
+@ready
 def test_parameters_that_do_not_fit_end_the_start():
     with pytest.raises(SetupError, match="signal 6"):
         live(Radio(rate="NoSuchMode"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -10,10 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cosim.emulation import netns
+from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.state import DOWN, LinkState
-from cosim.emulation.tc import TcBackend, probe_netem
+from cosim.emulation.tc import TOLERANCE, TcBackend, probe_netem
 from cosim.errors import SetupError
 
 pytestmark = [
@@ -172,6 +177,36 @@ def test_small_changes_send_nothing(wire, backend):
     assert "rate 1Mbit" in wire.classes()
     backend.links({("a", "b", "veth0"): state(1.05e6)})
     assert "rate 1050Kbit" in wire.classes()
+
+
+rates = st.one_of(st.just(0.0), st.floats(1e5, 1e9))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from("bc"), rates), min_size=1, max_size=8))
+def test_whatever_is_set_the_kernel_has(wire, backend, steps):
+    last = {}
+    for step in steps:
+        backend.links({("a", node, "veth0"): state(rate) if rate else DOWN for node, rate in step.items()})
+        last |= step
+    queues = run(f"tc -n {wire.here} qdisc show dev veth0")
+    for number, node in enumerate("bc", 2):
+        if node not in last:
+            continue
+        down = f"bfifo 100{number}: parent 5e1:{number} limit 1b" in queues
+        assert down == (last[node] == 0.0)
+        if not down:
+            shown = re.search(rf"htb 5e1:{number} .*? rate (\d+)(\w*)bit", wire.classes())
+            assert shown
+            has = int(shown[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[shown[2]]
+            assert has == pytest.approx(last[node], rel=TOLERANCE + 0.01)
+
+
+def test_impossible_states_set_nothing(wire, backend):
+    backend.links({("a", "b", "veth0"): state(8e6)})
+    with pytest.raises(ProtocolError, match="no such link"):
+        backend.links({("a", "b", "veth0"): state(1e6), ("a", "c", "veth0"): state(math.nan)})
+    assert "rate 8Mbit" in wire.classes()
 
 
 def test_netem_is_found_or_missed_for_the_reason_that_tc_gives(wire):
