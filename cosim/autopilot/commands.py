@@ -38,6 +38,11 @@ def read(message: Message, link: Hashable) -> Order:
     return Order(message.command, p, message.param5, message.param6, message.param7, None, link)
 
 
+def whole(value: float) -> int:
+    """The integer that a float field stands for; clients put NaN where they mean nothing."""
+    return round(value) if math.isfinite(value) else 0
+
+
 def execute(a: Autopilot, order: Order) -> int:
     """Do what is ordered; the MAV_RESULT. What is refused is said, too."""
     handler = HANDLERS.get(order.command)
@@ -52,8 +57,8 @@ def _told(a: Autopilot, reason: str | None) -> int:
 
 
 def _arm(a: Autopilot, order: Order) -> int:
-    force = round(order.p[1]) == _FORCE
-    if order.p[0] < 0.5:
+    force = whole(order.p[1]) == _FORCE
+    if not order.p[0] >= 0.5:
         return ACCEPTED if a.pilot.disarm(force) is None else FAILED
     reason = a.pilot.arm(force)
     if reason is None:
@@ -64,9 +69,9 @@ def _arm(a: Autopilot, order: Order) -> int:
 
 
 def _mode(a: Autopilot, order: Order) -> int:
-    number = round(order.p[1])
+    number = whole(order.p[1])
     if a.pilot.persona.px4:
-        number = number << 16 | round(order.p[2]) << 24
+        number = number << 16 | whole(order.p[2]) << 24
     name = a.pilot.persona.named(number)
     if name is None:
         return DENIED
@@ -99,7 +104,7 @@ def _start_mission(a: Autopilot, order: Order) -> int:
         return _told(a, "Mission: no mission")
     if not pilot.look().armed:
         return _told(a, "Mission: not armed")
-    first = int(order.p[0])
+    first = whole(order.p[0])
     name = pilot.persona.doing("mission")
     if pilot.mode == name:
         pilot.mission.start()
@@ -110,16 +115,18 @@ def _start_mission(a: Autopilot, order: Order) -> int:
 
 
 def _speed(a: Autopilot, order: Order) -> int:
-    if order.p[1] > 0.0:
-        a.pilot.fleet.set_speed([a.pilot.row], order.p[1])
-        return ACCEPTED
-    return DENIED if order.p[1] == 0.0 else ACCEPTED
+    speed = order.p[1]
+    if speed == 0.0 or math.isinf(speed):
+        return DENIED
+    if speed > 0.0:  # -1 and NaN: as before
+        a.pilot.fleet.set_speed([a.pilot.row], speed)
+    return ACCEPTED
 
 
 def _reposition(a: Autopilot, order: Order) -> int:
     pilot = a.pilot
     if pilot.behaviour != "guided" or (pilot.persona.px4 and pilot.mode != "HOLD"):
-        if not round(order.p[1]) & 1:
+        if not whole(order.p[1]) & 1:
             return DENIED
         reason = pilot.set_mode(pilot.persona.doing("guided"))
         if reason:
@@ -132,7 +139,7 @@ def _reposition(a: Autopilot, order: Order) -> int:
     # without a frame heights are above the sea
     if math.isfinite(order.z) and order.frame is not None and order.frame not in _ABSOLUTE:
         z += pilot.home_place().altitude
-    if order.p[0] > 0.0:
+    if 0.0 < order.p[0] < math.inf:
         pilot.fleet.set_speed([pilot.row], order.p[0])
     yaw = order.p[3] if math.isfinite(order.p[3]) else None
     return DENIED if pilot.go(pilot.ground.local(Place(latitude, longitude, z)), None, yaw) else ACCEPTED
@@ -140,6 +147,8 @@ def _reposition(a: Autopilot, order: Order) -> int:
 
 def _yaw(a: Autopilot, order: Order) -> int:
     angle = math.radians(order.p[0])
+    if not math.isfinite(angle):
+        return DENIED
     if order.p[3] != 0.0:  # relative, in the direction of param3
         angle = a.pilot.look().heading + (angle if order.p[2] >= 0.0 else -angle)
     a.pilot.fleet.face([a.pilot.row], angle)
@@ -147,11 +156,11 @@ def _yaw(a: Autopilot, order: Order) -> int:
 
 
 def _set_home(a: Autopilot, order: Order) -> int:
-    if round(order.p[0]) == 1:
+    if whole(order.p[0]) == 1:
         v = a.pilot.look()
         point = (v.x, v.y, v.z)
     elif abs(order.latitude) <= 90.0 and abs(order.longitude) <= 180.0 and (order.latitude or order.longitude):
-        z = order.z
+        z = order.z if math.isfinite(order.z) else a.pilot.home_place().altitude
         if order.frame is not None and order.frame not in _ABSOLUTE:
             z += a.pilot.home_place().altitude
         point = a.pilot.ground.local(Place(order.latitude, order.longitude, z))
@@ -163,7 +172,7 @@ def _set_home(a: Autopilot, order: Order) -> int:
 
 
 def _current(a: Autopilot, order: Order) -> int:
-    return ACCEPTED if a.pilot.mission.jump(int(order.p[0])) else DENIED
+    return ACCEPTED if a.pilot.mission.jump(whole(order.p[0])) else DENIED
 
 
 def _pause(a: Autopilot, order: Order) -> int:
@@ -173,22 +182,22 @@ def _pause(a: Autopilot, order: Order) -> int:
 
 
 def _fence(a: Autopilot, order: Order) -> int:
-    if a.pilot.persona.px4 or round(order.p[0]) not in (0, 1):
+    if a.pilot.persona.px4 or whole(order.p[0]) not in (0, 1):
         return UNSUPPORTED
     a.parameters.set("FENCE_ENABLE", order.p[0])
     return ACCEPTED
 
 
 def _interval(a: Autopilot, order: Order) -> int:
-    message, period = round(order.p[0]), order.p[1]
+    message, period = whole(order.p[0]), order.p[1]
     if message == 0 or message not in BUILDERS:
         return UNSUPPORTED if message else ACCEPTED
-    a.set_rate(message, None if period == 0.0 else 0.0 if period < 0.0 else 1e6 / period)
+    a.set_rate(message, None if period == 0.0 else 1e6 / period if period > 0.0 else 0.0)
     return ACCEPTED
 
 
 def _tell_interval(a: Autopilot, order: Order) -> int:
-    message = round(order.p[0])
+    message = whole(order.p[0])
     rate = a.streams.rates.get(message, 0.0)
     period = round(1e6 / rate) if rate > 0.0 else -1 if message in BUILDERS else 0
     a.reply(order.link, mavlink.MAVLink_message_interval_message(message, period))
@@ -196,7 +205,7 @@ def _tell_interval(a: Autopilot, order: Order) -> int:
 
 
 def _request(a: Autopilot, order: Order) -> int:
-    return ACCEPTED if a.send_now(round(order.p[0]), order.link) else DENIED
+    return ACCEPTED if a.send_now(whole(order.p[0]), order.link) else DENIED
 
 
 def _tell(message: int) -> Callable[[Autopilot, Order], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cosim.autopilot.flight import Item
+from cosim.autopilot.flight import Item, finite
 from cosim.autopilot.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Fence:
         while k < len(items):
             item = items[k]
             if item.command in (POLYGON_IN, POLYGON_OUT):
-                count = int(item.param1)
+                count = int(finite(item.param1))
                 corners = items[k : k + count]
                 if count < 3 or len(corners) < count or any(c.command != item.command for c in corners):
                     return "a polygon needs 3 corners or more, all in a row"
@@ -52,7 +52,7 @@ class Fence:
                 k += count
                 continue
             if item.command in (CIRCLE_IN, CIRCLE_OUT):
-                if not item.param1 > 0.0:
+                if not 0.0 < item.param1 < math.inf:
                     return "a circle needs a radius"
                 circles.append((item.command == CIRCLE_IN, (item.x / 1e7, item.y / 1e7), item.param1))
             elif item.command != RETURN_POINT:

@@ -58,6 +58,11 @@ class _Leg:
     heading: float = math.nan  # rad, to keep from here on
 
 
+def finite(value: float) -> float:
+    """`value`, or 0 where clients put NaN because they mean nothing."""
+    return value if math.isfinite(value) else 0.0
+
+
 class Mission:
     """The mission of one vehicle."""
 
@@ -126,7 +131,10 @@ class Mission:
 
     def flies(self, mode: int) -> bool:
         """Whether the fleet is in `mode` because an item says so."""
-        return self._returns and self._pilot.behaviour == "mission" and mode in (layout.RETURN, layout.LAND)
+        if not self._returns or self._pilot.behaviour != "mission":
+            return False
+        # an item that returns leaves ArduPilot in AUTO, while PX4 changes its mode
+        return mode == layout.LAND or (mode == layout.RETURN and not self._pilot.persona.px4)
 
     def update(self) -> None:
         """Take the waypoints that were reached off the list and plan the next ones."""
@@ -217,14 +225,15 @@ class Mission:
                 count = self._jumps.get(seq, 0)
                 again = item.param2 < 0 or count < item.param2
                 self._jumps[seq] = count + 1
-                seq = int(item.param1) if again and 0 <= int(item.param1) < len(self.items) else seq + 1
+                target = int(finite(item.param1))
+                seq = target if again and 0 <= target < len(self.items) else seq + 1
                 continue
-            if item.command == SPEED and item.param2 > 0.0:
+            if item.command == SPEED and 0.0 < item.param2 < math.inf:
                 self._speed = item.param2
             elif item.command == YAW:
-                heading = math.radians(item.param1)
+                heading = math.radians(finite(item.param1))
             elif item.command == DELAY:
-                delay += max(item.param1, 0.0)
+                delay += max(finite(item.param1), 0.0)
             seq += 1  # commands that the emulator does not know are passed over
         else:
             seq = len(self.items)
@@ -244,7 +253,7 @@ class Mission:
             height = item.place(home).altitude - pilot.ground.origin.altitude
             leg = Waypoint(*here[:2], height, what="take-off")
         elif command == NAV_DELAY:
-            leg = Waypoint(*here, hold=max(item.param1, 0.0))
+            leg = Waypoint(*here, hold=max(finite(item.param1), 0.0))
         elif command == LAND and not item.located:
             leg = Waypoint(*here, what="land")
         else:
@@ -263,9 +272,9 @@ class Mission:
         if item.command == LOITER:
             return math.inf
         if item.command == TURNS:
-            radius = abs(item.param3) or 10.0
+            radius = abs(finite(item.param3)) or 10.0
             speed = self._speed or float(self._pilot.fleet.frames["speed"][self._pilot.row])
-            return item.param1 * 2.0 * math.pi * radius / speed
+            return max(finite(item.param1), 0.0) * 2.0 * math.pi * radius / speed
         if item.command == SPLINE or item.command in (WAYPOINT, LOITER_TIME):
-            return max(item.param1, 0.0) if math.isfinite(item.param1) else 0.0
+            return max(finite(item.param1), 0.0)
         return 0.0

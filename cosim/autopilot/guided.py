@@ -40,7 +40,7 @@ def target_global(pilot: Pilot, message: Message) -> str | None:
     mask = message.type_mask
     above = 0.0 if message.coordinate_frame in _ABSOLUTE else pilot.home_place().altitude
     point = pilot.ground.local(Place(message.lat_int / 1e7, message.lon_int / 1e7, message.alt + above))
-    yaw = None if mask & _NO_YAW else message.yaw
+    yaw = None if mask & _NO_YAW or not math.isfinite(message.yaw) else message.yaw
     return _order(pilot, mask, point, (message.vy, message.vx, -message.vz), yaw)
 
 
@@ -49,7 +49,7 @@ def target_local(pilot: Pilot, message: Message, start: Vector) -> str | None:
     mask, frame, v = message.type_mask, message.coordinate_frame, pilot.look()
     north, east, up = message.x, message.y, -message.z
     fast_north, fast_east = message.vx, message.vy
-    yaw = None if mask & _NO_YAW else message.yaw
+    yaw = None if mask & _NO_YAW or not math.isfinite(message.yaw) else message.yaw
     if frame in _BODY:
         cosine, sine = math.cos(v.heading), math.sin(v.heading)
         north, east = north * cosine - east * sine, north * sine + east * cosine

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MISSION, FENCE, RALLY, EVERY = 0, 1, 2, 255  # MAV_MISSION_TYPE
 RALLY_POINT = 5100
 _ACCEPTED, _ERROR, _BAD_FRAME, _NO_SPACE, _INVALID, _BAD_SEQUENCE, _DENIED = 0, 1, 2, 4, 5, 13, 14
+_BAD_X, _BAD_Y, _BAD_Z = 10, 11, 12
 _CANCELLED = 15
 _FRAMES = {0, 2, 3, 5, 6, 10, 11}  # global, of the mission (no place), relative, terrain
 _PLACED = NAVIGATION | {179, 195, 201, *range(5000, 5005), RALLY_POINT}  # commands with a latitude and longitude
@@ -145,8 +146,9 @@ class Missions:
             self._ask(upload)  # an item came twice or was lost
             return
         item = _read(message)
-        if item.frame not in _FRAMES and item.command in _PLACED:
-            self._finish(upload, _BAD_FRAME)
+        wrong = _mistake(item)
+        if wrong:
+            self._finish(upload, wrong)
             return
         upload.items.append(item)
         upload.tries = 0
@@ -245,21 +247,23 @@ class Missions:
         self._answer(message, link, _ACCEPTED if reason is None else _ERROR, MISSION)
 
 
+def _mistake(item: Item) -> int:
+    """MAV_MISSION_RESULT of an item that cannot be flown, 0 if it can."""
+    placed = item.command in _PLACED
+    if placed and item.frame not in _FRAMES:
+        return _BAD_FRAME
+    if not math.isfinite(item.z):
+        return _BAD_Z
+    if abs(item.x) >= (900_000_001 if placed else 2**31):
+        return _BAD_X
+    return _BAD_Y if abs(item.y) >= (1_800_000_001 if placed else 2**31) else 0
+
+
 def _read(message: Message) -> Item:
     """An item of either message; degrees become 1e-7 deg."""
     x, y = message.x, message.y
     if message.get_type() == "MISSION_ITEM":
         scale = 1e7 if message.command in _PLACED or message.current in (2, 3) else 1.0
         x, y = (round(scale * part) if math.isfinite(part) else 0 for part in (x, y))
-    return Item(
-        message.frame,
-        message.command,
-        message.autocontinue,
-        message.param1,
-        message.param2,
-        message.param3,
-        message.param4,
-        x,
-        y,
-        message.z,
-    )
+    params = (message.param1, message.param2, message.param3, message.param4)
+    return Item(message.frame, message.command, message.autocontinue, *params, x, y, message.z)

@@ -44,7 +44,7 @@ def table(persona: Persona) -> dict[str, Parameter]:
                     found[name] = Parameter(
                         name,
                         line["type"],
-                        float(line["default"]),
+                        _single(float(line["default"])) if line["type"] == "float" else float(line["default"]),
                         line["unit"],
                         float(line["low"]),
                         float(line["high"]),
@@ -52,6 +52,11 @@ def table(persona: Persona) -> dict[str, Parameter]:
                         line["meaning"],
                     )
     return dict(sorted(found.items()))
+
+
+def _single(value: float) -> float:
+    """The float32 next to `value`, as it goes over the wire."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
 def _family(name: str) -> list[str]:
@@ -103,7 +108,7 @@ class Parameters:
         elif abs(value) > 3.4e38:
             return False
         else:
-            value = float(struct.unpack("<f", struct.pack("<f", value))[0])
+            value = _single(value)
         self._values[name] = value
         return True
 

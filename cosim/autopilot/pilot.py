@@ -253,8 +253,11 @@ class Pilot:
             self._tell_failsafe(v)
         if not v.armed:
             self.mission.end()
+            if armed and self.persona.px4 and self.behaviour in ("take-off", "mission", "return", "land"):
+                self.mode = "HOLD"  # so that it can be armed again
             return
         self.mission.update()
+        v = self.view = self.look()  # it may have given orders
         if v.mode not in _FITTING[self.behaviour] and not self.mission.flies(v.mode):
             behaviour = _SHOWN.get(v.mode, "hold")
             if behaviour == "return":
