@@ -22,19 +22,27 @@ from cosim.continuum.station import leave
 
 
 @jit
-def _note(s: Record, t: Record, status: int, late: bool, now: float) -> None:
-    """Write the row of task t, which is over."""
+def _row(s: Record, t: Record, status: int, late: bool, now: float) -> Record:
+    """A row about t, a task or a job that is over, with what both of them have."""
     row = memory.ended(s.ended, s.done)
+    s.done += 1
     row.serial, row.device, row.host, row.workload = t.serial, t.device, t.host, t.workload
-    row.created, row.assigned, row.uploaded = t.created, t.assigned, t.uploaded
-    row.started, row.computed = t.started, t.computed
+    row.created, row.started, row.computed = t.created, t.started, t.computed
+    row.assigned = row.uploaded = math.nan
     row.input, row.output, row.work, row.deadline = t.input, t.output, t.work, t.deadline
     row.ended, row.status, row.late = now, status, late
     row.stage, row.job = -1, -1
+    return row
+
+
+@jit
+def _note(s: Record, t: Record, status: int, late: bool, now: float) -> None:
+    """Write the row of task t, which is over."""
+    row = _row(s, t, status, late, now)
+    row.assigned, row.uploaded = t.assigned, t.uploaded
     if t.job >= 0:
         row.stage = t.stage - memory.workload(s.workloads, t.workload).first_stage
         row.job = memory.job(s.jobs, t.job).serial
-    s.done += 1
 
 
 @jit
@@ -84,14 +92,7 @@ def _close_job(s: Record, k: int, status: int, now: float) -> None:
     memory.whole(s.tally, job.workload * (2 + STATUSES) + 2 + status).v += 1
     if late:
         memory.whole(s.tally, job.workload * (2 + STATUSES) + 1).v += 1
-    row = memory.ended(s.ended, s.done)
-    row.serial, row.device, row.host, row.workload = job.serial, job.device, job.host, job.workload
-    row.created, row.assigned, row.uploaded = job.created, math.nan, math.nan
-    row.started, row.computed = job.started, job.computed
-    row.input, row.output, row.work, row.deadline = job.input, job.output, job.work, job.deadline
-    row.ended, row.status, row.late = now, status, late
-    row.stage, row.job = -1, -1
-    s.done += 1
+    _row(s, job, status, late, now)
     s.jobs_live -= 1
     job.next = s.jobs_free
     s.jobs_free = k

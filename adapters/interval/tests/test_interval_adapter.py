@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from adapters.continuum.tests.specialities import SPECIAL
 from adapters.interval import ADAPTER
 from adapters.interval.config import POLICIES, IntervalConfig
 from cosim.bus.adapter import Context, Inputs
@@ -16,7 +17,6 @@ from cosim.bus.frame import Frame, fault
 from cosim.continuum.interval import QUIRKS, layout
 from cosim.errors import ScenarioError
 from cosim.plan.entities import (
-    Agreement,
     Cost,
     Event,
     Fleet,
@@ -25,7 +25,6 @@ from cosim.plan.entities import (
     Power,
     Scene,
     SlotRange,
-    Stage,
     Workload,
 )
 from cosim.results.ledgers import ledger_faults
@@ -194,19 +193,6 @@ def test_demands_of_workloads_and_quirks_one_by_one():
 def test_mistakes_are_said_at_the_start(world, config, said):
     with pytest.raises(ScenarioError, match=said):
         begin(world, **config)
-
-
-SPECIAL = [
-    ("graph", {"graph": (Stage("detect", Law("fixed", 1e9), Law("fixed", 0.0), (), False),)}),
-    ("arrivals", {"arrivals": "bag", "bag": (5.0, 1.5)}),
-    ("arrivals", {"arrivals": "trace", "trace": "tasks.csv"}),
-    ("accelerator", {"accelerator": "gpu", "operations": Law("fixed", 1e12)}),
-    ("memory", {"memory": 1e9}),
-    ("storage", {"storage": 1e9}),
-    ("sensitivity", {"sensitivity": 0.06}),
-    ("state", {"state": 0.0}),
-    ("sla", {"agreement": Agreement(1.0, 0.99, 60.0, 0.01, "violation")}),
-]
 
 
 @pytest.mark.parametrize(("key", "changes"), SPECIAL)

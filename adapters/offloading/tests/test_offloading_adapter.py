@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from adapters import offloading
+from adapters.continuum.tests.specialities import SPECIAL
 from adapters.offloading import ADAPTER
 from adapters.offloading.adapter import OffloadingAdapter
 from adapters.offloading.config import OffloadingConfig
@@ -15,7 +16,7 @@ from cosim.bus.adapter import Context, Inputs
 from cosim.continuum.offloading.layout import CAUSES
 from cosim.continuum.offloading.quirks import compatible
 from cosim.errors import ScenarioError
-from cosim.plan.entities import Agreement, Cost, Fleet, Law, Node, Power, Scene, SlotRange, Stage, Workload
+from cosim.plan.entities import Cost, Fleet, Law, Node, Power, Scene, SlotRange, Workload
 from cosim.telemetry.signals import TASK_STATUS
 
 DURATION = 120.0
@@ -267,17 +268,7 @@ def test_a_scenario_that_the_model_cannot_take_is_refused(tmp_path, scenery, mes
         started(tmp_path, scenery=scenery)
 
 
-@pytest.mark.parametrize(("key", "changes"), [
-    ("graph", {"graph": (Stage("detect", Law("fixed", 1e9), Law("fixed", 0.0), (), False),)}),
-    ("arrivals", {"arrivals": "bag", "bag": (5.0, 1.5)}),
-    ("arrivals", {"arrivals": "trace", "trace": "tasks.csv"}),
-    ("accelerator", {"accelerator": "gpu", "operations": Law("fixed", 1e12)}),
-    ("memory", {"memory": 1e9}),
-    ("storage", {"storage": 1e9}),
-    ("sensitivity", {"sensitivity": 0.06}),
-    ("state", {"state": 0.0}),
-    ("sla", {"agreement": Agreement(1.0, 0.99, 60.0, 0.01, "violation")}),
-])  # fmt: skip
+@pytest.mark.parametrize(("key", "changes"), SPECIAL)
 def test_what_the_model_does_not_know_of_a_workload_is_refused(tmp_path, key, changes):
     with pytest.raises(ScenarioError, match="the model") as caught:
         started(tmp_path, scenery=changed(**changes))

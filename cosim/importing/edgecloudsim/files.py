@@ -26,14 +26,22 @@ APPLICATION_NUMBERS = (  # key, attribute of Application, least, most, default (
 )
 
 
+def _top(file: Path, name: str, findings: Findings) -> Branch | None:
+    """The first element of a file; None, after reporting it, where it is another one than `name`."""
+    root = read_xml(file)
+    if root.name == name:
+        return Branch(file, root, name, findings)
+    hint = f"give {name}.xml, whose first element is <{name}>"
+    findings.wrong(file, root.line, "", f"the first element is <{root.name}>", hint)
+    return None
+
+
 def applications(file: Path, findings: Findings) -> tuple[Application, ...]:
     """The applications in `file`, in its order."""
-    root = read_xml(file)
-    if root.name != "applications":
-        hint = "give applications.xml, whose first element is <applications>"
-        findings.wrong(file, root.line, "", f"the first element is <{root.name}>", hint)
+    top = _top(file, "applications", findings)
+    if top is None:
         return ()
-    top = Branch(file, root, "applications", findings)
+    root = top.element
     found: list[Application] = []
     for branch in top.branches("application"):
         name = branch.element.attributes.get("name", "").strip()
@@ -65,12 +73,10 @@ def applications(file: Path, findings: Findings) -> tuple[Application, ...]:
 
 def places(file: Path, findings: Findings, extended: bool) -> tuple[Place, ...]:
     """The edge datacentres in `file`; `extended`: with the keys of the UNICAL extension."""
-    root = read_xml(file)
-    if root.name != "edge_devices":
-        hint = "give edge_devices.xml, whose first element is <edge_devices>"
-        findings.wrong(file, root.line, "", f"the first element is <{root.name}>", hint)
+    top = _top(file, "edge_devices", findings)
+    if top is None:
         return ()
-    top = Branch(file, root, "edge_devices", findings)
+    root = top.element
     found = []
     machines = 0
     for at, branch in enumerate(top.branches("datacenter")):

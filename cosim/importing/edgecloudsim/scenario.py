@@ -7,13 +7,13 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from cosim import units
 from cosim.continuum.offloading.quirks import compatible
 from cosim.continuum.offloading.study import Application, Energy, Model, Place, Study, Vm
 from cosim.importing.edgecloudsim.choices import architecture_of, words
-from cosim.importing.edgecloudsim.study import Physics, Survey, survey
+from cosim.importing.edgecloudsim.study import Asked, Physics, Survey, survey
 from cosim.importing.imported import Imported
 
 STEPS = (5.0, 2.0, 1.0, 0.5, 0.1, 0.01)  # s, the first that divides the duration is taken
@@ -22,25 +22,14 @@ _PLAIN = re.compile(r"-?[A-Za-z0-9_.%/+-]+( [A-Za-z0-9_.%/+-]+)*")
 
 
 def read(
-    properties: Path,
-    edge_devices: Path,
-    applications: Path,
-    *,
-    devices: int | None = None,
-    scenario: str | None = None,
-    policy: str | None = None,
-    model: Model | None = None,
-    physics: Physics = "compatible",
-    logs: bool = False,
+    properties: Path, edge_devices: Path, applications: Path, *, logs: bool = False, **asked: Unpack[Asked]
 ) -> Imported:
     """The scenario that the three files describe, with all further values of their lists in its sweep.
 
     `logs`: let the run write the peer's own files too. Raises `ScenarioError` with all mistakes.
     """
-    found = survey(
-        properties, edge_devices, applications,
-        devices=devices, scenario=scenario, policy=policy, model=model, physics=physics,
-    )  # fmt: skip
+    found = survey(properties, edge_devices, applications, **asked)
+    physics = asked.get("physics", "compatible")
     study = found.study
     facts = {
         "model": study.model,

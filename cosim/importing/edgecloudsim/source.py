@@ -43,8 +43,51 @@ def number(text: str, whole: bool, least: float, most: float) -> float | str:
     return value
 
 
+class Values:
+    """Single values by key; the classes below say where they are."""
+
+    file: Path
+    findings: Findings
+
+    def value(self, key: str) -> tuple[str, int] | None:
+        """The text of `key` and its line, if it is there; it counts as read from now on."""
+        raise NotImplementedError
+
+    def absent(self, key: str) -> None:
+        """Report that `key`, which is mandatory, is missing."""
+        raise NotImplementedError
+
+    def path_of(self, key: str) -> str:
+        """How the key is called in messages."""
+        return key
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """The value of `key`; without a default the key is mandatory."""
+        found = self.value(key)
+        if found is not None:
+            return found[0]
+        if default is None:
+            self.absent(key)
+        return default or ""
+
+    def number(
+        self, key: str, default: float | None = None, *, whole: bool = False, least: float = 0.0, most: float = 1e15
+    ) -> float:
+        """The value of `key` as a number between `least` and `most`; 0 after reporting that it is none."""
+        found = self.value(key)
+        if found is None:
+            if default is None:
+                self.absent(key)
+            return default or 0.0
+        value = number(found[0], whole, least, most)
+        if isinstance(value, str):
+            self.findings.wrong(self.file, found[1], self.path_of(key), value)
+            return 0.0
+        return value
+
+
 @dataclass(slots=True)
-class Settings:
+class Settings(Values):
     """A property file; remembers which keys were asked for."""
 
     file: Path
@@ -56,29 +99,13 @@ class Settings:
         entry = self.properties.get(key)
         return entry.line if entry else None
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """The value of `key`; without a default the key is mandatory."""
+    def value(self, key: str) -> tuple[str, int] | None:
         self.asked.add(key)
         entry = self.properties.get(key)
-        if entry is not None:
-            return entry.value.strip()
-        if default is None:
-            self.findings.wrong(self.file, None, key, "is missing", "EdgeCloudSim does not start without it either")
-            return ""
-        return default
+        return None if entry is None else (entry.value.strip(), entry.line)
 
-    def number(
-        self, key: str, default: float | None = None, *, whole: bool = False, least: float = 0.0, most: float = 1e15
-    ) -> float:
-        """The value of `key` as a number between `least` and `most`; 0 after reporting that it is none."""
-        text = self.text(key, None if default is None else repr(default))
-        if key not in self.properties:
-            return default or 0.0
-        value = number(text, whole, least, most)
-        if isinstance(value, str):
-            self.findings.wrong(self.file, self.line(key), key, value)
-            return 0.0
-        return value
+    def absent(self, key: str) -> None:
+        self.findings.wrong(self.file, None, key, "is missing", "EdgeCloudSim does not start without it either")
 
     def words(self, key: str) -> list[str]:
         """The comma list of `key`."""
@@ -89,7 +116,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Branch:
+class Branch(Values):
     """An XML element whose children are single values."""
 
     file: Path
@@ -98,29 +125,16 @@ class Branch:
     findings: Findings
     known: set[str] = field(default_factory=set)
 
-    def text(self, key: str, default: str | None = None) -> str:
+    def value(self, key: str) -> tuple[str, int] | None:
         self.known.add(key)
         child = self.element.first(key)
-        if child is not None:
-            return child.text.strip()
-        if default is None:
-            self.findings.wrong(self.file, self.element.line, f"{self.path}.{key}", "is missing")
-            return ""
-        return default
+        return None if child is None else (child.text.strip(), child.line)
 
-    def number(
-        self, key: str, default: float | None = None, *, whole: bool = False, least: float = 0.0, most: float = 1e15
-    ) -> float:
-        """The child `key` as a number between `least` and `most`; 0 after reporting that it is none."""
-        text = self.text(key, None if default is None else repr(default))
-        child = self.element.first(key)
-        if child is None:
-            return default or 0.0
-        value = number(text, whole, least, most)
-        if isinstance(value, str):
-            self.findings.wrong(self.file, child.line, f"{self.path}.{key}", value)
-            return 0.0
-        return value
+    def absent(self, key: str) -> None:
+        self.findings.wrong(self.file, self.element.line, self.path_of(key), "is missing")
+
+    def path_of(self, key: str) -> str:
+        return f"{self.path}.{key}"
 
     def branches(self, key: str) -> list[Branch]:
         """The children `key`, numbered in their paths."""

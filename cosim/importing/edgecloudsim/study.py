@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from cosim.continuum.offloading.checks import check
 from cosim.continuum.offloading.quirks import compatible
@@ -50,26 +50,24 @@ NANOJOULES = "_nanojoules_per_bit"
 UNCOUNTED = ("wan", "man", "wifi_access_point", "cellular_base_station")
 
 
+class Asked(TypedDict, total=False):
+    """What is wanted of the files; what is left out or None is told from them."""
+
+    devices: int | None  # default: the first of the list
+    scenario: str | None  # a word of the file, in any case and with dashes or underscores; default: the first
+    policy: str | None  # likewise
+    model: Model | None  # default: told from the policies and keys
+    physics: Physics  # default: compatible
+
+
 def study_of(
-    properties: Path,
-    edge_devices: Path,
-    applications: Path,
-    *,
-    devices: int | None = None,
-    scenario: str | None = None,
-    policy: str | None = None,
-    model: Model | None = None,
-    physics: Physics = "compatible",
+    properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[Asked]
 ) -> tuple[Study, tuple[Notice, ...]]:
     """The parameters of one run, and what is to be said about the files.
 
-    Of lists, the asked or the first one is taken. `scenario` and `policy` are words of the file, in
-    any case and with dashes or underscores. Raises `ScenarioError` with all mistakes in the files.
+    Of lists, the asked or the first one is taken. Raises `ScenarioError` with all mistakes in the files.
     """
-    found = survey(
-        properties, edge_devices, applications,
-        devices=devices, scenario=scenario, policy=policy, model=model, physics=physics,
-    )  # fmt: skip
+    found = survey(properties, edge_devices, applications, **asked)
     return found.study, found.notices
 
 
@@ -83,25 +81,16 @@ class Survey:
     notices: tuple[Notice, ...]
 
 
-def survey(
-    properties: Path,
-    edge_devices: Path,
-    applications: Path,
-    *,
-    devices: int | None = None,
-    scenario: str | None = None,
-    policy: str | None = None,
-    model: Model | None = None,
-    physics: Physics = "compatible",
-) -> Survey:
+def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[Asked]) -> Survey:
     """As `study_of`, with the other values that the lists offer."""
+    devices, physics = asked.get("devices"), asked.get("physics", "compatible")
     findings = Findings()
     settings = Settings(properties, read_properties(properties), findings)
     extended = any(key in settings.properties for key in EXTENSION)
     choices = choices_in(settings)
-    kind = model_of(settings, choices, extended, model)
-    chosen_scenario = chosen(settings, "simulation_scenarios", choices.scenarios, scenario)
-    chosen_policy = chosen(settings, "orchestrator_policies", choices.policies, policy)
+    kind = model_of(settings, choices, extended, asked.get("model"))
+    chosen_scenario = chosen(settings, "simulation_scenarios", choices.scenarios, asked.get("scenario"))
+    chosen_policy = chosen(settings, "orchestrator_policies", choices.policies, asked.get("policy"))
     runnable = tuple(word for word in choices.policies if word in POLICIES[kind])
     for word in sorted({*choices.policies} - {*runnable, chosen_policy}):
         line = settings.line("orchestrator_policies")
