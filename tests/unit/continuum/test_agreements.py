@@ -60,7 +60,7 @@ def test_green_energy_is_billed_as_a_place_bills_it(price, carbon, share, green,
     """A host of constant power, against the tariff of datacentres."""
     span = (green[0], green[0] + green[1])
     prices, carbons = price_steps(price, 17.0), price_steps(carbon, 23.0)
-    rates = Rates(prices, carbons, windows([span], share), 0.5, 0.25, windows([span, (130.0, 150.0)], 0.0, -1.0))
+    rates = Rates(prices, carbons, windows([span], share), 0.5, 0.25, windows([span, (150.0, 170.0)], 0.0, -1.0))
     host = Kind(cores=1, clock=CLOCK, power=(20.0, 20.0), tariff=0)
     engine = Engine(priced([rates], (host, Kind())), 1, 0)
     for step in looks:
@@ -70,7 +70,7 @@ def test_green_energy_is_billed_as_a_place_bills_it(price, carbon, share, green,
     books = engine.ledger()
     place = Tariff(prices, carbons, windows([span], share * 20.0), constant(0.5), constant(0.25))
     expected = place.bill(20.0, 0.0, 200.0)
-    assert books.green[0] == pytest.approx(expected.green, rel=1e-9)
+    assert books.green[0] == pytest.approx(expected.green, rel=1e-9, abs=1e-9)
     assert books.brown[0] == pytest.approx(expected.brown, rel=1e-9, abs=1e-9)
     assert books.cost_energy[0] == pytest.approx(expected.cost, rel=1e-9, abs=1e-9)
     assert books.carbon[0] == pytest.approx(expected.carbon, rel=1e-9, abs=1e-9)
