@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -11,7 +10,8 @@ from cosim import units
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Runtime
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Event, Scene, SlotRange
+from cosim.plan.entities import Event, Node, Scene, SlotRange
+from cosim.selector import matcher
 
 _DO = ("fail", "recover", "degrade", "restore")
 _KEYS = ("do", "node", "link", "for", "delay", "loss", "rate")
@@ -118,18 +118,18 @@ def read_event(text: object, scene: Scene) -> tuple[Event, float]:
 
 
 def _slots(selector: object, where: str, scene: Scene, problems: list[Problem]) -> tuple[SlotRange, ...]:
-    """The slots of the static nodes and fleets whose names match `selector`, a name or pattern."""
+    """The slots of the static nodes and fleets that `selector` names, as in a scenario."""
     if not isinstance(selector, str) or not selector:
         problems.append(Problem("a name of a node or fleet is missing", where))
         return ()
-    names: Sequence[tuple[str, SlotRange]] = [
-        *((node.id, SlotRange(slot)) for slot, node in enumerate(scene.nodes)),
-        *((fleet.name, SlotRange(fleet.first, fleet.capacity)) for fleet in scene.fleets),
+    things: Sequence[tuple[str, Node, SlotRange]] = [
+        *((node.id, node, SlotRange(slot)) for slot, node in enumerate(scene.nodes)),
+        *((fleet.name, fleet.template, SlotRange(fleet.first, fleet.capacity)) for fleet in scene.fleets),
     ]
-    found = tuple(part for name, part in names if name == selector)
-    found = found or tuple(part for name, part in names if fnmatch.fnmatchcase(name, selector))
+    match = matcher(selector)
+    found = tuple(part for name, node, part in things if match(name, node))
     if not found:
-        known = ", ".join(name for name, _ in names[:12])
+        known = ", ".join(name for name, _, _ in things[:12])
         problems.append(Problem(f"nothing is called '{selector}'", where, hint=f"nodes and fleets: {known}"))
     return found
 

@@ -108,6 +108,11 @@ def test_events_in_the_words_of_a_scenario():
     event, undone = read_event({"do": "degrade", "link": "n-*/cars", "delay": "20 ms", "loss": "5 %"}, SCENE)
     assert event.link == ((SlotRange(0), SlotRange(1)), (SlotRange(2, 5),))
     assert (event.delay, event.loss, event.rate, undone) == (0.02, 0.05, 1.0, 0.0)
+    event, _ = read_event({"do": "fail", "node": "n-[1..3]"}, SCENE)
+    assert event.nodes == (SlotRange(1),)
+    for selector in (f"kind:{SCENE.nodes[0].kind}", f"tier:{SCENE.nodes[0].tier}"):
+        event, _ = read_event({"do": "fail", "node": selector}, SCENE)
+        assert event.nodes[:2] == (SlotRange(0), SlotRange(1))
 
 
 @pytest.mark.parametrize(
