@@ -12,7 +12,25 @@ One row per vehicle, one compiled call per `advance`, whatever the number of veh
 m east, north and up of the scenario's origin, headings radians clockwise from north.
 """
 
-from cosim.vehicles.airframe import Battery, Copter, Rover
-from cosim.vehicles.fleet import Fleet, Waypoint, compiled
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.vehicles.airframe import Battery, Copter, Rover
+    from cosim.vehicles.fleet import Fleet, Waypoint, compiled
 
 __all__ = ["Battery", "Copter", "Fleet", "Rover", "Waypoint", "compiled"]
+
+# Scenarios are checked with the words of this package; only who flies needs a compiler.
+_MODULE = {
+    "Battery": "airframe", "Copter": "airframe", "Rover": "airframe",
+    "Fleet": "fleet", "Waypoint": "fleet", "compiled": "fleet",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _MODULE:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE[name]}"), name)

@@ -35,7 +35,20 @@ Ints = NDArray[np.int64]
 
 _ENGAGE, _DISENGAGE = 1, 2
 _SOON = 1e-9  # s; moments are sums of steps
-_OUTWARD = (ph.TAKEOFF, ph.APPROACH, ph.FOLLOW)
+
+
+def _phases(*which: int) -> Flags:
+    """(phases,) a table: looking up is much quicker than a search in few values."""
+    table = np.zeros(ph.ABORT + 1, bool)
+    table[list(which)] = True
+    return table
+
+
+_OUTWARD = _phases(ph.TAKEOFF, ph.APPROACH, ph.FOLLOW)
+_UNDER_WAY = _phases(ph.ARMING, ph.TAKEOFF, ph.APPROACH, ph.FOLLOW)
+_CAN_FALL_OUT = _phases(ph.ARMING, ph.TAKEOFF, ph.APPROACH, ph.FOLLOW, ph.RETURN, ph.FAILSAFE)
+_EARLY = _phases(ph.ARMING, ph.TAKEOFF)
+_LED = _phases(ph.APPROACH, ph.FOLLOW)
 
 
 class Engagements:
@@ -108,7 +121,7 @@ class Engagements:
         self.failed[w] = failed
         if failed:
             self._drop(w, ph.NODE_FAILED)
-            self._descend(w[np.isin(self.phase[w], (ph.ARMING, *_OUTWARD, ph.RETURN, ph.FAILSAFE))], ph.LANDING)
+            self._descend(w[_CAN_FALL_OUT[self.phase[w]]], ph.LANDING)
 
     def tick(self, links: Links, done: Flags | None = None) -> None:
         """Look at the fleet as it is now and tell the drones what to do; `done` (n,): the target has finished."""
@@ -120,7 +133,7 @@ class Engagements:
         self._hear(now, links)
         self._watch(now)
         self._go_on(now)
-        flying = (self.phase == ph.APPROACH) | (self.phase == ph.FOLLOW)
+        flying = _LED[self.phase]
         if flying.any():
             self._follow(now, flying, np.zeros(len(self), bool) if done is None else done)
         self.log.measure(self.phase, links, self.reports.sent)
@@ -184,14 +197,14 @@ class Engagements:
         self.log.begin(which[turning], again=True)
         self._enter(which[turning], ph.APPROACH, now)
         self._inside[which[turning]] = np.nan
-        under_way = np.isin(phase, (ph.ARMING, *_OUTWARD))
+        under_way = _UNDER_WAY[phase]
         self.log.forget(which[under_way])  # it is engaged already
         self._wanted[which[~turning & ~under_way]] = True
 
     def _disengaged(self, which: Ints, now: float) -> None:
         self._drop(which, ph.DISENGAGED)
-        self._descend(which[np.isin(self.phase[which], (ph.ARMING, ph.TAKEOFF))], ph.ABORT)
-        self._return(which[np.isin(self.phase[which], (ph.APPROACH, ph.FOLLOW))], ph.DISENGAGED, now)
+        self._descend(which[_EARLY[self.phase[which]]], ph.ABORT)
+        self._return(which[_LED[self.phase[which]]], ph.DISENGAGED, now)
 
     def _drop(self, which: Ints, reason: int) -> None:
         """Forget orders that have not been carried out yet."""
@@ -234,7 +247,7 @@ class Engagements:
         s, d = self.fleet.state, self.drones
         failsafe, mode = s["failsafe"][d], s["mode"][d]
         takes_over = (mode == RETURN) | (mode == LAND) | (failsafe == EMPTY)
-        hit = np.isin(self.phase, _OUTWARD) & (failsafe != self._failsafe) & (failsafe != NONE) & takes_over
+        hit = _OUTWARD[self.phase] & (failsafe != self._failsafe) & (failsafe != NONE) & takes_over
         if hit.any():
             self.log.reason(np.flatnonzero(hit & (failsafe == FENCED)), ph.FENCE)
             self.log.reason(np.flatnonzero(hit & (failsafe != FENCED)), ph.BATTERY)

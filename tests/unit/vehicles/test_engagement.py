@@ -230,8 +230,8 @@ def test_the_same_keys_give_the_same_flight_beside_others():
         assert np.array_equal(alone[0][name], same[name], equal_nan=True), name
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.lists(st.tuples(st.floats(0.5, 25.0), st.booleans()), min_size=1, max_size=12), st.floats(0.0, 0.6))
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.5, 25.0), st.booleans()), min_size=1, max_size=6), st.floats(0.0, 0.6))
 def test_every_order_comes_to_an_end_and_the_ways_are_those_of_the_states(orders, loss):
     allowed = {
         "home-idle": {"arming"},

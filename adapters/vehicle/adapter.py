@@ -1,0 +1,213 @@
+"""Vehicles on the bus: links between nodes in, where everybody is and what they do out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.hearing import Hearing
+from adapters.vehicle.roster import Roster
+from adapters.vehicle.summary import summary
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Array, Frame
+from cosim.errors import SetupError
+from cosim.plan.entities import Event
+from cosim.vehicles import Fleet
+from cosim.vehicles import phases as ph
+from cosim.vehicles.engagement import Engagements
+from cosim.vehicles.work import Works
+
+_SOON = 1e-9  # s
+
+
+class VehicleAdapter:
+    """Flies and drives all nodes with a `vehicle` block.
+
+    Between two steps of the bus the dynamics run at `substep` and behaviours look at the world every
+    `period`; the links that they use are those of the bus's last tick.
+    """
+
+    def __init__(self, config: VehicleConfig) -> None:
+        self._config = config
+
+    def start(self, context: Context) -> None:
+        """Set up fleet, missions and engagements. Raises `ScenarioError` for what cannot be."""
+        config = self._config
+        _needs_nothing_more(context, config)
+        self._roster = roster = Roster(context, config)
+        self._fleet = Fleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
+        self._fleet.wind[:] = config.wind
+        self._works = self._missions()
+        parts = roster.engagements
+        drones = np.array([roster.row[part.drone] for part in parts], np.int64)
+        targets = np.array([roster.row[part.target] for part in parts], np.int64)
+        seeds = np.random.SeedSequence(context.seed).generate_state(max(len(parts), 1), np.uint64)
+        rules = [part.rule() for part in parts]
+        self._pairs = Engagements(self._fleet, drones, targets, rules, seeds[: len(parts)], self._area())
+        self._hearing = Hearing(parts, roster.nodes, context.scene.capacity, config.link)
+        self._orders = sorted(
+            [(command.at, k, True) for k, part in enumerate(parts) for command in part.commands]
+            + [
+                (command.at + command.span, k, False)
+                for k, part in enumerate(parts)
+                for command in part.commands
+                if command.span is not None
+            ]
+        )
+        worker = {int(row): k for k, row in enumerate(self._works.vehicles)}
+        self._worker_of_pair = np.array([worker.get(int(row), -1) for row in targets], np.int64)
+        self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._works.vehicles]))
+        self._travelled = np.zeros(len(roster.ids))
+        self._ended = self._pairs.records()
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """Let everybody move on to `time`."""
+        self._hearing.take(inputs.all("peer_link"))
+        events = sorted(inputs.events, key=lambda event: event.at)
+        while True:
+            while events and (events[0].at <= self._fleet.now + _SOON or self._fleet.now >= time - _SOON):
+                self._happen(events.pop(0))
+            self._behave()
+            if self._fleet.now >= time - _SOON:
+                break
+            nearest = events[0].at if events else time
+            until = min(self._fleet.now + self._config.period, time, max(nearest, self._fleet.now + 1e-6))
+            s = self._fleet.state
+            x, y, z = s["x"].copy(), s["y"].copy(), s["z"].copy()
+            self._fleet.advance(time if time - until < _SOON else until)
+            self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
+        return [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
+
+    def finish(self) -> Summary:
+        """The engagements, and what every vehicle did and used."""
+        rest = self._pairs.records()
+        records = np.concatenate([self._ended, rest])
+        order = np.argsort(records["t_command"], kind="stable")
+        return summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+    def _missions(self) -> Works:
+        missions = self._roster.missions
+        longest = max((len(mission.course) for mission in missions), default=1)
+        row_of = np.full((len(missions), longest), -1, np.int64)
+        for k, mission in enumerate(missions):
+            row_of[k, : len(mission.row_of)] = mission.row_of
+            self._fleet.set_mission(mission.vehicle, mission.course)
+        pauses = [(k, p.at, p.at + p.span) for k, mission in enumerate(missions) for p in mission.part.pauses]
+        vehicles = np.array([mission.vehicle for mission in missions], np.int64)
+        return Works(self._fleet, vehicles, [mission.part.start for mission in missions], row_of, pauses)
+
+    def _area(self) -> tuple[float, float, float, float] | None:
+        """What cameras may see: the missions with 20 m around."""
+        boxes = [
+            mission.field.box(20.0)
+            if mission.field is not None
+            else (
+                min(p.x for p in mission.course) - 20.0, min(p.y for p in mission.course) - 20.0,
+                max(p.x for p in mission.course) + 20.0, max(p.y for p in mission.course) + 20.0,
+            )
+            for mission in self._roster.missions
+        ]  # fmt: skip
+        if not boxes:
+            return None
+        west, south, east, north = zip(*boxes, strict=True)
+        return min(west), min(south), max(east), max(north)
+
+    def _behave(self) -> None:
+        """Whatever is due at the fleet's time."""
+        now = self._fleet.now
+        while self._orders and self._orders[0][0] <= now + _SOON:
+            _, pair, engage = self._orders.pop(0)
+            self._pairs.command([pair], engage)
+        self._works.tick()
+        done = np.append(self._works.done, False)[self._worker_of_pair]
+        self._pairs.tick(self._hearing.links, done)
+
+    def _happen(self, event: Event) -> None:
+        """A failed copter lands where it is, a failed rover stops; neither sends nor hears until it recovers."""
+        if event.do not in ("fail", "recover"):
+            return  # links are the affair of the radio
+        failed = event.do == "fail"
+        slots = self._roster.slots
+        for where in event.nodes:
+            hit = np.flatnonzero((slots >= where.first) & (slots < where.first + where.count))
+            self._pairs.fail(np.flatnonzero(np.isin(self._pairs.drones, hit)), failed)
+            self._pairs.silent[np.isin(self._pairs.targets, hit)] = failed
+            self._works.fail(np.flatnonzero(np.isin(self._works.vehicles, hit)), failed)
+            if failed:
+                free = np.intersect1d(hit, self._free)
+                self._fleet.hold(free)
+                self._fleet.land(free)
+
+    def _mobility(self, time: float) -> Frame:
+        s = self._fleet.state
+        columns: dict[str, Array] = {
+            "x": s["x"].copy(),
+            "y": s["y"].copy(),
+            "z": s["z"].copy(),
+            "speed": np.hypot(s["vx"], s["vy"]),
+            "heading": np.degrees(s["heading"]) % 360.0,
+        }
+        return Frame("mobility", time, self._roster.slots.copy(), columns)
+
+    def _vehicles(self, time: float) -> Frame:
+        s = self._fleet.state
+        columns: dict[str, Array] = {
+            "mode": s["mode"].astype(np.int8),
+            "armed": s["armed"] != 0,
+            "climb": s["vz"].copy(),
+            "roll": np.degrees(s["roll"]),
+            "pitch": np.degrees(s["pitch"]),
+            "charge": self._fleet.charge(),
+            "voltage": s["voltage"].copy(),
+            "power": s["power"].copy(),
+            "failsafe": s["failsafe"].astype(np.int8),
+        }
+        return Frame("vehicle", time, self._roster.slots.copy(), columns)
+
+    def _behaviour(self, time: float) -> Frame:
+        pairs, works, slots = self._pairs, self._works, self._roster.slots
+        rows = np.concatenate([pairs.drones, works.vehicles])
+        order = np.argsort(rows, kind="stable")
+        sent = pairs.reports.sent
+        age = np.where(np.isfinite(sent), time - sent, np.nan)
+        none = np.full(len(works.vehicles), -1, np.int32)
+        columns: dict[str, Array] = {
+            "state": np.concatenate([pairs.phase, works.state]).astype(np.int8)[order],
+            "row": np.concatenate([np.full(len(pairs), -1), works.row()]).astype(np.int32)[order],
+            "target": np.concatenate([slots[pairs.targets], none]).astype(np.int32)[order],
+            "age": np.concatenate([age, np.full(len(works.vehicles), np.nan)])[order],
+        }
+        return Frame("behaviour", time, slots[rows[order]], columns)
+
+    def _engagement(self, time: float) -> Frame:
+        ended = self._pairs.log.take()
+        self._ended = np.concatenate([self._ended, ended])
+        slots = self._roster.slots
+        columns: dict[str, Array] = {
+            "target": slots[self._pairs.targets[ended["pair"]]],
+            "number": ended["number"].copy(),
+            "outcome": ended["outcome"].astype(np.int8),
+            "reason": ended["reason"].astype(np.int8),
+            **{name: ended[name].copy() for name in ph.METRICS},
+        }
+        return Frame("engagement", time, slots[self._pairs.drones[ended["pair"]]], columns)
+
+
+def _needs_nothing_more(context: Context, config: VehicleConfig) -> None:
+    """Raise `SetupError` for autopilots and endpoints that cannot be had."""
+    if config.mavlink is not False:
+        raise SetupError(
+            f"adapters.{context.name}.mavlink: MAVLink endpoints are not part of this installation; "
+            "leave 'mavlink' out to fly without ground stations"
+        )
+    for node in context.scene.nodes:
+        if node.vehicle is not None and node.vehicle.autopilot != "builtin":
+            raise SetupError(
+                f"'{node.id}': 'autopilot: {node.vehicle.autopilot}' needs the MAVLink endpoints, which are not part "
+                "of this installation; use 'autopilot: builtin'"
+            )

@@ -1,0 +1,156 @@
+"""The `vehicle` block of a scenario."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cosim import units
+from cosim.bus.adapter import AdapterConfig
+from cosim.units import Angle, Distance, Duration, Fraction, Length, Period
+from cosim.vehicles.follow import Follow
+
+Place = Annotated[list[Length], Field(min_length=2, max_length=3)]
+Fast = Annotated[float, units.Unit("speed", gt=0.0)]
+Size = Annotated[float, units.Unit("length", gt=0.0)]
+View = Annotated[float, units.Unit("angle", gt=0.0, le=170.0)]
+_RULE = Follow()
+
+
+class Part(BaseModel):
+    """A part of the block: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class RowsPart(Part):
+    """Parallel rows; the first begins at the corner, the next ones lie to the right of it."""
+
+    corner: Annotated[list[Length], Field(min_length=2, max_length=2)] = Field(description="begin of the first row")
+    rows: int = Field(8, ge=1, le=10_000, description="how many")
+    pitch: Size = Field(6.0, description="between two rows")
+    length: Size = Field(200.0, description="of a row")
+    heading: Angle = Field(0.0, description="of the first row, clockwise from north")
+    headland: Distance = Field(0.0, description="to drive straight on beyond a row's end before turning")
+    turn: Distance = Field(0.0, description="radius of the turns; 0: two corners, for who turns on the spot")
+    speeds: list[Fast] = Field([], description="of the rows in turn; none: the vehicle's own")
+    stop: Duration = Field(0.0, description="to stand at the end of every row")
+
+
+class PausePart(Part):
+    """A time to stand still."""
+
+    at: Duration = Field(description="begin")
+    span: Period = Field(alias="for", description="for how long")
+
+
+class MissionPart(Part):
+    """What a vehicle does on its own: rows of a field, a list of points, or the line of a GeoJSON file."""
+
+    rows: RowsPart | None = Field(None, description="a field")
+    points: list[Place] | None = Field(None, min_length=1, description="[east, north, up] of the scenario's origin")
+    file: str | None = Field(None, description="a GeoJSON file with a LineString")
+    start: Duration = Field(0.0, description="when it begins")
+    speed: Fast | None = Field(None, description="over ground; default: the vehicle's own")
+    pauses: list[PausePart] = Field([], description="times to stand still")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, found: object) -> object:
+        if isinstance(found, list):
+            return {"points": found}
+        return {"file": found} if isinstance(found, str) else found
+
+    @model_validator(mode="after")
+    def _one(self) -> MissionPart:
+        if sum(part is not None for part in (self.rows, self.points, self.file)) != 1:
+            raise ValueError("a mission is one of 'rows', 'points' and 'file'")
+        return self
+
+
+class CommandPart(Part):
+    """An order to engage, and when it ends."""
+
+    at: Duration = Field(description="when the controller orders it")
+    span: Period | None = Field(None, alias="for", description="until it calls the drone off; default: never")
+
+
+class EngagePart(Part):
+    """A drone that is engaged to follow a target, and the rule by which it does."""
+
+    drone: str = Field(description="node of a copter")
+    target: str = Field(description="node of another vehicle")
+    controller: str | None = Field(None, description="node that sends the orders; default: they arrive at once")
+    commands: list[CommandPart] = Field(min_length=1, description="the orders")
+    behind: Length = Field(_RULE.behind, description="stand-off point behind the target, negative: ahead")
+    aside: Length = Field(_RULE.aside, description="to the right of it")
+    height: Size = Field(_RULE.height, description="above it, and above home after take-off")
+    radius: Size = Field(_RULE.radius, description="from the stand-off point within which contact is made")
+    settle: Duration = Field(_RULE.settle, description="to stay there before it counts")
+    report: Period = Field(_RULE.report, description="between two position reports of the target; usual: 2 to 5 Hz")
+    stale: Period = Field(_RULE.stale, description="age of the last report from which the drone hovers")
+    patience: Duration = Field(_RULE.patience, description="to hover before it returns")
+    separation: Distance = Field(_RULE.separation, description="to keep from the target")
+    fence: Distance = Field(_RULE.fence, description="from home that is not left; 0: none")
+    ceiling: Distance = Field(_RULE.ceiling, description="above home; 0: none")
+    arming: Duration = Field(_RULE.arming, description="from the order to turning motors")
+    reserve: Fraction = Field(_RULE.reserve, description="charge that is needed to be engaged")
+    swap: Duration | None = Field(None, description="that changing the battery takes; default: nobody does")
+    swap_below: Fraction = Field(_RULE.swap_below, description="charge under which it is changed after landing")
+    tries: int = Field(_RULE.tries, ge=1, le=1000, description="of an order that is lost; as MAVLink clients try")
+    retry: Period = Field(_RULE.retry, description="between them")
+    view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
+        [math.degrees(_RULE.view_across), math.degrees(_RULE.view_along)],
+        description="angles of the camera across and along, straight down",
+    )
+
+    def rule(self) -> Follow:
+        """Raises `ValueError` when the stand-off point is nearer than the separation."""
+        same = {name: getattr(self, name) for name in Follow.__dataclass_fields__ if hasattr(self, name)}
+        swap = math.inf if self.swap is None else self.swap
+        across, along = (math.radians(angle) for angle in self.view)
+        return Follow(**{**same, "swap": swap, "view_across": across, "view_along": along})
+
+    @model_validator(mode="after")
+    def _sound(self) -> EngagePart:
+        self.rule()
+        last = -1.0
+        for command in self.commands:
+            if command.at <= last:
+                raise ValueError("the commands must follow each other in time")
+            last = command.at if command.span is None else command.at + command.span
+        return self
+
+
+class LinkPart(Part):
+    """A link that is the same everywhere."""
+
+    delay: Duration = Field(0.0, description="one way")
+    loss: Fraction = Field(0.0, description="of packets")
+
+
+class MavlinkPart(Part):
+    """Where ground stations reach the autopilots."""
+
+    udp: str | None = Field("127.0.0.1:14550", pattern=r"^[^:\s]+:\d{1,5}$", description="ground station to send to")
+    tcp: Annotated[int, Field(ge=1, le=65535)] | None = Field(
+        5760, description="port of the first vehicle's server on the loopback; the next ones are 10 apart"
+    )
+
+
+class VehicleConfig(AdapterConfig):
+    """How the vehicles move. What they are stands with the nodes (`vehicle`)."""
+
+    substep: Period = Field(0.01, description="longest step of the dynamics")
+    period: Period = Field(0.1, description="longest step of behaviours: how often they look at the world")
+    wind: Annotated[list[Annotated[float, units.Unit("speed")]], Field(min_length=3, max_length=3)] = Field(
+        [0.0, 0.0, 0.0], description="to the east, north and up"
+    )
+    missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
+    engage: list[EngagePart] = Field([], description="drones that follow others")
+    link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
+    mavlink: Literal[False] | Literal[True] | MavlinkPart = Field(
+        False, description="open MAVLink endpoints for the built-in autopilots; wants run: {speed: 1} or so"
+    )

@@ -1,0 +1,191 @@
+"""The vehicles of the scene and what they are told to do, checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
+from cosim.bus.adapter import Context
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Node, Scene
+from cosim.plan.geo import LocalFrame
+from cosim.plan.reality import Vehicle
+from cosim.vehicles import Battery, Copter, Rover, Waypoint
+from cosim.vehicles.rows import Rows
+
+_HEIGHT = 15.0  # m above home, for copters whose points have no height
+
+
+@dataclass(frozen=True, slots=True)
+class Mission:
+    """Waypoints, the row worked on the way to each (-1: none), and the field, if it is one."""
+
+    vehicle: int  # row of the fleet
+    course: list[Waypoint]
+    row_of: NDArray[np.int64]
+    part: MissionPart
+    field: Rows | None
+
+
+class Roster:
+    """The n vehicles in the order of slots; raises `ScenarioError` with everything that is wrong."""
+
+    def __init__(self, context: Context, config: VehicleConfig) -> None:
+        self._problems: list[Problem] = []
+        self._at = f"adapters.{context.name}"
+        scene = context.scene
+        found = [(slot, node, node.vehicle) for slot, node in enumerate(scene.nodes) if node.vehicle is not None]
+        self.slots = np.array([slot for slot, _, _ in found], np.int32)  # (n,)
+        self.ids = [node.id for _, node, _ in found]
+        self.row = {name: k for k, name in enumerate(self.ids)}
+        self.nodes = {node.id: slot for slot, node in enumerate(scene.nodes)}
+        self.airframes = [self._airframe(node, vehicle) for _, node, vehicle in found]
+        self.homes = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in found]).reshape(-1, 3)
+        self.headings = np.radians([vehicle.heading for _, _, vehicle in found])
+        self.levels = np.array([vehicle.battery.level for _, _, vehicle in found])
+        self._no_fleets(scene)
+        if not found:
+            hint = "give a node a vehicle, for example uav-1: {kind: uav, at: [0 m, 0 m], vehicle: {frame: copter}}"
+            self._wrong("no node of the scenario has a 'vehicle' block", "nodes", hint)
+        self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
+        self.engagements = config.engage
+        for number, part in enumerate(config.engage):
+            self._engagement(number, part, config)
+        if self._problems:
+            raise ScenarioError(self._problems)
+        self.missions = [mission for mission in self.missions if mission.course]
+
+    def _wrong(self, text: str, path: str, hint: str = "") -> None:
+        self._problems.append(Problem(text, path=path, hint=hint))
+
+    def _no_fleets(self, scene: Scene) -> None:
+        for fleet in scene.fleets:
+            if fleet.template.vehicle is not None:
+                hint = "write static nodes instead, for example uav-[1..8]: {...}"
+                self._wrong(f"'{fleet.name}' is a fleet; vehicles are static nodes", f"nodes.{fleet.name}", hint)
+
+    def _airframe(self, node: Node, vehicle: Vehicle) -> Copter | Rover:
+        at = f"nodes.{node.id}"
+        if node.position is None:
+            self._wrong(f"vehicle '{node.id}' has no home", f"{at}.at", "write at: [0 m, 0 m, 0 m]")
+        try:
+            return airframe(vehicle)
+        except ValueError as error:
+            self._wrong(str(error), f"{at}.vehicle")
+            return Rover() if vehicle.frame == "rover" else Copter()
+
+    def _known(self, name: str, path: str) -> int:
+        """The fleet's row of the vehicle `name`, -1: there is none."""
+        if name not in self.row:
+            self._wrong(f"'{name}' is no vehicle", path, f"vehicles: {', '.join(self.ids) or 'none'}")
+        return self.row.get(name, -1)
+
+    def _mission(self, context: Context, name: str, part: MissionPart) -> Mission:
+        at = f"{self._at}.missions.{name}"
+        row = self._known(name, at)
+        none = Mission(row, [], np.empty(0, np.int64), part, None)
+        if row < 0:
+            return none
+        flies, home = isinstance(self.airframes[row], Copter), self.homes[row]
+        high = float(home[2]) + (_HEIGHT if flies else 0.0)
+        try:
+            field = None
+            if part.rows is not None:
+                field = rows_of(part.rows)
+                course, row_of = field.course()
+                course = [replace(point, z=high) for point in course]
+            else:
+                places = part.points if part.points is not None else _line(context, str(part.file), high)
+                course = [Waypoint(p[0], p[1], p[2] if len(p) == 3 else high) for p in places]
+                row_of = np.full(len(course), -1, np.int64)
+        except (ValueError, OSError) as error:
+            self._wrong(f"the mission of '{name}' cannot be: {error}", at)
+            return none
+        if part.speed is not None:
+            course[0] = replace(course[0], speed=part.speed)
+        if flies:
+            rise = max(course[0].z - float(home[2]), 1.0)
+            up = Waypoint(float(home[0]), float(home[1]), float(home[2]) + rise, what="take-off")
+            course = [up, *course, Waypoint(what="return")]
+            row_of = np.concatenate([[-1], row_of, [-1]])
+        return Mission(row, course, row_of, part, field)
+
+    def _engagement(self, number: int, part: EngagePart, config: VehicleConfig) -> None:
+        at = f"{self._at}.engage.{number}"
+        drone, target = self._known(part.drone, f"{at}.drone"), self._known(part.target, f"{at}.target")
+        if drone >= 0 and isinstance(self.airframes[drone], Rover):
+            self._wrong(f"'{part.drone}' does not fly", f"{at}.drone", "name a vehicle with 'frame: copter'")
+        if drone >= 0 and drone == target:
+            self._wrong(f"'{part.drone}' cannot follow itself", f"{at}.target")
+        if part.drone in config.missions:
+            self._wrong(f"'{part.drone}' has a mission of its own", f"{at}.drone", "remove one of both")
+        if any(part.drone == other.drone for other in config.engage[:number]):
+            self._wrong(f"'{part.drone}' is engaged twice", f"{at}.drone", "put all its commands into one entry")
+        if part.controller is not None and part.controller not in self.nodes:
+            self._wrong(f"there is no node '{part.controller}'", f"{at}.controller")
+
+
+def airframe(vehicle: Vehicle) -> Copter | Rover:
+    """The airframe of a node's block; what it does not say is that of `cosim.vehicles`."""
+    plain: Copter | Rover = Copter() if vehicle.frame == "copter" else Rover(steering=vehicle.steering)
+    said = {"mass": vehicle.mass, "speed": vehicle.speed, "accel": vehicle.acceleration}
+    if isinstance(plain, Copter):
+        said |= {"climb": vehicle.climb, "descent": vehicle.descent, "hover_power": vehicle.hover_power}
+        plain = replace(plain, dynamics=vehicle.dynamics)
+    else:
+        said |= {"wheelbase": vehicle.wheelbase}
+    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    return replace(plain, **given, battery=_battery(vehicle, plain.battery))
+
+
+def _battery(vehicle: Vehicle, usual: Battery) -> Battery:
+    pack = vehicle.battery
+    return Battery(
+        capacity=usual.capacity if pack.capacity is None else pack.capacity / 3600.0,
+        cells=usual.cells if pack.cells is None else pack.cells,
+        resistance=usual.resistance if pack.resistance is None else pack.resistance,
+        low=pack.low,
+        critical=pack.critical,
+        action=pack.action,
+    )
+
+
+def rows_of(part: RowsPart) -> Rows:
+    """The field of a `rows` block."""
+    corner = (part.corner[0], part.corner[1])
+    return Rows(
+        corner, part.rows, part.pitch, part.length, math.radians(part.heading), part.headland, part.turn,
+        tuple(part.speeds), part.stop,
+    )  # fmt: skip
+
+
+def _line(context: Context, file: str, high: float) -> list[list[float]]:
+    """The places (m) of the first LineString of a GeoJSON file; those without a height are at `high` m."""
+    geo = context.scene.geo
+    if geo is None:
+        raise ValueError(f"'{file}' is in degrees, but the scenario has no 'geo: {{origin: [lat, lon]}}'")
+    line = _first_line(json.loads(Path(context.path(file)).read_text(encoding="utf-8")))
+    if line is None:
+        raise ValueError(f"'{file}' holds no LineString")
+    points = np.array([[*point[:2], point[2] if len(point) > 2 else np.nan] for point in line], np.float64)
+    east, north, up = LocalFrame(geo.latitude, geo.longitude, geo.height).to_local(
+        points[:, 1], points[:, 0], np.where(np.isnan(points[:, 2]), geo.height, points[:, 2])
+    )
+    up = np.where(np.isnan(points[:, 2]), high, up)
+    return [[float(x), float(y), float(z)] for x, y, z in zip(east, north, up, strict=True)]
+
+
+def _first_line(data: object) -> list[list[float]] | None:
+    if isinstance(data, dict):
+        if data.get("type") == "LineString" and data.get("coordinates"):
+            return list(data["coordinates"])
+        inner = [data.get("geometry"), *(data.get("features") or []), *(data.get("geometries") or [])]
+        return next((line for part in inner if (line := _first_line(part)) is not None), None)
+    return None

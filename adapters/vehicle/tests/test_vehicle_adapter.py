@@ -1,0 +1,218 @@
+"""The vehicle adapter: who moves, missions, engagements over links, events, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from adapters.vehicle import ADAPTER, BEHAVIOUR, ENGAGEMENT
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.roster import airframe
+from cosim.bus.adapter import Context, Inputs
+from cosim.bus.frame import Frame, fault
+from cosim.errors import ScenarioError
+from cosim.plan.entities import Event, Fleet, Geo, Node, Scene, SlotRange
+from cosim.plan.reality import Pack, Vehicle
+from cosim.telemetry.signals import MOBILITY, VEHICLE
+from cosim.testing import check_adapter
+from cosim.vehicles import Copter, Rover, phases
+
+DRONE = Node("uav", "uav", "device", (0.0, 0.0, 2.0), vehicle=Vehicle("copter"))
+TRACTOR = Node("tractor", "rover", "device", (20.0, 0.0, 0.0), vehicle=Vehicle("rover", speed=1.5))
+HOUSE = Node("house", "edge", "edge", (0.0, 0.0, 0.0))
+WORK = {"tractor": {"rows": {"corner": ["20 m", "5 m"], "rows": 2, "length": "60 m", "pitch": "4 m"}}}
+ENGAGE = {"drone": "uav", "target": "tractor", "commands": [{"at": "5 s", "for": "30 s"}]}
+SIGNALS = (MOBILITY, VEHICLE, BEHAVIOUR, ENGAGEMENT)
+
+
+class Run:
+    """An adapter that is stepped once a second."""
+
+    def __init__(self, nodes=(DRONE, TRACTOR, HOUSE), root=".", geo=None, **config):
+        self.scene = Scene.build(tuple(nodes), geo=geo)
+        self.adapter = ADAPTER.build(VehicleConfig.model_validate({"substep": "20 ms", **config}))
+        self.adapter.start(Context("vehicle", self.scene, 1.0, 900.0, (3,), str(root), "."))
+        self.time, self.ended, self.states = -1.0, [], {}
+
+    def to(self, until, events=(), link=None):
+        while self.time < until:
+            self.time += 1.0
+            due = [event for event in events if self.time - 1.0 < event.at <= self.time]
+            frames = {} if link is None else {"peer_link": (link,)}
+            self.frames = self.adapter.step(self.time, Inputs(frames, due))
+            for frame, signal in zip(self.frames, SIGNALS, strict=True):
+                assert fault(frame, signal, self.scene.capacity) == ""
+            for slot, code in zip(self.frames[2].slot.tolist(), self.frames[2]["state"].tolist(), strict=True):
+                seen = self.states.setdefault(slot, [])
+                if not seen or seen[-1] != phases.STATES[code]:
+                    seen.append(phases.STATES[code])
+            ended = self.frames[3]
+            self.ended += [
+                {name: ended[name][k].item() for name in ended.columns} | {"slot": int(ended.slot[k])}
+                for k in range(len(ended))
+            ]
+        return self
+
+    def at(self, slot):
+        k = self.frames[0].slot.tolist().index(slot)
+        return tuple(self.frames[0][axis][k] for axis in "xyz")
+
+
+def peer_link(*rows):
+    """Rows are (sender, receiver, delay, loss)."""
+    sender, peer, delay, loss = (np.array(column) for column in zip(*rows, strict=True))
+    n = len(rows)
+    columns = {
+        "peer": peer.astype(np.int32), "rate": np.full(n, 1e7), "delay": delay.astype(float), "jitter": np.zeros(n),
+        "loss": loss.astype(float), "rssi": np.full(n, -60.0),
+    }  # fmt: skip
+    return Frame("peer_link", 0.0, sender.astype(np.int32), columns)
+
+
+def test_keeps_the_contract():
+    check_adapter(ADAPTER)
+
+
+def test_a_tractor_works_its_rows():
+    run = Run(missions=WORK).to(200.0)
+    assert run.states[1] == ["turning", "working", "turning", "working", "done"]
+    assert run.at(1)[:2] == pytest.approx((24.0, 5.0), abs=1.5)
+    assert run.at(0) == (0.0, 0.0, 2.0)
+    assert 120.0 < run.adapter.finish()["vehicles"]["tractor"]["travelled"] < 135.0
+
+
+def test_a_copter_flies_its_points_and_comes_home():
+    places = [["30 m", "0 m"], ["30 m", "40 m", "25 m"]]
+    run = Run(missions={"uav": {"points": places, "start": "3 s", "speed": "8 m/s"}}).to(25.0)
+    assert run.at(0)[2] > 15.0
+    run.to(120.0)
+    assert run.at(0) == pytest.approx((0.0, 0.0, 2.0), abs=1.0)
+    assert run.frames[1]["armed"].tolist() == [False, False]
+
+
+def test_an_engagement_from_order_to_landing():
+    run = Run(missions=WORK, engage=[ENGAGE]).to(90.0)
+    way = ["home-idle", "arming", "takeoff", "approach", "follow", "return", "landing", "home-idle"]
+    assert run.states[0] == way
+    (found,) = run.ended
+    assert (found["slot"], found["target"], found["number"]) == (0, 1, 1)
+    assert phases.OUTCOMES[found["outcome"]] == "completed"
+    assert found["t_engage"] < 25.0
+    assert found["coverage"] > 100.0
+    told = json.loads(json.dumps(run.adapter.finish(), allow_nan=False))
+    assert told["engaged"] == {"running": 0, "completed": 1, "aborted": 0, "failed": 0}
+    assert told["engagements"][0]["t_engage"] == found["t_engage"]
+
+
+def test_orders_and_reports_go_over_their_links():
+    rows = [(2, 0, 0.4, 0.0), (1, 0, 0.2, 0.0)]
+    run = Run(missions=WORK, engage=[{**ENGAGE, "controller": "house"}]).to(34.0, link=peer_link(*rows))
+    told = run.adapter.finish()["engagements"][0]
+    assert told["latency"] == pytest.approx(0.5, abs=0.11)
+    assert told["delay"] == pytest.approx(0.2)
+    assert told["rssi"] == pytest.approx(-60.0)
+    assert run.frames[2]["age"][0] == pytest.approx(0.3, abs=0.11)
+    deaf = Run(missions=WORK, engage=[{**ENGAGE, "controller": "house"}]).to(60.0, link=peer_link(rows[1]))
+    assert deaf.states[0] == ["home-idle"]
+    assert phases.REASONS[deaf.ended[0]["reason"]] == "unheard"
+
+
+def test_without_a_link_from_the_target_the_drone_comes_back():
+    run = Run(missions=WORK, engage=[ENGAGE]).to(25.0)
+    run.to(80.0, link=peer_link((2, 0, 0.0, 0.0)))
+    assert phases.REASONS[run.ended[0]["reason"]] == "link-lost"
+
+
+def test_failed_vehicles_land_and_stop():
+    fail = [Event(20.4, "fail", (SlotRange(0),)), Event(30.0, "fail", (SlotRange(1),))]
+    run = Run(missions=WORK, engage=[ENGAGE]).to(35.0, fail)
+    there = run.at(1)
+    run.to(60.0)
+    assert run.at(1) == pytest.approx(there, abs=0.1)
+    assert phases.REASONS[run.ended[0]["reason"]] == "node-failed"
+    assert run.at(0)[2] == pytest.approx(2.0, abs=0.1)
+    run.to(200.0, [Event(61.0, "recover", (SlotRange(1),))])
+    assert run.states[1][-1] == "done"
+
+
+def test_the_same_seed_gives_the_same_run():
+    def fly():
+        run = Run(missions=WORK, engage=[ENGAGE], link={"delay": "100 ms", "loss": "40 %"}).to(60.0)
+        return run.adapter.finish()
+
+    assert fly() == fly()
+
+
+def test_a_line_of_geojson_is_a_mission(tmp_path):
+    line = {"type": "LineString", "coordinates": [[22.9505, 39.36], [22.9505, 39.3603]]}
+    data = {"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": line}]}
+    (tmp_path / "way.geojson").write_text(json.dumps(data), encoding="utf-8")
+    run = Run(missions={"tractor": "way.geojson"}, root=tmp_path, geo=Geo(39.36, 22.95, 60.0)).to(120.0)
+    assert run.at(1)[:2] == pytest.approx((43.1, 33.3), abs=2.0)
+
+
+def test_airframes_are_those_of_the_nodes():
+    copter = airframe(Vehicle("copter", mass=2.0, speed=12.0, acceleration=3.0, battery=Pack(capacity=3600.0, low=0.3)))
+    assert isinstance(copter, Copter)
+    assert (copter.mass, copter.speed, copter.accel, copter.climb) == (2.0, 12.0, 3.0, Copter().climb)
+    assert (copter.battery.capacity, copter.battery.low) == (1.0, 0.3)
+    rover = airframe(Vehicle("rover", steering="ackermann", wheelbase=2.0))
+    assert rover == Rover(steering="ackermann", wheelbase=2.0)
+    assert math.isclose(rover.battery.capacity, 40.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"missions": {"nobody": [["1 m", "2 m"]]}}, "'nobody' is no vehicle"),
+        ({"missions": WORK, "engage": [{**ENGAGE, "drone": "tractor"}]}, "'tractor' does not fly"),
+        ({"engage": [{**ENGAGE, "target": "uav"}]}, "cannot follow itself"),
+        ({"engage": [ENGAGE, ENGAGE]}, "engaged twice"),
+        ({"engage": [{**ENGAGE, "controller": "moon"}]}, "no node 'moon'"),
+        ({"missions": {"uav": [["1 m", "2 m"]]}, "engage": [ENGAGE]}, "mission of its own"),
+        ({"missions": {"tractor": "nowhere.geojson"}}, "nowhere.geojson"),
+    ],
+)
+def test_impossible_tasks_are_refused(config, said):
+    with pytest.raises(ScenarioError, match=said):
+        Run(**config)
+
+
+def test_impossible_scenes_are_refused():
+    with pytest.raises(ScenarioError, match="no node of the scenario has a 'vehicle' block"):
+        Run(nodes=(HOUSE,))
+    with pytest.raises(ScenarioError, match="'uav' has no home"):
+        Run(nodes=(Node("uav", "uav", "device", vehicle=Vehicle("copter")),))
+    swarm = Fleet("swarm", "replay", 0, 4, DRONE)
+    adapter = ADAPTER.build(VehicleConfig())
+    with pytest.raises(ScenarioError, match="vehicles are static nodes"):
+        adapter.start(Context("vehicle", Scene.build((TRACTOR,), (swarm,)), 1.0, 9.0, (3,), ".", "."))
+
+
+@pytest.mark.parametrize(
+    ("engage", "said"),
+    [
+        ({"height": "1 m", "behind": "1 m"}, "nearer to the target than the separation"),
+        ({"commands": [{"at": "5 s", "for": "9 s"}, {"at": "8 s"}]}, "must follow each other"),
+        ({"commands": []}, "commands"),
+    ],
+)
+def test_impossible_rules_are_refused(engage, said):
+    with pytest.raises(ValidationError, match=said):
+        VehicleConfig.model_validate({"engage": [{**ENGAGE, **engage}]})
+
+
+def test_a_mission_is_one_thing():
+    with pytest.raises(ValidationError, match="one of 'rows', 'points' and 'file'"):
+        VehicleConfig.model_validate({"missions": {"tractor": {"file": "a", "points": [["1 m", "2 m"]]}}})
+
+
+def test_the_readme_shows_what_is_here():
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    for name in ("behaviour", "engagement", "swap", "stale", "separation", "ceiling", "pauses"):
+        assert f"`{name}" in text, name
