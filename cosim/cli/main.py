@@ -11,6 +11,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 
 from cosim.cli import (
+    attach,
     check,
     compare,
     doctor,
@@ -18,6 +19,7 @@ from cosim.cli import (
     importing_traces,
     listing,
     new,
+    nodes,
     plan,
     report,
     run,
@@ -41,6 +43,9 @@ app.command("view")(view.view)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("attach")(attach.attach)
+app.command("live-key")(attach.live_key)
+app.command("nodes")(nodes.nodes)
 app.command("adapters")(listing.adapters)
 app.command("schedulers")(listing.schedulers)
 app.command("schema")(schema.schema)

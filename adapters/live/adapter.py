@@ -1,0 +1,230 @@
+"""Live nodes on the bus: who is there, what they measure, and the tasks that they really run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time as wall
+from collections.abc import Sequence
+from pathlib import Path
+
+from adapters.live.arrivals import Arrival, Arrivals, problems
+from adapters.live.books import Books, Made
+from adapters.live.config import LiveConfig, OffloadBlock
+from adapters.live.readings import Readings
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Frame
+from cosim.errors import Problem, RunError, ScenarioError, SetupError
+from cosim.live.errands import Errand
+from cosim.live.gateway import Gateway
+from cosim.live.lease import Slot
+from cosim.live.protocol import MAX_PAYLOAD, Body
+from cosim.plan.entities import Node, Scene
+
+log = logging.getLogger("cosim.live")
+
+_REAL_TIME = 1.0
+_LEASES = (0.1, 1e6)  # s
+_INTERVALS = (0.01, 1e6)  # s
+
+
+class LiveAdapter:
+    """The gateway of a run, seen from the bus.
+
+    The gateway's thread talks to the agents all the time; `step` only takes what has come and says which tasks
+    are due until the next step, so that no machine holds up a tick, but one that the scenario says to wait for.
+    """
+
+    def __init__(self, config: LiveConfig) -> None:
+        self._config = config
+        self._gateway: Gateway | None = None
+
+    def start(self, context: Context) -> None:
+        """Listen, and wait for the machines that must be there.
+
+        Raises `ScenarioError` for what live nodes cannot do, `SetupError` when the run is not paced to real time
+        or the address is taken, `RunError` when a machine does not come in time.
+        """
+        scene, config = context.scene, self._config
+        self._nodes = {k: node for k, node in enumerate(scene.nodes) if node.live is not None}
+        found = [*_problems(scene), *problems(scene, config.offload, context.name)]
+        if found:
+            raise ScenarioError(found)
+        self._period = context.period
+        self._books = Books(scene.workloads)
+        self._readings = Readings(scene, self._nodes)
+        self._arrivals: list[tuple[int, OffloadBlock, Arrivals]] = [
+            (k, config.offload[load.name], Arrivals(load, config.offload[load.name], context.rng(k)))
+            for k, load in enumerate(scene.workloads)
+            if load.name in config.offload
+        ]
+        self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
+        needed = [node.id for node in self._nodes.values() if node.missing != "model"]
+        if context.pacing != _REAL_TIME:
+            if needed:
+                raise SetupError(
+                    f"live nodes ({', '.join(needed)}) need a run in real time: write  run: {{pacing: real-time}}, "
+                    "or  missing: model  to simulate them"
+                )
+            if self._nodes:
+                log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
+            return
+        if not self._nodes:
+            log.warning("no node of the scenario has a 'live' block: there is nothing to attach to")
+            return
+        slots = [_slot(k, node) for k, node in self._nodes.items()]
+        self._gateway = Gateway(
+            slots, context.path(config.keys), config.listen, queue=config.queue, control=Path(context.scratch)
+        )
+        log.info("live machines attach at %s", self._gateway.address)
+        self._await(self._gateway, needed)
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """What was measured and which tasks ended since the last step."""
+        gateway = self._gateway
+        if gateway is None:
+            return (*self._readings.nobody(time), self._books.frame(time, 0.0))
+        self._hold(gateway)
+        now = wall.monotonic()
+        origin = now - time
+        with gateway.lock:
+            for result in gateway.results():
+                self._books.end(result)
+            frames = self._readings.frames(time, gateway.standings())
+            tasks = self._books.frame(time, origin)
+        for number, block, arrivals in self._arrivals:
+            for arrival in arrivals.until(time + self._period):
+                self._schedule(gateway, number, block, arrival, origin)
+        return (*frames, tasks)
+
+    def finish(self) -> Summary:
+        """The ledgers of tasks and bytes, and who was there."""
+        gateway = self._gateway
+        if gateway is None:
+            return {**self._books.summary(), "listened": False, "nodes": {}}
+        with gateway.lock:
+            for result in gateway.results():
+                self._books.end(result)
+            rows = {row["name"]: row for row in gateway.roster.table(wall.monotonic())}
+            return {
+                **self._books.summary(),
+                "listened": True,
+                "nodes": {
+                    name: {**self._readings.account(name), "state": row["state"], "detail": row["detail"]}
+                    for name, row in rows.items()
+                },
+                "refused_keys": gateway.refused,
+                "left_out": dict(gateway.roster.counts),
+            }
+
+    def close(self) -> None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            gateway.close()
+
+    # -- who must be there -------------------------------------------------------------------
+
+    def _await(self, gateway: Gateway, names: Sequence[str]) -> None:
+        """Wait until `names` are there, each as long as its block says."""
+        begun = wall.monotonic()
+        waits = {node.id: node.live.wait for node in self._nodes.values() if node.live is not None}
+        missing = gateway.absent(names)
+        while missing:
+            first = min(missing, key=waits.__getitem__)
+            left = begun + waits[first] - wall.monotonic()
+            if left <= 0:
+                key = next(node.live.key for node in self._nodes.values() if node.id == first and node.live)
+                raise RunError(
+                    f"no machine took the place of node '{first}' within {waits[first]:g} s; start one with  "
+                    f"cosim attach --key {key}.key --server {gateway.address}"
+                )
+            log.info("waiting for %s", ", ".join(missing))
+            missing = gateway.wait_for(missing, left)
+
+    def _hold(self, gateway: Gateway) -> None:
+        """End the run, or hold it up, for nodes that must be there and are not."""
+        gateway.check()
+        policy = {node.id: node.missing for node in self._nodes.values() if node.missing != "model"}
+        missing = gateway.absent(list(policy))
+        for name in missing:
+            if policy[name] == "fail":
+                detail = next(s.detail for s in gateway.roster.standings if s.slot.node == name)
+                raise RunError(f"the machine of node '{name}' has left the run: {detail or 'no reason was given'}")
+        if missing:
+            self._await(gateway, missing)
+
+    # -- tasks -------------------------------------------------------------------------------
+
+    def _schedule(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Arrival, origin: float) -> None:
+        """Have the task made when its time has come."""
+
+        def act() -> None:
+            self._make(gateway, number, block, arrival)
+
+        gateway.at(origin + arrival.at, act)
+
+    def _make(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Arrival) -> None:
+        """Make a task and give it to the live node that is least busy; called with the gateway's lock held."""
+        roster, best, least = gateway.roster, "", math.inf
+        for standing in roster.standings:
+            lease, name = standing.lease, standing.slot.node
+            if lease is None or not standing.slot.tasks or block.run not in lease.facts["works"]:
+                continue
+            if not lease.facts["window"]:
+                continue
+            load = roster.outstanding(name) / lease.facts["cores"]
+            if load < least:
+                best, least = name, load
+        if not best:
+            self._books.skipped += 1
+            return
+        now = wall.monotonic()
+        made = self._books.make(number, arrival, now)
+        small = max(arrival.input, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
+        if not small or not gateway.offer(best, Errand(made.serial, self._body(made, block), now, block.limit)):
+            self._books.refuse(made, now)
+
+    def _body(self, made: Made, block: OffloadBlock) -> _Body:
+        return _Body(made, block, self._payload)
+
+
+class _Body:
+    """Makes the message of a task anew whenever it is sent: payloads do not wait in memory."""
+
+    __slots__ = ("_block", "_made", "_payload")
+
+    def __init__(self, made: Made, block: OffloadBlock, payload: bytes) -> None:
+        self._made, self._block, self._payload = made, block, payload
+
+    def __call__(self) -> Body:
+        arrival = self._made.arrival
+        return {
+            "task": self._made.serial, "work": self._block.run, "cycles": arrival.work, "size": self._block.size,
+            "limit": self._block.limit, "output": arrival.output, "input": self._payload[: arrival.input],
+        }  # fmt: skip
+
+
+def _slot(number: int, node: Node) -> Slot:
+    live = node.live
+    assert live is not None
+    return Slot(number, node.id, live.key, live.lease, live.interval, live.tasks, live.shaping)
+
+
+def _problems(scene: Scene) -> list[Problem]:
+    """Live blocks that cannot be kept."""
+    found = [
+        Problem("the members of a fleet cannot be live", f"nodes.{fleet.name}.live", hint="write nodes of their own")
+        for fleet in scene.fleets
+        if fleet.template.live is not None
+    ]
+    for node in scene.nodes:
+        if node.live is None:
+            continue
+        for name, value, (low, high) in (
+            ("lease", node.live.lease, _LEASES),
+            ("interval", node.live.interval, _INTERVALS),
+        ):
+            if not low <= value <= high:
+                message = f"{value:g} s is not between {low:g} s and {high:g} s"
+                found.append(Problem(message, f"nodes.{node.id}.live.{name}"))
+    return found

@@ -1,0 +1,136 @@
+"""The books of the tasks that live nodes run: created = completed + failed by cause + in flight; bytes likewise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adapters.live.arrivals import Arrival
+from cosim.bus.frame import Frame
+from cosim.live.errands import Result
+from cosim.plan.entities import Workload
+from cosim.telemetry.signals import TASK, TASK_STATUS
+
+CAUSES: Mapping[str, str] = {
+    "done": "completed",
+    "refused": "capacity",  # the agent does not do such work, or too many tasks waited for its node
+    "failed": "node-failed",  # the work failed there
+    "timeout": "deadline",  # it computed longer than `limit`
+    "lost": "node-failed",  # the machine left with the task
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A task that was made."""
+
+    serial: int
+    workload: int
+    arrival: Arrival
+    created: float  # s, monotonic
+
+
+class Books:
+    """Who made what, and how it ended. Serial numbers are this adapter's own."""
+
+    def __init__(self, workloads: Sequence[Workload]) -> None:
+        self._workloads = workloads
+        self._flying: dict[int, Made] = {}
+        self._ended: list[tuple[Made, Result]] = []
+        self._created: Counter[int] = Counter()
+        self._late: Counter[int] = Counter()
+        self._status: dict[int, Counter[str]] = {}
+        self._bytes = Counter({"offered": 0, "delivered": 0, "dropped": 0, "output": 0})
+        self.skipped = 0  # arrivals while no live node could take a task
+
+    def make(self, workload: int, arrival: Arrival, now: float) -> Made:
+        """A task is made at `now` (s, monotonic)."""
+        made = Made(sum(self._created.values()), workload, arrival, now)
+        self._flying[made.serial] = made
+        self._created[workload] += 1
+        self._bytes["offered"] += arrival.input
+        return made
+
+    def refuse(self, made: Made, now: float) -> None:
+        """Nobody takes it."""
+        self.end(Result(made.serial, -1, "refused", made.created, None, None, None, None, now, 0, ""))
+
+    def end(self, result: Result) -> None:
+        """A task has ended; one that has ended before is left out."""
+        made = self._flying.pop(result.task, None)
+        if made is None:
+            return
+        self._ended.append((made, result))
+        cause = CAUSES[result.status]
+        self._status.setdefault(made.workload, Counter())[cause] += 1
+        arrived = result.uploaded is not None
+        self._bytes["delivered" if arrived else "dropped"] += made.arrival.input
+        if cause == "completed":
+            self._bytes["output"] += result.output
+            if result.ended - made.created > self._workloads[made.workload].deadline:
+                self._late[made.workload] += 1
+
+    def frame(self, time: float, origin: float) -> Frame:
+        """The tasks that have ended since the last call; simulated time 0 is at `origin` (s, monotonic)."""
+        rows, self._ended = self._ended, []
+
+        def when(value: float | None) -> float:
+            return float("nan") if value is None else value - origin
+
+        table: dict[str, list[Any]] = {column.name: [] for column in TASK.columns}
+        for made, result in rows:
+            deadline = self._workloads[made.workload].deadline
+            done = result.status == "done"
+            row = {
+                "task": made.serial,
+                "workload": made.workload,
+                "host": result.slot,
+                "status": TASK_STATUS.index(CAUSES[result.status]),
+                "created": when(made.created),
+                "uploaded": when(result.uploaded),
+                "started": when(result.started),
+                "computed": when(result.computed),
+                "ended": when(result.ended),
+                "input": made.arrival.input,
+                "output": result.output if done else made.arrival.output,
+                "work": made.arrival.work,
+                "deadline": deadline,
+                "late": done and result.ended - made.created > deadline,
+            }
+            for name, value in row.items():
+                table[name].append(value)
+        columns = {column.name: np.array(table[column.name], column.dtype) for column in TASK.columns}
+        return Frame("task", time, np.array([made.arrival.device for made, _ in rows], np.int32), columns)
+
+    def summary(self) -> dict[str, Any]:
+        """The ledgers; they close at any time."""
+        flying = Counter(made.workload for made in self._flying.values())
+        moving = sum(made.arrival.input for made in self._flying.values())
+        numbers = sorted(self._created)
+        back = self._bytes["output"]
+        return {
+            "tasks": self._tasks(range(len(self._workloads)), len(self._flying)),
+            "workloads": {self._workloads[k].name: self._tasks([k], flying[k]) for k in numbers},
+            "bytes": {
+                "input": {**{k: self._bytes[k] for k in ("offered", "delivered", "dropped")}, "in_transit": moving},
+                "output": {"offered": back, "delivered": back, "dropped": 0, "in_transit": 0},
+            },
+            "skipped": self.skipped,
+        }
+
+    def _tasks(self, workloads: Sequence[int], in_flight: int) -> dict[str, Any]:
+        ends: Counter[str] = Counter()
+        for k in workloads:
+            ends.update(self._status.get(k, {}))
+        completed = ends.pop("completed", 0)
+        return {
+            "created": sum(self._created[k] for k in workloads),
+            "completed": completed,
+            "late": sum(self._late[k] for k in workloads),
+            "failed": dict(ends),
+            "in_flight": in_flight,
+        }

@@ -1,0 +1,54 @@
+"""`cosim nodes`: the live nodes of a run under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from cosim.cli.console import Json, emit, errors
+
+
+def nodes(
+    where: Annotated[
+        str, typer.Argument(metavar="[RUN|ADDRESS]", help="A run's folder or its control address; default: the newest.")
+    ] = "",
+    evict: Annotated[
+        str, typer.Option(metavar="NAME", help="Take the slot from NAME's machine until the run ends.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """List the live nodes of a run under way: who is there, since when, clock offset, round trip and load."""
+    from cosim.live import control
+
+    with errors(as_json):
+        address, token = control.find(where or control.newest())
+        if evict:
+            emit(control.ask(address, token, "evict", evict), as_json, f"{evict} is evicted until the run ends")
+            return
+        answer = control.ask(address, token, "nodes")
+        emit(answer, as_json, lambda: _table(answer))
+
+
+def _table(answer: Mapping[str, Any]) -> str:
+    rows = [("node", "state", "since", "offset", "round trip", "load", "tasks", ""), *map(_row, answer["nodes"])]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([f"gateway at {answer['address']}", *lines])
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["name"], row["state"], _time(row["since"]), _time(row["offset"], sign=True), _time(row["round_trip"]),
+        "" if row["cpu"] is None else f"{row['cpu']:.0%}", str(row["tasks"]), row["detail"],
+    )  # fmt: skip
+
+
+def _time(seconds: float | None, *, sign: bool = False) -> str:
+    if seconds is None:
+        return ""
+    plus = "+" if sign else ""
+    if abs(seconds) < 1:
+        return f"{seconds * 1e3:{plus}.1f} ms"
+    return f"{seconds:{plus}.1f} s" if abs(seconds) < 600 else f"{seconds / 60:{plus}.0f} min"

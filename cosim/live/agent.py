@@ -1,0 +1,274 @@
+"""The agent: a machine's side of a run, in one small process. It dials out and opens no port.
+
+Needs pyzmq and msgpack besides Python; psutil where there is no /proc. It goes on seeking its gateway until it is
+told to stop (SIGTERM, Ctrl-C), which gives the slot back, or until it is evicted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cosim.errors import SetupError
+from cosim.live import keys
+from cosim.live.crew import Crew
+from cosim.live.member import Member
+from cosim.live.meters import Meters, Model, clock_rate, cores
+from cosim.live.position import Position, position
+from cosim.live.protocol import MAX_MESSAGE, MAX_TASKS, Body
+from cosim.live.works import LOCAL, local
+
+log = logging.getLogger("cosim.attach")
+
+_IDLE = 0.1  # s between two looks at the clock
+_FAREWELL = 1_000  # ms for the last messages to leave
+_WATCHED = int(
+    zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an agent does, as its owner allows."""
+
+    key: Path
+    server: str  # tcp://HOST:PORT
+    node: str = ""  # "": the only slot of the key
+    server_key: str = ""  # Z85; "": the one in the key file
+    position: str = ""
+    concurrency: int = 0  # tasks at once, 0: one per core
+    waiting: int = 0  # further tasks that are taken, 0: as many as run
+    tasks: bool = True
+    forward: str = ""  # service on loopback for the work `forward`
+    clock: float = 0.0  # cycles/s, 0: what the machine says
+    power: Model | None = None  # for a machine without a meter
+    shape: Callable[[Body], None] | None = None  # imposes what the gateway asks for; None: not allowed
+    version: str = field(default="")
+
+
+def prepare(options: Options) -> tuple[keys.Key, Body]:
+    """The key and what is told in a hello. Raises `SetupError` for whatever cannot be used."""
+    key = keys.read(options.key)
+    server = options.server_key or key.server
+    if not server:
+        raise SetupError(f"{options.key} does not hold the server's public key: give --server-key server.pub")
+    if not options.server.startswith("tcp://") or not options.server.rpartition(":")[2].isdigit():
+        raise SetupError(f"'{options.server}' is no address of a server: tcp://HOST:PORT")
+    if options.concurrency < 0 or options.waiting < 0:
+        raise SetupError("a number of tasks is not negative")
+    works = [*LOCAL, *(["forward"] if local_service(options.forward) else [])] if options.tasks else []
+    count = options.concurrency or cores()
+    facts = {
+        "node": options.node,
+        "agent": options.version[:40],
+        "cores": cores(),
+        "clock": options.clock or clock_rate(),
+        "works": works,
+        "window": min(MAX_TASKS, count + (options.waiting or count)) if options.tasks else 0,
+    }
+    return keys.Key(key.name, key.public, key.secret, server), facts
+
+
+def local_service(service: str) -> str:
+    """`service` if it is one of this machine, "" for none. Raises `SetupError`."""
+    return local(service) if service else ""
+
+
+def survey(options: Options) -> dict[str, Any]:
+    """What would be told, without connecting: the facts and one report."""
+    key, facts = prepare(options)
+    meters, where = Meters(model=options.power), position(options.position)
+    try:
+        time.sleep(0.5)  # shares and powers are means over this time
+        return {"key": key.name, **facts, "report": {**meters.read(), "position": where.place()}}
+    finally:
+        where.close()
+
+
+class Agent:
+    """An agent that has not started yet; `run` returns the exit code."""
+
+    def __init__(self, options: Options) -> None:
+        self._key, facts = prepare(options)
+        self._options = options
+        self._where: Position = position(options.position)
+        self._meters = Meters(model=options.power)
+        self._member = Member(facts, random=os.urandom, jitter=random.SystemRandom().random)
+        self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stopping = ""
+        self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket: zmq.Socket[bytes] | None = None
+        self._monitor: zmq.Socket[bytes] | None = None
+        self._crew: Crew | None = None
+        self._clock = float(facts["clock"])
+        self._said = ("", "")
+
+    def stop(self, reason: str) -> None:
+        """Give the slot back and end; safe in signal handlers."""
+        self._stopping = self._stopping or reason
+        self._wake()
+
+    def run(self) -> int:
+        """Serve until stopped (0) or evicted (1)."""
+        options = self._options
+        if options.tasks:
+            count = options.concurrency or cores()
+            self._crew = Crew(count, self._clock, options.forward, self._wake)
+        try:
+            while not self._stopping and self._member.state != "evicted":
+                self._turn()
+                self._report_state()
+            self._send(self._member.leave(self._stopping or "evicted"))
+            return 0 if self._stopping else 1
+        finally:
+            if self._crew is not None:
+                self._crew.close()
+            self._where.close()
+            self._disconnect(_FAREWELL)
+            self._zmq.term()
+            os.close(self._wake_in)
+            os.close(self._wake_out)
+
+    def _turn(self) -> None:
+        member = self._member
+        if member.hello_due(time.monotonic()):
+            self._connect()
+            self._send([member.hello(time.monotonic())])
+        poller = zmq.Poller()
+        poller.register(self._wake_out, zmq.POLLIN)
+        for socket in (self._socket, self._monitor):
+            if socket is not None:
+                poller.register(socket, zmq.POLLIN)
+        ready = dict(poller.poll(int(_IDLE * 1e3)))
+        if self._wake_out in ready:
+            os.read(self._wake_out, 4096)
+        if self._socket is not None and self._socket in ready:
+            self._receive(self._socket)
+        if self._monitor is not None and self._monitor in ready:
+            self._look_at_connection(self._monitor)
+        self._work()
+        self._send(member.tick(time.monotonic()))
+        if member.report_due(time.monotonic()):
+            reading = {**self._meters.read(), "position": self._where.place()}
+            self._send(member.report(reading, time.monotonic()))
+        if member.state == "seeking":
+            self._disconnect(0)
+
+    def _receive(self, socket: zmq.Socket[bytes]) -> None:
+        for _ in range(64):
+            try:
+                parts = socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            if len(parts) == 1:
+                self._send(self._member.receive(parts[0], time.monotonic(), time.time()))
+
+    def _work(self) -> None:
+        """Hand tasks to the crew and their results to the gateway."""
+        member, crew = self._member, self._crew
+        while member.shapes:
+            state = member.shapes.popleft()
+            if self._options.shape is not None:
+                self._options.shape(state)
+        if crew is None:
+            return
+        while member.cancelled:
+            crew.cancel(member.cancelled.popleft())
+        while member.starting:
+            crew.give(member.starting.popleft())
+        for task in crew.begun():
+            member.started(task)
+        while not crew.done.empty():
+            done = crew.done.get()
+            self._send(
+                member.finished(
+                    done.task, done.status, time.monotonic(), started=done.started, computed=done.computed,
+                    output=done.output, detail=done.detail,
+                )
+            )  # fmt: skip
+
+    def _connect(self) -> None:
+        """A new socket, so that nothing of the last session is left in a queue."""
+        self._disconnect(0)
+        socket: zmq.Socket[bytes] = self._zmq.socket(zmq.DEALER)
+        socket.linger = 0
+        socket.curve_publickey, socket.curve_secretkey = self._key.public.encode(), self._key.secret.encode()
+        socket.curve_serverkey = self._key.server.encode()
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
+        socket.setsockopt(zmq.SNDHWM, 256)
+        socket.setsockopt(zmq.RCVHWM, 128)
+        socket.setsockopt(zmq.RECONNECT_IVL, -1)  # we try again ourselves
+        socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
+        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 15_000)
+        self._monitor = socket.get_monitor_socket(_WATCHED)
+        try:
+            socket.connect(self._options.server)
+        except zmq.ZMQError as error:
+            socket.disable_monitor()
+            self._monitor.close(0)
+            self._monitor = None
+            socket.close(0)
+            raise SetupError(f"'{self._options.server}' cannot be reached: {error}") from error
+        self._socket = socket
+
+    def _disconnect(self, linger: int) -> None:
+        if self._monitor is not None and self._socket is not None:
+            self._socket.disable_monitor()
+            self._monitor.close(0)
+            self._monitor = None
+        if self._socket is not None:
+            self._socket.close(linger)
+            self._socket = None
+
+    def _look_at_connection(self, monitor: zmq.Socket[bytes]) -> None:
+        event = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
+        reason = "the connection was lost"
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            reason = "the server refuses this key: its .pub file must be in the folder of keys"
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            reason = "the server is no gateway"
+        self._member.lost(reason, time.monotonic())
+
+    def _send(self, messages: list[bytes]) -> None:
+        for data in messages:
+            if self._socket is not None:
+                try:
+                    self._socket.send(data, zmq.NOBLOCK)
+                except zmq.ZMQError:
+                    log.warning("the way to the server is blocked")
+
+    def _report_state(self) -> None:
+        """Log what has changed, once."""
+        member = self._member
+        now = (member.state, member.said)
+        if now == self._said or member.state == "asking":
+            return
+        self._said = now
+        if member.state == "attached":
+            log.info("attached as '%s'", member.node)
+        else:
+            log.warning("%s: %s", member.state, member.said or "not attached")
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_in, b"!")
+        except OSError:  # awake already, or closed
+            return
+
+
+def run(options: Options) -> int:
+    """Run an agent in the main thread until SIGTERM or Ctrl-C; its exit code."""
+    agent = Agent(options)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda caught, _: agent.stop(signal.Signals(caught).name))
+    return agent.run()

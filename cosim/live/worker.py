@@ -1,0 +1,79 @@
+"""A worker process of an agent: reads tasks from its input, does them, writes the results to its output.
+
+Started as `python -m cosim.live.worker CLOCK SERVICE`. A message is its length (4 bytes, big endian) and msgpack:
+a task in, `[status, started, computed, output, detail]` out. It ends with its input, and with its agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from typing import BinaryIO
+
+import msgpack
+
+from cosim.live.protocol import MAX_MESSAGE, Body
+from cosim.live.works import LOCAL, LimitError, WorkError, forward
+
+_PR_SET_PDEATHSIG = 1
+
+
+def read(stream: BinaryIO) -> bytes | None:
+    """The next message, None at the end."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    size = int.from_bytes(head, "big")
+    if size > MAX_MESSAGE:
+        return None
+    data = stream.read(size)
+    return data if len(data) == size else None
+
+
+def write(stream: BinaryIO, data: bytes) -> None:
+    """Send a message."""
+    stream.write(len(data).to_bytes(4, "big") + data)
+    stream.flush()
+
+
+def do(task: Body, clock: float, service: str) -> list[object]:
+    """The result of `task`: status, started, computed (s, monotonic), output, detail."""
+    started = time.monotonic()
+    deadline = started + task["limit"]
+    status, output, detail = "done", b"", ""
+    try:
+        if task["work"] == "forward":
+            output = forward(task, service, deadline)
+        else:
+            output = LOCAL[task["work"]](task, clock, deadline)
+        if time.monotonic() > deadline:
+            raise LimitError
+    except LimitError:
+        status, output, detail = "timeout", b"", f"longer than {task['limit']:g} s"
+    except (WorkError, ArithmeticError, ValueError, MemoryError) as error:
+        status, output, detail = "failed", b"", f"{type(error).__name__}: {error}"
+    return [status, started, time.monotonic(), output, detail]
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    with contextlib.suppress(OSError, AttributeError):  # without it the end of the input must do
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
+    os.nice(5)  # so that the agent answers its gateway in time
+    clock, service = float(sys.argv[1]), sys.argv[2]
+    incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
+    while (data := read(incoming)) is not None:
+        result = do(msgpack.unpackb(data), clock, service)
+        try:
+            write(outgoing, msgpack.packb(result))
+        except BrokenPipeError:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The kinds of work that an agent can do, by name. They run in worker processes; there is no other code in a task.
+
+`busy` spends `cycles` / clock seconds of processor time, so a task takes what the scenario says on whatever the
+machine is. `matrix` multiplies two `size` x `size` matrices, `image` blurs the input as a square grey picture by a
+3 x 3 mean; both use numpy where it is installed. `forward` posts the input to a service on this machine's loopback.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from cosim.errors import SetupError
+from cosim.live.protocol import MAX_PAYLOAD, Body
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class WorkError(Exception):
+    """A task could not be done."""
+
+
+class LimitError(WorkError):
+    """A task took longer than it may."""
+
+
+def busy(task: Body, clock: float, deadline: float) -> bytes:
+    """Spend processor time; `deadline` (s, monotonic) bounds the wait for it."""
+    wanted = task["cycles"] / clock
+    begun = time.thread_time()
+    x = 1
+    while time.thread_time() - begun < wanted:
+        for _ in range(500):
+            x = (x * 1103515245 + 12345) & 0x7FFFFFFF
+        if time.monotonic() > deadline:
+            raise LimitError
+    return filled(x.to_bytes(4, "big"), task["output"])
+
+
+def matrix(task: Body, _clock: float, deadline: float) -> bytes:
+    """The product of two matrices of one size whose entries are made from their places."""
+    size = task["size"]
+    numpy = _numpy()
+    if numpy is not None:
+        index = numpy.arange(size, dtype=numpy.float64)
+        a = (index[:, None] * 31 + index[None, :] * 17) % 256
+        trace = float(numpy.trace(a @ a.T))
+    else:
+        rows = [[float((i * 31 + j * 17) % 256) for j in range(size)] for i in range(size)]
+        trace = 0.0
+        for i, row in enumerate(rows):
+            if time.monotonic() > deadline:
+                raise LimitError
+            products = [sum(x * y for x, y in zip(row, other, strict=True)) for other in rows]
+            trace += products[i]
+    return filled(str(int(trace)).encode(), task["output"])
+
+
+def image(task: Body, _clock: float, deadline: float) -> bytes:
+    """The blurred input, cut or filled to the output that is asked for."""
+    side = math.isqrt(len(task["input"]))
+    data = task["input"][: side * side]
+    if side < 3:
+        return filled(data, task["output"])
+    numpy = _numpy()
+    if numpy is not None:
+        picture = numpy.frombuffer(data, numpy.uint8).reshape(side, side).astype(numpy.uint16)
+        total = sum(picture[i : side - 2 + i, j : side - 2 + j] for i in range(3) for j in range(3))
+        return filled((total // 9).astype(numpy.uint8).tobytes(), task["output"])
+    blurred = bytearray()
+    for i in range(side - 2):
+        if time.monotonic() > deadline:
+            raise LimitError
+        rows = [data[(i + k) * side : (i + k + 1) * side] for k in range(3)]
+        columns = [x + y + z for x, y, z in zip(*rows, strict=True)]
+        blurred += bytes((columns[j] + columns[j + 1] + columns[j + 2]) // 9 for j in range(side - 2))
+    return filled(bytes(blurred), task["output"])
+
+
+def forward(task: Body, service: str, deadline: float) -> bytes:
+    """The answer of the local service to the input, posted as it is."""
+    address = urlsplit(service)
+    connection = HTTPConnection(
+        address.hostname or "", address.port or 80, timeout=max(0.05, deadline - time.monotonic())
+    )
+    try:
+        connection.request(
+            "POST", address.path or "/", body=task["input"], headers={"Content-Type": "application/octet-stream"}
+        )
+        answer = connection.getresponse()
+        body = answer.read(MAX_PAYLOAD + 1)
+    except TimeoutError as error:
+        raise LimitError from error
+    except (OSError, HTTPException) as error:
+        raise WorkError(f"the local service does not answer: {error}") from error
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise WorkError(f"the local service answers {answer.status} {answer.reason}")
+    if len(body) > MAX_PAYLOAD:
+        raise WorkError(f"the local service's answer is longer than {MAX_PAYLOAD} B")
+    return body
+
+
+def local(service: str) -> str:
+    """`service`, which must be an http address of this machine. Raises `SetupError`."""
+    address = urlsplit(service)
+    if address.scheme != "http" or address.hostname not in LOOPBACK:
+        raise SetupError(f"'{service}' is no http:// address on this machine's loopback")
+    return service
+
+
+def filled(data: bytes, size: int) -> bytes:
+    """`data`, repeated and cut to `size` B."""
+    data = data or b"\0"
+    return (data * (size // len(data) + 1))[:size]
+
+
+def _numpy() -> Any:  # noqa: ANN401 - a module, if it is there
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
+LOCAL: Mapping[str, Callable[[Body, float, float], bytes]] = {"busy": busy, "matrix": matrix, "image": image}
