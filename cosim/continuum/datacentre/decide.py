@@ -8,7 +8,7 @@ import numpy as np
 
 from cosim.continuum.datacentre import govern
 from cosim.continuum.datacentre.control import consolidate as moves_of
-from cosim.continuum.datacentre.layout import DETECTORS, FLAGS, PLACERS, THR, Bools, Floats, Ints, Rules
+from cosim.continuum.datacentre.layout import DETECTORS, FLAGS, LAN, PLACERS, THR, Bools, Floats, Ints, Rules
 from cosim.continuum.datacentre.own import Plain
 from cosim.continuum.datacentre.tally import View
 
@@ -41,16 +41,15 @@ def view_of(model: Datacentres, state: State, score: Floats, flags: Bools, point
     """What the compiled procedure may look at."""
     there = model.alive & ((model.at >= 0) | model.crashed)
     order = np.argsort(model.came)
-    slowed = model.quirk("slowed-history")
     return View(
         at=model.at.copy(),
         order=order[there[order]],
         demand=state.demand,
         history=np.ascontiguousarray(state.history.T),
-        asked=np.ascontiguousarray(model.history(asked=True).T if slowed else state.history.T),
         score=np.ascontiguousarray(score, np.float64),
         movable=model.alive & (model.arrival <= model.time),
         point=point,
+        past_point=_past_point(model, state),
         up=model.up.copy(),
         flags=np.ascontiguousarray(flags, np.bool_),
         price=state.price,
@@ -65,7 +64,7 @@ def admit(model: Datacentres, new: Ints) -> None:
     state = model.state(np.where(asked, model.machines.mips, demand_of(model)))
     view = view_of(model, state, state.demand, model.up, govern.top(model.hosts, model.kinds))
     nothing = np.zeros_like(view.history)
-    view = view._replace(order=np.append(view.order, new), history=nothing, asked=nothing, movable=np.zeros_like(asked))
+    view = view._replace(order=np.append(view.order, new), history=nothing, movable=np.zeros_like(asked))
     rules = rules_of(model, THR, admission=True)
     who, where, _ = moves_of(model.hosts, model.kinds, model.machines, view, rules, model.wan)
     for machine, host in zip(who, where, strict=True):
@@ -146,6 +145,8 @@ def consolidate(model: Datacentres) -> None:
     else:
         who, where, _ = moves_of(model.hosts, model.kinds, model.machines, view, rules, model.wan)
     duration = model.machines.ram[who]
+    if model.quirk("vanishing-migrants"):  # they are away for whole slots
+        duration = np.floor(np.floor(duration / LAN) / settings.slot)
     for i in np.argsort(duration, kind="stable"):  # those that are copied fastest arrive first
         model.move(int(who[i]), int(where[i]))
     if not before:
@@ -163,6 +164,16 @@ def _by_function(model: Datacentres, state: State, view: View, rules: Rules) -> 
         return host if 0 <= host < len(fits) and fits[host] else -1
 
     return Plain(model.hosts, model.kinds, model.machines, view, rules, model.wan, choose).moves()
+
+
+def _past_point(model: Datacentres, state: State) -> Ints:
+    """The point at which the past is judged when over-load is told."""
+    if not model.quirk("efficient-point"):
+        return govern.top(model.hosts, model.kinds)
+    if model.settings.governor != "cost":
+        return model.point.copy()
+    load = govern.loads(model.hosts, model.kinds, model.machines, model.at, state.demand)
+    return govern.most_efficient(model.hosts, model.kinds, load)
 
 
 def _judging_point(model: Datacentres) -> Ints:

@@ -19,6 +19,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 HISTORY: Final = 30  # periods that detectors look back at most
+LAN: Final = 125.0  # MB/s: 1 Gbit/s
 
 # Detectors of over-load, by number
 THR, IQR, MAD, LR, LRR, FOP, FLAGS = range(7)

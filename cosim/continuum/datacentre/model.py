@@ -19,12 +19,21 @@ import numpy as np
 from cosim.continuum.datacentre import decide
 from cosim.continuum.datacentre.account import Outcome, Period, account
 from cosim.continuum.datacentre.books import Ledger, Sums
-from cosim.continuum.datacentre.layout import HISTORY, Bools, Floats, Hosts, Ints, Kinds, Machines, Wan, owned
+from cosim.continuum.datacentre.layout import (
+    HISTORY,
+    LAN,
+    Bools,
+    Floats,
+    Hosts,
+    Ints,
+    Kinds,
+    Machines,
+    Wan,
+    owned,
+)
 from cosim.continuum.datacentre.settings import Settings, State
 from cosim.continuum.datacentre.sla import RULES, Service, levels
 from cosim.continuum.price import Bill, Tariff
-
-LAN = 125.0  # MB/s: 1 Gbit/s
 
 
 def local(places: int = 1) -> Wan:
@@ -81,7 +90,6 @@ class Datacentres:
         self.backlog: Floats = np.zeros(n)  # capacity x s
         self.crashed: Bools = np.zeros(n, np.bool_)  # without a host since theirs failed
         self.seen: list[Floats] = []  # capacity wanted in past periods, (machines,) each
-        self.asked: list[Floats] = []  # the same times the slow-down of the host
         self.sums = Sums.none(n_hosts, n, self.kinds.frequency.shape[1])
         self.bills = [Bill() for _ in range(self.places)]
         self.moves: list[tuple[int, int, int]] = []  # machine, from, to: of the present period
@@ -109,7 +117,6 @@ class Datacentres:
             self._run(end)
             if end >= start + self.settings.period:
                 self.seen.append(self.utilisation(self.period) * self.machines.mips)
-                self.asked.append(self.seen[-1] * self.slowdown())
                 self.period += 1
 
     def fail(self, hosts: Ints) -> None:
@@ -143,21 +150,12 @@ class Datacentres:
             self.point, self.up, self.prices(), self.random,
         )  # fmt: skip
 
-    def slowdown(self) -> Floats:
-        """(machines,) how many times longer work takes on each machine's host as it is set now; 1 without a host."""
-        slow = self.kinds.slowdown[self.hosts.kind[self.at], self.machines.work, self.point[self.at]]
-        return np.where(self.at >= 0, slow, 1.0)
-
-    def history(self, asked: bool = False) -> Floats:
-        """(HISTORY, machines) capacity wanted in the periods that can be looked back at, newest first.
-
-        `asked`: times the slow-down of the host at that time.
-        """
+    def history(self) -> Floats:
+        """(HISTORY, machines) capacity wanted in the periods that can be looked back at, newest first."""
         made = np.zeros((HISTORY, len(self.machines.mips)))
-        past = (self.asked if asked else self.seen)[-HISTORY:][::-1]
+        past = self.seen[-HISTORY:][::-1]
         if self.quirk("knows-coming-load"):
-            now = self.utilisation(self.period) * self.machines.mips
-            past = [now * self.slowdown() if asked else now, *past][:HISTORY]
+            past = [self.utilisation(self.period) * self.machines.mips, *past][:HISTORY]
         if past:
             made[: len(past)] = past
         return made

@@ -46,8 +46,8 @@ class Plain:
         load = self.judged(h, on)
         if self.rules.detector == FLAGS:
             return load > self.rules.threshold if more else bool(self.view.flags[h])
-        seen = self.view.history if more else self.view.asked
-        past = seen[on].sum(axis=0) / self.hosts.mips[h]
+        slow = self.kinds.slowdown[self.hosts.kind[h], self.machines.work[on], self.view.past_point[h]]
+        past = (self.view.history[on] * (1.0 if more else slow[:, None])).sum(axis=0) / self.hosts.mips[h]
         here = self.hosts.place[h]
         ahead = float(np.ceil(self.machines.ram[on].max() / self.wan.bandwidth[here, here] / self.rules.interval))
         r = self.rules

@@ -36,10 +36,10 @@ class View(NamedTuple):
     order: Ints  # (machines,) machines in the order in which they came to their hosts
     demand: Floats  # (machines,) capacity wanted now, or foreseen
     history: Floats  # (machines, HISTORY) capacity wanted in earlier periods, newest first
-    asked: Floats  # (machines, HISTORY) what over-load is told by: `history`, or with slow-downs (quirk)
     score: Floats  # (machines,) selection: the lowest leaves first
     movable: Bools  # (machines,)
     point: Ints  # (hosts,) operating point that load is judged at
+    past_point: Ints  # (hosts,) operating point that the past is judged at
     up: Bools  # (hosts,)
     flags: Bools  # (hosts,) over-loaded, when a function of the user's says so
     price: Floats  # (places,) currency/J of one more W
@@ -57,8 +57,8 @@ class Books(NamedTuple):
     load: Floats  # (hosts,) share of the capacity
     judged: Floats  # (hosts,) load as the detectors see it
     ram: Floats  # (hosts,) MB
-    past: Floats  # (hosts, HISTORY) by `history`, in shares
-    asked: Floats  # (hosts, HISTORY) by `asked`
+    past: Floats  # (hosts, HISTORY) by `history`, in shares; tells whether there is room
+    slowed: Floats  # (hosts, HISTORY) the same with the slow-downs of `past_point`; tells over-load
     trial: Floats  # (HISTORY,) scratch
 
 
@@ -104,9 +104,11 @@ def count_in(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rule
     b.load[h] += share
     b.judged[h] += share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
     b.ram[h] += m.ram[v]
+    slow = kinds.slowdown[hosts.kind[h], m.work[v], view.past_point[h]]
     for i in range(HISTORY):
-        b.past[h, i] += view.history[v, i] / hosts.mips[h]
-        b.asked[h, i] += view.asked[v, i] / hosts.mips[h]
+        past = view.history[v, i] / hosts.mips[h]
+        b.past[h, i] += past
+        b.slowed[h, i] += past * slow
 
 
 @jit
@@ -124,7 +126,7 @@ def pull(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: R
     b.at[v] = -1
     b.load[h] = b.judged[h] = b.ram[h] = 0.0
     b.past[h, :] = 0.0
-    b.asked[h, :] = 0.0
+    b.slowed[h, :] = 0.0
     w = b.first[h]
     while w >= 0:
         count_in(b, hosts, kinds, m, view, rules, w, h)
@@ -141,7 +143,7 @@ def is_over(
         return bool(view.flags[h]) if v < 0 else load > rules.threshold
     largest = 0.0
     for i in range(HISTORY):
-        b.trial[i] = b.asked[h, i] if v < 0 else b.past[h, i]
+        b.trial[i] = b.slowed[h, i] if v < 0 else b.past[h, i]
     if v >= 0:
         largest = m.ram[v]
         for i in range(HISTORY):

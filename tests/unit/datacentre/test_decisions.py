@@ -35,8 +35,9 @@ def test_the_plain_procedure_makes_the_same_moves(seed, detector, divides, twice
     at[rng.random(n) < 0.1] = -1
     view = View(
         at=at, order=rng.permutation(n), demand=rng.uniform(0.0, 1.0, n), history=history,
-        asked=history * 1.1, score=rng.uniform(0.0, 1.0, n), movable=rng.random(n) < 0.9,
-        point=rng.integers(0, 4, n_hosts), up=rng.random(n_hosts) < 0.9, flags=np.zeros(n_hosts, np.bool_),
+        score=rng.uniform(0.0, 1.0, n), movable=rng.random(n) < 0.9,
+        point=rng.integers(0, 4, n_hosts), past_point=rng.integers(0, 4, n_hosts),
+        up=rng.random(n_hosts) < 0.9, flags=np.zeros(n_hosts, np.bool_),
         price=np.array([4e-8]), correlated=0,
     )  # fmt: skip
     rules = Rules(DETECTORS[detector], PLACERS["best-fit"], 0.7, 1.0, 0, 1, 0, 3600.0, 300.0, twice, divides, 0, 0)
@@ -98,6 +99,15 @@ def test_governors():
     dear = govern.least_cost(load, watts, 0.7, np.full(3, 1e-9), np.full(3, 1e-3))
     assert cheap.tolist() == [1, 0, 0]  # energy is dear, penalties cheap
     assert dear.tolist() == [1, 2, 0]
+
+
+def test_the_most_efficient_point_gives_the_most_clock_per_watt():
+    load = govern.loads(hosts_of(2), KINDS, machines_of(2), np.array([0, 0]), np.array([1.3, 1.3]))
+    points = govern.most_efficient(hosts_of(2), KINDS, load)
+    clock = np.array([2.0, 2.5, 3.0, 3.3])
+    watts = np.array([XEON.platform.watts(min(1.0, load[0, o]), o, None) for o in range(4)])
+    assert points.tolist() == [int(np.argmin(watts / clock)), 3]  # an empty host: static power only
+    assert points[0] == 1
 
 
 @pytest.mark.parametrize(
