@@ -38,10 +38,10 @@ def view(
         from cosim.web.app import make_app
         from cosim.web.serve import bind, serve
 
-        listener = bind(host, port)
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
-        app = make_app(_source(run), token=given.strip(), hosts=[host, *(name or ())])
-        serve(app, listener, typer.echo)
+        with bind(host, port) as listener:
+            app = make_app(_source(run), token=given.strip(), hosts=[host, *(name or ())])
+            serve(app, listener, typer.echo)
         note("the dashboard has ended")
 
 

@@ -21,6 +21,7 @@ from cosim.web.source import PARTS, SHORT
 
 UNLIMITED = ("deadline", "stop", "sleep_after")  # keys of a plan whose null in JSON is an infinity
 POINTS = 600  # of a time series
+BUCKETS = 200  # of the rates of tasks
 EVENTS = 2000  # listed at most
 TRAILS = 20_000  # places that the map shows as having been passed
 
@@ -115,7 +116,7 @@ class FinishedRun:
         return np.array([row[0] for row in self._rows(f'SELECT DISTINCT time FROM "{signal}" ORDER BY time')])
 
     def _number_nodes(self) -> list[str]:
-        """Names by number, in a table `numbers` too; static nodes have the numbers of their slots."""
+        """Names by number; static nodes have the numbers of their slots."""
         rows = self._rows("SELECT node::VARCHAR, min(slot), min(kind::VARCHAR), min(first_seen) FROM nodes GROUP BY 1")
         rows.sort(key=lambda row: (row[1] >= self._static, row[3] if row[1] >= self._static else row[1], row[1]))
         kinds = [kind["name"] for kind in self._scene["kinds"]]
@@ -127,10 +128,7 @@ class FinishedRun:
             else:
                 self._members.append([number, 1, kind])
         names = [str(row[0]) for row in rows]
-        self._run.execute(
-            "CREATE TEMP TABLE numbers AS SELECT unnest(?::VARCHAR[]) AS node, unnest(?::INTEGER[]) AS number",
-            (names, list(range(len(names)))),
-        )
+        self._numbers = {name: number for number, name in enumerate(names)}
         return names
 
     def _when(self, signal: str, time: float) -> tuple[float, float] | None:
@@ -148,19 +146,23 @@ class FinishedRun:
         span = self._when(signal, time)
         if span is None or not set(wanted.values()) <= set(self._columns_of[signal]):
             return {}
-        picked = ", ".join(f'arg_max("{name}", time) AS "{short}"' for short, name in wanted.items())
-        query = f'SELECT node::VARCHAR AS node, {picked} FROM "{signal}" WHERE time > ? AND time <= ? GROUP BY 1'
-        cell = "cell" in wanted
-        outer = ", ".join("coalesce(c.number, -1) AS cell" if name == "cell" else f'r."{name}"' for name in wanted)
-        join = "LEFT JOIN numbers c ON c.node = r.cell::VARCHAR" if cell else ""
-        found = self._run.execute(
-            f"SELECT n.number AS node, {outer} FROM ({query}) r JOIN numbers n ON n.node = r.node {join} ORDER BY 1",
-            span,
-        ).fetchnumpy()
-        columns = {f"{part}.node": np.asarray(found["node"]).astype("<i4")}
+        picked = ", ".join(f'"{name}" AS "{short}"' for short, name in wanted.items())
+        query = f'SELECT node, {picked} FROM "{signal}" WHERE time > {span[0]!r} AND time <= {span[1]!r}'
+        if len(self._writers.get(signal, ())) > 1:
+            query += " QUALIFY row_number() OVER (PARTITION BY node ORDER BY time DESC) = 1"
+        found = self._run.execute(query).fetchnumpy()
+        columns = {f"{part}.node": self._numbers_of(found["node"])}
         for short in wanted:
-            columns[f"{part}.{short}"] = np.ma.filled(found[short], 0).astype(SHORT.get(short, "<f4"))
+            data = found[short]
+            columns[f"{part}.{short}"] = (
+                self._numbers_of(data) if short == "cell" else np.ma.filled(data, 0).astype(SHORT.get(short, "<f4"))
+            )
         return columns
+
+    def _numbers_of(self, names: Array) -> Array:
+        """The numbers of nodes, -1 for none."""
+        known = np.ma.filled(names, "")
+        return np.fromiter((self._numbers.get(name, -1) for name in known), np.dtype("<i4"), len(known))
 
     def _detail(self, number: int, time: float) -> dict[str, Any]:
         signals: dict[str, Any] = {}
@@ -181,13 +183,14 @@ class FinishedRun:
         return {"node": number, "name": self._names[number], "signals": signals}
 
     def _tasks(self, column: str) -> dict[str, Any]:
-        width = max(float(self._run.manifest["reached"]), 1e-9) / 200
+        width = max(float(self._run.manifest["reached"]), 1e-9) / BUCKETS
         value = {
             "completed": f"count(*) FILTER (status = 'completed') / {width!r}",
             "failed": f"count(*) FILTER (status <> 'completed') / {width!r}",
             "response": "avg(ended - created) FILTER (status = 'completed')",
         }[column]
-        rows = self._rows(f"SELECT floor(ended / {width!r}) AS b, {value} FROM tasks GROUP BY b ORDER BY b")
+        bucket = f"least(floor(ended / {width!r}), {BUCKETS - 1})"
+        rows = self._rows(f"SELECT {bucket} AS b, {value} FROM tasks GROUP BY b ORDER BY b")
         label = "mean" if column == "response" else "all"
         return {"times": [(row[0] + 0.5) * width for row in rows], "lines": {label: [row[1] for row in rows]}}
 
@@ -207,7 +210,7 @@ class FinishedRun:
                 lines[node] = [values.get(time) for time in times]
             return {"times": times, "lines": lines}
         counter = self._scene["signals"][signal]["columns"][column]["role"] == "counter"
-        picked = f'sum("{column}"), 0' if counter else f'avg("{column}"), max("{column}")'
+        picked = f'sum("{column}"), 0' if counter else f'avg("{column}"::DOUBLE), max("{column}"::DOUBLE)'
         rows = self._rows(
             f'SELECT time, {picked} {where} AND isfinite("{column}"::DOUBLE) GROUP BY time ORDER BY time', times
         )

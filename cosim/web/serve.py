@@ -56,5 +56,4 @@ def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None]) -> 
     name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
     config = uvicorn.Config(app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1)
     say(f"http://{name}:{port}/")
-    with listener:
-        Server(config).run(sockets=[listener])
+    Server(config).run(sockets=[listener])

@@ -70,7 +70,10 @@ function draw(header, columns) {
     get("/api/events").then((found) => { events = found?.events ?? []; charts.events = events; tell(); });
   }
   world.happened(events);
-  if (header.detail) { world.name = header.detail.name; showDetail(header.detail, world); }
+  if (header.detail && header.detail.node === world.chosen) {
+    if (world.name && header.detail.name !== world.name) choose(-1); // it has left, and another one has its slot
+    else { world.name = header.detail.name; showDetail(header.detail, world); }
+  }
   map.draw();
   showState(state);
   if (!scene.live) {

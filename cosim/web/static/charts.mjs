@@ -87,7 +87,7 @@ export class Charts {
       cursor: { sync: { key: "charts" }, points: { size: 5 }, drag: { x: false, y: false } },
       scales: { x: { time: false }, y: { range: (_, low, high) => (low === null ? [0, 1] : low >= 0 ? [0, high * 1.08 || 1] : [low - 0.05 * (high - low), high + 0.05 * (high - low) || 1]) } },
       axes: [
-        { ...axis, space: 60, size: 24, incrs: STEPS, values: (_, ticks) => ticks.map((tick) => clock(tick, end)) },
+        { ...axis, space: 50, size: 24, incrs: STEPS, values: (_, ticks) => ticks.map((tick) => clock(tick, end)) },
         { ...axis, space: 34, size: 62, values: (_, ticks) => ticks.map((tick) => quantity(tick, unit, name)) },
       ],
       series: [{ label: "time", value: (_, v) => clock(v, end) }, ...labels.map((text, i) => ({

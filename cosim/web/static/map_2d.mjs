@@ -57,7 +57,7 @@ export class CanvasMap {
       const [x, y] = toScreen(node.x, node.y), size = world.nodes.length > 60 ? 5 : 7;
       drawFixed(pen, x, y, world.hue[node.kind], world.card, world.load.get(node.n), world.down.has(node.n), node.placed, world.bad, size);
     }
-    for (const [, x, y, heading, kind] of movers) drawMover(pen, ...toScreen(x, y), heading, world.hue[kind], world.card, crowd ? 4 : 7.5);
+    for (const [, x, y, heading, kind] of movers) drawMover(pen, ...toScreen(x, y), heading, world.hue[kind], world.card, crowd ? 3.6 : 7.5);
     drawWords(fitCanvas(this.words, this.host), world, { width, height, toScreen, local: this.local, metres });
   }
 

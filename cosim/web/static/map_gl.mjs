@@ -110,7 +110,7 @@ export class GlMap {
   }
 
   moverIcon(kind, crowd) {
-    return this.icon(`mover ${kind} ${crowd}`, (pen, x) => drawMover(pen, x, x, 0, this.world.hue[kind], this.world.card, crowd ? 4 : 7.5));
+    return this.icon(`mover ${kind} ${crowd}`, (pen, x) => drawMover(pen, x, x, 0, this.world.hue[kind], this.world.card, crowd ? 3.6 : 7.5));
   }
 
   icon(id, paint) {
