@@ -295,5 +295,7 @@ def test_the_agent_imports_little():
 
     heavy = ("numpy", "numba", "pydantic", "pyarrow", "duckdb", "mosaik", "psutil", "jinja2")
     code = f"import cosim.live.agent, cosim.live.worker; print(json.dumps([n for n in {heavy!r} if n in sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", f"import json, sys; {code}"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, sys; {code}"], capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == []
