@@ -3,8 +3,9 @@
 The procedure is that of Beloglazov and Buyya 2012 (doi 10.1002/cpe.1867): machines leave over-loaded
 hosts one by one, by the selection score, until the host is no longer over-loaded; they are placed in
 the order of falling load; then the least loaded hosts are emptied if all of their machines fit
-elsewhere. `relocate` adds the same for hosts at places whose energy has become expensive. Nothing is
-moved here: the answer is a list of moves.
+elsewhere. Where a machine fits nowhere, its host offers the others. `relocate` empties hosts at places
+whose energy has become expensive, before under-loaded ones. Nothing is moved here: the answer is a list
+of moves.
 """
 
 from __future__ import annotations
@@ -151,14 +152,14 @@ def determination(rows: Floats) -> Floats:
 
 
 @jit
-def _select(b: Books, view: View, h: int) -> int:
+def _select(b: Books, view: View, movable: Bools, h: int) -> int:
     """The machine that leaves host h next, -1 if none may."""
     count = 0
     v = b.first[h]
     best, least = -1, np.inf
     while v >= 0:
         count += 1
-        if view.movable[v] and view.score[v] < least:
+        if movable[v] and view.score[v] < least:
             best, least = v, view.score[v]
         v = b.after[v]
     if view.correlated == 0 or count < 3:
@@ -175,7 +176,7 @@ def _select(b: Books, view: View, h: int) -> int:
     r2 = determination(rows)
     best, most = -1, -np.inf
     for i in range(count):
-        if view.movable[names[i]] and r2[i] > most:
+        if movable[names[i]] and r2[i] > most:
             best, most = names[i], r2[i]
     return best
 
@@ -239,6 +240,72 @@ def _empty(
     return count
 
 
+@jit
+def _sheds(b: Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int) -> bool:
+    """Whether over-loaded host h, some machines less, must give up another."""
+    if b.first[h] < 0:
+        return False
+    if rules.detector == FLAGS:
+        return bool(b.judged[h] > rules.threshold)
+    return is_over(b, hosts, m, view, rules, wan, h, -1, 0.0)
+
+
+@jit
+def _insist(
+    b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools, stays: Bools,
+    moved: Ints, count: int,
+) -> int:  # fmt: skip
+    """Hosts whose machines fitted nowhere offer their others, until they are no longer over-loaded.
+
+    The new number of moves; `stays` grows by the machines that were tried in vain.
+    """
+    offered = view.movable & ~stays
+    for h in range(len(hosts.kind)):
+        back = False
+        v = b.first[h]
+        while v >= 0:
+            back = back or stays[v]
+            v = b.after[v]
+        while back and over[h] and _sheds(b, hosts, m, view, rules, wan, h):
+            v = _select(b, view, offered, h)
+            if v < 0:
+                break
+            offered[v] = False
+            pull(b, hosts, kinds, m, view, rules, v)
+            target = _place(b, hosts, kinds, m, view, rules, wan, v, over, h)
+            if target < 0:
+                stays[v] = True
+                push(b, hosts, kinds, m, view, rules, v, h)
+            else:
+                push(b, hosts, kinds, m, view, rules, v, target)
+                moved[count] = v
+                count += 1
+    return count
+
+
+@jit
+def _relocate(
+    b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools,
+    target_of: Bools, moved: Ints, count: int,
+) -> int:  # fmt: skip
+    """Empty hosts at dear places into cheaper ones where that pays. The new number of moves."""
+    n_hosts = len(hosts.kind)
+    shut = np.empty(n_hosts, np.bool_)
+    for h in np.argsort(-view.price[hosts.place], kind="mergesort"):
+        if over[h] or b.first[h] < 0 or target_of[h]:
+            continue
+        here = view.price[hosts.place[h]]
+        for i in range(n_hosts):
+            shut[i] = over[i] or view.price[hosts.place[i]] >= here
+        kind = hosts.kind[h]
+        saved = watts(kinds, kind, view.point[h], b.judged[h]) - kinds.resting[kind]
+        before = count
+        count = _empty(b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, saved * here * rules.horizon)
+        for i in range(before, count):
+            target_of[b.at[moved[i]]] = True
+    return count
+
+
 @entry()
 def consolidate(
     hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan
@@ -277,15 +344,13 @@ def consolidate(
     for _ in range(1 + rules.listed_twice):
         for h in range(n_hosts):
             while over[h]:
-                v = _select(b, view, h)
+                v = _select(b, view, view.movable, h)
                 if v < 0:
                     break
                 pull(b, hosts, kinds, m, view, rules, v)
                 leaving[out] = v
                 out += 1
-                if b.first[h] < 0 or (rules.detector == FLAGS and b.judged[h] <= rules.threshold):
-                    break
-                if rules.detector != FLAGS and not is_over(b, hosts, m, view, rules, wan, h, -1, 0.0):
+                if not _sheds(b, hosts, m, view, rules, wan, h):
                     break
     target_of = np.zeros(n_hosts, np.bool_)
     stays = np.zeros(n, np.bool_)
@@ -296,40 +361,35 @@ def consolidate(
             stays[v] = True
             continue
         push(b, hosts, kinds, m, view, rules, v, target)
-        target_of[target] = True
         moved[count] = v
         count += 1
     for v in view.order:  # what found no place goes back to where it came from
         if stays[v] and view.at[v] >= 0:
             push(b, hosts, kinds, m, view, rules, v, view.at[v])
 
+    if rules.gives_up == 0 and stays.any():
+        count = _insist(b, hosts, kinds, m, view, rules, wan, over, stays, moved, count)
+    for i in range(count):
+        target_of[b.at[moved[i]]] = True
+    follow = rules.relocate == 1 and rules.placer == COST_AWARE
+    if follow:
+        count = _relocate(b, hosts, kinds, m, view, rules, wan, over, target_of, moved, count)
+
     tried = over | idle | target_of
-    closed = over | idle
+    closed = over | idle | (b.first < 0)
+    shut = closed.copy()
     while rules.evacuate == 1:
         h, least = -1, 1.0
         for i in range(n_hosts):
-            if not tried[i] and 0.0 < start[i] < least:
+            if not tried[i] and b.first[i] >= 0 and 0.0 < start[i] < least:
                 h, least = i, start[i]
         if h < 0:
             break
         tried[h] = closed[h] = True
+        for i in range(n_hosts):  # who follows prices does not empty hosts into dearer places
+            shut[i] = closed[i] or (follow and view.price[hosts.place[i]] > view.price[hosts.place[h]])
         before = count
-        count = _empty(b, hosts, kinds, m, view, rules, wan, h, closed, moved, count, np.inf)
+        count = _empty(b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, np.inf)
         for i in range(before, count):
             tried[b.at[moved[i]]] = target_of[b.at[moved[i]]] = True
-
-    if rules.relocate == 1 and rules.placer == COST_AWARE:
-        shut = np.empty(n_hosts, np.bool_)
-        for h in np.argsort(-view.price[hosts.place], kind="mergesort"):
-            if over[h] or b.first[h] < 0 or target_of[h]:
-                continue
-            here = view.price[hosts.place[h]]
-            for i in range(n_hosts):
-                shut[i] = over[i] or view.price[hosts.place[i]] >= here
-            kind = hosts.kind[h]
-            saved = watts(kinds, kind, view.point[h], b.judged[h]) - kinds.resting[kind]
-            before = count
-            count = _empty(b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, saved * here * rules.horizon)
-            for i in range(before, count):
-                target_of[b.at[moved[i]]] = True
     return moved[:count].copy(), b.at[moved[:count]], over

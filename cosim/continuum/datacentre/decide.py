@@ -34,6 +34,7 @@ def rules_of(model: Datacentres, detector: int, admission: bool = False) -> Rule
         fallback_divides=int(model.quirk("fallback-divides")),
         fixed_point=int(model.quirk("fixed-placement-point")),
         unweighted=int(model.quirk("unweighted-regression")),
+        gives_up=int(admission or model.quirk("one-choice")),
     )
 
 

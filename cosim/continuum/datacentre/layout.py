@@ -102,6 +102,7 @@ class Rules(NamedTuple):
     fallback_divides: int
     fixed_point: int
     unweighted: int
+    gives_up: int
 
 
 def contiguous(values: Any, dtype: Any = np.float64) -> Any:  # noqa: ANN401 - an array of that type

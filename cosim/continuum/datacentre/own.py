@@ -72,10 +72,32 @@ class Plain:
                     v = min(can, key=lambda v: self.view.score[v])
                     self.on[h].remove(v)
                     leaving.append(v)
-                    flagged = self.rules.detector == FLAGS
-                    if not (self.judged(h, self.on[h]) > self.rules.threshold if flagged else self.over(h)):
+                    if not self.sheds(h):
                         break
         return leaving
+
+    def sheds(self, h: int) -> bool:
+        """Whether over-loaded host h, some machines less, must give up another."""
+        return self.judged(h, self.on[h]) > self.rules.threshold if self.rules.detector == FLAGS else self.over(h)
+
+    def insisted(self, over: Bools, stays: Sequence[int]) -> list[tuple[int, int]]:
+        """Moves of other machines of the hosts whose first choices fitted nowhere."""
+        made = []
+        tried = set(stays)
+        for h in map(int, np.flatnonzero(over)):
+            while tried.intersection(self.on[h]) and self.sheds(h):
+                can = [v for v in self.on[h] if self.view.movable[v] and v not in tried]
+                if not can:
+                    break
+                v = min(can, key=lambda v: self.view.score[v])
+                self.on[h].remove(v)
+                target = self.choose(v, *self.loads(), over | ~self.view.up)
+                if target < 0:
+                    tried.add(v)
+                self.on[target if target >= 0 else h].append(v)
+                if target >= 0:
+                    made.append((v, target))
+        return made
 
     def moves(self) -> tuple[Ints, Ints]:
         """(machines that move, their new hosts)."""
@@ -95,6 +117,8 @@ class Plain:
         for v in self.view.order:
             if v in stays and self.view.at[v] >= 0:
                 self.on[self.view.at[v]].append(int(v))
+        if not self.rules.gives_up:
+            moved += self.insisted(over, stays)
         tried, closed = over | idle, over | idle
         tried[[h for _, h in moved]] = True
         while self.rules.evacuate:

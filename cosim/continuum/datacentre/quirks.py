@@ -19,6 +19,7 @@ QUIRKS: Final[Mapping[str, str]] = MappingProxyType({
     "efficient-point": "Past load is judged with the slow-downs of the point of least power per frequency, not of the "
     "one in force; whether there is room on another host, without any.",
     "listed-twice": "An over-loaded host is listed twice and so gives up at least two machines.",
+    "one-choice": "When a machine that should leave an over-loaded host fits nowhere, the host offers no other.",
     "fixed-placement-point": "Power-aware placement reckons with the highest operating point, whatever is in force.",
     "unweighted-regression": "Local regression has no weights, so that lr and lrr are the same line.",
     "wan-like-lan": "A migration between datacentres takes as long and costs as much as one within.",

@@ -23,8 +23,9 @@ KINDS = kinds_of([XEON])
     st.sampled_from(["thr", "iqr", "mad", "lr", "lrr", "fop"]),
     st.integers(0, 1),
     st.integers(0, 1),
+    st.integers(0, 1),
 )
-def test_the_plain_procedure_makes_the_same_moves(seed, detector, divides, twice):
+def test_the_plain_procedure_makes_the_same_moves(seed, detector, divides, twice, gives_up):
     rng = np.random.default_rng(seed)
     n, n_hosts = 14, 5
     hosts, machines = hosts_of(n_hosts, ram=4000.0), machines_of(n, mips=1.0, ram=rng.uniform(100.0, 900.0, n))
@@ -40,7 +41,9 @@ def test_the_plain_procedure_makes_the_same_moves(seed, detector, divides, twice
         up=rng.random(n_hosts) < 0.9, flags=np.zeros(n_hosts, np.bool_),
         price=np.array([4e-8]), correlated=0,
     )  # fmt: skip
-    rules = Rules(DETECTORS[detector], PLACERS["best-fit"], 0.7, 1.0, 0, 1, 0, 3600.0, 300.0, twice, divides, 0, 0)
+    rules = Rules(
+        DETECTORS[detector], PLACERS["best-fit"], 0.7, 1.0, 0, 1, 0, 3600.0, 300.0, twice, divides, 0, 0, gives_up
+    )
     who, where, _ = consolidate(hosts, KINDS, machines, view, rules, local())
 
     plain: Plain
@@ -127,6 +130,17 @@ def test_who_leaves_an_overloaded_host(selector, leaves):
     assert first.places == 1
     moved = {machine for machine, _, _ in model.moves} | set(np.flatnonzero(model.at != 0))
     assert leaves in moved
+
+
+@pytest.mark.parametrize(("quirks", "moves"), [((), [(1, 0, 1)]), (("one-choice",), [])])
+def test_a_host_offers_another_machine_when_the_first_fits_nowhere(quirks, moves):
+    machines = machines_of(3, mips=np.array([0.5, 0.25, 0.45]), ram=np.array([100.0, 200.0, 300.0]))
+    model = model_of(
+        [[1.0] * 3] * 3, hosts_of(2, mips=1.0), machines, at=np.array([0, 0, 1]), detector="thr", selector="mmt",
+        placer="best-fit", governor="performance", evacuate=False, quirks=frozenset(quirks),
+    )  # fmt: skip
+    model.advance(301.0)
+    assert model.moves == moves
 
 
 def test_functions_of_the_users_decide():

@@ -129,6 +129,22 @@ def test_dear_energy_drives_machines_to_the_other_place_when_that_pays():
     assert run([cheap, cheap], wan_of(2)).inter == 0
 
 
+@pytest.mark.parametrize("evacuate", [False, True])
+def test_prices_are_followed_while_hosts_are_emptied(evacuate):
+    tariffs = [Tariff(constant(5e-6)), Tariff(constant(1e-7))]
+    model = model_of(
+        [[0.5] * 8] * 5, hosts_of(6, places=2), machines_of(5, rate=1.0, price=1e-9), tariffs=tariffs, wan=wan_of(2),
+        at=np.array([0, 0, 1, 1, 3]), placer="cost-aware", relocate=True, evacuate=evacuate, detector="thr",
+    )  # fmt: skip
+    inter = []
+    for period in range(8):
+        model.advance(300.0 * (period + 1))
+        inter += [(origin, host) for _, origin, host in model.moves if (origin < 3) != (host < 3)]
+    assert set(model.at) <= {3, 4, 5}
+    assert len(inter) == 4  # each machine at the dear place went once, none came
+    assert all(origin < 3 for origin, _ in inter)
+
+
 def test_green_hours_and_carbon_reach_the_ledger():
     tariff = Tariff(constant(2e-7), constant(1e-4), constant(20.0), constant(0.0), constant(0.0))
     model = model_of([[0.5]], kinds=(LIGHT,), tariffs=[tariff])
