@@ -77,7 +77,7 @@ def test_foresight_spares_a_host_a_burst_and_relieves_one_that_stays_full():
     from cosim.continuum.datacentre.settings import Settings
 
     use = np.full((4, 36), 0.4)
-    use[0, 11:13] = 1.0  # a burst on host 0
+    use[0, 11:12] = 1.0  # a burst on host 0; of two periods, the mean of the hour would be the limit to a rounding
     use[2, 11:] = 0.8  # host 1 stays too full
     hosts = Hosts(np.zeros(3, np.int64), np.zeros(3, np.int64), np.ones(3), np.full(3, 1e6), np.zeros(3))
     machines = Machines(np.ones(4), np.full(4, 1000.0), np.zeros(4, np.int64), np.ones(4), np.ones(4))
