@@ -192,3 +192,18 @@ def first(s: Record) -> int:
                     _push(s, time, number)
             chunk = _give_back(s, chunk)
             fill = SLOTS
+
+
+@jit
+def take_next(s: Record, until: float) -> int:
+    """Take out the first event up to `until` (s), whose time it is now; its number, or -1 for none."""
+    number = first(s)
+    if number < 0:
+        return -1
+    time = slot(s.heap, 0).time
+    if time > until:
+        return -1
+    drop(s, number)
+    s.now = time
+    s.events += 1
+    return int(number)

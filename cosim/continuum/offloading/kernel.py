@@ -7,7 +7,7 @@ from cosim.continuum.draw import uniform
 from cosim.continuum.jit import jit
 from cosim.continuum.offloading import energy
 from cosim.continuum.offloading.draws import ACTIVITY_START, TIER, begin_activity, draw_application, key_of
-from cosim.continuum.offloading.events import drop, first, put
+from cosim.continuum.offloading.events import put, take_next
 from cosim.continuum.offloading.flow import RELAY, answer, die, observe, proceed, served, submit
 from cosim.continuum.offloading.layout import (
     ACCESS_SAMPLE,
@@ -18,7 +18,7 @@ from cosim.continuum.offloading.layout import (
 )
 from cosim.continuum.offloading.mobility import move, settle
 from cosim.continuum.offloading.network import ESTIMATE_INTERVAL, estimate, sample_access, wan_delay, wlan_delay
-from cosim.continuum.offloading.rows import app, device, kernel_entry, place, real, slot, task
+from cosim.continuum.offloading.rows import app, device, kernel_entry, place, real, task
 
 DONE, GROW, ASK = codes(3)  # answers of `act`
 NOBODY = codes(1)[0] - 3  # the `choice` when nothing was asked
@@ -121,16 +121,10 @@ def act(world: Record, until: float, choice: int) -> int:
     while True:
         if s.free < 0 or (s.trace != 0 and s.ended_room - s.done <= s.live):
             return GROW
-        number = first(s)
+        number = take_next(s, until)
         if number < 0:
             break
-        time = slot(s.heap, 0).time
-        if time > until:
-            break
-        drop(s, number)
-        s.now = time
-        s.events += 1
-        asked = _handle(s, number, time)
+        asked = _handle(s, number, s.now)
         if asked >= 0:
             s.asked = asked
             return ASK

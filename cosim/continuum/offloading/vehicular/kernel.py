@@ -30,7 +30,7 @@ from cosim.continuum.offloading.draws import (
     key_of,
     next_arrival,
 )
-from cosim.continuum.offloading.events import drop, first, put
+from cosim.continuum.offloading.events import drop, put, take_next
 from cosim.continuum.offloading.layout import (
     ACCESS_SAMPLE,
     CAPACITY,
@@ -374,14 +374,10 @@ def act(world: Record, until: float, choice: int) -> int:
         # one event makes one task at most, and ends those of one datacentre at most
         if s.free < 0 or (s.trace != 0 and s.ended_room - s.done <= s.live):
             return GROW
-        number = first(s)
-        if number < 0 or rows.slot(s.heap, 0).time > until:
+        number = take_next(s, until)
+        if number < 0:
             break
-        now = rows.slot(s.heap, 0).time
-        drop(s, number)
-        s.now = now
-        s.events += 1
-        if not _handle(s, number, now):
+        if not _handle(s, number, s.now):
             return ASK
     s.now = until
     return DONE
