@@ -55,6 +55,9 @@ def run(
     with errors(as_json):
         chosen = seeds(seed) if seed is not None else []
         if len(chosen) > 1:
+            if publish or publish_at or control or control_at:
+                option = "--control" if control or control_at else "--publish"
+                raise ScenarioError(Problem("only a single run can be watched", option, hint="give one --seed"))
             from cosim.cli.sweep import replicate
 
             replicate(scenario, overrides or [], chosen, out, driver, workers, timeout, with_report, quiet, as_json)

@@ -44,6 +44,9 @@ class FinishedRun:
         }
         self._columns_of = {name: self._run.table(name).columns for name in self._run.signals}
         self._times = {name: self._distinct_times(name) for name in self._run.signals}
+        last = [times[-1] for times in self._times.values() if len(times)]
+        # a run that was killed has not written how far it got
+        self._reached = max([float(self._run.manifest["reached"]), *map(float, last)])
         self._names = self._number_nodes()
         self._cached: dict[str, dict[str, Any]] = {}
         self._events = self._rows("SELECT time, kind, node, detail FROM events ORDER BY time LIMIT ?", EVENTS)
@@ -65,8 +68,8 @@ class FinishedRun:
             "live": False,
             "waiting": False,
             "run": self.folder.name,
-            "duration": float(manifest["reached"]) or self._scene["duration"],
-            "status": manifest["status"],
+            "duration": self._reached or self._scene["duration"],
+            "status": self._run.status,
             "interactive": manifest.get("interactive", False),
             "members": self._members,
             "figures": figures_of(self._scene["signals"], live=False),
@@ -75,7 +78,7 @@ class FinishedRun:
 
     def frame(self, at: float | None, watch: int) -> bytes:
         """The last values until `at` s."""
-        time = float(self._run.manifest["reached"]) if at is None else at
+        time = self._reached if at is None else at
         with self._lock:
             columns = {}
             for part, (signal, wanted) in PARTS.items():
@@ -183,7 +186,7 @@ class FinishedRun:
         return {"node": number, "name": self._names[number], "signals": signals}
 
     def _tasks(self, column: str) -> dict[str, Any]:
-        width = max(float(self._run.manifest["reached"]), 1e-9) / BUCKETS
+        width = max(self._reached, 1e-9) / BUCKETS
         value = {
             "completed": f"count(*) FILTER (status = 'completed') / {width!r}",
             "failed": f"count(*) FILTER (status <> 'completed') / {width!r}",

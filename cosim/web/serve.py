@@ -54,6 +54,8 @@ def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None]) -> 
     """Serve `app` at `listener` until SIGINT or SIGTERM; `say` is told the page's address."""
     host, port = listener.getsockname()[:2]
     name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
-    config = uvicorn.Config(app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1, server_header=False
+    )
     say(f"http://{name}:{port}/")
     Server(config).run(sockets=[listener])

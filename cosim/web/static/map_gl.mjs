@@ -24,6 +24,7 @@ export class GlMap {
       pitchWithRotate: false, touchPitch: false, fadeDuration: 0, bounds: this.bounds(), fitBoundsOptions: this.margins(),
       style: { version: 8, sources: {}, layers: [{ id: "paper", type: "background", paint: { "background-color": world.paper } }] },
     });
+    host.removeAttribute("tabindex"); // MapLibre's own canvas takes the keys
     this.map.touchZoomRotate.disableRotation();
     this.map.keyboard.disableRotation();
     this.words = host.appendChild(document.createElement("canvas"));
@@ -35,7 +36,7 @@ export class GlMap {
     this.map.on("click", (e) => pick(nearest(world, this.toScreen, e.point.x, e.point.y)));
   }
 
-  remove() { this.map.remove(); this.words.remove(); }
+  remove() { this.map.remove(); this.words.remove(); this.host.setAttribute("tabindex", 0); }
   bounds() { const [x0, y0, x1, y1] = this.world.box; return [this.world.lonlat(x0, y0), this.world.lonlat(x1, y1)]; }
   margins() { return { padding: { left: 55, right: 60, top: 100, bottom: 45 }, duration: 0 }; }
   fit() { this.map.fitBounds(this.bounds(), this.margins()); this.fitted = true; }

@@ -7,7 +7,9 @@ const $ = (id) => document.getElementById(id);
 
 /** Everything known of the chosen node; `detail` is null while none is chosen. */
 export function showDetail(detail, world) {
-  const place = $("detail");
+  const place = $("detail"), said = JSON.stringify(detail);
+  if (said === place.dataset.said || (detail && getSelection()?.toString() && place.contains(getSelection().anchorNode))) return; // somebody copies a value
+  place.dataset.said = said;
   if (!detail) {
     place.replaceChildren(element("p", { class: "empty" }, "Choose a node on the map to see all of its signals."));
     return;

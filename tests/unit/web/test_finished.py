@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -100,6 +102,19 @@ def test_moving_nodes_are_summed_up(source, tables):
     rows = tables.sql("SELECT avg(speed), max(speed) FROM mobility GROUP BY time ORDER BY time").fetchall()
     assert found["lines"]["mean"] == pytest.approx([row[0] for row in rows])
     assert found["lines"]["max"] == pytest.approx([row[1] for row in rows])
+
+
+def test_a_run_that_was_killed_is_shown_as_far_as_it_got(run_folder, tmp_path):
+    folder = tmp_path / "killed"
+    shutil.copytree(run_folder, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "status": "running", "reached": 0.0}))
+    source = FinishedRun(folder)
+    scene = source.scene()
+    assert (scene["status"], scene["duration"]) == ("partial", 20.0)
+    rates = source.series(["task.completed"], -1.0)["figures"]["task.completed"]
+    assert 0.0 < rates["times"][0] < rates["times"][-1] < 20.0
+    source.close()
 
 
 def test_a_folder_that_is_no_run(tmp_path):
