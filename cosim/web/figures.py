@@ -27,6 +27,7 @@ RUN = (
     Figure("run.pace", "Pace of the run", "simulated s per s"),
     Figure("run.lag", "Lag behind the wall clock", "s"),
 )
+FOLLOWED = 64  # lines of single nodes that a live run keeps at most
 _FIRST = ("host.utilisation", "host.power", "host.energy", "link.uplink_rate", "link.loss", "battery.fraction")
 
 
@@ -44,6 +45,15 @@ def figures_of(signals: Mapping[str, Any], live: bool) -> list[dict[str, str]]:
     found += RUN if live else ()
     found += [figure for name, figure in columns.items() if name not in _FIRST]
     return [asdict(figure) for figure in found]
+
+
+def split(name: str) -> tuple[str, str, int]:
+    """Signal, column and node number (-1: of all nodes) of a figure's name."""
+    figure, at, number = name.partition("@")
+    signal, _, column = figure.partition(".")
+    if not at:
+        return signal, column, -1
+    return signal, column, int(number) if number.isdecimal() and len(number) < 10 else -1
 
 
 def _label(signal: str, column: str, meaning: str) -> str:

@@ -15,13 +15,14 @@ from cosim.bus.frame import Array
 from cosim.plan.catalogue import signals_of
 from cosim.plan.store import plan_from_dict
 from cosim.results.load import Run, load
-from cosim.web.figures import FEW, figures_of
+from cosim.web.figures import FEW, figures_of, split
 from cosim.web.message import pack, pack_columns
 from cosim.web.source import PARTS, SHORT
 
 UNLIMITED = ("deadline", "stop", "sleep_after")  # keys of a plan whose null in JSON is an infinity
 POINTS = 600  # of a time series
 BUCKETS = 200  # of the rates of tasks
+CACHED = 64  # time series kept
 EVENTS = 2000  # listed at most
 TRAILS = 20_000  # places that the map shows as having been passed
 
@@ -93,12 +94,12 @@ class FinishedRun:
         known = {figure["name"]: figure for figure in figures_of(self._scene["signals"], live=False)}
         found = {}
         for name in figures:
-            if name in known:
+            figure = name.partition("@")[0]
+            if figure in known:
                 if name not in self._cached:
-                    signal, _, column = name.partition(".")
                     with self._lock:
-                        about = self._tasks(column) if signal == "task" else self._signal(signal, column)
-                    self._cached[name] = {"unit": known[name]["unit"], **about}
+                        about = self._figure(*split(name))
+                    self._cached = {**dict(list(self._cached.items())[-CACHED:]), name: {**known[figure], **about}}
                 found[name] = self._cached[name]
         return {"run": self.folder.name, "figures": found}
 
@@ -184,6 +185,18 @@ class FinishedRun:
             if rows:
                 signals[signal] = dict(zip(names, rows[0], strict=True))
         return {"node": number, "name": self._names[number], "signals": signals}
+
+    def _figure(self, signal: str, column: str, number: int) -> dict[str, Any]:
+        if signal == "task":
+            return self._tasks(column)
+        if number < 0:
+            return self._signal(signal, column)
+        if number >= len(self._names) or column not in self._columns_of.get(signal, ()):
+            return {"times": [], "lines": {}}
+        query = f'SELECT time, "{column}"::DOUBLE FROM "{signal}" WHERE node::VARCHAR = ? ORDER BY time'
+        rows = self._rows(query, self._names[number])
+        rows = rows[:: max(1, -(-len(rows) // POINTS))]
+        return {"times": [row[0] for row in rows], "lines": {self._names[number]: [row[1] for row in rows]}}
 
     def _tasks(self, column: str) -> dict[str, Any]:
         width = max(self._reached, 1e-9) / BUCKETS

@@ -29,8 +29,15 @@ class History:
         self._single: dict[str, bool] = {}  # signal -> whether every node has its own line
         self._tasks: tuple[float, list[int], float] | None = None  # time, counts by status, sum of responses
 
-    def add(self, time: float, frames: Mapping[str, Sequence[Frame]], state: Mapping[str, Any], pace: float) -> None:
-        """The values at `time` (s); `pace` is simulated s per wall s since the last call."""
+    def add(
+        self,
+        time: float,
+        frames: Mapping[str, Sequence[Frame]],
+        state: Mapping[str, Any],
+        pace: float,
+        more: Mapping[tuple[str, str], float] | None = None,
+    ) -> None:
+        """The values at `time` (s); `pace` is simulated s per wall s since the last call, `more` are further lines."""
         if self.times and time <= self.times[-1]:
             return
         values = self._rates(time, state.get("tasks"))
@@ -45,6 +52,7 @@ class History:
                     if role in ("value", "counter"):
                         data = np.concatenate([part[column] for part in parts]).astype(float)
                         self._summarise(values, f"{signal}.{column}", slots, data, role, single)
+        values.update(more or {})
         self.times.append(time)
         for key, value in values.items():
             self.lines.setdefault(key, [math.nan] * (len(self.times) - 1)).append(value)

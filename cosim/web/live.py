@@ -14,7 +14,7 @@ import numpy as np
 from cosim.bus.frame import Array, Frame, SlotTable
 from cosim.bus.publish import Snapshot, Subscriber
 from cosim.bus.wire import WireError
-from cosim.web.figures import figures_of
+from cosim.web.figures import FOLLOWED, figures_of, split
 from cosim.web.history import History
 from cosim.web.message import pack, pack_columns
 from cosim.web.source import PARTS, SHORT
@@ -42,6 +42,7 @@ class LiveSource:
         self._frames: dict[str, dict[int, Frame]] = {}  # signal -> writer -> its newest frame
         self._tables: dict[int, SlotTable] = {}
         self._history = History({})
+        self._followed: dict[str, str] = {}  # figure of a single node -> the node's name
         self._sampled = (-math.inf, math.nan)  # wall and simulated s of the last point of the history
         self._packed: tuple[int, tuple[list[list[Any]], bytes]] = (-1, ([], b""))
         self._ending = threading.Event()
@@ -94,9 +95,12 @@ class LiveSource:
             units = {figure["name"]: figure["unit"] for figure in self._scene.get("figures", ())}
             found: dict[str, Any] = {}
             for name in figures:
-                if name in units:
+                figure = name.partition("@")[0]
+                if figure in units:
+                    if figure != name and len(self._followed) < FOLLOWED:
+                        self._followed.setdefault(name, self._name(split(name)[2]))
                     times, lines = self._history.read(name, since)
-                    found[name] = {"unit": units[name], "times": times, "lines": lines}
+                    found[name] = {"unit": units[figure], "times": times, "lines": lines}
             return {"run": self._run.hex(), "figures": found}
 
     def events(self) -> list[list[Any]]:
@@ -141,6 +145,7 @@ class LiveSource:
                 self._scene["members"] = [[f["first"], f["count"], kinds.index(f["kind"])] for f in fleets]
                 self._scene["figures"] = figures_of(self._scene["signals"], live=True)
             self._history = History(self._scene)
+            self._followed = {}
             self._sampled = (-math.inf, math.nan)
         for frame in snapshot.frames:
             self._frames.setdefault(frame.signal, {})[self._writer(frame)] = frame
@@ -153,8 +158,19 @@ class LiveSource:
         if now - wall >= _SAMPLE or snapshot.state.get("ended"):
             pace = (snapshot.time - time) / (now - wall)
             held = {signal: tuple(frames.values()) for signal, frames in self._frames.items()}
-            self._history.add(snapshot.time, held, snapshot.state, pace)
+            self._history.add(snapshot.time, held, snapshot.state, pace, self._single())
             self._sampled = (now, snapshot.time)
+
+    def _single(self) -> dict[tuple[str, str], float]:
+        """The values of the nodes that are followed, as long as the same ones are at their slots."""
+        values = {}
+        for figure, name in self._followed.items():
+            signal, column, number = split(figure)
+            for frame in self._frames.get(signal, {}).values():
+                rows = np.flatnonzero(frame.slot == number)
+                if len(rows) and self._name(number) == name:
+                    values[figure, name] = float(frame[column][rows[-1]])
+        return values
 
     def _writer(self, frame: Frame) -> int:
         """Tells the frames of several writers of a signal from each other: by the fleet that they own."""

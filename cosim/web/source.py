@@ -47,7 +47,10 @@ class Source(Protocol):
         """The frame at `at` s (None: the newest), with everything known of node number `watch` (-1: none)."""
 
     def series(self, figures: Sequence[str], since: float) -> dict[str, Any]:
-        """Per figure `{unit, lines: {label: [values]}}` and `times` (s), later than `since`."""
+        """Per figure `{unit, times, lines: {label: [values]}}`, times (s) later than `since`.
+
+        `host.power@3` is the line of node number 3 alone; of a live run, from the first such request on.
+        """
 
     def events(self) -> list[list[Any]]:
         """What happened, newest last: [time, kind, node, detail]."""

@@ -72,7 +72,7 @@ function draw(header, columns) {
   world.happened(events);
   if (header.detail && header.detail.node === world.chosen) {
     if (world.name && header.detail.name !== world.name) choose(-1); // it has left, and another one has its slot
-    else { world.name = header.detail.name; showDetail(header.detail, world); }
+    else { world.name = header.detail.name; showDetail(header.detail, world, (...what) => charts.follow(...what)); }
   }
   map.draw();
   showState(state);

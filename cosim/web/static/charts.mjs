@@ -26,8 +26,17 @@ export class Charts {
 
   remove() { this.watcher.disconnect(); this.host.replaceChildren(); }
 
+  /** Adds the chart of one column of one node. */
+  follow(signal, column, node) {
+    const figure = `${signal}.${column}`, name = `${figure}@${node.node}`, about = this.scene.figures.find((one) => one.name === figure);
+    if (!about || this.charts.some((chart) => chart.name === name)) return;
+    if (!this.scene.figures.some((one) => one.name === name)) this.scene.figures.push({ name, label: `${about.label}, ${node.name}`, unit: about.unit });
+    this.add(name);
+    this.load();
+  }
+
   add(name = this.scene.figures.find((figure) => !this.charts.some((chart) => chart.name === figure.name))?.name) {
-    if (!name || this.charts.length >= 8) return;
+    if (!name || this.charts.length >= 12) return;
     const chart = { name, plot: null };
     const choose = element("select", { "aria-label": "Figure", onchange: () => { chart.name = choose.value; this.draw(chart); this.load(); } });
     for (const figure of this.scene.figures) choose.append(element("option", { value: figure.name, selected: figure.name === name }, figure.label));

@@ -6,7 +6,7 @@ import { clock, element, quantity } from "./words.mjs";
 const $ = (id) => document.getElementById(id);
 
 /** Everything known of the chosen node; `detail` is null while none is chosen. */
-export function showDetail(detail, world) {
+export function showDetail(detail, world, follow) {
   const place = $("detail"), said = JSON.stringify(detail);
   if (said === place.dataset.said || (detail && getSelection()?.toString() && place.contains(getSelection().anchorNode))) return; // somebody copies a value
   place.dataset.said = said;
@@ -21,7 +21,9 @@ export function showDetail(detail, world) {
     rows.push(element("tr", { class: "group" }, element("th", { colspan: 2, title: about?.meaning ?? "" }, signal.replaceAll("_", " "), mark(originOf(scene, signal)))));
     for (const [name, value] of Object.entries(values)) {
       const column = about?.columns[name];
-      rows.push(element("tr", {}, element("th", { title: column?.meaning ?? "" }, name.replaceAll("_", " ")), element("td", {}, quantity(value, column?.unit ?? "", name))));
+      const words = name.replaceAll("_", " "), number = typeof value === "number" && /value|counter/.test(column?.role);
+      const head = number ? element("button", { class: "quiet", title: `Chart: ${column.meaning || words}`, onclick: () => follow(signal, name, detail) }, words) : words;
+      rows.push(element("tr", {}, element("th", { title: column?.meaning ?? "" }, head), element("td", {}, quantity(value, column?.unit ?? "", name))));
     }
   }
   const gone = !rows.length ? element("p", { class: "empty" }, "It says nothing at this moment.") : null;

@@ -104,6 +104,16 @@ def test_moving_nodes_are_summed_up(source, tables):
     assert found["lines"]["max"] == pytest.approx([row[1] for row in rows])
 
 
+def test_a_single_node_has_its_own_line(source, tables):
+    name, snr = source.find("uav")[0][1], "link.snr@3"
+    found = source.series([snr, "link.snr@99", "link.snr@x"], -1.0)["figures"]
+    rows = tables.execute("SELECT time, snr FROM link WHERE node::VARCHAR = ? ORDER BY time", [name]).fetchall()
+    assert list(zip(found[snr]["times"], found[snr]["lines"][name], strict=True)) == rows
+    assert found[snr]["unit"] == "dB"
+    assert found["link.snr@99"]["lines"] == {}
+    assert set(found["link.snr@x"]["lines"]) == {"mean", "max"}
+
+
 def test_a_run_that_was_killed_is_shown_as_far_as_it_got(run_folder, tmp_path):
     folder = tmp_path / "killed"
     shutil.copytree(run_folder, folder)

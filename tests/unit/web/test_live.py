@@ -139,6 +139,23 @@ def test_rates_come_from_totals_so_missed_ticks_lose_nothing(monkeypatch, publis
     assert later["times"] == completed["times"][-1:]
 
 
+def test_a_single_node_is_followed_until_another_one_has_its_slot(monkeypatch, publisher, source):
+    monkeypatch.setattr("cosim.web.live._SAMPLE", 0.0)
+    publish(publisher, source, 2)
+    assert source.series(["mobility.x@2"], -1.0)["figures"]["mobility.x@2"]["lines"] == {}
+    publish(publisher, source, 4)
+    publish(publisher, source, 6)
+    publish(publisher, source, 8, 1)  # the node at slot 2 has left
+    found = source.series(["mobility.x@2"], 1.5)["figures"]["mobility.x@2"]
+    assert (found["times"][0], found["times"][-1]) == (2.0, 4.0)
+    values = found["lines"]["car-1"]
+    assert (values[0], values[found["times"].index(3.0)]) == (2.0, 3.0)
+    assert np.isnan(values[-1])
+    for nonsense in ("mobility.x@", "mobility.x@-1", "mobility.x@99999999999", "mobility.nothing@1", "@1"):
+        assert not source.series([nonsense], -1.0)["figures"].get(nonsense, {"lines": {}})["lines"]
+    publish(publisher, source, 9)
+
+
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=300))
 def test_history_stays_in_bounds_and_in_step(gaps):
     history.POINTS, before = 16, history.POINTS
