@@ -46,8 +46,8 @@ export class CanvasMap {
     const pen = fitCanvas(this.canvas, this.host), metres = 1 / this.scale;
     pen.fillStyle = world.paper; pen.fillRect(0, 0, width, height);
     this.lines(pen, this.gridLines(step(90 * metres)), world.grid, 1, 1);
-    const trails = world.layers.trails ? world.scene.trails ?? [] : [];
-    pen.fillStyle = world.line;
+    const trails = world.layers.trails ? world.trails : [];
+    pen.fillStyle = world.trace;
     for (let i = 0; i < trails.length; i += 2) { const [x, y] = toScreen(trails[i], trails[i + 1]); pen.fillRect(x - 1, y - 1, 2, 2); }
     for (const [look, wires] of world.wired())
       this.lines(pen, wires, look === "down" ? world.faint : world.ramp[look], 1.6, world.many ? 0.3 : 0.7, look === "down" ? [2, 4] : [7, 4]);

@@ -49,16 +49,23 @@ export class GlMap {
     for (const id of ["grid", "trails", "wires", "radio", "movers", "fixed"]) map.addSource(id, { type: "geojson", data: collection([]), buffer: 8, tolerance: 0 });
     const ofFeature = (name) => ["get", name];
     map.addLayer({ id: "grid", type: "line", source: "grid", paint: { "line-color": world.grid, "line-width": 1 } });
-    map.addLayer({ id: "trails", type: "circle", source: "trails", paint: { "circle-color": world.line, "circle-radius": 1.2 } });
+    map.addLayer({ id: "trails", type: "circle", source: "trails", paint: { "circle-color": world.trace, "circle-radius": 1.2 } });
     map.addLayer({ id: "wires", type: "line", source: "wires", paint: { "line-color": ofFeature("colour"), "line-width": 1.6, "line-opacity": world.many ? 0.3 : 0.7, "line-dasharray": [4, 2.5] } });
     map.addLayer({ id: "radio", type: "line", source: "radio", paint: { "line-color": ofFeature("colour"), "line-width": ofFeature("width"), "line-opacity": ofFeature("opacity") } });
     const still = { "icon-image": ofFeature("icon"), "icon-allow-overlap": true, "icon-ignore-placement": true };
     map.addLayer({ id: "fixed", type: "symbol", source: "fixed", layout: still });
     map.addLayer({ id: "movers", type: "symbol", source: "movers", layout: { ...still, "icon-rotate": ofFeature("heading"), "icon-rotation-alignment": "map" } });
     this.gridLines();
-    const trails = world.scene.trails ?? [], points = [];
-    for (let i = 0; i < trails.length; i += 2) points.push(world.lonlat(trails[i], trails[i + 1]));
-    map.getSource("trails").setData(collection([{ type: "Feature", properties: {}, geometry: { type: "MultiPoint", coordinates: points } }]));
+  }
+
+  /** Puts the places that were passed on the map, when there are more of them and not with every frame. */
+  trail() {
+    const { trails } = this.world, now = performance.now();
+    if (trails.length === this.trailed || now - (this.trailedAt ?? -Infinity) < 2000) return;
+    this.trailed = trails.length; this.trailedAt = now;
+    const points = [];
+    for (let i = 0; i < trails.length; i += 2) points.push(this.world.lonlat(trails[i], trails[i + 1]));
+    this.map.getSource("trails").setData(collection([{ type: "Feature", properties: {}, geometry: { type: "MultiPoint", coordinates: points } }]));
   }
 
   /** Takes up the colours of another theme. */
@@ -66,13 +73,14 @@ export class GlMap {
     for (const id of this.map.listImages()) this.map.removeImage(id);
     this.map.setPaintProperty("paper", "background-color", this.world.paper);
     this.map.setPaintProperty("grid", "line-color", this.world.grid);
-    this.map.setPaintProperty("trails", "circle-color", this.world.line);
+    this.map.setPaintProperty("trails", "circle-color", this.world.trace);
     this.draw();
   }
 
   draw() {
     if (!this.ready) return;
     const { map, world } = this;
+    this.trail();
     map.setLayoutProperty("trails", "visibility", world.layers.trails ? "visible" : "none");
     map.getSource("wires").setData(collection([...world.wired()].map(([look, lines]) => this.lines(lines, { colour: look === "down" ? world.faint : world.ramp[look] }))));
     const movers = [...world.movers()], crowd = movers.length > 300;

@@ -2,6 +2,7 @@
 
 const RADIUS = 6378137; // m
 const MOST_WIRES = 4000;
+const MOST_TRAILS = 20000; // places remembered as passed, while a run is watched
 const BUSY = 150; // wired links above which they are shown for the chosen node only
 export const CLASSES = 5; // of link quality, 0 worst
 
@@ -27,6 +28,8 @@ export class World {
     }));
     this.columns = {};
     this.time = 0;
+    this.trails = [...(scene.trails ?? [])]; // x, y, x, y, ...
+    this.passed = new Set();
     this.places = new Map(); // node number -> [x, y], of those that are there now
     this.load = new Map(); // host -> share of the cores in use
     this.down = new Set();
@@ -46,7 +49,7 @@ export class World {
     this.ramp = [...Array(CLASSES).keys()].map((i) => css(`--q${i}`));
     this.ink = css("--ink"); this.soft = css("--soft"); this.faint = css("--faint"); this.paper = css("--bg");
     this.card = css("--card"); this.grid = css("--grid"); this.bad = css("--bad"); this.accent = css("--accent");
-    this.line = css("--line"); this.sans = css("--sans");
+    this.trace = css("--trail"); this.sans = css("--sans");
   }
 
   /** The box that holds everything, and places above it for nodes that have none. */
@@ -54,7 +57,7 @@ export class World {
     let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
     const grow = (x, y) => { x0 = Math.min(x0, x); y0 = Math.min(y0, y); x1 = Math.max(x1, x); y1 = Math.max(y1, y); };
     for (const node of this.nodes) if (node.placed) grow(node.x, node.y);
-    const trails = this.scene.trails ?? [];
+    const trails = this.trails;
     for (let i = 0; i < trails.length; i += 2) grow(trails[i], trails[i + 1]);
     for (const [n, [x, y]] of this.places) if (n >= this.nodes.length) grow(x, y);
     if (x0 > x1) [x0, y0, x1, y1] = [-100, -100, 100, 100];
@@ -100,6 +103,7 @@ export class World {
         const x = columns["m.x"][i], y = columns["m.y"][i];
         if (!Number.isFinite(x + y)) return;
         this.places.set(n, [x, y]);
+        if (this.scene.live) this.pass(x, y);
         if (n < this.nodes.length) Object.assign(this.nodes[n], { x, y, placed: true });
       });
       this.load = new Map(); this.down = new Set();
@@ -113,6 +117,15 @@ export class World {
     for (const [x, y] of this.places.values())
       if (x < x0 - margin || x > x1 + margin || y < y0 - margin || y > y1 + margin) { this.spread(); return true; }
     return false;
+  }
+
+  /** Remembers that something has been at a place, in steps of a 400th of the box. */
+  pass(x, y) {
+    this.grain ??= Math.max((this.box[2] - this.box[0]) / 400, (this.box[3] - this.box[1]) / 400, 0.1);
+    const place = [Math.round(x / this.grain) * this.grain, Math.round(y / this.grain) * this.grain], key = place.join();
+    if (this.trails.length >= 2 * MOST_TRAILS || this.passed.has(key)) return;
+    this.passed.add(key);
+    this.trails.push(...place);
   }
 
   /** Which wired links the events up to now have degraded. */
