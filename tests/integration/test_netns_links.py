@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from cosim.emulation import compiled, handover, netns, taps
+from cosim.emulation import compiled, handover, netns, probe, taps
+from cosim.emulation.client import Client
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.taps import Tap
@@ -25,6 +28,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
 ]
 
+ROOT = Path(__file__).resolve().parents[2]
 FREE = LinkState(math.inf, 0.0, 0.0, 0.0)
 ADDRESSES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
 MACS = {"a": "02:00:00:00:00:01", "b": "02:00:00:00:00:02", "c": "02:00:00:00:00:03"}
@@ -195,12 +199,77 @@ def test_sidecars_hand_over_again_and_leave_no_ghost(backend, spaces, tmp_path):
         reception.close()
 
 
+def test_a_service_without_rights_heals_after_each_kill(spaces, tmp_path):
+    if shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv")
+    path = tmp_path / "links.sock"
+    addresses = ["tcp://127.0.0.1:*", "tcp://127.0.0.1:*"]
+
+    def service():
+        command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+        command += [sys.executable, "-m", "cosim.emulation.service", "--backend", "linkd-python"]
+        command += ["--sidecars", str(path), "--commands", addresses[0], "--reports", addresses[1]]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
+        said = json.loads(process.stdout.readline())
+        addresses[:] = said["commands"], said["reports"]
+        return process
+
+    def works():
+        client.poll()
+        return Pings(spaces, "a", "b", 1).received
+
+    running = service()
+    status = Path(f"/proc/{running.pid}/status").read_text()
+    assert re.search(r"CapEff:\t0+\n", status)
+    try:
+        with Client(*addresses) as client, sidecar(spaces, "a", path):
+            client.links(mesh(FREE))
+            with sidecar(spaces, "b", path):
+                until(works)
+                children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+                threads = [path / "children" for path in Path(f"/proc/{running.pid}/task").iterdir()]
+                engines = {int(child) for path in (children, *threads) for child in path.read_text().split()}
+                (engine,) = engines
+                os.kill(engine, signal.SIGKILL)
+                until(works)
+                running.kill()
+                running.wait()
+                running.stdout.close()
+                assert not Pings(spaces, "a", "b").received
+                running = service()
+                until(works)
+            until(lambda: client.poll() or client.report.ports == {("a", "wlan0")})
+            with sidecar(spaces, "b", path):
+                until(works)
+    finally:
+        running.kill()
+        running.wait()
+        running.stdout.close()
+
+
+def test_the_probe_measures_what_was_asked_for(backend, spaces):
+    attach(backend, spaces)
+    backend.links(mesh(FREE))
+    backend.links({("a", "b", "wlan0"): LinkState(5e6, 0.020, 0.0, 0.05)})
+    spaces.start("b", [sys.executable, "-m", "cosim.emulation.probe", "answer"])
+    with netns.inside(netns.FOLDER / spaces._names["a"], probe.opened) as asking:
+        to = (ADDRESSES["b"], probe.PORT)
+        until(lambda: probe.delay(asking, to, 1, 0.01).received)
+        delay = probe.delay(asking, to, 50, 0.005)
+        assert delay.least >= 0.020
+        assert delay.there >= 0.020
+        loss = probe.loss(asking, to, 1000, 0.001)
+        assert loss.low < 0.05 < loss.high
+        rate = probe.rate(asking, to, 7e6, 1.0)
+        assert 0.85 * 4.75e6 < rate.received < 1.05 * 4.75e6  # what is lost has taken its time as well
+
+
 def test_leftovers_of_dead_runs_are_listed_and_deleted():
     program = (
         "import os; from cosim.emulation import netns\n"
         "print(netns.Namespaces().create('x').name, flush=True); os._exit(0)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     left = subprocess.run(
         [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
     ).stdout.strip()
