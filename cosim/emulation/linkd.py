@@ -157,9 +157,10 @@ class Loop:
                 self._commands.ended = True
                 return
             port = int.from_bytes(data[:4], "little")
-            if len(data) == protocol.ATTACH.size and len(descriptors) == 1 and port < protocol.MAX_PORTS:
+            known = port < protocol.MAX_PORTS
+            if known and len(data) == protocol.ATTACH.size and len(descriptors) == 1:
                 self._attach(port, descriptors.pop(), data[4:])
-            elif len(data) == protocol.DETACH.size and not descriptors:
+            elif known and len(data) == protocol.DETACH.size and not descriptors:
                 self._detach(port)
             else:
                 self._commands.bad += 1
