@@ -30,7 +30,7 @@ class Finding:
 
 def doctor(as_json: Json = False) -> None:
     """Look at everything that runs need and say what is missing. Exit 2 if a run cannot work."""
-    findings = [*_interpreter(), *_core(), *_adapters(), *_machine()]
+    findings = [*_interpreter(), *_core(), *_adapters(), *_machine(), *_links()]
     bad = any(finding.state == "bad" for finding in findings)
     width = max(len(finding.subject) for finding in findings)
     lines = [f"{_MARK[f.state]}{f.subject:<{width}}  {f.detail}" for f in findings]
@@ -95,4 +95,23 @@ def _machine() -> list[Finding]:
         findings.append(Finding("writable", "bad", f"cannot write into {here}: {error.strerror}"))
     else:
         findings.append(Finding("writable", "ok", str(here)))
+    return findings
+
+
+def _links() -> list[Finding]:
+    """What emulated links need, and what runs that died have left of them."""
+    from cosim.emulation import compiled, netns, taps
+
+    if os.access(taps.DEVICE, os.R_OK | os.W_OK):
+        findings = [Finding("tap interfaces", "ok", str(taps.DEVICE))]
+    else:
+        findings = [Finding("tap interfaces", "optional", f"no {taps.DEVICE}; emulated links need it (modprobe tun)")]
+    problem = compiled.obstacle()
+    findings.append(
+        Finding("linkd", "optional" if problem else "ok", f"in Python: {problem}" if problem else "compiled")
+    )
+    left = netns.leftovers()
+    if left:
+        what = f"left by runs that died: {', '.join(left)}; take each away with `ip netns delete NAME`"
+        findings.append(Finding("namespaces", "optional", what))
     return findings

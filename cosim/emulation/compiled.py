@@ -1,4 +1,7 @@
-"""The compiled linkd: built from its sources when it is first needed, and kept in the cache folder."""
+"""The compiled linkd: built from its sources when it is first needed, and kept in the cache folder.
+
+python -m cosim.emulation.compiled [/usr/local/lib/cosim/linkd]       builds it now, for an image without a compiler
+"""
 
 from __future__ import annotations
 
@@ -35,6 +38,11 @@ def linkd() -> Path:
     return build(["linkd.c", "switch.c"], "linkd")
 
 
+def obstacle() -> str:
+    """Why linkd cannot be built here, "" when nothing is known to be in the way; builds nothing."""
+    return "" if os.access(INSTALLED, os.X_OK) else _missing()
+
+
 def command(seed: int = 0, *, python: bool = False) -> tuple[list[str], str]:
     """How to start linkd, and in words which of the two it is and why."""
     options = [f"--seed={seed}"]
@@ -50,9 +58,9 @@ def command(seed: int = 0, *, python: bool = False) -> tuple[list[str], str]:
 
 def build(sources: Sequence[str], name: str, flags: Sequence[str] = ()) -> Path:
     """Compile `sources` of the folder `native` to the file `name`-digest in the cache folder, if it is not there."""
-    compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
-    if shutil.which(compiler[0]) is None:
-        raise SetupError(f"no C compiler ({compiler[0]}); install one, or name yours in CC")
+    missing, compiler = _missing(), _compiler()
+    if missing:
+        raise SetupError(missing)
     arguments = [*compiler, *FLAGS, *flags]
     digest = hashlib.sha256("\0".join((*arguments, os.uname().machine)).encode())
     for file in sorted(SOURCES.glob("*.[ch]")):
@@ -77,3 +85,30 @@ def build(sources: Sequence[str], name: str, flags: Sequence[str] = ()) -> Path:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"cannot build {name} in {made.parent}: {error}; COSIM_CACHE names another folder") from error
     return made
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build linkd, put it where the first argument says if there is one, and print where it is."""
+    try:
+        made = linkd()
+        if arguments:
+            shutil.copy2(made, arguments[0])
+            made = Path(arguments[0])
+    except (SetupError, OSError) as error:
+        sys.stderr.write(f"linkd: {error}\n")
+        return 2
+    sys.stdout.write(f"{made}\n")
+    return 0
+
+
+def _compiler() -> list[str]:
+    return shlex.split(os.environ.get("CC", "")) or ["cc"]
+
+
+def _missing() -> str:
+    compiler = _compiler()[0]
+    return "" if shutil.which(compiler) else f"no C compiler ({compiler}); install one, or name yours in CC"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -167,8 +167,11 @@ class EngineBackend:
             if self._process:
                 self._write([b"Q\n"])
                 self._process.terminate()
-        if self._supervisor is not threading.current_thread():
-            self._supervisor.join()
+        self._supervisor.join(WRITING)
+        with self._lock:
+            if self._process:  # it does not want to end
+                self._process.kill()
+        self._supervisor.join()
         with self._lock:
             for descriptor, _ in self._held.values():
                 os.close(descriptor)
@@ -209,6 +212,7 @@ class EngineBackend:
             while data:
                 try:
                     data = data[os.write(pipe, data) :]
+                    end = time.monotonic() + WRITING
                 except BlockingIOError:
                     select.select([], [pipe], [], max(0.0, end - time.monotonic()))
                     if time.monotonic() >= end:
@@ -232,6 +236,7 @@ class EngineBackend:
                 process = self._start()
             except OSError as error:
                 self._refusal = f"cannot be started: {error}"
+                log.error("engine %s %s", self._command[0], self._refusal)
                 self._ready.set()
                 return
             self._listen(process)
@@ -281,7 +286,7 @@ class EngineBackend:
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         """Take statistics until the engine's output ends; kill it when there are none for too long."""
         assert process.stdout is not None
-        output, rest = process.stdout.fileno(), b""
+        output, rest, warned = process.stdout.fileno(), b"", False
         while True:
             if not select.select([output], [], [], self._silence)[0]:
                 log.warning("engine %s said nothing for %g s", self._command[0], self._silence)
@@ -298,7 +303,9 @@ class EngineBackend:
                 try:
                     found = protocol.statistics(line)
                 except ProtocolError as error:
-                    log.warning("engine %s: %s", self._command[0], error)
+                    if not warned:
+                        log.warning("engine %s: %s; this is said once", self._command[0], error)
+                    warned = True
                     continue
                 with self._lock:
                     self._tally.add(found)

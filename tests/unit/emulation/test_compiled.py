@@ -72,6 +72,7 @@ def test_no_compiler_has_a_complaint(tmp_path, monkeypatch, flags):
 def test_without_a_compiler_it_is_python_and_said_so(tmp_path, monkeypatch):
     monkeypatch.setenv("COSIM_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", "/no/such/compiler --fast")
+    assert compiled.obstacle().startswith("no C compiler")
     command, name = compiled.command(7)
     assert command[1:] == ["-m", "cosim.emulation.linkd", "--seed=7"]
     assert name == "linkd in Python: no C compiler (/no/such/compiler); install one, or name yours in CC"
@@ -91,6 +92,16 @@ def test_a_cache_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("COSIM_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(SetupError, match="COSIM_CACHE names another folder"):
         compiled.linkd()
+
+
+@needs_compiler
+def test_it_can_be_built_into_an_image(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COSIM_CACHE", str(tmp_path / "cache"))
+    assert compiled.main([str(tmp_path / "linkd")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'linkd'}\n"
+    assert os.access(tmp_path / "linkd", os.X_OK)
+    assert compiled.main([str(tmp_path / "no" / "folder")]) == 2
+    assert "linkd: " in capsys.readouterr().err
 
 
 def test_an_installed_program_is_taken(tmp_path, monkeypatch):

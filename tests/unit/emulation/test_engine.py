@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from cosim.emulation import engine
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.state import LinkState
@@ -239,3 +240,32 @@ def test_an_engine_that_ends_at_once_is_said_so():
 def test_an_engine_that_never_gets_ready_is_said_so():
     with pytest.raises(SetupError, match=r"said nothing within 0\.3 s"):
         EngineBackend([sys.executable, "-c", "import time; time.sleep(60)"], starting=0.3)
+
+
+STUBBORN = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True:
+    print('{"in": 0, "out": 0}', flush=True)
+    print('nonsense', flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_an_engine_that_does_not_want_to_end_is_killed(monkeypatch):
+    monkeypatch.setattr(engine, "WRITING", 0.3)
+    backend = EngineBackend([sys.executable, "-c", STUBBORN])
+    process = backend.pid
+    backend.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_an_engine_that_does_not_read_is_killed(monkeypatch):
+    monkeypatch.setattr(engine, "WRITING", 0.3)
+    backend = EngineBackend([sys.executable, "-c", STUBBORN])
+    names = [f"n{number}" for number in range(300)]  # 2 MB of commands
+    states = {(a, b, "wlan0"): FREE for a in names for b in names if a != b}
+    backend.links(states)
+    until(lambda: backend.restarts >= 2)
+    backend.close()
