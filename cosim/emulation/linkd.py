@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
 from cosim.emulation import protocol
 from cosim.emulation.switch import SECOND, Switch
@@ -221,8 +222,7 @@ def main(arguments: list[str] | None = None) -> int:
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns: the default of 50 us is delay that nobody asked for
-    with contextlib.suppress(OSError):  # needs CAP_SYS_NICE; without it the lag tells how late frames are
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    _prioritise()
     try:
         control = socket.socket(fileno=options.control)
     except OSError as error:
@@ -231,6 +231,15 @@ def main(arguments: list[str] | None = None) -> int:
     with control:
         Loop(control, options.seed, options.wait * 1000).run()
     return 0
+
+
+def _prioritise() -> None:
+    """Needs CAP_SYS_NICE; without it the lag tells how late frames are."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+        # Where the scheduler groups processes by session, that holds within a session only.
+        if os.getsid(0) == os.getpid():
+            Path("/proc/self/autogroup").write_text(str(NICE), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -149,6 +149,16 @@ def test_a_killed_engine_comes_back_with_the_same_interfaces(backend, spaces):
     assert spaces.run("a", ["cat", "/sys/class/net/wlan0/ifindex"]).stdout == before
 
 
+def test_an_engine_comes_before_other_programs(backend):
+    tried = subprocess.run(["nice", "-n", "-10", "true"], capture_output=True, text=True, check=False)
+    if tried.stderr:
+        pytest.skip("needs CAP_SYS_NICE")
+    assert os.getpriority(os.PRIO_PROCESS, backend.pid) == -10
+    group = Path(f"/proc/{backend.pid}/autogroup")
+    if group.exists():
+        assert group.read_text().endswith("nice -10\n")
+
+
 def test_a_dead_node_does_not_answer(backend, spaces):
     attach(backend, spaces)
     backend.links(mesh(FREE))

@@ -337,6 +337,18 @@ static bool option(const char *argument, const char *name, uint64_t *value)
     return number(&text, 19, '\0', value);
 }
 
+/* Needs CAP_SYS_NICE; without it the lag tells how late frames are. */
+static void prioritise(void)
+{
+    setpriority(PRIO_PROCESS, 0, NICE);
+    /* Where the scheduler groups processes by session, that holds within a session only. */
+    FILE *group = getsid(0) == getpid() ? fopen("/proc/self/autogroup", "w") : NULL;
+    if (group) {
+        fprintf(group, "%d", NICE);
+        fclose(group);
+    }
+}
+
 int main(int count, char **arguments)
 {
     uint64_t seed = 0, wait = 1000000, fd = UINT64_MAX;
@@ -354,7 +366,7 @@ int main(int count, char **arguments)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_TIMERSLACK, 1); /* ns: the default of 50 us is delay that nobody asked for */
     signal(SIGPIPE, SIG_IGN);
-    setpriority(PRIO_PROCESS, 0, NICE); /* needs CAP_SYS_NICE; without it the lag tells how late frames are */
+    prioritise();
     control = (int)fd;
     for (size_t i = 0; i < SWITCH_PORTS; i++)
         descriptors[i] = -1;
