@@ -1,13 +1,13 @@
 """Emulated links, requested against measured: delay, its deviation, loss, rate, live changes, cost of updates.
 
-    python -m benchmarks.links [--backend linkd|linkd-python] [--seconds 2] [--rounds 3] [--json]
+    python -m benchmarks.links [--backend linkd|linkd-python|tc|ns3] [--seconds 2] [--rounds 3] [--json]
 
 Three network namespaces with an interface each; UDP datagrams measure what their links do. Needs root and
 /dev/net/tun. Delays are one way, by the kernel's time stamps, each the best of the rounds, since the machine
 has other users; `delays` has all rounds. Targets: 20 ms is met within +0.5 ms (compiled) or +2 ms (Python)
 with a deviation of at most 1.5 ms, 5 % loss lies in its binomial interval, 5 and 50 Mbit/s are met within
 5 %, a change of state holds after one step of 100 ms, 10,000 link states are sent in at most 100 ms of
-processor time.
+processor time. Traffic control and ns-3 have tables and targets of their own: `tc_links` and `ns3_range`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks import ns3_range, tc_links
 from benchmarks.measure import Table, parser, print_result
 from cosim.emulation import compiled, netns, probe, taps
 from cosim.emulation.engine import EngineBackend
@@ -68,6 +69,7 @@ def linkd(python: bool) -> Bed:
 
 
 BACKENDS: dict[str, Bed] = {"linkd": linkd(python=False), "linkd-python": linkd(python=True)}
+OTHERS = {"tc": (tc_links.measure, tc_links.table), "ns3": (ns3_range.sweep, ns3_range.table)}
 
 
 def measure(name: str, seconds: float, rounds: int) -> dict[str, object]:
@@ -182,12 +184,17 @@ def checks(found: dict[str, object]) -> list[tuple[str, str, str, bool]]:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--backend", choices=sorted(BACKENDS), default="linkd")
+    arguments.add_argument("--backend", choices=[*BACKENDS, "tc", "ns3"], default="linkd")
     arguments.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     arguments.add_argument("--rounds", type=int, default=3)
     options = arguments.parse_args()
     if os.geteuid() or not taps.DEVICE.exists():
         raise SystemExit("benchmarks.links needs root and /dev/net/tun")
+    if options.backend in OTHERS:
+        sweep, table_of = OTHERS[options.backend]
+        found = sweep(options.seconds, options.rounds)
+        print_result("links", found, [table_of(found)], as_json=options.json)
+        return
     found = measure(options.backend, options.seconds, options.rounds)
     table = Table(f"Links by {options.backend}", ["", "requested", "measured", ""])
     for what, wanted, got, holds in checks(found):

@@ -17,6 +17,7 @@ import pytest
 from adapters.ns3.build import built, engine, wheel
 from adapters.ns3.radio import Radio, live
 from adapters.ns3.stepped import Stepped
+from benchmarks import ns3_range
 from cosim.emulation import netns, taps
 from cosim.emulation.taps import Tap
 from cosim.errors import RunError, ScenarioError, SetupError
@@ -337,3 +338,15 @@ def test_an_absent_wheel_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("COSIM_NS3", str(tmp_path))
     with pytest.raises(SetupError, match=r"no ns-3 3\.44.*pip install ns3==3\.44\.post0"):
         wheel()
+
+
+@ready
+@privileged
+@pytest.mark.netns
+@pytest.mark.slow
+def test_throughput_against_distance_is_as_measured_before():
+    found = ns3_range.sweep(seconds=1.0, rounds=3)
+    for distance, reference in ns3_range.REFERENCE.items():
+        assert found["rates"][str(distance)] == pytest.approx(reference, rel=ns3_range.ERROR)
+    assert found["beyond"] == 0
+    assert found["back"] >= 0.9
