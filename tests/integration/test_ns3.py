@@ -126,6 +126,19 @@ def test_an_engine_that_is_killed_is_replaced_and_the_nodes_keep_their_interface
 
 
 @ready
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="needs root and grouping by session"
+)
+def test_the_engine_has_its_priority_among_all_sessions():
+    backend = live(Radio(nice=-7))
+    try:
+        assert Path(f"/proc/{backend.pid}/autogroup").read_text().split()[-1] == "-7"
+        assert os.getpriority(os.PRIO_PROCESS, backend.pid) == -7
+    finally:
+        backend.close()
+
+
+@ready
 @privileged
 @pytest.mark.netns
 def test_stations_talk_through_an_access_point(nodes):

@@ -10,6 +10,17 @@
 #include "live.hpp"
 #include "stepped.hpp"
 
+// Without permission all goes on, and the lag tells. Threads that are started later have it as well.
+static void Prioritise(int nice) {
+    setpriority(PRIO_PROCESS, 0, nice);
+    // Where the scheduler groups processes by session, priorities hold within a session, and it has one of its own.
+    if (getsid(0) != getpid()) return;  // a session that is shared is not ours to raise
+    if (FILE* group = std::fopen("/proc/self/autogroup", "w")) {
+        std::fprintf(group, "%d", nice);
+        std::fclose(group);
+    }
+}
+
 int main(int argc, char** argv) {
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -40,8 +51,7 @@ int main(int argc, char** argv) {
     line.Parse(argc, argv);
     try {
         if (options.stepped) return engine::Stepped(options).Run();
-        // Threads that are started later have it as well. Without permission the lag tells.
-        setpriority(PRIO_PROCESS, 0, options.nice);
+        Prioritise(options.nice);
         ns3::GlobalValue::Bind("SimulatorImplementationType", ns3::StringValue("ns3::RealtimeSimulatorImpl"));
         return engine::Live(options).Run();
     } catch (const std::invalid_argument& error) {
