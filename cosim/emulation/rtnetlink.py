@@ -25,6 +25,7 @@ ROOT = 0xFFFFFFFF
 TICK = 64e-9  # s, unit of times in traffic control (PSCHED_SHIFT of every kernel since 2.6.31)
 LIMITLESS = 0xFFFFFFFF  # B/s, the highest rate that 32 bits can say: 34 Gbit/s
 FRAME = 1514  # B, the largest frame of Ethernet
+PATIENCE = 5.0  # s for answers, which come at once or never
 BATCH = 64  # messages per send; their refusals must fit into the socket's receive buffer
 
 _REQUEST, _ACK, _ERROR = 0x1, 0x4, 2
@@ -183,7 +184,7 @@ class Netlink:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         self._socket.bind((0, 0))
-        self._socket.settimeout(5.0)  # the kernel answers at once or never
+        self._socket.settimeout(PATIENCE)
         self._sequence = 0
         for option in (_CAP_ACK, _EXT_ACK):  # refusals without a copy of the request, with words
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
@@ -227,7 +228,10 @@ class Netlink:
 
     def _replies(self) -> list[tuple[int, int, int, bytes]]:
         """(type, flags, sequence, body) of one read."""
-        data = self._socket.recv(65536)
+        try:
+            data = self._socket.recv(65536)
+        except TimeoutError:
+            raise RunError(f"the kernel has not answered rtnetlink messages within {PATIENCE:g} s") from None
         replies, at = [], 0
         while at + _HEADER.size <= len(data):
             length, kind, flags, sequence, _ = _HEADER.unpack_from(data, at)

@@ -19,6 +19,8 @@ from adapters.ns3.radio import Radio, live
 from adapters.ns3.stepped import Stepped
 from benchmarks import ns3_range
 from cosim.emulation import netns, taps
+from cosim.emulation.engine import EngineBackend
+from cosim.emulation.protocol import send_attach
 from cosim.emulation.taps import Tap
 from cosim.errors import RunError, ScenarioError, SetupError
 
@@ -108,6 +110,46 @@ def test_nodes_may_come_while_it_runs(nodes, backend):
     time.sleep(0.2)
     assert nodes.answers(to="c") >= 9
     assert nodes.answers(node="c", to="b") >= 9
+
+
+@ready
+@privileged
+@pytest.mark.netns
+def test_media_do_not_hear_each_other(nodes):
+    backend = EngineBackend(Radio().command(engine()), shared=["wlan0"])  # all on medium 0
+    try:
+        for node in MACS:
+            backend.attach(node, "wlan0", nodes.tap(node), MACS[node])
+        time.sleep(0.3)
+        assert nodes.answers() >= 9
+    finally:
+        backend.close()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        process = subprocess.Popen(
+            [*Radio().command(engine()), f"--control={theirs.fileno()}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )
+        assert process.stdin
+        for number, node in enumerate(MACS):
+            descriptor = nodes.tap(node)
+            send_attach(ours, number, descriptor, MACS[node])
+            os.close(descriptor)
+        time.sleep(0.3)
+        assert nodes.answers() >= 9
+        process.stdin.write(b"C 1 7\n")  # after it has been attached
+        process.stdin.flush()
+        time.sleep(0.2)
+        assert nodes.answers(3) == 0
+        assert nodes.answers(3, "a", "c") == 3
+        process.stdin.write(b"C 0 7\n")
+        process.stdin.flush()
+        time.sleep(0.2)
+        assert nodes.answers() >= 9
+        process.stdin.close()
+        assert process.wait(5) == 0
 
 
 @ready

@@ -76,7 +76,9 @@ struct Port {
     void Open(int descriptor, ns3::Mac48Address address);
     void Shut();
     void Move(double x, double y, double z);
-    void Tune(int to) { channel = to; }
+    void Tune(int to);
+    void Make();
+    void Retire();
 };
 
 class Live {
@@ -360,25 +362,38 @@ inline void Port::Lost(ns3::WifiMacDropReason reason, ns3::Ptr<const ns3::WifiMp
     live->Note(mac, mpdu->GetHeader().GetAddr1(), 0, true);
 }
 
-inline void Port::Open(int descriptor, ns3::Mac48Address address) {
+inline void Port::Make() {
     using namespace ns3;
+    station = live->radio().Add(mac, channel);
+    station.Move(place.x, place.y, place.z);
+    station.node->RegisterProtocolHandler(MakeCallback(&Port::Receive, this), 0, station.device, false);
+    station.device->GetMac()->TraceConnectWithoutContext("DroppedMpdu", MakeCallback(&Port::Lost, this));
+    live->Learn(mac, number);
+    made = true;
+}
+
+// Neither address nor medium of a station can change: it goes out of everybody's reach, and another one comes.
+inline void Port::Retire() {
+    if (!made) return;
+    station.node->UnregisterProtocolHandler(ns3::MakeCallback(&Port::Receive, this));
+    station.Move(1e9, 1e9, 0);
+    made = false;
+}
+
+inline void Port::Open(int descriptor, ns3::Mac48Address address) {
     Shut();
-    if (made && address != mac) {
-        // An address cannot change on the air: the old station goes out of everybody's reach.
-        station.node->UnregisterProtocolHandler(MakeCallback(&Port::Receive, this));
-        station.Move(1e9, 1e9, 0);
-        made = false;
-    }
-    if (!made) {
-        mac = address;
-        station = live->radio().Add(mac, channel);
-        station.Move(place.x, place.y, place.z);
-        station.node->RegisterProtocolHandler(MakeCallback(&Port::Receive, this), 0, station.device, false);
-        station.device->GetMac()->TraceConnectWithoutContext("DroppedMpdu", MakeCallback(&Port::Lost, this));
-        live->Learn(mac, number);
-        made = true;
-    }
+    if (address != mac) Retire();
+    mac = address;
+    if (!made) Make();
     writing = descriptor;
+}
+
+inline void Port::Tune(int to) {
+    if (to == channel) return;
+    channel = to;
+    if (!made) return;
+    Retire();
+    Make();
 }
 
 inline void Port::Shut() {
