@@ -1,8 +1,9 @@
-"""ns-3 between network namespaces in real time, and by steps."""
+"""ns-3 between network namespaces in real time."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import socket
@@ -16,13 +17,13 @@ import pytest
 
 from adapters.ns3.build import built, engine, wheel
 from adapters.ns3.radio import Radio, live
-from adapters.ns3.stepped import Stepped
 from benchmarks import ns3_range
 from cosim.emulation import netns, taps
+from cosim.emulation.client import Client
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.protocol import send_attach
 from cosim.emulation.taps import Tap
-from cosim.errors import RunError, ScenarioError, SetupError
+from cosim.errors import ScenarioError, SetupError
 
 pytestmark = pytest.mark.ns3
 ready = pytest.mark.skipif(not built(), reason="the ns-3 engine is not built: python -m adapters.ns3.build")
@@ -258,124 +259,10 @@ def _lives(pid: int) -> bool:
     return False
 
 
-# Mbit/s of UDP or TCP that two containers measured, 802.11n of 20 MHz at 5 GHz, exponent 2.7
-TABLE = {100: 21.7, 150: 16.6, 200: 11.5, 240: 5.8}
-
-
-@ready
-def test_the_rate_falls_with_distance_as_measured():
-    stepped = Stepped(Radio(), ["a", "b"], [("a", "b"), ("b", "a")])
-    stepped.step({"a": (0.0, 0.0, 0.0), "b": (5.0, 0.0, 0.0)}, 1.0)
-    previous = stepped.step({}, 1.0)["a", "b"]
-    assert previous.rate == pytest.approx(59.4e6, rel=0.15)
-    assert previous.loss == 0.0
-    for distance, rate in TABLE.items():
-        stepped.step({"b": (float(distance), 0.0, 0.0)}, 0.5)
-        state = stepped.step({}, 1.0)["a", "b"]
-        assert state.rate == pytest.approx(rate * 1e6, rel=0.2)
-        assert state.loss == 0.0
-        assert previous.delay < state.delay < 0.01
-        assert state.rssi == pytest.approx(Radio().received(distance))
-        previous = state
-    stepped.step({"b": (300.0, 0.0, 0.0)}, 0.5)
-    gone = stepped.step({}, 1.0)["b", "a"]
-    assert gone.rate == 0.0
-    assert gone.loss == 1.0
-    stepped.step({"b": (50.0, 0.0, 0.0)}, 0.5)
-    assert stepped.step({}, 1.0)["b", "a"].rate > 30e6
-    stepped.close()
-    stepped.close()
-
-
-@ready
-def test_steps_repeat_and_do_not_depend_on_how_time_is_cut():
-    def states(cuts: int, seed: int = 1):
-        stepped = Stepped(Radio(fading=1.5, seed=seed), ["a", "b", "c"], [("a", "b"), ("b", "c")])
-        places = {"a": (0.0, 0.0, 0.0), "b": (220.0, 0.0, 0.0), "c": (0.0, 250.0, 0.0)}
-        found = [stepped.step(places, 1.0 / cuts) for _ in range(cuts)]
-        found = [stepped.step(places, 1.0)]
-        stepped.close()
-        return found
-
-    assert states(1) == states(1) == states(4)
-    assert states(1) != states(1, seed=2)
-
-
-@ready
-@pytest.mark.parametrize(
-    ("radio", "least", "most"),
-    [
-        (Radio(standard="a"), 20e6, 35e6),  # 54 Mbit/s, no aggregation
-        (Radio(standard="n", band=2.4, width=40), 80e6, 150e6),
-        (Radio(standard="ac", width=80, rate="VhtMcs4"), 80e6, 200e6),
-        (Radio(standard="ax", band=2.4), 60e6, 140e6),
-        (Radio(rate="minstrel"), 20e6, 65e6),
-        (Radio(rate="HtMcs0"), 4e6, 6.5e6),
-    ],
-    ids=lambda value: f"{value.standard} {value.band} {value.width} {value.rate}" if isinstance(value, Radio) else "",
-)
-def test_other_standards(radio, least, most):
-    stepped = Stepped(radio, ["a", "b"], [("a", "b")])
-    stepped.step({"b": (2.0, 0.0, 0.0)}, 2.0)
-    state = stepped.step({}, 1.0)["a", "b"]
-    stepped.close()
-    assert least < state.rate < most
-    assert state.loss < 0.01
-
-
-@ready
-def test_fading_makes_the_edge_gradual():
-    def loss(fading, distance):
-        stepped = Stepped(Radio(fading=fading), ["a", "b"], [("a", "b")])
-        state = stepped.step({"b": (distance, 0.0, 0.0)}, 10.0)["a", "b"]
-        stepped.close()
-        return state.loss
-
-    assert [loss(0.0, distance) for distance in (255.0, 275.0)] == [0.0, 1.0]
-    gradual = [loss(1.5, distance) for distance in (150.0, 200.0, 230.0, 320.0)]
-    assert gradual == sorted(gradual)
-    assert gradual[0] < 0.02
-    assert 0.1 < gradual[2] < 0.9
-    assert gradual[3] == 1.0
-
-
 @ready
 def test_parameters_that_do_not_fit_end_the_start():
     with pytest.raises(SetupError, match="signal 6"):
         live(Radio(rate="NoSuchMode"))
-    stepped = Stepped(Radio(rate="NoSuchMode"), ["a", "b"], [("a", "b")])
-    with pytest.raises(RunError, match="has ended"):
-        stepped.step({}, 1.0)
-    stepped.close()
-
-
-@ready
-def test_contention_is_felt():
-    def rate(pairs):
-        nodes = [f"n{i}" for i in range(8)]
-        stepped = Stepped(Radio(), nodes, pairs, interval=0.02)
-        stepped.step({node: (5.0 * i, 0.0, 0.0) for i, node in enumerate(nodes)}, 1.0)
-        state = stepped.step({}, 1.0)["n0", "n1"]
-        stepped.close()
-        return state
-
-    alone = rate([("n0", "n1")])
-    crowded = rate([(f"n{i}", f"n{j}") for i in range(8) for j in range(8) if i != j])
-    assert crowded.rate < 0.5 * alone.rate
-
-
-@ready
-def test_what_cannot_be_is_said():
-    with pytest.raises(ScenarioError, match="no link from a to x"):
-        Stepped(Radio(), ["a", "b"], [("a", "x")])
-    with pytest.raises(ScenarioError, match="interval"):
-        Stepped(Radio(), ["a", "b"], [("a", "b")], interval=0.0)
-    stepped = Stepped(Radio(), ["a", "b"], [("a", "b")])
-    with pytest.raises(RunError, match="P: port x y z"):
-        stepped.step({"a": (float("nan"), 0.0, 0.0)}, 1.0)
-    stepped.close()
-    with pytest.raises(RunError, match="has ended"):
-        stepped.step({}, 1.0)
 
 
 def test_wrong_parameters_are_all_named():
@@ -405,3 +292,35 @@ def test_throughput_against_distance_is_as_measured_before():
         assert found["rates"][str(distance)] == pytest.approx(reference, rel=ns3_range.ERROR)
     assert found["beyond"] == 0
     assert found["back"] >= 0.9
+
+
+@ready
+@privileged
+@pytest.mark.netns
+def test_through_the_network_service_and_its_sidecars(nodes, tmp_path):
+    anywhere = "tcp://127.0.0.1:*"
+    command = [sys.executable, "-m", "cosim.emulation.service", "--engine", str(engine()), "--commands", anywhere]
+    command += ["--reports", anywhere, "--sidecars", str(tmp_path / "links.sock")]
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert service.stdout
+    try:
+        told = json.loads(service.stdout.readline())
+        for node in ("a", "b"):
+            interface = f"wlan0,{MACS[node]},{ADDRESSES[node]}/24"
+            sidecar = [sys.executable, "-m", "cosim.emulation.sidecar", "--node", node, "--interface", interface]
+            sidecar += ["--socket", str(tmp_path / "links.sock")]
+            nodes.spaces.start(node, sidecar, stderr=subprocess.DEVNULL, env=dict(os.environ))
+        with Client(told["commands"], told["reports"]) as client:
+            client.await_ports({("a", "wlan0"), ("b", "wlan0")})
+            client.move({"a": (0.0, 0.0, 0.0), "b": (50.0, 0.0, 0.0)})
+            client.wait()
+            time.sleep(0.3)
+            assert nodes.answers() >= 8  # the first may wait for ARP
+            client.move({"b": (900.0, 0.0, 0.0)})
+            client.wait()
+            time.sleep(0.2)
+            assert nodes.answers(3) == 0
+    finally:
+        service.terminate()
+        assert service.wait(10) == 0
+        service.stdout.close()

@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -24,25 +23,13 @@
 
 #include "ns3/realtime-simulator-impl.h"
 #include "radio.hpp"
+#include "usage.hpp"
 
 namespace engine {
 
-constexpr uint32_t kPorts = 1024;
 constexpr size_t kHeader = 14;    // B of an Ethernet header
 constexpr size_t kFrame = 2304;   // B, the most that a Wi-Fi frame carries, and more than any MTU here
 constexpr size_t kLine = 1024;    // B of a command
-
-struct Usage {
-    double cpu;     // s
-    double memory;  // MiB
-
-    static Usage Now() {
-        rusage use{};
-        getrusage(RUSAGE_SELF, &use);
-        return {double(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6,
-                use.ru_maxrss / 1024.0};
-    }
-};
 
 struct Count {
     uint64_t frames = 0, bytes = 0, lost = 0, dropped = 0;

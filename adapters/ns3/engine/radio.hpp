@@ -19,6 +19,8 @@
 
 namespace engine {
 
+constexpr uint32_t kPorts = 1024;
+
 struct Options {
     std::string standard = "n";      // a, n, ac or ax
     std::string rate = "ideal";      // ideal, minstrel, or the name of a constant mode

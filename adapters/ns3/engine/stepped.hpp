@@ -13,8 +13,8 @@
 #include <sstream>
 #include <vector>
 
-#include "live.hpp"
 #include "radio.hpp"
+#include "usage.hpp"
 
 namespace engine {
 
