@@ -169,7 +169,7 @@ class JsonPhysics:
 
     def serve(self, wait: float) -> int:
         """Answer what comes, waiting at most `wait` s for the first packet; how many were taken."""
-        self._socket.settimeout(wait if wait > 0.0 else 1e-6)
+        self._socket.settimeout(max(wait, 0.0))
         taken = 0
         while taken < _AT_ONCE:
             try:
@@ -177,6 +177,7 @@ class JsonPhysics:
             except (TimeoutError, BlockingIOError):
                 break
             self._answer(packet, peer)
+            self._socket.setblocking(False)
             taken += 1
         return taken
 

@@ -8,6 +8,7 @@ import socket
 import sys
 
 from mavsdk import System
+from mavsdk.info import InfoError
 from mavsdk.mission import MissionItem, MissionPlan
 from mavsdk.mission_raw import MissionItem as RawItem
 
@@ -109,7 +110,12 @@ async def main():
     await drone.connect(system_address=f"udpin://127.0.0.1:{PORT}")
     await first(drone.core.connection_state(), lambda s: s.is_connected, 30.0)
     print("ok connect", flush=True)
-    await drone.info.get_version()
+    for _ in range(50):  # it asks for the version in the background
+        try:
+            await drone.info.get_version()
+            break
+        except InfoError:
+            await asyncio.sleep(0.2)
     everything = await drone.param.get_all_params()
     assert len(everything.float_params) + len(everything.int_params) > 200
     name = "MPC_XY_CRUISE" if PX4 else "WPNAV_SPEED"

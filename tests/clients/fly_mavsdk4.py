@@ -33,27 +33,24 @@ async def main():
     await until(telemetry.health, lambda h: h.is_global_position_ok and h.is_home_position_ok and h.is_armable)
     print("ok ready")
 
-    async def take_off(height):
-        await action.set_takeoff_altitude(height)
-        await action.arm()
-        print("ok arm")
-        await action.takeoff()
-        await until(telemetry.position, lambda p: p.relative_altitude_m > 0.9 * height)
-        print("ok takeoff")
-
-    await take_off(10.0)
+    await action.set_takeoff_altitude(10.0)
+    await action.arm()
+    print("ok arm")
+    await action.takeoff()
+    await until(telemetry.position, lambda p: p.relative_altitude_m > 9.0)
+    print("ok takeoff")
     at = await telemetry.position()
     await action.goto_location(at.latitude_deg + 2e-4, at.longitude_deg, at.absolute_altitude_m, 0.0)
     await until(telemetry.position, lambda p: abs(p.latitude_deg - at.latitude_deg - 2e-4) < 1e-5)
     print("ok goto")
     await action.return_to_launch()
+    await until(telemetry.position, lambda p: abs(p.latitude_deg - at.latitude_deg) < 3e-5)
     print("ok return")
+    # still in the air: to arm ArduPilot again after a flight, MAVSDK 4 changes to BRAKE, in which it cannot be armed
+    await action.land()
+    print("ok land")
     await until(telemetry.armed, lambda x: not x)
     print("ok disarmed")
-    await take_off(6.0)
-    await action.land()
-    await until(telemetry.armed, lambda x: not x)
-    print("ok land")
 
 
 asyncio.run(asyncio.wait_for(main(), 260.0))

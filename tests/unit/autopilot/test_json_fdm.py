@@ -84,8 +84,8 @@ class Loop:
 
 def test_a_controller_flies_it_over_the_wire():
     body, loop = Body(RIGID), Loop((8.0, 5.0, -10.0))
-    for _ in range(400 * 25):
-        body.take(parse(loop.packet()))
+    for _ in range(200 * 25):
+        body.take(parse(loop.packet(rate=200)))
         loop.outputs(scan(body.line()))
     state = scan(body.line())
     assert state["timestamp"] == pytest.approx(25.0)
@@ -223,8 +223,8 @@ def test_a_rover_steers_and_drives():
 
 def test_the_wind_pushes_and_the_battery_empties():
     body, loop = Body(RIGID), Loop((0.0, 0.0, -5.0))
-    for _ in range(400 * 10):
-        body.take(parse(loop.packet()))
+    for _ in range(200 * 10):
+        body.take(parse(loop.packet(rate=200)))
         loop.outputs(scan(body.line()))
     name, voltage = body.battery_parameter()
     assert name == "SIM_BATT_VOLTAGE"
