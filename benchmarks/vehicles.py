@@ -1,0 +1,141 @@
+"""CPU time of vehicles: with MAVLink over real UDP sockets, and of the flight alone, all at 100 Hz.
+
+python -m benchmarks.vehicles [--vehicles 300] [--fleet 10000] [--seconds 20] [--json]
+
+Simulated time is not paced, and telemetry gets the clock that it would have at 1 x, so that the figure
+is the load of real time without its waiting. A process of its own reads what the vehicles send; its
+CPU time is not counted.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import socket
+import time
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from benchmarks.measure import Table, parser, print_result, verdict
+from cosim.autopilot import Autopilot
+from cosim.autopilot.links import Endpoint, Endpoints
+from cosim.autopilot.table import Address
+from cosim.vehicles import Copter, Fleet
+
+TICK = 0.01  # s
+GROUP = 250  # vehicles that send to one peer: system ids end at 254
+TARGET = 300  # vehicles per core with MAVLink
+WARM_UP = 2.0  # s that are not counted
+
+
+def _listen(pipe: Connection, peers: int) -> None:
+    """Read datagrams at `peers` ports until told to stop; tell how many."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(peers)]
+    for sock in sockets:
+        sock.bind(("127.0.0.1", 0))
+        sock.setblocking(False)
+    pipe.send([sock.getsockname() for sock in sockets])
+    count = 0
+    while not pipe.poll(0.001):
+        for sock in sockets:
+            try:
+                while True:
+                    sock.recv(2048)
+                    count += 1
+            except BlockingIOError:
+                continue
+    pipe.send(count)
+
+
+def _scattered(count: int) -> Fleet:
+    """Copters in flight, each towards a point of its own some kilometres away."""
+    fleet = Fleet([Copter()] * count, [(5.0 * (k % 100), 5.0 * (k // 100), 0.0) for k in range(count)])
+    rows = np.arange(count)
+    fleet.arm(rows)
+    fleet.take_off(rows, 20.0)
+    fleet.advance(12.0)
+    goals = np.random.default_rng(1).uniform(-5e3, 5e3, (count, 3))
+    goals[:, 2] = 30.0
+    fleet.go(rows, goals)
+    return fleet
+
+
+def with_mavlink(vehicles: int, seconds: float) -> dict[str, float]:
+    """CPU s per simulated second of `vehicles` with default streams, one socket each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * vehicles + 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, needed), hard), hard))
+    fleet = _scattered(vehicles)
+    here, there = multiprocessing.get_context("spawn").Pipe()
+    peers = -(-vehicles // GROUP)
+    listener = multiprocessing.get_context("spawn").Process(target=_listen, args=(there, peers), daemon=True)
+    listener.start()
+    addresses = here.recv()
+    pilots = [
+        Autopilot(fleet, k, sysid=k % GROUP + 1, origin=(38.2, 21.7, 0.0), ready_after=0.0) for k in range(vehicles)
+    ]
+    made = [Endpoint(pilot, [Address(*addresses[k // GROUP])]) for k, pilot in enumerate(pilots)]
+    endpoints = Endpoints(made)
+    base, spent = fleet.now, 0.0
+    for step in range(1, round((WARM_UP + seconds) / TICK) + 1):
+        if step == round(WARM_UP / TICK) + 1:
+            spent = time.process_time()
+        endpoints.poll()
+        fleet.advance(base + step * TICK)
+        for pilot in pilots:
+            pilot.watch(fleet.now)
+        endpoints.send(fleet.now, fleet.now)
+    spent = time.process_time() - spent
+    here.send(True)
+    heard = here.recv()
+    listener.join()
+    endpoints.close()
+    cpu = spent / seconds
+    return {
+        "vehicles": vehicles,
+        "cpu_per_simulated_second": cpu,
+        "vehicles_per_core": vehicles / cpu,
+        "messages_per_vehicle_second": heard / vehicles / (seconds + WARM_UP),
+    }
+
+
+def flight_alone(vehicles: int, seconds: float) -> dict[str, float]:
+    """CPU s per simulated second of a fleet without MAVLink, a call per tick."""
+    fleet = _scattered(vehicles)
+    base, begun = fleet.now, time.process_time()
+    for step in range(1, round(seconds / TICK) + 1):
+        fleet.advance(base + step * TICK)
+    cpu = (time.process_time() - begun) / seconds
+    return {"vehicles": vehicles, "cpu_per_simulated_second": cpu, "times_real_time": 1.0 / cpu}
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--vehicles", type=int, default=300, help="with MAVLink")
+    arguments.add_argument("--fleet", type=int, default=10_000, help="without")
+    arguments.add_argument("--seconds", type=float, default=20.0, help="of simulated time")
+    options = arguments.parse_args()
+    mavlink = with_mavlink(options.vehicles, options.seconds)
+    alone = flight_alone(options.fleet, options.seconds)
+    table = Table("vehicles at 100 Hz on one core", ["case", "vehicles", "CPU s per simulated s", "result"])
+    per_core = mavlink["vehicles_per_core"]
+    table.add([
+        "MAVLink over UDP",
+        f"{options.vehicles:,}",
+        f"{mavlink['cpu_per_simulated_second']:.3f}",
+        f"{per_core:,.0f} vehicles per core{verdict(per_core, TARGET, at_least=True)}",
+    ])  # fmt: skip
+    faster = alone["times_real_time"]
+    table.add([
+        "flight alone",
+        f"{options.fleet:,}",
+        f"{alone['cpu_per_simulated_second']:.3f}",
+        f"{faster:.1f} times real time{verdict(faster, 1.0, at_least=True)}",
+    ])  # fmt: skip
+    data = {"tick": TICK, "unit": "s", "mavlink": mavlink, "flight": alone}
+    print_result("vehicles", data, [table], as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()
