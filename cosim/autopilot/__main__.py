@@ -137,6 +137,7 @@ def _live(
     positions = None
     if options.aeroloop is not None:
         positions = stack.enter_context(Positions(address(options.aeroloop, "--aeroloop"), pilots))
+    Fleet([_vehicle(options)], [(0.0, 0.0, 0.0)]).advance(options.tick)  # compiles, before anybody waits for answers
     _tell(render(slots))
     ended = False
 

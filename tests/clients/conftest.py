@@ -60,6 +60,8 @@ class Vehicle:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cosim.autopilot", *words], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[1]
         )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline().startswith("vehicle"), "the vehicle did not start"
 
     def close(self):
         """Stop it; what it says about its pace."""

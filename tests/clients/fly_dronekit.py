@@ -22,7 +22,8 @@ def until(condition, limit=120.0):
 
 
 vehicle = dronekit.connect(f"udpin:127.0.0.1:{PORT}", wait_ready=True, timeout=60)
-print("ok connect", vehicle.version)
+print("ok connect")
+assert str(vehicle.version) == "APM:Copter-4.5.7", vehicle.version
 assert len(vehicle.parameters) > 200
 vehicle.parameters["WPNAV_SPEED"] = 800
 until(lambda: vehicle.parameters["WPNAV_SPEED"] == 800, 10.0)
