@@ -26,6 +26,11 @@ _MOST_STEPS = 1000  # of commands between two waypoints: more is a loop
 NO_MISSION, NOT_STARTED, ACTIVE, PAUSED, COMPLETE = 1, 2, 3, 4, 5  # MISSION_STATE
 
 
+def finite(value: float) -> float:
+    """`value`, or 0 where clients put NaN because they mean nothing."""
+    return value if math.isfinite(value) else 0.0
+
+
 class Item(NamedTuple):
     """One item of a mission, a fence or a list of rally points, as MISSION_ITEM_INT has it."""
 
@@ -47,7 +52,7 @@ class Item(NamedTuple):
 
     def place(self, home: float) -> Place:
         """The place, when heights that are not absolute are above `home` (m)."""
-        return Place(self.x / 1e7, self.y / 1e7, self.z + (0.0 if self.frame in ABSOLUTE else home))
+        return Place(self.x / 1e7, self.y / 1e7, finite(self.z) + (0.0 if self.frame in ABSOLUTE else home))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,6 @@ class _Leg:
     seq: int
     last: bool = True  # whether the item is reached with it
     heading: float = math.nan  # rad, to keep from here on
-
-
-def finite(value: float) -> float:
-    """`value`, or 0 where clients put NaN because they mean nothing."""
-    return value if math.isfinite(value) else 0.0
 
 
 class Mission:
@@ -251,6 +251,8 @@ class Mission:
             leg = Waypoint(what="return")
         elif command == TAKEOFF and not rover:
             height = item.place(home).altitude - pilot.ground.origin.altitude
+            if math.isnan(item.z):
+                height = pilot.home[2] + pilot.parameters.get("MIS_TAKEOFF_ALT", 2.5)
             leg = Waypoint(*here[:2], height, what="take-off")
         elif command == NAV_DELAY:
             leg = Waypoint(*here, hold=max(finite(item.param1), 0.0))
@@ -258,7 +260,7 @@ class Mission:
             leg = Waypoint(*here, what="land")
         else:
             x, y, z = pilot.ground.local(item.place(home)) if item.located else here
-            if not item.located and item.z:
+            if not item.located and finite(item.z):
                 z = item.place(home).altitude - pilot.ground.origin.altitude
             if command == LAND:
                 self._legs.append(_Leg(Waypoint(x, y, max(here[2], z), speed=self._speed), seq, last=False))

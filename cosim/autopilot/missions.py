@@ -25,6 +25,7 @@ _CANCELLED = 15
 _FRAMES = {0, 2, 3, 5, 6, 10, 11}  # global, of the mission (no place), relative, terrain
 _PLACED = NAVIGATION | {179, 195, 201, *range(5000, 5005), RALLY_POINT}  # commands with a latitude and longitude
 Handler = Callable[[Message, Hashable], None]
+_HIGH = {16, 17, 18, 19, 82}  # commands that need a height; with others clients put NaN there
 MOST_ITEMS = 2000
 _PATIENCE = 1.0  # s of wall time after which an item is asked for again
 _TRIES = 8
@@ -252,7 +253,7 @@ def _mistake(item: Item) -> int:
     placed = item.command in _PLACED
     if placed and item.frame not in _FRAMES:
         return _BAD_FRAME
-    if not math.isfinite(item.z):
+    if math.isinf(item.z) or (math.isnan(item.z) and item.command in _HIGH):
         return _BAD_Z
     if abs(item.x) >= (900_000_001 if placed else 2**31):
         return _BAD_X

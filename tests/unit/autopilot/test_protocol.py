@@ -210,6 +210,17 @@ def test_refuses_what_is_no_mission():
     assert [m.type for m in s.collect() if m.get_type() == "MISSION_ACK"] == [mavlink.MAV_MISSION_NO_SPACE]
 
 
+def test_fields_that_mean_nothing_may_be_nan():
+    """MAVSDK fills what a command does not use with NaN."""
+    s = flying("px4")
+    nan = math.nan
+    speed, land = (2, 178, 1.0, 5.0, -1.0, nan, 0, 0, nan), (6, 21, nan, nan, nan, nan, *s.place(0, 20)[:2], nan)
+    assert s.upload([speed, (6, 16, 0, 2.0, nan, nan, *s.place(20, 0, 12)), land]) == 0
+    assert s.command(176, 1, 4, 4) == 0
+    s.until(lambda v: not v.armed)
+    assert s.autopilot.pilot.look().y == pytest.approx(20.0, abs=2.5)
+
+
 def test_clears_all():
     s = station()
     s.upload(simple_mission(s))
