@@ -79,7 +79,7 @@ def fly():
     """`fly(client, persona, speed, frame)` runs the client's script against a vehicle; the steps that it did."""
     vehicles = []
 
-    def run(client, persona, speed, frame="copter", script=None, limit=270.0):
+    def run(client, persona, speed, frame="copter", script=None, limit=450.0):
         python = interpreter(client)
         vehicle = Vehicle(persona, frame, speed)
         vehicles.append(vehicle)
