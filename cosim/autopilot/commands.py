@@ -205,7 +205,10 @@ def _tell_interval(a: Autopilot, order: Order) -> int:
 
 
 def _request(a: Autopilot, order: Order) -> int:
-    return ACCEPTED if a.send_now(whole(order.p[0]), order.link) else DENIED
+    message = whole(order.p[0])
+    if message not in BUILDERS:
+        return UNSUPPORTED  # clients go another way then, and do not ask again
+    return ACCEPTED if a.send_now(message, order.link) else DENIED
 
 
 def _tell(message: int) -> Callable[[Autopilot, Order], int]:

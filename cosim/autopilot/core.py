@@ -318,6 +318,9 @@ class Autopilot:
             return None
         return self.parameters.packed("withdefaults=1" in options)
 
+    def _list_logs(self, message: Message, link: Hashable) -> None:
+        self.reply(link, mavlink.MAVLink_log_entry_message(0, 0, 0, 0, 0))  # there are none
+
     def _position_of_other(self, message: Message, link: Hashable) -> None:
         self._follow.position(message)
 
@@ -325,7 +328,14 @@ class Autopilot:
         self._follow.target(message)
 
 
-_UNLOGGED = {"TIMESYNC", "PING", "FILE_TRANSFER_PROTOCOL", "PARAM_REQUEST_LIST", "PARAM_REQUEST_READ"}
+_UNLOGGED = {
+    "LOG_REQUEST_LIST",
+    "TIMESYNC",
+    "PING",
+    "FILE_TRANSFER_PROTOCOL",
+    "PARAM_REQUEST_LIST",
+    "PARAM_REQUEST_READ",
+}
 _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "COMMAND_LONG": Autopilot._command,
     "COMMAND_INT": Autopilot._command,
@@ -339,6 +349,7 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "PARAM_REQUEST_READ": Autopilot._read_parameter,
     "PARAM_SET": Autopilot._set_parameter,
     "FILE_TRANSFER_PROTOCOL": Autopilot._file,
+    "LOG_REQUEST_LIST": Autopilot._list_logs,
     "GLOBAL_POSITION_INT": Autopilot._position_of_other,
     "FOLLOW_TARGET": Autopilot._follow_target,
 }

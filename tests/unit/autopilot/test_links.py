@@ -100,6 +100,27 @@ def test_tcp_serves_several_clients_and_outlives_them():
         endpoints.close()
 
 
+def test_a_drone_follows_a_rover_that_sends_to_its_port():
+    fleet = Fleet([Copter(), Rover()], [(0, 0, 0), (10, 0, 0)])
+    drone, tractor = (Autopilot(fleet, k, sysid=k + 1, origin=ORIGIN, ready_after=0.0) for k in range(2))
+    own = Address("127.0.0.1", free_port())
+    endpoints = Endpoints([Endpoint(drone, bind=own), Endpoint(tractor, [own])])
+    fleet.arm([0, 1])
+    fleet.take_off([0], 12.0)
+    fleet.advance(10.0)
+    drone.watch(fleet.now)
+    assert drone.parameters.set("FOLL_OFS_Z", -12.0)
+    assert drone.pilot.set_mode("FOLLOW") is None
+    fleet.go([1], [(10.0, 60.0, 0.0)])
+    for step in range(1, 1001):
+        fleet.advance(10.0 + 0.04 * step)
+        endpoints.poll()
+        endpoints.send(fleet.now, fleet.now)
+    endpoints.close()
+    place = [float(fleet.state[axis][0]) for axis in "xyz"]
+    assert place == pytest.approx([10.0, 50.0, 12.0], abs=1.0)  # FOLL_OFS_X: 10 m behind
+
+
 def test_two_vehicles_with_one_identity_are_refused(ground):
     peer = Address(*ground.getsockname())
     _, (one,) = autopilots()
