@@ -128,6 +128,9 @@ class Agent:
             while not self._stopping and self._member.state != "evicted":
                 self._turn()
                 self._report_state()
+            end = time.monotonic() + _FAREWELL / 1e3
+            while self._member.state == "asking" and time.monotonic() < end:
+                self._turn()  # a slot that was just given must be given back
             self._send(self._member.leave(self._stopping or "evicted"))
             return 0 if self._stopping else 1
         finally:

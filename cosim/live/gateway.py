@@ -232,6 +232,7 @@ class Gateway:
             with self._changed:
                 while self._due and self._due[0][0] <= now:
                     heapq.heappop(self._due)[2]()
+                now = time.monotonic()
                 if now - ticked >= _IDLE / 2 or self._wake_out in ready:
                     ticked = now
                     self._send(self.roster.tick(now, time.time()))

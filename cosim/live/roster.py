@@ -136,7 +136,7 @@ class Roster:
             self.counts["repeated-result"] += 1
             return
         # by half a round trip the far clock may be wrong; the order of what happened is not
-        least = errand.sent
+        least = max(errand.created, errand.sent)
         times: dict[str, float] = {}
         for name in ("received", "started", "computed"):
             told = body[name]
