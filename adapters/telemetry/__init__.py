@@ -1,0 +1,18 @@
+"""What nodes are doing, as Prometheus endpoints and to an OTLP collector."""
+
+from cosim.bus.adapter import AdapterKind, Ports, Read
+
+SIGNALS = ("host", "machine", "battery", "resources", "vehicle", "mobility", "link", "cell", "traffic")
+
+ADAPTER = AdapterKind(
+    name="telemetry",
+    summary="shows nodes as /metrics endpoints of their own and tells an OpenTelemetry collector",
+    config="adapters.telemetry.config:TelemetryConfig",
+    factory="adapters.telemetry.adapter:TelemetryAdapter",
+    ports=Ports(reads=tuple(Read(signal, required=False) for signal in SIGNALS)),
+    example="""\
+telemetry:
+  nodes: [edge-*]
+  service: smart-farm
+""",
+)

@@ -1,0 +1,109 @@
+"""Nodes shown to the monitoring of others."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import time as wall
+from collections.abc import Mapping, Sequence
+
+from adapters.telemetry import SIGNALS
+from adapters.telemetry.config import TelemetryConfig
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Frame
+from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.telemetry.export import Sample, otlp, prometheus, resource, samples
+from cosim.telemetry.serve import Collector, Endpoints
+from cosim.telemetry.signals import CATALOGUE
+
+MOST = 1024  # endpoints
+_MINUTE = 60.0  # s
+
+
+class TelemetryAdapter:
+    """Keeps the latest values of every chosen node; others ask for them, or are told, in threads of their own."""
+
+    def __init__(self, config: TelemetryConfig) -> None:
+        self._config = config
+        self._endpoints: Endpoints | None = None
+        self._collector: Collector | None = None
+
+    def start(self, context: Context) -> None:
+        """Open the endpoints. Raises `SetupError` when a port is taken, `ScenarioError` for names of no node."""
+        config = self._config
+        names = [node.id for node in context.scene.nodes]
+        self._nodes = {
+            slot: name for slot, name in enumerate(names) if any(fnmatch.fnmatchcase(name, p) for p in config.nodes)
+        }
+        self._values: Mapping[str, Sequence[Sample]] = {name: [] for name in self._nodes.values()}
+        self._load = dict.fromkeys(self._nodes, 0.0)
+        self._time = 0.0
+        self._started, self._begun = wall.time_ns(), wall.monotonic()
+        if config.prometheus is not None:
+            self._open(context.name, config.prometheus)
+        if config.otlp is not None:
+            self._collector = Collector(config.otlp, config.interval, self._export)
+
+    def _open(self, name: str, first: int) -> None:
+        if len(self._nodes) > MOST or first + len(self._nodes) > 65_535:
+            text = f"{len(self._nodes)} nodes are too many for endpoints of their own"
+            raise ScenarioError(Problem(text, f"adapters.{name}.nodes", hint="name those that are to be asked"))
+        ports = {node: first and first + k for k, node in enumerate(self._nodes.values())}
+        try:
+            self._endpoints = Endpoints(self._config.host, ports, self._page)
+        except OSError as error:
+            raise SetupError(
+                f"the metrics cannot be shown at {self._config.host}, ports from {first}: {error}"
+            ) from error
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """Take over what holds at `time`."""
+        found: dict[int, list[Sample]] = {slot: [] for slot in self._nodes}
+        passed, self._time = time - self._time, time
+        for signal in SIGNALS:
+            for frame in inputs.all(signal):
+                for row, slot in enumerate(frame.slot.tolist()):
+                    if slot in found:
+                        values = {name: column[row] for name, column in frame.columns.items()}
+                        found[slot] += samples(CATALOGUE[signal], values)
+                        if signal == "host":
+                            found[slot].append(self._load_average(slot, float(values["running"]), passed))
+        pace = time / max(1e-9, wall.monotonic() - self._begun)
+        clock = [
+            Sample("cosim_simulated_time_seconds", time, meaning="time in the run", unit="s"),
+            Sample("cosim_real_time_factor", pace, meaning="simulated seconds per second so far"),
+        ]
+        self._values = {self._nodes[slot]: [*rows, *clock] for slot, rows in found.items()}
+        return ()
+
+    def finish(self) -> Summary:
+        """Where the endpoints were, and how many exports there were."""
+        addresses = self._endpoints.addresses if self._endpoints else {}
+        return {
+            "nodes": len(self._nodes),
+            "endpoints": {node: f"http://{host}:{port}/metrics" for node, (host, port) in addresses.items()},
+            "exports": self._collector.sent if self._collector else 0,
+            "failed_exports": self._collector.failed if self._collector else 0,
+        }
+
+    def close(self) -> None:
+        """Stop listening and telling."""
+        endpoints, self._endpoints = self._endpoints, None
+        collector, self._collector = self._collector, None
+        if endpoints is not None:
+            endpoints.close()
+        if collector is not None:
+            collector.close()
+
+    def _load_average(self, slot: int, running: float, passed: float) -> Sample:
+        """What node_exporter calls the load of the last minute: a mean of running tasks that fades with it."""
+        keep = math.exp(-passed / _MINUTE)
+        self._load[slot] = self._load[slot] * keep + running * (1 - keep)
+        return Sample("node_load1", self._load[slot], meaning="running tasks, mean over the last minute")
+
+    def _page(self, node: str) -> bytes:
+        labels = {key.replace(".", "_"): text for key, text in resource(self._config.service, node).items()}
+        return prometheus(self._values[node], labels)
+
+    def _export(self) -> object:
+        return otlp(self._values, self._config.service, wall.time_ns(), self._started)

@@ -1,0 +1,25 @@
+"""The `telemetry` block of a scenario."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cosim.bus.adapter import AdapterConfig
+from cosim.units import Period
+
+
+class TelemetryConfig(AdapterConfig):
+    """Which nodes are shown, where, and under which name. Nothing is shown unless it is asked for."""
+
+    nodes: list[str] = Field(["*"], description="names of static nodes, * stands for anything")
+    service: str = Field("continuum-cosim", min_length=1, max_length=100, description="service.name of all metrics")
+    prometheus: Annotated[int, Field(ge=0, le=65_000, strict=True)] | None = Field(
+        None, description="port of the first node's /metrics, the next ones follow; 0: the system chooses"
+    )
+    host: str = Field("127.0.0.1", min_length=1, description="address that the endpoints listen at")
+    otlp: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")] | None = Field(
+        None, description="OTLP/HTTP collector, as http://127.0.0.1:4318"
+    )
+    interval: Period = Field(5.0, description="of the wall clock between two exports to the collector")
