@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cosim.errors import RunError
 from cosim.report import compare, measure, sections, sweep, tables, trust
+from cosim.report.engagements import engagement_table, vehicle_charts
 from cosim.report.folder import Folder
 from cosim.report.groups import group, text_diff
 from cosim.report.page import render, save
@@ -43,6 +44,8 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             trouble=sections.trouble_charts(run) if about_tasks else [],
             hosts=sections.host_charts(run),
             migrations=sections.migration_charts(run),
+            vehicles=vehicle_charts(run),
+            engagements=engagement_table(run),
             checks=checks,
             ledger=trust.ledger_nodes(run.ledgers),
             cost=cost_chart,
