@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
+from adapters.vehicle.mavlink import STEP, Mavlink
 from adapters.vehicle.roster import Roster
 from adapters.vehicle.summary import summary
 from cosim.bus.adapter import Context, Inputs, Summary
@@ -31,11 +32,12 @@ class VehicleAdapter:
 
     def __init__(self, config: VehicleConfig) -> None:
         self._config = config
+        self._mavlink: Mavlink | None = None
 
     def start(self, context: Context) -> None:
         """Set up fleet, missions and engagements. Raises `ScenarioError` for what cannot be."""
         config = self._config
-        _needs_nothing_more(context, config)
+        _all_built_in(context)
         self._roster = roster = Roster(context, config)
         self._fleet = Fleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
         self._fleet.wind[:] = config.wind
@@ -61,19 +63,25 @@ class VehicleAdapter:
         self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._works.vehicles]))
         self._travelled = np.zeros(len(roster.ids))
         self._ended = self._pairs.records()
+        if config.mavlink is not False:
+            part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
+            self._mavlink = Mavlink(context, self._fleet, roster, part)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Let everybody move on to `time`."""
         self._hearing.take(inputs.all("peer_link"))
         events = sorted(inputs.events, key=lambda event: event.at)
+        period = self._config.period if self._mavlink is None else min(self._config.period, STEP)
         while True:
             while events and (events[0].at <= self._fleet.now + _SOON or self._fleet.now >= time - _SOON):
                 self._happen(events.pop(0))
             self._behave()
+            if self._mavlink is not None:
+                self._mavlink.look()
             if self._fleet.now >= time - _SOON:
                 break
             nearest = events[0].at if events else time
-            until = min(self._fleet.now + self._config.period, time, max(nearest, self._fleet.now + 1e-6))
+            until = min(self._fleet.now + period, time, max(nearest, self._fleet.now + 1e-6))
             s = self._fleet.state
             x, y, z = s["x"].copy(), s["y"].copy(), s["z"].copy()
             self._fleet.advance(time if time - until < _SOON else until)
@@ -85,10 +93,14 @@ class VehicleAdapter:
         rest = self._pairs.records()
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
-        return summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+        told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+        systems = {slot.name: slot.sysid for slot in self._mavlink.slots} if self._mavlink is not None else {}
+        return {**told, "mavlink": systems} if systems else told
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Close the MAVLink endpoints, if there are any."""
+        if self._mavlink is not None:
+            self._mavlink.close()
 
     def _missions(self) -> Works:
         missions = self._roster.missions
@@ -198,16 +210,11 @@ class VehicleAdapter:
         return Frame("engagement", time, slots[self._pairs.drones[ended["pair"]]], columns)
 
 
-def _needs_nothing_more(context: Context, config: VehicleConfig) -> None:
-    """Raise `SetupError` for autopilots and endpoints that cannot be had."""
-    if config.mavlink is not False:
-        raise SetupError(
-            f"adapters.{context.name}.mavlink: MAVLink endpoints are not part of this installation; "
-            "leave 'mavlink' out to fly without ground stations"
-        )
+def _all_built_in(context: Context) -> None:
+    """Raise `SetupError` for autopilots that this adapter does not have."""
     for node in context.scene.nodes:
         if node.vehicle is not None and node.vehicle.autopilot != "builtin":
             raise SetupError(
-                f"'{node.id}': 'autopilot: {node.vehicle.autopilot}' needs the MAVLink endpoints, which are not part "
-                "of this installation; use 'autopilot: builtin'"
+                f"'{node.id}': 'autopilot: {node.vehicle.autopilot}' has no backend in this version; "
+                "use 'autopilot: builtin'"
             )

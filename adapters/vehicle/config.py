@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -151,6 +151,6 @@ class VehicleConfig(AdapterConfig):
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
-    mavlink: Literal[False] | Literal[True] | MavlinkPart = Field(
-        False, description="open MAVLink endpoints for the built-in autopilots; wants run: {speed: 1} or so"
+    mavlink: bool | MavlinkPart = Field(
+        False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )

@@ -1,0 +1,103 @@
+"""MAVLink endpoints of the vehicles on the bus: ground stations see and fly them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from adapters.vehicle.config import MavlinkPart
+from adapters.vehicle.roster import Roster
+from cosim.bus.adapter import Context, Requirement
+from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.plan.reality import Vehicle
+from cosim.vehicles import Fleet
+
+log = logging.getLogger(__name__)
+STEP = 0.02  # s, at most, between two looks at the sockets while time passes
+
+
+class Mavlink:
+    """Autopilots and sockets of all vehicles. Raises `SetupError` or `ScenarioError` when they cannot be."""
+
+    def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: MavlinkPart) -> None:
+        missing = Requirement("pymavlink", "vehicles").missing()
+        if missing:
+            raise SetupError(f"adapters.{context.name}.mavlink: {missing}")
+        geo = context.scene.geo
+        if geo is None:
+            hint = "write geo: {origin: [lat, lon]}, as MAVLink speaks of places on earth"
+            raise ScenarioError(
+                Problem("MAVLink endpoints need the scenario's origin", f"adapters.{context.name}.mavlink", hint=hint)
+            )
+        from cosim.autopilot import Autopilot
+        from cosim.autopilot.links import Endpoint, Endpoints
+        from cosim.autopilot.table import Address, Slot, address, plan, render
+
+        at = f"adapters.{context.name}.mavlink"
+        vehicles = [node.vehicle for node in context.scene.nodes if node.vehicle is not None]
+        named = _named(vehicles, roster.ids)
+        free = plan(
+            [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
+            [] if part.udp is None else [address(part.udp, f"{at}.udp")],
+            None if part.tcp is None else Address("127.0.0.1", part.tcp),
+            taken=sorted(named.values()),
+        )
+        numbers = iter([slot.sysid for slot in free])
+        self.slots: list[Slot] = [
+            replace(slot, sysid=named[slot.name] if slot.name in named else next(numbers)) for slot in free
+        ]
+        self._fleet = fleet
+        self._stack = ExitStack()
+        try:
+            self._pilots = [
+                Autopilot(
+                    fleet,
+                    row,
+                    sysid=slot.sysid,
+                    persona=slot.persona,
+                    origin=(geo.latitude, geo.longitude, geo.height),
+                )
+                for row, slot in enumerate(self.slots)
+            ]
+            made = []
+            for pilot, slot in zip(self._pilots, self.slots, strict=True):
+                made.append(Endpoint(pilot, slot.udp, slot.tcp))
+                self._stack.callback(made[-1].close)
+            self._endpoints = Endpoints(made)
+            self._stack.callback(self._endpoints.close)
+        except BaseException:
+            self._stack.close()
+            raise
+        log.warning("MAVLink endpoints of %s:\n%s", context.name, render(self.slots))
+
+    def look(self) -> None:
+        """Take what came, let the autopilots see where they are, send what is due."""
+        self._endpoints.poll()
+        for pilot in self._pilots:
+            pilot.watch(self._fleet.now)
+        self._endpoints.send(self._fleet.now, time.monotonic())
+
+    def close(self) -> None:
+        """Close all sockets; may be called twice."""
+        self._stack.close()
+
+
+def _named(vehicles: Sequence[Vehicle], ids: Sequence[str]) -> dict[str, int]:
+    """The system ids that the scenario gives, each to one vehicle."""
+    named: dict[str, int] = {}
+    for name, vehicle in zip(ids, vehicles, strict=True):
+        if vehicle.system in named.values():
+            other = next(key for key, number in named.items() if number == vehicle.system)
+            raise ScenarioError(
+                Problem(
+                    f"'{name}' and '{other}' have the MAVLink system id {vehicle.system} both",
+                    f"nodes.{name}.vehicle.system",
+                    hint="give each its own, as clients mix them up, or none",
+                )
+            )
+        if vehicle.system:
+            named[name] = vehicle.system
+    return named
