@@ -22,6 +22,8 @@ TINY = {
     "cosco": ["--hosts", "10", "--intervals", "20", "--rounds", "1", "--seeds", "4", "--compared", "20"],
     "offloading": ["--devices", "20", "--seconds", "30", "--rounds", "1"],
     "vehicles": ["--vehicles", "3", "--fleet", "10", "--seconds", "1"],
+    "farm": ["--homes", "2", "1", "--positions", "2"],
+    "wifi": ["--nodes", "20", "--steps", "3"],
     "radio": ["--devices", "20", "--steps", "4"],
     "extcloudsim": ["--machines", "10", "--periods", "3"],
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
