@@ -9,6 +9,7 @@ import numpy as np
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
 from adapters.vehicle.mavlink import STEP, Mavlink
+from adapters.vehicle.members import Members
 from adapters.vehicle.roster import Roster
 from adapters.vehicle.summary import summary
 from cosim.bus.adapter import Context, Inputs, Summary
@@ -33,6 +34,7 @@ class VehicleAdapter:
     def __init__(self, config: VehicleConfig) -> None:
         self._config = config
         self._mavlink: Mavlink | None = None
+        self._members: Members | None = None
 
     def start(self, context: Context) -> None:
         """Set up fleet, missions and engagements. Raises `ScenarioError` for what cannot be."""
@@ -66,6 +68,8 @@ class VehicleAdapter:
         if config.mavlink is not False:
             part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
             self._mavlink = Mavlink(context, self._fleet, roster, part)
+        if context.scene.real:
+            self._members = Members(context, self._fleet, roster, config.real)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Let everybody move on to `time`."""
@@ -84,7 +88,12 @@ class VehicleAdapter:
             until = min(self._fleet.now + period, time, max(nearest, self._fleet.now + 1e-6))
             s = self._fleet.state
             x, y, z = s["x"].copy(), s["y"].copy(), s["z"].copy()
-            self._fleet.advance(time if time - until < _SOON else until)
+            until = time if time - until < _SOON else until
+            if self._members is None:
+                self._fleet.advance(until)
+            else:
+                self._members.advance(until)
+                self._hear(self._members)
             self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
         return [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
 
@@ -94,13 +103,28 @@ class VehicleAdapter:
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
         told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
-        systems = {slot.name: slot.sysid for slot in self._mavlink.slots} if self._mavlink is not None else {}
-        return {**told, "mavlink": systems} if systems else told
+        if self._mavlink is not None:
+            told = {**told, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
+        if self._members is not None:
+            told = {**told, "absences": self._members.absences}
+        return told
 
     def close(self) -> None:
-        """Close the MAVLink endpoints, if there are any."""
+        """Close the MAVLink endpoints and part from the programs of real vehicles; may be called twice."""
         if self._mavlink is not None:
             self._mavlink.close()
+        if self._members is not None:
+            self._members.close()
+
+    def _hear(self, members: Members) -> None:
+        """Reports between real vehicles are those that their programs have received from each other."""
+        ids, reports = self._roster.ids, self._pairs.reports
+        for k, (drone, target) in enumerate(zip(self._pairs.drones, self._pairs.targets, strict=True)):
+            listener, speaker = ids[drone], ids[target]
+            reports.outside[k] = members.flies(listener) and members.flies(speaker)
+            heard = members.heard.get(listener, {}).get(speaker)
+            if reports.outside[k] and heard is not None:
+                reports.hear(k, heard[0], heard[1:])
 
     def _missions(self) -> Works:
         missions = self._roster.missions

@@ -131,6 +131,13 @@ class LinkPart(Part):
     loss: Fraction = Field(0.0, description="of packets")
 
 
+class RealPart(Part):
+    """Vehicles that are real nodes, flown by programs of their own."""
+
+    ready: Duration = Field(30.0, description="for the programs to come before the run starts")
+    patience: Period = Field(1.0, description="for a program to fly its share of a step; then it is flown here")
+
+
 class MavlinkPart(Part):
     """Where ground stations reach the autopilots."""
 
@@ -151,6 +158,7 @@ class VehicleConfig(AdapterConfig):
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
+    real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real")
     mavlink: bool | MavlinkPart = Field(
         False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import signal
 import socket
@@ -114,7 +115,8 @@ class Beacon:
                     continue
                 x, y, z = self._ground.local(Place(message.lat / 1e7, message.lon / 1e7, message.alt / 1e3))
                 speeds = (message.vy / 100.0, message.vx / 100.0, -message.vz / 100.0)
-                self.heard[name] = (message.time_boot_ms / 1e3, x, y, z, *speeds)
+                heading = math.radians(message.hdg / 100.0)
+                self.heard[name] = (message.time_boot_ms / 1e3, x, y, z, *speeds, heading)
                 found.append(message)
         return found
 
@@ -185,8 +187,14 @@ def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> Fleet:
     return fleet
 
 
+def warm() -> None:
+    """Compile the dynamics, or find them compiled."""
+    Fleet([Copter()], [(0.0, 0.0, 0.0)]).advance(0.1)
+
+
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
     """Fly for the run, and for the next one when that has ended, until told to stop."""
+    warm()  # before anybody waits for it
     member, flight = Member(orders.server, orders.node), None
     try:
         while not stopping:
@@ -223,7 +231,7 @@ def main() -> int:
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     if given.warm:
-        Fleet([Copter()], [(0.0, 0.0, 0.0)]).advance(0.1)
+        warm()
         return 0
     stopping: list[bool] = []
     for number in (signal.SIGTERM, signal.SIGINT):

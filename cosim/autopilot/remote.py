@@ -40,7 +40,8 @@ SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life
 LAYOUT = hashlib.sha256(repr((AIRFRAME.descr, STATE.descr, ITEM.descr)).encode()).hexdigest()[:16]
 Flown = tuple[bytes, bytes]  # (1,) STATE, (n,) ITEM
-Heard = tuple[float, float, float, float, float, float, float]  # s, m east north up, m/s east north up
+# s of the speaker, m east north up, m/s east north up, rad clockwise from north
+Heard = tuple[float, float, float, float, float, float, float, float]
 
 
 class WrongMessage(ValueError):  # noqa: N818 - what a peer sent
@@ -298,7 +299,7 @@ def _done(message: Mapping[str, Any]) -> Done:
         raise WrongMessage("what it heard or said is missing")
     places: dict[str, Heard] = {}
     for name, place in heard.items():
-        if not (isinstance(place, list) and len(place) == 7 and all(type(v) in (int, float) for v in place)):
+        if not (isinstance(place, list) and len(place) == 8 and all(type(v) in (int, float) for v in place)):
             raise WrongMessage("what it heard is no place")
         places[str(name)] = tuple(map(float, place))  # type: ignore[assignment]
     return Done(row, items, places, tuple(str(text)[:200] for text in said[:100]))

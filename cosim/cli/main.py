@@ -21,6 +21,7 @@ from cosim.cli import (
     new,
     nodes,
     plan,
+    render,
     report,
     run,
     schema,
@@ -40,6 +41,7 @@ app.command("check")(check.check)
 app.command("plan")(plan.plan)
 app.command("run")(run.run)
 app.command("view")(view.view)
+app.command("render")(render.render)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)

@@ -113,6 +113,10 @@ def run_plan(
     say(f"running {plan.name} into {folder.path}")
     with ExitStack() as stack:
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
+        if plan.scene.real == "netns":
+            from cosim.launch.netns import netns_nodes
+
+            stack.enter_context(netns_nodes(plan.scene, folder.path / "logs" / "nodes", say))
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
         runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -68,6 +68,7 @@ class Reports:
         self.sent = np.full(count, -np.inf)
         self.sends = np.zeros(count, np.int64)  # reports so far
         self.losses = np.zeros(count, np.int64)
+        self.outside = np.zeros(count, bool)  # reports that travel over a network outside this model; see `hear`
 
     @property
     def place(self) -> Floats:
@@ -83,6 +84,8 @@ class Reports:
 
     def send(self, which: NDArray[np.int64], now: float, said: Floats, delay: Floats, loss: Floats) -> None:
         """Send `said` (m, 7), place, velocity and heading, to the followers `which` (m,)."""
+        inside = ~self.outside[which]
+        which, said, delay, loss = which[inside], said[inside], delay[inside], loss[inside]
         lost = self._chance.draw(which) < loss
         self.sends[which] += 1
         self.losses[which] += lost
@@ -90,6 +93,12 @@ class Reports:
         at = self._next[told]
         self._due[at, told], self._moment[at, told], self._said[at, told] = now + late, now, said[~lost]
         self._next[told] = (at + 1) % _DEPTH
+
+    def hear(self, follower: int, sent: float, said: ArrayLike) -> None:
+        """Take in a report (7,) that has come another way; an older one than the last is dropped."""
+        if sent > self.sent[follower]:
+            self._known[follower] = said
+            self.sent[follower] = sent
 
     def receive(self, now: float) -> None:
         """Take in what has arrived; a report that was overtaken by a newer one is dropped."""

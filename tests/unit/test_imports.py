@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "autopilot": {"errors", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"errors"},
-    "launch": BASE | {"plan", "bus", "emulation"},
+    "launch": BASE | {"plan", "emulation"},
     "live": BASE,
     "web": BASE | {"plan", "bus", "results"},
     "traces": {"errors"},
@@ -37,7 +37,8 @@ MAY_IMPORT = {
     "scenario": BASE | {"registry", "bus.adapter"},
     "plan": BASE | {"scenario", "registry", "bus.adapter"},
     "bus": BASE | {"plan", "registry"},
-    "results": BASE | {"scenario", "plan", "registry", "bus"},
+    # A run starts the programs of its real nodes.
+    "results": BASE | {"scenario", "plan", "registry", "bus", "launch"},
     # Readers of other simulators' files and of traces; what they make is a scenario's text.
     "importing": BASE | {"scenario", "continuum", "traces", "plan.geo"},
     "report": BASE | {"plan", "bus", "results"},
@@ -55,6 +56,7 @@ MAY_IMPORT = {
         "importing",
         "emulation",
         "autopilot",
+        "launch",
         "live",
         "web",
     },
@@ -62,7 +64,7 @@ MAY_IMPORT = {
 ADAPTERS_MAY_IMPORT = {
     "errors", "units", "telemetry", "selector", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
     "plan.entities", "plan.faults", "plan.geo", "plan.reality", "bus.adapter", "bus.frame", "bus.slots", "testing",
-    "emulation", "autopilot", "live",
+    "emulation", "autopilot", "launch", "live",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
 

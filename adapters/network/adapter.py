@@ -1,0 +1,119 @@
+"""The emulated network on the bus: links in, what became of the packets out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from time import monotonic
+
+import numpy as np
+
+from adapters.network.config import NetworkConfig
+from adapters.network.states import States
+from cosim.bus.adapter import Context, Inputs, Summary
+from cosim.bus.frame import Array, Frame
+from cosim.emulation.client import Client
+from cosim.emulation.message import LinkKey
+from cosim.emulation.protocol import PairCount
+from cosim.errors import RunError, SetupError
+from cosim.launch.programs import programs
+
+_NOTHING = PairCount(0, 0, 0, 0)
+
+
+class NetworkAdapter:
+    """Tells the network service what links are like, and the bus what it did to the packets."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        self._config = config
+        self._client: Client | None = None
+
+    def start(self, context: Context) -> None:
+        """Wait for the service and for the interfaces of all real nodes. Raises `SetupError`, `RunError`."""
+        config = self._config
+        self._slots: dict[str, int] = {}
+        self._counts: dict[LinkKey, PairCount] = {}
+        self._service, self._heard, self._gap, self._updates = "", monotonic(), 0.0, 0
+        if not context.scene.real:
+            return
+        nodes = programs(context.scene)
+        self._slots = {node.node: node.slot for node in nodes}
+        self._states = States(context.scene, nodes, config.jitter)
+        commands = config.commands or os.environ.get("COSIM_NETWORK", "")
+        reports = config.reports or os.environ.get("COSIM_REPORTS", "")
+        if not commands or not reports:
+            raise SetupError(
+                f"adapters.{context.name}: no network service; `cosim run --nodes netns` starts one, the compose file "
+                "has one, and 'commands' and 'reports' name any other"
+            )
+        self._client = Client(commands, reports)
+        self._client.await_ports({(node.node, i.name) for node in nodes for i in node.interfaces}, config.ready)
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        """Impose what has changed. Raises `RunError` when the service has been silent for too long."""
+        if self._client is None:
+            return [self._traffic(time)]
+        self._states.happen(inputs.events)
+        changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"))
+        self._client.links(changed)
+        self._updates += len(changed)
+        places: dict[str, tuple[float, float, float]] = {}
+        names = {slot: name for name, slot in self._slots.items()}
+        for frame in inputs.all("mobility"):
+            columns = [frame[axis].tolist() for axis in "xyz"]
+            for slot, x, y, z in zip(frame.slot.tolist(), *columns, strict=True):
+                if slot in names:
+                    places[names[slot]] = (x, y, z)
+        self._client.move(places)
+        self._client.poll()
+        self._listen()
+        return [self._traffic(time)]
+
+    def finish(self) -> Summary:
+        """How the service fared."""
+        if self._client is None:
+            return {"nodes": 0}
+        report = self._client.report
+        return {
+            "nodes": len(self._slots),
+            "backend": report.backend if report else "",
+            "restarts": report.restarts if report else 0,
+            "updates": self._updates,
+            "longest_silence": round(self._gap, 3),
+            "lag_max": report.health.lag_max if report else None,
+        }
+
+    def close(self) -> None:
+        """Leave the service alone; may be called twice."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _listen(self) -> None:
+        """Keep track of the silence of the service."""
+        assert self._client is not None
+        report, now = self._client.report, monotonic()
+        said = f"{report.service} {report.health.cpu}" if report is not None else ""
+        if said != self._service:
+            self._service, self._heard = said, now
+        self._gap = max(self._gap, now - self._heard)
+        if now - self._heard > self._config.silence:
+            raise RunError(f"the network service has said nothing for {self._config.silence:g} s")
+
+    def _traffic(self, time: float) -> Frame:
+        """One row per pair that had frames since the last row."""
+        rows: list[tuple[int, int, int, int, int, int]] = []
+        if self._client is not None:
+            counts = self._client.counts()
+            for (sender, receiver, _), count in counts.items():
+                old = self._counts.get((sender, receiver, _), _NOTHING)
+                if count != old and sender in self._slots and receiver in self._slots:
+                    new = [max(a - b, 0) for a, b in zip(count, old, strict=True)]
+                    rows.append((self._slots[sender], self._slots[receiver], *new))  # type: ignore[arg-type]
+            self._counts = counts
+        table = np.array(sorted(rows), np.int64).reshape(-1, 6)
+        columns: dict[str, Array] = {
+            "peer": table[:, 1].astype(np.int32),
+            **{name: table[:, k].copy() for k, name in enumerate(("delivered", "bytes", "lost", "dropped"), 2)},
+        }
+        return Frame("link_traffic", time, table[:, 0].astype(np.int32), columns)

@@ -1,0 +1,103 @@
+"""From what the models say about links to states between interfaces of real nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from cosim.bus.frame import Frame
+from cosim.emulation.message import LinkKey, Links
+from cosim.emulation.state import DOWN, LinkState
+from cosim.launch.programs import Program
+from cosim.plan.entities import Event, Scene
+from cosim.plan.faults import Faults
+
+WIFI, CELL, WIRE = "wlan0", "lte0", "eth1"
+TOLERANCE = 0.01  # of each figure; smaller changes are not worth a message
+
+
+class States:
+    """The links between real nodes, and which of them have changed since they were told last."""
+
+    def __init__(self, scene: Scene, nodes: Sequence[Program], jitter: float) -> None:
+        self._names = {node.slot: node.node for node in nodes}
+        self._media = {node.slot: {interface.name for interface in node.interfaces} for node in nodes}
+        self._jitter = jitter
+        self._wires = list(self._wired(scene))
+        self._faults = Faults(scene.capacity)
+        self._told: Links = {}
+
+    def happen(self, events: Sequence[Event]) -> None:
+        """Nodes fail and recover, links degrade."""
+        self._faults.take(events)
+
+    def changed(self, peers: Sequence[Frame], cells: Sequence[Frame]) -> Links:
+        """The states that `peer_link` and `link` frames and the wires give, if they are not those told last."""
+        now: Links = dict.fromkeys(self._told, DOWN)
+        for frame in peers:
+            self._straight(frame, now)
+        for frame in cells:
+            self._served(frame, now)
+        self._wire(now)
+        found = {key: state for key, state in now.items() if differs(state, self._told.get(key))}
+        self._told.update(found)
+        return found
+
+    def _straight(self, frame: Frame, now: Links) -> None:
+        """Rows of `peer_link`: Wi-Fi from one node to another."""
+        columns = [frame[name].tolist() for name in ("peer", "rate", "delay", "jitter", "loss", "rssi")]
+        for sender, receiver, *figures in zip(frame.slot.tolist(), *columns, strict=True):
+            if WIFI in self._media.get(sender, ()) and WIFI in self._media.get(receiver, ()):
+                now[self._names[sender], self._names[receiver], WIFI] = LinkState(*figures)
+
+    def _served(self, frame: Frame, now: Links) -> None:
+        """Rows of `link`: a device and the base station that serves it, up and down."""
+        names = ("cell", "uplink_rate", "downlink_rate", "delay", "loss", "rsrp")
+        columns = [frame[name].tolist() for name in names]
+        for device, cell, up, down, delay, loss, rsrp in zip(frame.slot.tolist(), *columns, strict=True):
+            if CELL not in self._media.get(device, ()) or CELL not in self._media.get(cell, ()):
+                continue
+            one, other = self._names[device], self._names[cell]
+            for key, rate in (((one, other, CELL), up), ((other, one, CELL), down)):
+                state = LinkState(rate, delay, self._jitter * delay, loss, rsrp)
+                now[key] = state if rate > 0.0 and loss < 1.0 else DOWN
+
+    def _wire(self, now: Links) -> None:
+        """The scenario's wired links, as failures and degradations leave them."""
+        if not self._wires:
+            return
+        a = np.array([sender for sender, _, _ in self._wires], np.int32)
+        b = np.array([receiver for _, receiver, _ in self._wires], np.int32)
+        rate, delay, loss = (np.array([state[k] for _, _, state in self._wires]) for k in (0, 1, 3))
+        self._faults.apply(a, b, [rate], delay, loss)
+        dead = self._faults.failed[a] | self._faults.failed[b]
+        for k, (sender, receiver, _) in enumerate(self._wires):
+            state = DOWN if dead[k] else LinkState(float(rate[k]), float(delay[k]), 0.0, float(loss[k]))
+            now[self._names[sender], self._names[receiver], WIRE] = state
+
+    def _wired(self, scene: Scene) -> Iterable[tuple[int, int, LinkState]]:
+        for link in scene.links:
+            state = LinkState(link.rate, link.delay, 0.0, link.loss)
+            ends = [
+                [slot for part in side for slot in range(part.first, part.first + part.count) if slot in self._names]
+                for side in (link.a, link.b)
+            ]
+            for one in ends[0]:
+                for other in ends[1]:
+                    if one != other:
+                        yield one, other, state
+                        yield other, one, state
+
+
+def differs(new: LinkState, old: LinkState | None) -> bool:
+    """Whether a figure is off by more than `TOLERANCE`, or leaves or reaches 0."""
+    if old is None:
+        return True
+    return any(
+        a != b and (not a or not b or not np.isfinite(a - b) or abs(a - b) > TOLERANCE * abs(b))
+        for a, b in zip(new[:4], old[:4], strict=True)
+    )
+
+
+__all__ = ["LinkKey", "States", "differs"]

@@ -1,0 +1,112 @@
+"""The emulated network on the bus: states from frames, silence while nobody is real."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from adapters.network import ADAPTER, LINK_TRAFFIC
+from adapters.network.config import NetworkConfig
+from adapters.network.states import States
+from cosim.bus.adapter import Context, Inputs
+from cosim.bus.frame import Frame, fault
+from cosim.emulation.state import DOWN, LinkState
+from cosim.errors import SetupError
+from cosim.launch.programs import programs
+from cosim.plan.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
+from cosim.plan.reality import Runs, Wifi
+from cosim.testing import check_adapter
+
+WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
+RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
+NODES = (
+    Node("uav", "uav", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, runs=Runs("vuav")),
+    Node("ghost", "uav", "device", (0, 0, 0), wifi=WIFI),
+    Node("rover", "rover", "device", (0, 0, 0), wifi=WIFI, runs=Runs("vrover")),
+    Node("mast", "base-station", "edge", (0, 0, 0), cell=CELL, runs=Runs("vedgenode")),
+    Node("cloud", "cloud", "cloud", runs=Runs("vedgenode")),
+)
+SCENE = Scene.build(
+    NODES, (), (Link((SlotRange(3),), (SlotRange(4),), 1e8, 0.02, 0.01, 0.0),), real="netns"
+)  # fmt: skip
+
+
+def peers(*rows):
+    table = np.array(rows, float).reshape(-1, 7)
+    names = ("rate", "delay", "jitter", "loss", "rssi")
+    columns = {name: table[:, k + 2].copy() for k, name in enumerate(names)}
+    return Frame("peer_link", 0.0, table[:, 0].astype(np.int32), {"peer": table[:, 1].astype(np.int32), **columns})
+
+
+def cells(slot, cell, up=1e7, down=2e7):
+    columns = {
+        "cell": np.array([cell], np.int32), "rsrp": np.array([-90.0]), "snr": np.array([10.0]),
+        "uplink_rate": np.array([up]), "downlink_rate": np.array([down]), "delay": np.array([0.004]),
+        "loss": np.array([0.001]), "handovers": np.array([0], np.int32),
+    }  # fmt: skip
+    return Frame("link", 0.0, np.array([slot], np.int32), columns)
+
+
+def test_it_keeps_the_contract():
+    check_adapter(ADAPTER)
+
+
+def test_links_become_states_of_interfaces():
+    states = States(SCENE, programs(SCENE), 0.1)
+    found = states.changed([peers((0, 2, 5e6, 0.002, 0.001, 0.05, -70), (0, 1, 5e6, 0, 0, 0, 0))], [cells(0, 3)])
+    assert found["uav", "rover", "wlan0"] == LinkState(5e6, 0.002, 0.001, 0.05, -70.0)
+    assert not any("ghost" in key for key in found)
+    assert found["uav", "mast", "lte0"][:4] == (1e7, 0.004, pytest.approx(0.0004), 0.001)
+    assert found["mast", "uav", "lte0"].rate == 2e7
+    assert found["mast", "cloud", "eth1"][:4] == (1e8, 0.02, 0.0, 0.01)
+    assert found["cloud", "mast", "eth1"] == found["mast", "cloud", "eth1"]
+
+
+def test_only_what_has_changed_is_told_and_what_is_gone_is_down():
+    states = States(SCENE, programs(SCENE), 0.0)
+    row = (0, 2, 5e6, 0.002, 0.001, 0.05, -70)
+    states.changed([peers(row)], [])
+    assert states.changed([peers((0, 2, 5.01e6, *row[3:]))], []) == {}
+    assert list(states.changed([peers((0, 2, 5.2e6, *row[3:]))], [])) == [("uav", "rover", "wlan0")]
+    assert states.changed([], []) == {("uav", "rover", "wlan0"): DOWN}
+    assert states.changed([], []) == {}
+
+
+def test_without_coverage_and_without_rate_there_is_no_link():
+    states = States(SCENE, programs(SCENE), 0.0)
+    states.changed([], [cells(0, 3)])
+    assert states.changed([], [cells(0, -1)]) == {("uav", "mast", "lte0"): DOWN, ("mast", "uav", "lte0"): DOWN}
+    assert states.changed([], [cells(0, 3, down=0.0)])["uav", "mast", "lte0"].rate == 1e7
+
+
+def test_wires_follow_the_events():
+    states = States(SCENE, programs(SCENE), 0.0)
+    states.changed([], [])
+    ends = ((SlotRange(3),), (SlotRange(4),))
+    states.happen([Event(1.0, "degrade", link=ends, delay=0.1, loss=0.5, rate=0.5)])
+    state = states.changed([], [])["mast", "cloud", "eth1"]
+    assert (state.rate, state.delay) == (5e7, pytest.approx(0.12))
+    assert state.loss == pytest.approx(1 - 0.99 * 0.5)
+    states.happen([Event(2.0, "fail", (SlotRange(4),))])
+    assert set(states.changed([], []).values()) == {DOWN}
+    states.happen([Event(3.0, "recover", (SlotRange(4),)), Event(3.0, "restore", link=ends)])
+    assert states.changed([], [])["cloud", "mast", "eth1"].rate == 1e8
+
+
+def test_nothing_happens_while_nobody_is_real():
+    adapter = ADAPTER.build(NetworkConfig.model_validate({}))
+    adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))
+    (frame,) = adapter.step(0.0, Inputs({"peer_link": (peers((0, 2, 5e6, 0, 0, 0, math.nan)),)}))
+    assert fault(frame, LINK_TRAFFIC, 5) == ""
+    assert len(frame.slot) == 0
+    assert adapter.finish() == {"nodes": 0}
+
+
+def test_without_a_service_it_says_how_to_get_one(monkeypatch):
+    monkeypatch.delenv("COSIM_NETWORK", raising=False)
+    adapter = ADAPTER.build(NetworkConfig.model_validate({}))
+    with pytest.raises(SetupError, match="--nodes netns"):
+        adapter.start(Context("network", SCENE, 1.0, 10.0, (1,), ".", "."))
+    adapter.close()

@@ -1,0 +1,120 @@
+"""Vehicles that are real nodes: each is flown by the program of its own container or namespace."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+
+from adapters.vehicle.config import RealPart
+from adapters.vehicle.roster import Roster
+from cosim.autopilot.remote import Done, Entry, Hub, flown, take
+from cosim.bus.adapter import Context
+from cosim.errors import RunError, SetupError
+from cosim.plan.entities import Node
+from cosim.vehicles import Fleet
+
+log = logging.getLogger(__name__)
+
+
+class Members:
+    """The vehicles of the fleet that are flown elsewhere while their programs are there, and here while not.
+
+    Raises `SetupError` when there is no address to listen at, and `RunError` when a vehicle that may
+    not be missing is.
+    """
+
+    def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: RealPart) -> None:
+        scene = context.scene
+        address = os.environ.get("COSIM_VEHICLES", "")
+        if not address:
+            raise SetupError(
+                f"adapters.{context.name}: no address for the programs of vehicles; `cosim run --nodes netns` and the "
+                "compose file set COSIM_VEHICLES"
+            )
+        self._fleet, self._part = fleet, part
+        self._nodes: dict[str, Node] = {n.id: n for n in scene.nodes if n.runs is not None and n.vehicle is not None}
+        self._row = {name: roster.row[name] for name in self._nodes}
+        self.absences = dict.fromkeys(self._nodes, 0)  # times that each was missed
+        self.heard: dict[str, Mapping[str, Sequence[float]]] = {}  # by listener and speaker, as `Heard`
+        systems = _systems(scene.nodes)
+        geo = scene.geo
+        origin = (geo.latitude, geo.longitude, geo.height) if geo is not None else (0.0, 0.0, 0.0)
+        entries = {
+            name: Entry(
+                fleet.frames[row : row + 1].tobytes(),
+                {
+                    "system": systems[name],
+                    "systems": systems,
+                    "persona": node.vehicle.persona if node.vehicle else "ardupilot",
+                    "origin": list(origin),
+                },
+            )
+            for (name, node), row in zip(self._nodes.items(), self._row.values(), strict=True)
+        }
+        self._hub = Hub(entries, self._rows(), address)
+        self._hub.open()
+        self._there = frozenset[str]()
+        missing = self._hub.wait(self._nodes, part.ready)
+        needed = sorted(name for name in missing if self._nodes[name].missing != "model")
+        if needed:
+            self.close()
+            raise RunError(f"no program has come for {', '.join(needed)} within {part.ready:g} s")
+        for name in sorted(missing):
+            log.warning("no program has come for %s within %g s; it is flown here", name, part.ready)
+        self._there = self._hub.present
+
+    def advance(self, until: float) -> None:
+        """Let all vehicles move on, each where it is flown. Raises `RunError` for one that may not be missing."""
+        self._hub.rest()
+        before = self._rows()
+        winds = {name: self._fleet.wind[row].tolist() for name, row in self._row.items()}
+        self._fleet.advance(until)
+        done = self._hub.advance(before, until, winds, self._part.patience)
+        for name, what in done.items():
+            self._take(name, what)
+        self._watch()
+
+    def flies(self, name: str) -> bool:
+        """Whether a vehicle is flown by its own program right now."""
+        return name in self._there
+
+    def close(self) -> None:
+        """Tell the programs that the run is over; may be called twice."""
+        self._hub.close()
+
+    def _rows(self) -> dict[str, tuple[bytes, bytes]]:
+        return {name: flown(self._fleet, row) for name, row in self._row.items()}
+
+    def _take(self, name: str, what: Done) -> None:
+        take(self._fleet, self._row[name], what.row, what.items)
+        self.heard[name] = what.heard
+        for text in what.said:
+            log.info("%s: %s", name, text)
+
+    def _watch(self) -> None:
+        """Notice who has gone and who is back."""
+        there = self._hub.present
+        for name in sorted(self._there - there):
+            self.absences[name] += 1
+            if self._nodes[name].missing == "fail":
+                raise RunError(f"the program of '{name}' does not answer, and 'missing: fail' ends the run then")
+            log.warning("the program of %s does not answer; it is flown here", name)
+        for name in sorted(there - self._there):
+            log.warning("%s is flown by its own program", name)
+        self._there = there
+
+
+def _systems(nodes: Sequence[Node]) -> dict[str, int]:
+    """MAVLink system ids by vehicle: those that are written, the others in the order of the file."""
+    vehicles = [node for node in nodes if node.vehicle is not None]
+    written = {node.vehicle.system for node in vehicles if node.vehicle is not None and node.vehicle.system}
+    free = iter(number for number in range(1, 255) if number not in written)
+    found = {}
+    for node in vehicles:
+        assert node.vehicle is not None
+        number = node.vehicle.system or next(free, 0)
+        if not number:
+            raise SetupError("a MAVLink network has 254 systems at most; the scenario has more vehicles")
+        found[node.id] = number
+    return found

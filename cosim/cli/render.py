@@ -1,0 +1,42 @@
+"""`cosim render`: the compose file of a scenario's real nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.console import Json, emit, errors
+
+
+def render(
+    scenario: ScenarioPath,
+    overrides: Overrides = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write; default: compose.yaml beside the scenario.")
+    ] = None,
+    images: Annotated[
+        bool, typer.Option("--images", help="Use images that are there instead of building them from the checkout.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write the compose file that runs the scenario with its nodes as containers."""
+    from cosim.launch.compose import checkout, render
+    from cosim.plan.compile import compile_plan
+    from cosim.scenario.load import load
+
+    with errors(as_json):
+        loaded = load(scenario, [*(overrides or []), "run.nodes=containers"])
+        plan = compile_plan(loaded)
+        target = (out or loaded.path.parent / "compose.yaml").resolve()
+        root = None if images else checkout(loaded.path)
+        text = render(plan, loaded.path, target.parent, root)
+        target.write_text(text, encoding="utf-8")
+        nodes = [node.id for node in plan.scene.nodes if node.runs]
+        emit(
+            {"file": str(target), "nodes": nodes, "builds": root is not None},
+            as_json,
+            f"{target}: {len(nodes)} real nodes" + ("" if root else "; images are not built from here"),
+        )

@@ -1,0 +1,218 @@
+"""A scenario's real nodes as services of a compose file.
+
+Per node two services: a sidecar that owns the network namespace and may change it, and the node,
+which joins the namespace and may do nothing special. Besides them the run itself, the network
+service that moves the packets, and the dashboard.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from cosim.launch.programs import Program, programs
+from cosim.plan.plan import Plan
+
+OURS = ("vuav", "vrover", "vedgenode")  # images with a folder in containers/
+PUBLISHED = 5600  # frames for observers
+LINKS = 5601  # link states, from the run to the network service
+REPORTS = 5602  # what it reports
+VEHICLES = 5603  # grants of time, to the programs of vehicles
+GATEWAY = 5604  # live nodes
+SOCKETS = "/run/cosim"
+HEAD = """\
+# The real nodes of '{name}': written by `cosim render`, not by hand.
+# Two services per node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
+"""
+
+
+def checkout(near: Path) -> Path | None:
+    """The checkout that images can be built from: the one around `near`, or the one that this module lies in."""
+    for start in (near.resolve(), Path(__file__).resolve()):
+        for folder in start.parents:
+            if (folder / "containers" / "cosim" / "Dockerfile").is_file():
+                return folder
+    return None
+
+
+def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None) -> str:
+    """The compose file of `plan`, to be written into the folder `beside`.
+
+    `scenario` is the scenario's file, `repository` the checkout that the images are built from, or
+    None when they are there already. Raises `ScenarioError` when a node cannot be real.
+    """
+    nodes = programs(plan.scene)
+    made = _Images(None if repository is None else _relative(repository, beside))
+    folder, file = _relative(scenario.parent, beside), scenario.name
+    runs = _relative(repository or scenario.parent, beside) + "/runs"
+    sumo = any(adapter.use == "sumo" for adapter in plan.adapters)
+    services: dict[str, Any] = {
+        "orchestrator": {
+            **made.image("cosim", variant="sumo" if sumo else ""),
+            "command": [
+                "run", f"/scenario/{file}", "--nodes", "containers", "--publish-at", f"tcp://0.0.0.0:{PUBLISHED}",
+                "--out", "/results",
+            ],
+            "user": "0:0",  # gives up root for the owner of /results before it does anything else
+            **_bare("CHOWN", "SETUID", "SETGID"),
+            "environment": {
+                "COSIM_NETWORK": f"tcp://network:{LINKS}",
+                "COSIM_REPORTS": f"tcp://network:{REPORTS}",
+                "COSIM_VEHICLES": f"tcp://0.0.0.0:{VEHICLES}",
+                "COSIM_GATEWAY": f"tcp://0.0.0.0:{GATEWAY}",
+            },
+            "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
+            "networks": ["management"],
+            "depends_on": {"network": {"condition": "service_healthy"}},
+            "init": True,
+        },
+        "network": {
+            **made.image("network"),
+            **_bare(),
+            "user": "1000:1000",
+            "command": [
+                "--sidecars", f"{SOCKETS}/links.sock", "--mode", "666", "--commands", f"tcp://0.0.0.0:{LINKS}",
+                "--reports", f"tcp://0.0.0.0:{REPORTS}", "--shared", "wlan0",
+            ],
+            "volumes": [f"sockets:{SOCKETS}"],
+            "networks": ["management"],
+            "healthcheck": {
+                "test": ["CMD", "test", "-S", f"{SOCKETS}/links.sock"],
+                "interval": "2s", "timeout": "2s", "retries": 15,
+            },
+            "restart": "unless-stopped",
+            "init": True,
+            "mem_limit": "512m",
+        },
+        "dashboard": {
+            **made.image("cosim", variant="sumo" if sumo else ""),
+            "command": ["view", f"tcp://orchestrator:{PUBLISHED}", "--host", "0.0.0.0", "--port", "8080"],
+            **_bare(),
+            "ports": ["127.0.0.1:${COSIM_DASHBOARD:-8080-8099}:8080"],
+            "networks": ["management", "front"],
+            "depends_on": ["orchestrator"],
+            "restart": "unless-stopped",
+            "init": True,
+            "mem_limit": "1g",
+        },
+    }  # fmt: skip
+    for node in nodes:
+        services[f"{node.node}-net"] = _sidecar(node, nodes, made)
+        services[node.node] = _node(node, made)
+    document = {
+        "services": services,
+        "networks": {"management": {"internal": True}, "front": {}},
+        "volumes": {"sockets": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777"}}},
+        **made.secrets(),
+    }
+    yaml = YAML()
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.default_flow_style = None
+    yaml.width = 120
+    yaml.representer.ignore_aliases = lambda _data: True
+    text = io.StringIO()
+    yaml.dump(document, text)
+    return HEAD.format(name=plan.name) + text.getvalue()
+
+
+def _relative(path: Path, start: Path) -> str:
+    """`path` as compose reads it: relative paths begin with a dot."""
+    found = Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
+    return found if found.startswith(".") else f"./{found}"
+
+
+class _Images:
+    """The images, and how they are built when there is a checkout."""
+
+    def __init__(self, repository: str | None) -> None:
+        self._repository = repository
+        self._built: set[str] = set()
+
+    def image(self, name: str, variant: str = "") -> dict[str, Any]:
+        tag = "${COSIM_TAG:-latest}" + (f"-{variant}" if variant else "")
+        found: dict[str, Any] = {"image": f"continuum-cosim/{name}:{tag}"}
+        if self._repository is None or found["image"] in self._built:  # once is enough
+            return found
+        self._built.add(found["image"])
+        arguments = {"BASE_IMAGE": "${BASE_IMAGE:-debian:bookworm-slim}"}
+        if variant:
+            arguments["EXTRAS"] = f"{variant},vehicles,web"
+        found["build"] = {
+            "context": self._repository,
+            "dockerfile": f"containers/{name}/Dockerfile",
+            "args": arguments,
+            "secrets": ["ca"],
+        }
+        return found
+
+    def secrets(self) -> dict[str, Any]:
+        """Certificates for a network that intercepts TLS; /dev/null: none."""
+        return {"secrets": {"ca": {"file": "${COSIM_CA:-/dev/null}"}}} if self._repository is not None else {}
+
+
+def _bare(*capabilities: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    if capabilities:
+        found["cap_add"] = list(capabilities)
+    return found
+
+
+def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[str, Any]:
+    mine = {interface.name for interface in node.interfaces}
+    others = [other for other in nodes if mine & {interface.name for interface in other.interfaces}]
+    service: dict[str, Any] = {
+        **made.image("sidecar"),
+        **_bare("NET_ADMIN"),
+        "devices": ["/dev/net/tun"],
+        "hostname": node.node,
+        "environment": {
+            "COSIM_NODE": node.node,
+            "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
+            "COSIM_NEIGHBOURS": " ".join(
+                f"{i.address},{i.mac}"
+                for other in others
+                if other is not node
+                for i in other.interfaces
+                if i.name in mine
+            ),
+            "COSIM_SOCKET": f"{SOCKETS}/links.sock",
+        },
+        "extra_hosts": [f"{other.node}:{other.address}" for other in others],
+        "volumes": [f"sockets:{SOCKETS}"],
+        "networks": ["management", "front"] if node.ports else ["management"],
+        "depends_on": {"network": {"condition": "service_started"}},
+        "restart": "unless-stopped",
+        "init": True,
+        "mem_limit": "64m",
+    }
+    if node.ports:
+        service["ports"] = [f"127.0.0.1::{port}" for port in node.ports]
+    return service
+
+
+def _node(node: Program, made: _Images) -> dict[str, Any]:
+    service: dict[str, Any] = {
+        **(made.image(node.image) if node.image in OURS else {"image": node.image}),
+        **_bare(),
+        "network_mode": f"service:{node.node}-net",
+        "environment": {
+            "COSIM_NODE": node.node,
+            "COSIM_VEHICLES": f"tcp://orchestrator:{VEHICLES}",
+            "COSIM_GATEWAY": f"tcp://orchestrator:{GATEWAY}",
+            **dict(node.environment),
+        },
+        "depends_on": [f"{node.node}-net"],
+        "restart": "unless-stopped",
+        "init": True,
+    }
+    if node.command:
+        service["command"] = list(node.command)
+    if node.memory:
+        service["mem_limit"] = node.memory
+    if node.cores:  # a quota may be above what the host has; `cpus` may not
+        service["cpu_period"], service["cpu_quota"] = 100_000, 100_000 * node.cores
+    return service

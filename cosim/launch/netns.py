@@ -1,0 +1,216 @@
+"""Real nodes in network namespaces of this machine: for those who have root but no container engine.
+
+The same programs as in containers, with the same interfaces and addresses, but without their walls: files,
+processors and memory are shared. What the programs say to the run goes over Unix sockets, which do not belong
+to a network namespace, so that nothing but the emulated network is in the nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import Popen
+from time import monotonic
+
+from cosim.emulation.netns import Namespaces
+from cosim.errors import Problem, RunError, ScenarioError, SetupError
+from cosim.launch.programs import Program, programs
+from cosim.plan.entities import Scene
+
+# Programs of our images; what other images run must be said by `command`.
+OURS: Mapping[str, tuple[str, ...]] = {
+    "vuav": ("-m", "cosim.autopilot.agent"),
+    "vrover": ("-m", "cosim.autopilot.agent"),
+    "vedgenode": ("-m", "cosim.inference", "--host", "0.0.0.0"),
+}
+FIRST_PAUSE = 0.2  # s before a program that has ended is started again; doubled each time
+LONGEST_PAUSE = 5.0  # s
+SETTLED = 10.0  # s after which a program counts as sound again
+ENDING = 3.0  # s to end after SIGTERM
+READY = 15.0  # s for the network service to listen
+
+
+@dataclass(slots=True)
+class _Job:
+    """A program that is started again when it ends."""
+
+    name: str
+    start: Callable[[], Popen[bytes]]
+    process: Popen[bytes]
+    since: float  # s
+    again: float = 0.0  # s, when to start it again; 0: it runs
+    pause: float = FIRST_PAUSE
+
+
+class NetnsNodes:
+    """The nodes of a scene as namespaces, their sidecars and software, and the network service.
+
+    Everything is started by `open` and gone after `close`. Raises `SetupError` for a machine where
+    this cannot be done, `ScenarioError` for nodes that cannot be had this way.
+    """
+
+    def __init__(self, scene: Scene, logs: Path, say: Callable[[str], None]) -> None:
+        self._nodes, self._logs, self._say = programs(scene), logs, say
+        self._commands = {node.node: _command(node) for node in self._nodes}
+        self._folder = Path(tempfile.mkdtemp(prefix="cosim-"))  # short: a socket's path has 107 characters at most
+        self._spaces: Namespaces | None = None
+        self._jobs: list[_Job] = []
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._supervisor: threading.Thread | None = None
+
+    def open(self) -> dict[str, str]:
+        """Start everything; the variables by which adapters find it."""
+        if not self._nodes:
+            raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))
+        if os.geteuid() != 0:
+            raise SetupError("network namespaces need root; with a container engine: cosim render, docker compose up")
+        links = self._folder / "links.sock"
+        variables = {
+            "COSIM_NETWORK": f"ipc://{self._folder}/network",
+            "COSIM_REPORTS": f"ipc://{self._folder}/reports",
+            "COSIM_VEHICLES": f"ipc://{self._folder}/vehicles",
+            "COSIM_GATEWAY": f"ipc://{self._folder}/gateway",
+        }
+        own = {**os.environ, **variables, "COSIM_SOCKET": str(links)}
+        network = (
+            "-m", "cosim.emulation.service", "--sidecars", str(links), "--commands", variables["COSIM_NETWORK"],
+            "--reports", variables["COSIM_REPORTS"], "--shared", "wlan0",
+        )  # fmt: skip
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._spaces = Namespaces()
+        self._add("network", lambda: self._local("network", network, own))
+        self._wait_for(links)
+        for node in self._nodes:
+            self._spaces.create(node.node)
+        for node in self._nodes:
+            self._add(
+                f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
+            )
+            variables_of = {**own, "COSIM_NODE": node.node, **dict(node.environment)}
+            self._add(node.node, self._starter(node, self._commands[node.node], variables_of))
+        self._supervisor = threading.Thread(target=self._supervise, name="nodes", daemon=True)
+        self._supervisor.start()
+        self._say(f"{len(self._nodes)} nodes in network namespaces")
+        return variables
+
+    def restart(self, name: str) -> None:
+        """End the program `name` (a node, NODE-net, or network); it is started again by itself."""
+        with self._lock:
+            job = next((job for job in self._jobs if job.name == name), None)
+        if job is None:
+            raise SetupError(f"there is no program '{name}'; there are {', '.join(job.name for job in self._jobs)}")
+        job.process.terminate()
+
+    def close(self) -> None:
+        """End everything; may be called twice."""
+        self._ending.set()
+        if self._supervisor is not None:
+            self._supervisor.join()
+            self._supervisor = None
+        for job in reversed(self._jobs):
+            if job.process.poll() is None:
+                job.process.terminate()
+        end = monotonic() + ENDING
+        for job in self._jobs:
+            with contextlib.suppress(Exception):
+                job.process.wait(max(0.05, end - monotonic()))
+            if job.process.poll() is None:
+                job.process.kill()
+                job.process.wait()
+        self._jobs.clear()
+        if self._spaces is not None:
+            self._spaces.close()
+            self._spaces = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _sidecar(self, node: Program, own: Mapping[str, str]) -> dict[str, str]:
+        mine = {i.name for i in node.interfaces}
+        others = [i for other in self._nodes if other is not node for i in other.interfaces if i.name in mine]
+        return {
+            **own,
+            "COSIM_NODE": node.node,
+            "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
+            "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in others),
+        }
+
+    def _starter(
+        self, node: Program, command: tuple[str, ...], variables: Mapping[str, str]
+    ) -> Callable[[], Popen[bytes]]:
+        def start() -> Popen[bytes]:
+            if self._spaces is None:
+                raise RunError("the namespaces are gone")
+            arguments = [sys.executable, *command] if command[0] == "-m" else list(command)
+            name = f"{node.node}-net" if "COSIM_INTERFACES" in variables else node.node
+            with (self._logs / f"{name}.log").open("ab") as log:
+                return self._spaces.start(node.node, arguments, stdout=log, stderr=log, env=variables)
+
+        return start
+
+    def _local(self, name: str, command: tuple[str, ...], variables: Mapping[str, str]) -> Popen[bytes]:
+        with (self._logs / f"{name}.log").open("ab") as log:
+            return Popen(
+                [sys.executable, *command], stdin=-3, stdout=log, stderr=log, env=variables, start_new_session=True
+            )
+
+    def _add(self, name: str, start: Callable[[], Popen[bytes]]) -> None:
+        with self._lock:
+            self._jobs.append(_Job(name, start, start(), monotonic()))
+
+    def _wait_for(self, socket: Path) -> None:
+        end = monotonic() + READY
+        while not socket.exists():
+            if self._jobs[0].process.poll() is not None or monotonic() > end:
+                tail = (self._logs / "network.log").read_text(encoding="utf-8", errors="replace").strip()[-400:]
+                raise RunError(f"the network service does not come up: {tail or 'it says nothing'}")
+            self._ending.wait(0.02)
+
+    def _supervise(self) -> None:
+        """Start again what has ended, sooner at first."""
+        while not self._ending.wait(0.1):
+            now = monotonic()
+            with self._lock:
+                jobs = list(self._jobs)
+            for job in jobs:
+                if job.again:
+                    if now >= job.again:
+                        job.process, job.since, job.again = job.start(), now, 0.0
+                elif job.process.poll() is not None:
+                    job.pause = FIRST_PAUSE if now - job.since > SETTLED else min(2.0 * job.pause, LONGEST_PAUSE)
+                    job.again = now + job.pause
+                    self._say(f"{job.name} has ended with exit code {job.process.returncode}; it is started again")
+
+
+@contextlib.contextmanager
+def netns_nodes(scene: Scene, logs: Path, say: Callable[[str], None]) -> Iterator[NetnsNodes]:
+    """The real nodes of `scene` while the block lasts; adapters find them by variables of the environment."""
+    nodes = NetnsNodes(scene, logs, say)
+    before = dict(os.environ)
+    try:
+        os.environ.update(nodes.open())
+        yield nodes
+    finally:
+        nodes.close()
+        for name in set(os.environ) - set(before):
+            if name.startswith("COSIM_"):
+                del os.environ[name]
+
+
+def _command(node: Program) -> tuple[str, ...]:
+    command = OURS.get(node.image, ()) + node.command if node.image in OURS else node.command
+    if not command:
+        raise ScenarioError(
+            Problem(
+                f"image '{node.image}' needs a container engine",
+                f"nodes.{node.node}.runs",
+                hint="in a network namespace a program of this machine runs: name it with 'command'",
+            )
+        )
+    return command

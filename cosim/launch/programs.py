@@ -1,0 +1,109 @@
+"""What runs on a scenario's real nodes: image, command, interfaces, limits; the same for every way of starting it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Node, Scene
+
+# One network per medium; the host part is the node's slot + 1. RFC 1918 space that is seldom in use at home.
+NETWORKS: Mapping[str, ipaddress.IPv4Network] = {
+    "wlan0": ipaddress.IPv4Network("10.171.0.0/16"),
+    "lte0": ipaddress.IPv4Network("10.172.0.0/16"),
+    "eth1": ipaddress.IPv4Network("10.173.0.0/16"),
+}
+MOST = 2**16 - 2  # nodes that a network has addresses for
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface of a real node."""
+
+    name: str  # wlan0, lte0, eth1
+    mac: str
+    address: str
+
+    @property
+    def prefix(self) -> int:
+        """Length of the network's prefix."""
+        return NETWORKS[self.name].prefixlen
+
+    @property
+    def text(self) -> str:
+        """As the sidecar reads it."""
+        return f"{self.name},{self.mac},{self.address}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A real node: its software and what it is given."""
+
+    node: str
+    slot: int
+    image: str
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    ports: tuple[int, ...]  # shown on the host's loopback
+    interfaces: tuple[Interface, ...]
+    cores: int  # 0: not limited
+    memory: int  # B, 0: not limited
+
+    @property
+    def address(self) -> str:
+        """Where the others reach it: on its first interface."""
+        return self.interfaces[0].address
+
+
+def interface(name: str, slot: int) -> Interface:
+    """Interface `name` of the node at `slot`; the MAC is 02:00 and the address, so that each gives the other."""
+    address = NETWORKS[name][slot + 1]
+    return Interface(name, mac_of(str(address)), str(address))
+
+
+def mac_of(address: str) -> str:
+    """The locally administered MAC of the interface with this IPv4 address."""
+    return "02:00:" + ":".join(f"{byte:02x}" for byte in ipaddress.IPv4Address(address).packed)
+
+
+def programs(scene: Scene) -> tuple[Program, ...]:
+    """The real nodes of a scene, in its order. Raises `ScenarioError` for those that cannot be reached."""
+    if len(scene.nodes) > MOST:
+        raise ScenarioError(Problem(f"{len(scene.nodes)} nodes are more than a network has addresses", "nodes"))
+    wired = {
+        slot
+        for link in scene.links
+        for part in (*link.a, *link.b)
+        for slot in range(part.first, part.first + part.count)
+    }
+    found = []
+    for slot, node in enumerate(scene.nodes):
+        if node.runs is None:
+            continue
+        names = list(_media(node, slot in wired))
+        if not names:
+            raise ScenarioError(
+                Problem(
+                    f"node '{node.id}' runs '{node.runs.image}' but has no network interface",
+                    f"nodes.{node.id}",
+                    hint="give it 'wifi: {}', a 'radio', a 'cell' or a link",
+                )
+            )
+        found.append(
+            Program(
+                node.id, slot, node.runs.image, node.runs.command, node.runs.environment, node.runs.ports,
+                tuple(interface(name, slot) for name in names), node.cores, int(node.memory),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _media(node: Node, wired: bool) -> Iterable[str]:
+    if node.wifi is not None:
+        yield "wlan0"
+    if node.radio is not None or node.cell is not None:
+        yield "lte0"
+    if wired:
+        yield "eth1"
