@@ -38,6 +38,7 @@ from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 LARGEST = 1 << 20  # B of a message
 SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life
+PATIENCE = 3.0  # s for an answer before it says hello again
 LAYOUT = hashlib.sha256(repr((AIRFRAME.descr, STATE.descr, ITEM.descr)).encode()).hexdigest()[:16]
 Flown = tuple[bytes, bytes]  # (1,) STATE, (n,) ITEM
 # s of the speaker, m east north up, m/s east north up, rad clockwise from north
@@ -221,6 +222,7 @@ class Member:
         self._socket.setsockopt(zmq.LINGER, 200)
         self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what nobody hears is not said later
         try:
             self._socket.connect(address)
         except zmq.ZMQError as error:
@@ -251,7 +253,7 @@ class Member:
                 return message
         if self.welcome and now - self._heard > 4 * SILENCE:  # a paused run is silent for long; a dead one for ever
             self.welcome = False
-        if now - self._said >= ALIVE:
+        if now - self._said >= (ALIVE if self.welcome else PATIENCE):
             self._say(**({"t": "alive"} if self.welcome else {"t": "hello", "node": self.node, "layout": LAYOUT}))
         return None
 
@@ -271,7 +273,7 @@ class Member:
         try:
             self._socket.send(msgpack.packb(message), zmq.NOBLOCK)
         except zmq.Again:  # nobody there yet
-            self.welcome = False
+            self.welcome, self._said = False, self._clock() - PATIENCE + ALIVE / 4
 
 
 def unpack(data: bytes) -> dict[str, Any]:

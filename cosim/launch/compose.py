@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from cosim.launch.programs import Program, programs
 from cosim.plan.plan import Plan
 
-OURS = ("vuav", "vrover", "vedgenode")  # images with a folder in containers/
+OURS = {"vuav": "vehicle", "vrover": "vehicle", "vedgenode": "vedgenode"}  # image -> its folder in containers/
 PUBLISHED = 5600  # frames for observers
 LINKS = 5601  # link states, from the run to the network service
 REPORTS = 5602  # what it reports
@@ -169,6 +169,7 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
         **_bare("NET_ADMIN"),
         "devices": ["/dev/net/tun"],
         "hostname": node.node,
+        "sysctls": {"net.ipv4.ping_group_range": "0 2147483647"},  # ping without a capability
         "environment": {
             "COSIM_NODE": node.node,
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
@@ -196,7 +197,7 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
 
 def _node(node: Program, made: _Images) -> dict[str, Any]:
     service: dict[str, Any] = {
-        **(made.image(node.image) if node.image in OURS else {"image": node.image}),
+        **(made.image(OURS[node.image]) if node.image in OURS else {"image": node.image}),
         **_bare(),
         "network_mode": f"service:{node.node}-net",
         "environment": {
