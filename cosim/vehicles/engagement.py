@@ -315,7 +315,7 @@ class Engagements:
             inside = fenced(point, home, rule["fence"][lead], rule["ceiling"][lead])
             held = (inside != point).any(axis=1)  # a point at the fence does not move on
             velocity = np.where(held[:, None], 0.0, reports.velocity[lead])
-            self.fleet.go(d, inside, velocity, valid=float(rule["stale"][lead].max()))
+            self.fleet.go(d, inside, velocity)
         self._contact(now, np.flatnonzero(flying & ~lost))
 
     def _contact(self, now: float, which: Ints) -> None:
