@@ -198,6 +198,8 @@ def _interval(a: Autopilot, order: Order) -> int:
 
 def _tell_interval(a: Autopilot, order: Order) -> int:
     message = whole(order.p[0])
+    if not 0 <= message <= 65535:
+        return UNSUPPORTED
     rate = a.streams.rates.get(message, 0.0)
     period = round(1e6 / rate) if rate > 0.0 else -1 if message in BUILDERS else 0
     a.reply(order.link, mavlink.MAVLink_message_interval_message(message, period))

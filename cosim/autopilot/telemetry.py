@@ -96,7 +96,7 @@ def _sys_status(a: Autopilot) -> Message:
     if a.pilot.fence.breached:
         health &= ~_FENCE
     return mavlink.MAVLink_sys_status_message(
-        fit, fit, health, 100, _mm(v.voltage), _cm(v.current), _remaining(a), 0, 0, 0, 0, 0, 0
+        fit, fit, health, 100, min(_mm(v.voltage), _UNKNOWN - 1), _cm(v.current), _remaining(a), 0, 0, 0, 0, 0, 0
     )
 
 
@@ -337,7 +337,7 @@ def _raw_imu(a: Autopilot) -> Message:
 
 def pressure(altitude: float) -> float:
     """hPa by the ICAO standard atmosphere."""
-    return float(1013.25 * (1.0 - 2.25577e-5 * altitude) ** 5.25588)
+    return float(1013.25 * max(1.0 - 2.25577e-5 * altitude, 0.0) ** 5.25588)
 
 
 def _scaled_pressure(a: Autopilot) -> Message:
