@@ -10,7 +10,7 @@ from cosim.live.protocol import Body
 
 State = Literal["free", "attached", "left", "lost", "evicted"]
 
-MESSAGES = 500.0, 1000.0  # per second, and at once, from one key
+MESSAGES = 2500.0, 5000.0  # per second, and at once, from one key: 1000 tasks/s with two messages each, and reports
 VOLUME = float(64 << 20), float(128 << 20)  # B
 PINGS = 16  # unanswered ones that are remembered
 STRIKES = 200  # refused messages after which a session ends

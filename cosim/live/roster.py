@@ -78,7 +78,7 @@ class Roster:
                 self._errands[lease.slot].accept(task, now)
         elif message.kind == "result":
             self._result(lease, body, now)
-            return [self._tell(lease, "done", {"tasks": [body["task"]]})]
+            return [self._tell(lease, "done", {"tasks": [body["task"]]}), *self._due(lease, now)]
         else:  # goodbye
             self._end(lease, "left", body["reason"], now)
         return []
@@ -178,10 +178,15 @@ class Roster:
                 lease.serial += 1
                 lease.remember(lease.serial, now, wall)
                 out.append(self._tell(lease, "ping", {"serial": lease.serial}))
-            if not math.isnan(lease.clock.offset):  # times of tasks need the clock
-                due = self._errands[lease.slot].due(now, lease.facts["window"], _SENDS)
-                out += [self._tell(lease, "task", errand.make()) for errand in due]
+            out += self._due(lease, now)
         return out
+
+    def _due(self, lease: Lease, now: float) -> list[Out]:
+        """The tasks that its machine is to get now."""
+        if math.isnan(lease.clock.offset):  # times of tasks need the clock
+            return []
+        due = self._errands[lease.slot].due(now, lease.facts["window"], _SENDS)
+        return [self._tell(lease, "task", errand.make()) for errand in due]
 
     def offer(self, node: str, errand: Errand) -> bool:
         """Give a task to the machine at `node`; False when it is not there or too many wait for it."""

@@ -155,8 +155,8 @@ def test_noise_repetition_and_oversized_messages_harm_nobody(gateway, raw):
     nuisance.socket.send(bytes(MAX_MESSAGE + 1))
     assert peaceful.ask(hello(), 5_000).kind == "welcome"
     assert peaceful.ask(hello(), 300).kind in ("ping",)  # repeated: no second welcome
-    assert gateway.roster.counts["malformed"] == 4
-    assert gateway.roster.counts["repeated"] == 1
+    eventually(lambda: gateway.roster.counts["malformed"] == 4)
+    eventually(lambda: gateway.roster.counts["repeated"] == 1)
     gateway.check()
 
 
@@ -164,7 +164,7 @@ def test_a_flood_does_not_keep_the_gateway_from_answering(gateway, raw, tmp_path
     raw_one = raw()
     welcome = raw_one.ask(hello())
     begun = time.monotonic()
-    for number in range(3_000):
+    for number in range(12_000):
         raw_one.socket.send(pack(Message("accept", welcome.body["session"], number + 1, {"tasks": []})))
     answer = control.ask(*control.find(_run(tmp_path)), "nodes")
     eventually(lambda: gateway.roster.counts["flood"] > 0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.live.lease import STRIKES
+from cosim.live.lease import MESSAGES, STRIKES
 from cosim.live.member import LONGEST
 from cosim.live.protocol import Message, pack, unpack
 from cosim.live.roster import Roster
@@ -195,7 +195,7 @@ def test_a_restarted_gateway_is_joined_at_once():
 def test_a_flood_is_left_out_and_ends_the_session():
     roster, agent, wire = joined()
     (peer,) = wire.connections
-    for _ in range(1000 + STRIKES + 10):
+    for _ in range(int(MESSAGES[1]) + STRIKES + 10):
         wire.up(peer, agent.report(READING, wire.now))
     assert roster.counts["flood"] >= STRIKES
     assert state(roster) == "lost"
