@@ -159,7 +159,7 @@ class Hub:
         if self._socket is not None and not self._socket.closed:
             for peer in self._peers.values():
                 self._send(peer.identity, t="bye")
-            self._socket.close(500)  # ms for the farewells
+            self._socket.close(5000)  # ms at most for the farewells
         self._peers.clear()
 
     def _receive(self, timeout: float) -> bool:
@@ -248,7 +248,9 @@ class Member:
             if message["t"] == "again":
                 self.welcome = False
                 continue
-            self.welcome = self.welcome or message["t"] == "welcome"
+            if message["t"] in ("welcome", "bye"):
+                self.welcome = message["t"] == "welcome"
+                return message
             if self.welcome:
                 return message
         if self.welcome and now - self._heard > 4 * SILENCE:  # a paused run is silent for long; a dead one for ever

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HELLO = ROOT / "scenarios" / "hello"
+HELLO = ROOT / "tests" / "scenarios" / "hello"
 
 
 def cosim(*arguments: object, cwd: Path = ROOT, timeout: float = 120) -> subprocess.CompletedProcess[str]:

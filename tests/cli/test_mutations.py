@@ -17,7 +17,7 @@ from tests.mutations import mutate
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
-IN_PROCESS = 400 // len(SCENARIOS)  # mutations of each scenario
+IN_PROCESS = max(400 // len(SCENARIOS), 40)  # mutations of each scenario
 IN_A_PROCESS = max(24 // len(SCENARIOS), 2)
 
 every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name) for f in SCENARIOS])

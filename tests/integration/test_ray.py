@@ -17,7 +17,7 @@ from cosim.results.executor import LocalExecutor
 from cosim.results.sweep import run_sweep
 from cosim.scenario.sweep import Variant
 
-HELLO = Path(__file__).resolve().parents[2] / "scenarios/hello/scenario.cosim.yaml"
+HELLO = Path(__file__).resolve().parents[2] / "tests/scenarios/hello/scenario.cosim.yaml"
 SEEDS = [Variant({"run.seed": seed}) for seed in (1, 2, 3)]
 # Ray's own, in its start-up code and in the descriptors that it leaves to the collector
 RAY = [

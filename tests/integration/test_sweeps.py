@@ -16,7 +16,7 @@ import pytest
 from cosim.results.compare import exact
 
 ROOT = Path(__file__).resolve().parents[2]
-HELLO = ROOT / "scenarios" / "hello"
+HELLO = ROOT / "tests" / "scenarios" / "hello"
 
 pytestmark = pytest.mark.slow
 

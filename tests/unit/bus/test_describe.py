@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_scene_says_what_a_viewer_needs():
-    plan = compile_plan(load(ROOT / "scenarios/hello"))
+    plan = compile_plan(load(ROOT / "tests/scenarios/hello"))
     scene = describe(plan, signals_of(plan))
     assert [node["id"] for node in scene["nodes"]] == ["north", "south", "cloud"]
     assert scene["nodes"][0]["at"] == [-150.0, 320.0, 0.0]

@@ -15,7 +15,7 @@ import pytest
 from cosim.errors import RunError, SetupError
 from cosim.results.executor import LocalExecutor, Task, ended, make_executor
 
-HELLO = Path(__file__).resolve().parents[3] / "scenarios/hello/scenario.cosim.yaml"
+HELLO = Path(__file__).resolve().parents[3] / "tests/scenarios/hello/scenario.cosim.yaml"
 SHORT = ('run.duration="2 s"',)
 PACED = ('run.duration="100 s"', 'run.pacing="real-time"')  # something to interrupt
 

@@ -23,7 +23,7 @@ QUIET = ["run.duration=20 s", "run.pacing=1 x", "adapters={replay: {file: data/t
 
 def steered(tmp_path, driver):
     """Starts a paced run in a thread; its outcome's list, and how to command and observe it."""
-    plan = compile_plan(load(ROOT / "scenarios/hello", QUIET))
+    plan = compile_plan(load(ROOT / "tests/scenarios/hello", QUIET))
     said, outcomes = [], []
     thread = threading.Thread(
         target=lambda: outcomes.append(run_plan(plan, tmp_path, driver=driver, control=True, say=said.append))
@@ -71,7 +71,7 @@ def test_injected_events_are_recorded_and_mark_the_run(tmp_path, driver, monkeyp
 
 def test_a_stop_keeps_the_results(tmp_path, monkeypatch):
     monkeypatch.setenv("COSIM_TOKEN", "t0ken")
-    plan = compile_plan(load(ROOT / "scenarios/hello", QUIET))
+    plan = compile_plan(load(ROOT / "tests/scenarios/hello", QUIET))
     said, outcomes = [], []
     thread = threading.Thread(
         target=lambda: outcomes.append(run_plan(plan, tmp_path, driver="loop", control=True, say=said.append))

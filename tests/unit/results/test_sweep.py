@@ -19,7 +19,7 @@ from cosim.results.replications import groups_of_sweep, main_figures
 from cosim.results.sweep import SweepFolder, run_sweep
 from cosim.scenario.sweep import Variant
 
-HELLO = Path(__file__).resolve().parents[3] / "scenarios/hello"
+HELLO = Path(__file__).resolve().parents[3] / "tests/scenarios/hello"
 SEEDS = [Variant({"run.seed": seed}) for seed in (1, 2, 3)]
 
 

@@ -20,7 +20,7 @@ SHORT = ["run.duration=20 s", "events=[{at: 10 s, do: fail, node: south, for: 5 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory) -> Path:
     """A run of the hello scenario, 20 s long, in which `south` fails from 10 s to 15 s."""
-    plan = compile_plan(load(ROOT / "scenarios/hello", SHORT))
+    plan = compile_plan(load(ROOT / "tests/scenarios/hello", SHORT))
     outcome = run_plan(plan, tmp_path_factory.mktemp("runs"), driver="loop")
     assert outcome.status == "complete"
     return outcome.folder
