@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,12 @@ def checkout(near: Path) -> Path | None:
     return None
 
 
-def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None) -> str:
+def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, overrides: Sequence[str] = ()) -> str:
     """The compose file of `plan`, to be written into the folder `beside`.
 
-    `scenario` is the scenario's file, `repository` the checkout that the images are built from, or
-    None when they are there already. Raises `ScenarioError` when a node cannot be real.
+    `scenario` is the scenario's file, `repository` the checkout that the images are built from, or None
+    when they are there already; `overrides` are KEY=VALUE, passed on to the run. Raises `ScenarioError`
+    when a node cannot be real.
     """
     nodes = programs(plan.scene)
     made = _Images(None if repository is None else _relative(repository, beside))
@@ -55,7 +57,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None) ->
             **made.image("cosim", variant="sumo" if sumo else ""),
             "command": [
                 "run", f"/scenario/{file}", "--nodes", "containers", "--publish-at", f"tcp://0.0.0.0:{PUBLISHED}",
-                "--out", "/results",
+                "--out", "/results", *(part for text in overrides for part in ("--set", text.replace("$", "$$"))),
             ],
             "user": "0:0",  # gives up root for the owner of /results before it does anything else
             **_bare("CHOWN", "SETUID", "SETGID"),

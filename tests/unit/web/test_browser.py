@@ -193,7 +193,16 @@ def test_the_page_fits_a_phone_and_the_dark(browser, replayed):
 
 @pytest.mark.slow
 def test_a_live_run_is_watched_and_steered(browser, tmp_path):
-    run = ("run", "tests/scenarios/hello", "--control", "--no-report", "--set", "run.pacing=2 x", "--out", tmp_path / "runs")
+    run = (
+        "run",
+        "tests/scenarios/hello",
+        "--control",
+        "--no-report",
+        "--set",
+        "run.pacing=2 x",
+        "--out",
+        tmp_path / "runs",
+    )
     with cosim(tmp_path / "run.log", *run) as (process, said):
         address, token = said(r"publishing frames at (\S+)"), said(r"with the token (\S+)")
         with cosim(tmp_path / "view.log", "view", address, "--port", 0, "--token", token) as (viewer, shown):
