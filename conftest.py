@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from adapters.ns3.build import obstacle
+
 # A test run is repeatable and does not fail by the clock; `HYPOTHESIS_PROFILE=explore pytest` looks where it has
 # not looked before.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -31,6 +33,10 @@ def _missing(marker: str) -> str:
         return "Ray is not installed: pip install 'continuum-cosim[ray]'"
     if marker == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):
         return "Chromium and its driver are not installed"
+    if marker == "netns" and (os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not shutil.which("tc")):
+        return "network namespaces need root, /dev/net/tun and iproute2"
+    if marker == "ns3":
+        return obstacle()
     if marker == "data" and not DATA.is_dir():
         return "the input data is not beside the checkout"
     return ""
@@ -38,7 +44,7 @@ def _missing(marker: str) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     required = set(os.environ.get("COSIM_REQUIRE", "").split())
-    reasons = {marker: _missing(marker) for marker in ("sumo", "ray", "browser", "data")}
+    reasons = {marker: _missing(marker) for marker in ("sumo", "ray", "browser", "data", "netns", "ns3")}
     for item in items:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:

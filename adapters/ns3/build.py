@@ -55,6 +55,18 @@ def built(folder: Path | None = None) -> bool:
         return False
 
 
+def obstacle() -> str:
+    """Why there is no program and none can be built here, "" when nothing is known to be in the way; builds nothing."""
+    compiler = shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    if built():
+        return ""
+    try:
+        wheel()
+    except SetupError as error:
+        return str(error)
+    return "" if shutil.which(compiler[0]) else _no_compiler(compiler)
+
+
 def wheel(folder: Path | None = None) -> Path:
     """The wheel's folder `ns3`, with `include` and `lib64`: `folder`, else `COSIM_NS3`, else the installed one.
 
@@ -83,7 +95,7 @@ def _place(ns3: Path, compiler: list[str]) -> Path:
 
 def _compile(ns3: Path, compiler: list[str], made: Path) -> None:
     if shutil.which(compiler[0]) is None:
-        raise SetupError(f"no C++ compiler ({compiler[0]}); install one with C++20, or name yours in CXX")
+        raise SetupError(_no_compiler(compiler))
     libraries = ns3 / "lib64"
     arguments = [
         *compiler, *FLAGS, str(SOURCES / "main.cc"), "-isystem", str(ns3 / "include"),
@@ -101,6 +113,10 @@ def _compile(ns3: Path, compiler: list[str], made: Path) -> None:
         raise SetupError(
             f"cannot build the ns-3 engine in {made.parent}: {error}; COSIM_CACHE names another folder"
         ) from error
+
+
+def _no_compiler(compiler: list[str]) -> str:
+    return f"no C++ compiler ({compiler[0]}); install one with C++20, or name yours in CXX"
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.ns3.build import built, engine, wheel
+from adapters.ns3.build import engine, wheel
 from adapters.ns3.radio import Radio, live
 from benchmarks import ns3_range
 from cosim.emulation import netns, taps
@@ -25,9 +25,8 @@ from cosim.emulation.protocol import send_attach
 from cosim.emulation.taps import Tap
 from cosim.errors import ScenarioError, SetupError
 
-pytestmark = pytest.mark.ns3
-ready = pytest.mark.skipif(not built(), reason="the ns-3 engine is not built: python -m adapters.ns3.build")
-privileged = pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun")
+ready = pytest.mark.ns3
+privileged = pytest.mark.netns
 MACS = {"a": "02:00:00:00:00:01", "b": "02:00:00:00:00:02", "c": "02:00:00:00:00:03"}
 ADDRESSES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
 
@@ -69,7 +68,6 @@ def backend(nodes):
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_who_goes_out_of_range_is_not_heard_and_comes_back(nodes, backend):
     assert nodes.answers() >= 9
     backend.move({"b": (400.0, 0.0, 0.0)})
@@ -90,7 +88,6 @@ def test_who_goes_out_of_range_is_not_heard_and_comes_back(nodes, backend):
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_a_detached_node_does_not_answer_and_a_new_one_does(nodes, backend):
     nodes.spaces.delete("b")
     backend.detach("b", "wlan0")
@@ -104,7 +101,6 @@ def test_a_detached_node_does_not_answer_and_a_new_one_does(nodes, backend):
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_nodes_may_come_while_it_runs(nodes, backend):
     backend.move({"c": (10.0, 0.0, 0.0)})
     backend.attach("c", "wlan0", nodes.tap("c"), MACS["c"])
@@ -115,7 +111,6 @@ def test_nodes_may_come_while_it_runs(nodes, backend):
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_media_do_not_hear_each_other(nodes):
     backend = EngineBackend(Radio().command(engine()), shared=["wlan0"])  # all on medium 0
     try:
@@ -155,7 +150,6 @@ def test_media_do_not_hear_each_other(nodes):
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_an_engine_that_is_killed_is_replaced_and_the_nodes_keep_their_interfaces(nodes, backend):
     os.kill(backend.pid, 9)
     end = time.monotonic() + 20
@@ -183,7 +177,6 @@ def test_the_engine_has_its_priority_among_all_sessions():
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_stations_talk_through_an_access_point(nodes):
     backend = live(Radio(access=(MACS["a"],)))
     try:
@@ -284,7 +277,6 @@ def test_an_absent_wheel_is_named(monkeypatch, tmp_path):
 
 @ready
 @privileged
-@pytest.mark.netns
 @pytest.mark.slow
 def test_throughput_against_distance_is_as_measured_before():
     found = ns3_range.sweep(seconds=1.0, rounds=3)
@@ -296,7 +288,6 @@ def test_throughput_against_distance_is_as_measured_before():
 
 @ready
 @privileged
-@pytest.mark.netns
 def test_through_the_network_service_and_its_sidecars(nodes, tmp_path):
     anywhere = "tcp://127.0.0.1:*"
     command = [sys.executable, "-m", "cosim.emulation.service", "--engine", str(engine()), "--commands", anywhere]

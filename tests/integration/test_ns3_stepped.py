@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.ns3.build import built
 from adapters.ns3.radio import Radio
 from adapters.ns3.stepped import Stepped
 from cosim.errors import RunError, ScenarioError
 
-pytestmark = pytest.mark.ns3
-ready = pytest.mark.skipif(not built(), reason="the ns-3 engine is not built: python -m adapters.ns3.build")
+ready = pytest.mark.ns3
 
 # Mbit/s of UDP or TCP that two containers measured, 802.11n of 20 MHz at 5 GHz, exponent 2.7
 TABLE = {100: 21.7, 150: 16.6, 200: 11.5, 240: 5.8}

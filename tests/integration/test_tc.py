@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -21,10 +20,7 @@ from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import TOLERANCE, TcBackend, probe_netem
 from cosim.errors import SetupError
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("tc"), reason="needs root, ip, tc"),
-]
+pytestmark = pytest.mark.netns
 
 ADDRESSES = {("a", "veth0"): "10.9.0.1", ("b", "veth0"): "10.9.0.2", ("c", "veth0"): "10.9.0.3"}
 

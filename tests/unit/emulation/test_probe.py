@@ -77,8 +77,9 @@ def test_echoes_are_timed(answering):
 def test_loss_is_counted_one_way(answering):
     relay = Relay(answering, every=10)
     with probe.opened() as asking:
-        found = probe.loss(asking, relay.address, count=500, pause=0.0001)
-        assert (found.sent, found.received) == (500, 450)
+        # As many as a receive buffer of the usual size holds: however late relay and probe run, none is dropped by it.
+        found = probe.loss(asking, relay.address, count=200, pause=0.0001)
+        assert (found.sent, found.received) == (200, 180)
         assert found.low < 0.1 < found.high
     relay.end()
 
