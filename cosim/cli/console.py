@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.errors import AdapterError, CosimError, ScenarioError
+from cosim.errors import AdapterError, CosimError, ScenarioError, SetupError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
@@ -52,6 +52,10 @@ def errors(as_json: bool = False) -> Iterator[None]:
         yield
     except CosimError as error:
         fail(error, as_json)
+    except OSError as error:  # of a file that the user has named; anything else is a fault of ours
+        if error.filename is None:
+            raise
+        fail(SetupError(f"{error.filename}: {error.strerror}"), as_json)
 
 
 def fail(error: CosimError, as_json: bool) -> None:

@@ -33,6 +33,7 @@ def render(
         target = (out or loaded.path.parent / "compose.yaml").resolve()
         root = None if images else checkout(loaded.path)
         text = render(plan, loaded.path, target.parent, root, overrides or ())
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
         nodes = [node.id for node in plan.scene.nodes if node.runs]
         emit(

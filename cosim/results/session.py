@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
-from cosim.errors import CosimError, RunError, SetupError
+from cosim.errors import CosimError, RunError, ScenarioError, SetupError
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import AdapterPlan, Plan
@@ -57,7 +58,8 @@ class Outcome:
     def summary(self) -> str:
         """One line for people."""
         pace = self.reached / self.wall_seconds if self.wall_seconds > 0 else float("inf")
-        return f"{self.reached:g} s simulated in {self.wall_seconds:.1f} s ({pace:.0f} x real time)"
+        shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.2g}"
+        return f"{self.reached:g} s simulated in {self.wall_seconds:.1f} s ({shown} x real time)"
 
 
 class _Ticks:
@@ -102,7 +104,7 @@ def run_plan(
     The folder is made below `base`. `progress` is called with each finished tick, `say` with what
     the person at the terminal should know. `publish` and `control` (which includes `publish`) are an
     address, or True for a port of the loopback interface that the system chooses. Errors before the
-    first adapter has started are raised; later ones are in the outcome.
+    first adapter has started are raised, and leave no folder; later ones are in the outcome.
     """
     cold = uncompiled({adapter.use for adapter in plan.adapters if not adapter.connect})
     if cold:
@@ -112,6 +114,7 @@ def run_plan(
     folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
     say(f"running {plan.name} into {folder.path}")
     with ExitStack() as stack:
+        stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
         if plan.scene.real == "netns":
             from cosim.launch.netns import netns_nodes
@@ -154,6 +157,17 @@ def run_plan(
     with suppress(OSError):  # the disk may be full; the tables are there all the same
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
     return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached))
+
+
+@contextmanager
+def _gone_if_refused(folder: RunFolder) -> Iterator[None]:
+    """Leave no folder of a run that could not begin, as an address in use, so that the newest run is a real one."""
+    try:
+        yield
+    except (ScenarioError, SetupError):
+        folder.let_go()
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def _address(wish: bool | str) -> str:

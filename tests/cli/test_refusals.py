@@ -1,0 +1,70 @@
+"""What a run or a verb that cannot begin says, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cosim.cli.main import app
+from cosim.results.session import Outcome
+
+SCENARIO = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: still
+run: {duration: 1 s}
+adapters:
+  replay: {file: tracks.csv}
+nodes:
+  cars: {kind: vehicle, fleet: replay, capacity: 2}
+  edge-1: {kind: edge, at: [0 m, 0 m]}
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    """A scenario whose nodes are all simulated."""
+    (tmp_path / "tracks.csv").write_text("time,id,x,y\n0,car-1,0,0\n1,car-1,5,0\n")
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(SCENARIO)
+    return file
+
+
+def test_an_address_in_use_is_named_and_leaves_no_folder(scenario: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        done = CliRunner().invoke(app, ["run", str(scenario), "--out", str(tmp_path / "runs"), "--publish-at", address])
+    assert done.exit_code == 2
+    assert f"cannot publish at {address}" in done.output
+    assert list((tmp_path / "runs").glob("*/*")) == []
+
+
+def test_namespaces_without_a_node_that_runs_something_are_refused(scenario: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(scenario), "--out", str(tmp_path / "runs"), "--nodes", "netns"])
+    assert done.exit_code == 2
+    assert "no node has 'runs'" in done.output
+    assert list((tmp_path / "runs").glob("*/*")) == []
+
+
+def test_render_makes_the_folder_it_is_told(scenario: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "compose.yaml"
+    done = CliRunner().invoke(app, ["render", str(scenario), "--out", str(target)])
+    assert done.exit_code == 0, done.output
+    assert "orchestrator:" in target.read_text()
+
+
+def test_a_file_that_cannot_be_written_is_named(scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    target = tmp_path / "file" / "compose.yaml"
+    done = CliRunner().invoke(app, ["render", str(scenario), "--out", str(target)])
+    assert done.exit_code == 2
+    assert str(tmp_path / "file") in done.output
+
+
+@pytest.mark.parametrize(("reached", "said"), [(600.0, "(60 x real time)"), (4.0, "(0.4 x real time)")])
+def test_the_pace_of_a_slow_run_is_not_rounded_to_nothing(reached: float, said: str) -> None:
+    outcome = Outcome(Path(), "complete", None, {}, wall_seconds=10.0, reached=reached)
+    assert outcome.summary.endswith(said)
