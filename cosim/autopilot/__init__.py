@@ -10,9 +10,24 @@
     for link, data in autopilot.emit(fleet.now, wall): ...
 
 `Autopilot` is pure: whoever owns it moves the bytes. `cosim.autopilot.links` does it with UDP and TCP
-sockets, `python -m cosim.autopilot` is a program of its own. Needs pymavlink (extra `vehicles`).
+sockets, `python -m cosim.autopilot` is a program of its own. Needs pymavlink (extra `vehicles`); what speaks
+no MAVLink, as `cosim.autopilot.json_fdm` and `cosim.autopilot.remote`, does not.
 """
 
-from cosim.autopilot.core import Autopilot
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.autopilot.core import Autopilot
 
 __all__ = ["Autopilot"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
+    """`Autopilot`, imported on demand: the modules beside it are of use without pymavlink."""
+    if name != "Autopilot":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from cosim.autopilot.core import Autopilot
+
+    return Autopilot

@@ -13,7 +13,6 @@ from types import TracebackType
 
 import zmq
 
-from cosim.autopilot.core import Autopilot
 from cosim.autopilot.geodesy import Place, ecef
 from cosim.autopilot.table import Address
 from cosim.errors import SetupError
@@ -26,22 +25,23 @@ def message(topic: str, place: Place) -> list[bytes]:
     return [topic.encode(), json.dumps(dict(zip("xyz", ecef(place), strict=True))).encode()]
 
 
-def topics(autopilots: Sequence[Autopilot]) -> list[str]:
-    """UAV1, UAV2, .. for copters and ROV1, .. for rovers, in their order."""
+def topics(frames: Sequence[str]) -> list[str]:
+    """UAV1, UAV2, .. for each `copter` and ROV1, .. for each `rover`, in their order."""
     counts = {"UAV": 0, "ROV": 0}
     names = []
-    for autopilot in autopilots:
-        kind = "UAV" if autopilot.persona.frame == "copter" else "ROV"
+    for frame in frames:
+        kind = "UAV" if frame == "copter" else "ROV"
         counts[kind] += 1
         names.append(f"{kind}{counts[kind]}")
     return names
 
 
 class Positions:
-    """Publishes where vehicles are."""
+    """Publishes where vehicles are. Raises `SetupError` when the port is taken."""
 
-    def __init__(self, at: Address, autopilots: Sequence[Autopilot]) -> None:
-        self._autopilots = list(zip(topics(autopilots), autopilots, strict=True))
+    def __init__(self, at: Address, frames: Sequence[str]) -> None:
+        """`frames`: `copter` or `rover`, one for each vehicle."""
+        self.topics = topics(frames)
         self._next = float("-inf")
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUB)
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -51,15 +51,19 @@ class Positions:
             self._socket.close()
             raise SetupError(f"cannot publish positions at {at}: {error.strerror}; choose another port") from None
 
-    def publish(self) -> None:
-        """Publish all positions, when it is time."""
-        now = max((autopilot.pilot.fleet.now for _, autopilot in self._autopilots), default=0.0)
-        if now < self._next:
-            return
+    def due(self, now: float) -> bool:
+        """Whether the next positions are to be published at `now` s of simulated time."""
+        return now >= self._next
+
+    def publish(self, now: float, places: Sequence[Place]) -> None:
+        """Publish where all vehicles are, in their order, at `now` s of simulated time."""
         self._next = now + PERIOD
-        for topic, autopilot in self._autopilots:
-            v = autopilot.pilot.look()
-            self._socket.send_multipart(message(topic, autopilot.pilot.ground.place(v.x, v.y, v.z)))
+        for topic, place in zip(self.topics, places, strict=True):
+            self._socket.send_multipart(message(topic, place))
+
+    def close(self) -> None:
+        """Stop publishing; may be called twice."""
+        self._socket.close()
 
     def __enter__(self) -> Positions:
         return self
@@ -67,4 +71,4 @@ class Positions:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
+        self.close()

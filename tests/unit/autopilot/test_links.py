@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -229,26 +231,27 @@ def test_positions_take_aeroloops_form():
 
 
 def test_positions_are_published():
-    fleet = Fleet([Copter(), Rover()], [(0, 0, 0), (5, 0, 0)])
-    made = [Autopilot(fleet, k, sysid=k + 1, origin=ORIGIN) for k in range(2)]
+    places, now = [Place(38.24, 21.73, 95.5), Place(38.25, 21.74, 60.0)], 0.0
     at = Address("127.0.0.1", free_port(socket.SOCK_STREAM))
     context = zmq.Context()
     subscriber = context.socket(zmq.SUB)
     subscriber.setsockopt(zmq.SUBSCRIBE, b"ROV1")
     subscriber.setsockopt(zmq.RCVTIMEO, 50)
-    with Positions(at, made) as positions:
+    with Positions(at, ["copter", "rover"]) as positions:
         subscriber.connect(f"tcp://{at}")
         got = None
         for _ in range(100):  # until the subscription has arrived
-            fleet.advance(fleet.now + 0.3)
-            positions.publish()
+            assert positions.due(now)
+            positions.publish(now, places)
+            assert not positions.due(now + 0.2)
+            now += 0.3
             try:
                 got = subscriber.recv_multipart()
                 break
             except zmq.Again:
                 continue
         assert got is not None
-        assert got[0] == b"ROV1"
+        assert got == message("ROV1", places[1])
     subscriber.close(0)
     context.term()
 
@@ -277,3 +280,17 @@ def test_the_program_flies_refuses_and_repeats(tmp_path, capsys, monkeypatch):
     assert main(["--home", "here"]) == 2
     assert main(["--vehicles", "300", "--frame", "rover"]) == 2
     assert "use several MAVLink networks" in capsys.readouterr().err
+
+
+def test_without_pymavlink_the_program_says_what_to_install():
+    script = (
+        "import sys; sys.modules['pymavlink'] = None; from cosim.autopilot.__main__ import main; sys.exit(main([]))"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert found.stderr.strip() == "MAVLink needs pymavlink: pip install 'continuum-cosim[vehicles]'"
+
+
+def test_what_speaks_no_mavlink_is_there_without_pymavlink():
+    script = "import sys; sys.modules['pymavlink'] = None; import cosim.autopilot.json_fdm, adapters.vehicle.adapter"
+    subprocess.run([sys.executable, "-c", script], check=True)
