@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -75,6 +76,19 @@ def adapter_kind(name: str) -> AdapterKind:
     if not isinstance(kind, AdapterKind):
         raise SetupError(f"adapter '{name}': {target} is a {type(kind).__name__}, not an AdapterKind")
     return kind
+
+
+def engine_command(name: str) -> Callable[..., Sequence[str]]:
+    """What makes the command of the link engine `name`: `command(scene, options, seed, installed)`.
+
+    It stands in `adapters/NAME/backend.py`. Raises `SetupError` when there is none.
+    """
+    module = f"adapters.{name}.backend"
+    try:
+        command: Callable[..., Sequence[str]] = importlib.import_module(module).command
+    except (ImportError, AttributeError) as error:
+        raise SetupError(f"there is no network backend '{name}': {module}.command: {error}") from error
+    return command
 
 
 def list_adapters() -> list[Listing]:

@@ -76,6 +76,7 @@ class NetworkAdapter:
         report = self._client.report
         return {
             "nodes": len(self._slots),
+            "asked": self._config.backend,
             "backend": report.backend if report else "",
             "restarts": report.restarts if report else 0,
             "updates": self._updates,

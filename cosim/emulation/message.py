@@ -30,6 +30,7 @@ PROTOCOL = 1
 MAX_MESSAGE = 1 << 26  # B: all pairs of a thousand nodes
 MAX_NAMES = 4096
 MAX_ROWS = 1 << 20
+MAX_TEXT = 128  # characters of a name
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
 _ID = re.compile(r"[0-9a-f]{16}")
 

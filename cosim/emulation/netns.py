@@ -126,11 +126,16 @@ class Namespaces:
         self._processes.append(process)
         return process
 
-    def run(self, node: str, command: Sequence[str], limit: float = 60.0) -> subprocess.CompletedProcess[str]:
-        """Run a program inside a node to its end, for `limit` s at most; its output is in the result."""
+    def run(
+        self, node: str, command: Sequence[str], limit: float = 60.0, text: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program inside a node to its end, for `limit` s at most; its output is in the result.
+
+        `text` is its standard input.
+        """
         return subprocess.run(
             ["ip", "netns", "exec", self._names[node], *command],
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             text=True,
             timeout=limit,

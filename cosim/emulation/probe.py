@@ -21,7 +21,7 @@ import struct
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from cosim.errors import RunError, SetupError
@@ -33,6 +33,7 @@ RUNS = 64  # that an answering probe remembers
 ECHO, COUNT, TELL = 1, 2, 3
 SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the number of its control message as well
 PATIENCE = 1.0  # s for an answer
+LOOK = 0.2  # s between looks at whether to end
 Z = 3.290526731491926  # standard normal quantile: an interval with it misses once in a thousand times
 
 _ASK = struct.Struct("!4sBQq")  # magic, kind, run, when it left (ns)
@@ -101,11 +102,15 @@ def opened(address: str = "0.0.0.0", port: int = 0) -> socket.socket:
     return made
 
 
-def answer(asked: socket.socket) -> None:
-    """Echo and count, for ever."""
+def answer(asked: socket.socket, ended: Callable[[], bool] = lambda: False) -> None:
+    """Echo and count, until `ended` says so: it is asked some times a second."""
     runs: OrderedDict[int, list[int]] = OrderedDict()  # run -> datagrams, bytes, first and last time in ns
-    while True:
-        data, came, sender = _receive(asked)
+    asked.settimeout(LOOK)
+    while not ended():
+        try:
+            data, came, sender = _receive(asked)
+        except TimeoutError:
+            continue
         if len(data) < _ASK.size or data[:4] != _MAGIC:
             continue
         head, (_, kind, run, _) = data[: _ASK.size], _ASK.unpack_from(data)

@@ -19,8 +19,8 @@ from cosim.errors import RunError, SetupError
 
 NEWLINK, DELLINK, GETLINK = 16, 17, 18
 NEWQDISC, DELQDISC, GETQDISC = 36, 37, 38
-NEWCLASS, NEWFILTER = 40, 44
-ECHO, EXCLUSIVE, CREATE = 0x8, 0x200, 0x400
+NEWCLASS, GETCLASS, NEWFILTER = 40, 42, 44
+ECHO, EXCLUSIVE, CREATE, DUMP = 0x8, 0x200, 0x400, 0x300
 ROOT = 0xFFFFFFFF
 TICK = 64e-9  # s, unit of times in traffic control (PSCHED_SHIFT of every kernel since 2.6.31)
 LIMITLESS = 0xFFFFFFFF  # B/s, the highest rate that 32 bits can say: 34 Gbit/s
@@ -263,6 +263,25 @@ class Netlink:
         basic, queue = statistics.get(1, b""), statistics.get(3, b"")
         sent = struct.unpack_from("=QI", basic)[1] if len(basic) >= 12 else 0
         return sent, struct.unpack_from("=III", queue)[2] if len(queue) >= 12 else 0
+
+    def classes(self, interface: int) -> dict[int, tuple[int, int, int]]:
+        """Of each class of an interface: bytes and packets that it has sent, packets that it has dropped."""
+        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
+        data = bytearray(traffic(GETCLASS, DUMP, interface, 0, 0))
+        struct.pack_into("=I", data, 8, self._sequence)
+        self._socket.send(data)
+        found: dict[int, tuple[int, int, int]] = {}
+        while True:
+            for kind, _, sequence, body in self._replies():
+                if sequence != self._sequence:
+                    continue
+                if kind != NEWCLASS:  # the end, or a refusal
+                    return found
+                statistics = attributes(attributes(body[_TC.size :]).get(7, b""))
+                basic, queue = statistics.get(1, b""), statistics.get(3, b"")
+                size, sent = struct.unpack_from("=QI", basic) if len(basic) >= 12 else (0, 0)
+                dropped = struct.unpack_from("=III", queue)[2] if len(queue) >= 12 else 0
+                found[struct.unpack_from("=I", body, 8)[0]] = (size, sent, dropped)
 
     def close(self) -> None:
         """May be called twice."""

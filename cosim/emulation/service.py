@@ -1,10 +1,11 @@
 """The network service: owns the interfaces of the nodes and imposes the links that the bus's side asks for.
 
-    python -m cosim.emulation.service [--backend linkd|linkd-python] [--engine 'PROGRAM ARGUMENTS']
+    python -m cosim.emulation.service [--backend linkd|linkd-python|tc] [--address uav-1,wlan0,10.9.0.1]
+        [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--seed 0]
         [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
-        [--shared wlan0] [--seed 0]
 
-It needs no right at all: sidecars hand it the descriptors. Its clients speak `cosim.emulation.message`. When it starts
+It needs no right at all: sidecars hand it the descriptors. Only for `tc`, to which they hand their network
+namespaces, it needs CAP_NET_ADMIN and CAP_SYS_ADMIN. Its clients speak `cosim.emulation.message`. When it starts
 it prints one JSON line with the addresses that it listens on. It ends on SIGTERM; when it is killed, the kernel takes
 the interfaces away, and sidecars and clients give the next service everything anew.
 """
@@ -27,10 +28,12 @@ from pathlib import Path
 import zmq
 
 from cosim.emulation import compiled, message
+from cosim.emulation.divided import Carrying, Divided
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.handover import Reception
 from cosim.emulation.message import Command, LinkKey, Report
 from cosim.emulation.protocol import PairCount
+from cosim.emulation.tc import TcBackend
 from cosim.errors import CosimError, SetupError
 
 log = logging.getLogger("cosim.network")
@@ -43,9 +46,7 @@ BATCH = 64  # commands before sidecars have their turn
 class Service:
     """Sidecars on one side, clients on the other, a backend between them."""
 
-    def __init__(
-        self, backend: EngineBackend, name: str, sidecars: Path, mode: int, commands: str, reports: str
-    ) -> None:
+    def __init__(self, backend: Carrying, name: str, sidecars: Path, mode: int, commands: str, reports: str) -> None:
         self.id = secrets.token_hex(8)
         self._backend, self._name = backend, name
         self._last: OrderedDict[str, int] = OrderedDict()  # session -> number of its last command
@@ -142,8 +143,11 @@ class Service:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until told to end: exit code 0, and 2 when it cannot start."""
     parser = argparse.ArgumentParser(prog="network", description="impose links on the interfaces of nodes")
-    parser.add_argument("--backend", choices=["linkd", "linkd-python"], default="linkd")
+    parser.add_argument("--backend", choices=["linkd", "linkd-python", "tc"], default="linkd")
     parser.add_argument("--engine", default="", help="another engine than linkd, with its arguments")
+    parser.add_argument("--carries", action="append", default=[], help="interface of that engine; default: all")
+    parser.add_argument("--address", action="append", default=[], metavar="NODE,INTERFACE,IPV4", help="for tc")
+    parser.add_argument("--remark", default="", help="to be added to the name of the backend in reports")
     parser.add_argument("--sidecars", type=Path, default=Path("/run/cosim/links.sock"), help="Unix socket for sidecars")
     parser.add_argument("--mode", default="660", help="rights of that socket, octal")
     parser.add_argument("--commands", default="tcp://127.0.0.1:5560", help="where clients send link states")
@@ -155,12 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if options.engine:
-            command, name = shlex.split(options.engine), f"engine {shlex.split(options.engine)[0]}"
-        else:
-            command, name = compiled.command(options.seed, python=options.backend == "linkd-python")
+        backend, name = _backend(options)
         log.info("%s", name)
-        backend = EngineBackend(command, shared=options.shared, queue=options.queue)
         try:
             mode = int(options.mode, 8)
             service = Service(backend, name, options.sidecars, mode, options.commands, options.reports)
@@ -180,6 +180,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("%s", error)
         return error.exit_code
     return 0
+
+
+def _backend(options: argparse.Namespace) -> tuple[Carrying, str]:
+    """The backend that is asked for, and what it is in words. Raises `CosimError` when it cannot be had."""
+    made: Carrying
+    if options.backend == "tc":
+        made, name = TcBackend(_addresses(options.address)), "traffic control"
+    elif options.engine and not options.carries:
+        command = shlex.split(options.engine)
+        made, name = EngineBackend(command, shared=options.shared, queue=options.queue), f"engine {command[0]}"
+    else:
+        command, name = compiled.command(options.seed, python=options.backend == "linkd-python")
+        rest = made = EngineBackend(command, shared=options.shared, queue=options.queue)
+        if options.engine:
+            command = shlex.split(options.engine)
+            name = f"{Path(command[0]).name} for {', '.join(options.carries)}, {name} for the rest"
+            try:
+                made = Divided(dict.fromkeys(options.carries, EngineBackend(command, queue=options.queue)), rest)
+            except CosimError:
+                rest.close()
+                raise
+    name = f"{name} ({options.remark})" if options.remark else name
+    return made, "".join(c if c.isprintable() else " " for c in name)[: message.MAX_TEXT]
+
+
+def _addresses(texts: Sequence[str]) -> dict[tuple[str, str], str]:
+    found = {}
+    for text in texts:
+        node, _, rest = text.partition(",")
+        interface, comma, address = rest.partition(",")
+        if not comma:
+            raise SetupError(f"'{text}' is no address; expected NODE,INTERFACE,IPV4 like uav-1,wlan0,10.9.0.1")
+        found[node, interface] = address
+    return found
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
         --interface wlan0,02:00:00:00:00:01,10.9.0.1/24 --neighbour 10.9.0.2,02:00:00:00:00:02
 
 It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. What is not given by an argument is taken from the
-environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces).
+environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces). With
+`--namespace` (COSIM_NAMESPACE=1) the interfaces are there already, for traffic control: the descriptor of this network
+namespace is handed over in place of those of TAPs.
 When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
 service listens again. It ends with exit code 2 when it cannot work: no right to, or wrongly configured.
 """
@@ -32,6 +34,7 @@ from cosim.errors import CosimError, SetupError
 
 log = logging.getLogger("cosim.sidecar")
 
+NAMESPACE = Path("/proc/self/ns/net")
 FIRST_PAUSE = 0.05  # s before the next attempt, doubled each time
 LONGEST_PAUSE = 1.0  # s
 BUSY = 10.0  # s that an interface of ours may still be held by a service that is ending
@@ -44,6 +47,7 @@ class Settings:
     node: str
     service: Path
     interfaces: tuple[Tap, ...]
+    namespace: bool = False  # the namespace is handed over, as the interfaces are there already
 
 
 def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -53,6 +57,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     parser.add_argument("--socket", default=environment.get("COSIM_SOCKET", "/run/cosim/links.sock"))
     parser.add_argument("--interface", action="append", metavar="NAME,MAC[,ADDRESS/PREFIX[,MTU]]")
     parser.add_argument("--neighbour", action="append", metavar="ADDRESS,MAC")
+    parser.add_argument("--namespace", action="store_true", default=environment.get("COSIM_NAMESPACE") == "1")
     found = parser.parse_args(arguments)
     interfaces = found.interface or environment.get("COSIM_INTERFACES", "").split()
     neighbours = found.neighbour or environment.get("COSIM_NEIGHBOURS", "").split()
@@ -67,7 +72,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
             Announcement(found.node, tap.name, tap.mac).packed()
     except handover.RefusedError as error:
         raise SetupError(f"node '{found.node}': {error}") from error
-    return Settings(found.node, Path(found.socket), made)
+    return Settings(found.node, Path(found.socket), made, found.namespace)
 
 
 def hand_over_all(settings: Settings) -> socket.socket:
@@ -75,7 +80,8 @@ def hand_over_all(settings: Settings) -> socket.socket:
     link = handover.connect(settings.service)
     try:
         for tap in settings.interfaces:
-            handover.hand_over(link, Announcement(settings.node, tap.name, tap.mac), _make(tap))
+            descriptor = os.open(NAMESPACE, os.O_RDONLY) if settings.namespace else _make(tap)
+            handover.hand_over(link, Announcement(settings.node, tap.name, tap.mac), descriptor)
     except BaseException:
         link.close()
         raise

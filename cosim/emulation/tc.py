@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosim.emulation import netns, protocol, rtnetlink
+from cosim.emulation.protocol import PairCount
 from cosim.emulation.rtnetlink import CREATE, Netlink, failure
 from cosim.emulation.state import DOWN, Health, LinkState, Position
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
@@ -235,6 +236,26 @@ class TcBackend:
         return Health(
             not self._closed, math.nan, math.nan, sent + dropped, sent, dropped, time.process_time(), math.nan
         )
+
+    @property
+    def restarts(self) -> int:
+        """None: the kernel needs no watching."""
+        return 0
+
+    def counts(self) -> dict[tuple[str, str, str], PairCount]:
+        """(sender, receiver, interface) -> what became of the packets so far, of attached pairs that had any.
+
+        Counted is what has left a class, and what its queue has dropped: losses that were asked for among them.
+        """
+        found: dict[tuple[str, str, str], PairCount] = {}
+        with self._lock:
+            receivers = {(i, number): node for (node, i), number in self._numbers.items()}
+            for (sender, interface), port in self._ports.items():
+                for classid, (size, sent, dropped) in port.netlink.classes(port.interface).items():
+                    receiver = receivers.get((interface, classid - HANDLE))
+                    if receiver and (sent or dropped):
+                        found[sender, receiver, interface] = PairCount(sent, size, 0, dropped)
+        return found
 
     def close(self) -> None:
         """Take our queues off everywhere."""

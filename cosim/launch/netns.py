@@ -21,6 +21,8 @@ from time import monotonic
 
 from cosim.emulation.netns import Namespaces
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
+from cosim.launch.bridges import wire
+from cosim.launch.carrier import Carrier
 from cosim.launch.programs import Program, programs
 from cosim.plan.entities import Scene
 
@@ -56,8 +58,9 @@ class NetnsNodes:
     this cannot be done, `ScenarioError` for nodes that cannot be had this way.
     """
 
-    def __init__(self, scene: Scene, logs: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, scene: Scene, logs: Path, say: Callable[[str], None], carrier: Carrier | None = None) -> None:
         self._nodes, self._logs, self._say = programs(scene), logs, say
+        self._carrier = carrier or Carrier()
         self._commands = {node.node: _command(node) for node in self._nodes}
         self._folder = Path(tempfile.mkdtemp(prefix="cosim-"))  # short: a socket's path has 107 characters at most
         self._spaces: Namespaces | None = None
@@ -82,7 +85,7 @@ class NetnsNodes:
         own = {**os.environ, **variables, "COSIM_SOCKET": str(links)}
         network = (
             "-m", "cosim.emulation.service", "--sidecars", str(links), "--commands", variables["COSIM_NETWORK"],
-            "--reports", variables["COSIM_REPORTS"], "--shared", "wlan0",
+            "--reports", variables["COSIM_REPORTS"], *self._carrier.arguments,
         )  # fmt: skip
         self._logs.mkdir(parents=True, exist_ok=True)
         self._spaces = Namespaces()
@@ -90,6 +93,8 @@ class NetnsNodes:
         self._wait_for(links)
         for node in self._nodes:
             self._spaces.create(node.node)
+        if self._carrier.kernel:
+            wire(self._spaces, self._nodes)
         for node in self._nodes:
             self._add(
                 f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
@@ -99,6 +104,8 @@ class NetnsNodes:
         self._supervisor = threading.Thread(target=self._supervise, name="nodes", daemon=True)
         self._supervisor.start()
         self._say(f"{len(self._nodes)} nodes in network namespaces")
+        if self._carrier.remark:
+            self._say(self._carrier.remark)
         return variables
 
     def restart(self, name: str) -> None:
@@ -137,6 +144,7 @@ class NetnsNodes:
         return {
             **own,
             "COSIM_NODE": node.node,
+            "COSIM_NAMESPACE": "1" if self._carrier.kernel else "0",
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
             "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in others),
         }
@@ -189,9 +197,14 @@ class NetnsNodes:
 
 
 @contextlib.contextmanager
-def netns_nodes(scene: Scene, logs: Path, say: Callable[[str], None]) -> Iterator[NetnsNodes]:
-    """The real nodes of `scene` while the block lasts; adapters find them by variables of the environment."""
-    nodes = NetnsNodes(scene, logs, say)
+def netns_nodes(
+    scene: Scene, logs: Path, say: Callable[[str], None], carrier: Carrier | None = None
+) -> Iterator[NetnsNodes]:
+    """The real nodes of `scene` while the block lasts; adapters find them by variables of the environment.
+
+    `carrier` imposes their links; None: linkd.
+    """
+    nodes = NetnsNodes(scene, logs, say, carrier)
     before = dict(os.environ)
     try:
         os.environ.update(nodes.open())

@@ -27,6 +27,8 @@ from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
 from cosim.errors import CosimError, RunError, ScenarioError, SetupError
+from cosim.launch.carrier import carrier
+from cosim.launch.netns import netns_nodes
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import AdapterPlan, Plan
@@ -111,15 +113,14 @@ def run_plan(
         say(f"compiling {' and '.join(cold)}; this happens once per installation and takes up to half a minute")
     signals = signals_of(plan)
     adapters = build_adapters(plan)
+    carrying = carrier(plan, "netns") if plan.scene.real == "netns" else None
     folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
     say(f"running {plan.name} into {folder.path}")
     with ExitStack() as stack:
         stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
         if plan.scene.real == "netns":
-            from cosim.launch.netns import netns_nodes
-
-            stack.enter_context(netns_nodes(plan.scene, folder.path / "logs" / "nodes", say))
+            stack.enter_context(netns_nodes(plan.scene, folder.path / "logs" / "nodes", say, carrying))
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
         runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)

@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "autopilot": {"errors", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"errors"},
-    "launch": BASE | {"plan", "emulation"},
+    "launch": BASE | {"plan", "emulation", "registry"},
     "live": BASE,
     "web": BASE | {"plan", "bus", "results"},
     "traces": {"errors"},

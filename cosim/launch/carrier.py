@@ -1,0 +1,75 @@
+"""Who imposes the links of a scenario's real nodes: what its `network` block asks for, and what this machine has.
+
+The choice is made before anything is started. A backend that cannot be had ends the start with what is missing; only
+traffic control without netem gives way to linkd, and then says so: at the start, and in the run's manifest.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cosim.emulation.tc import probe_netem
+from cosim.errors import Problem, ScenarioError
+from cosim.launch.programs import programs
+from cosim.plan.plan import Plan
+from cosim.registry import engine_command
+
+Where = Literal["netns", "containers"]
+
+RADIO = "wlan0"  # the interface that an engine with a radio of its own carries; linkd has the others
+BUILT_IN = ("linkd", "linkd-python", "tc", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """How the network service is started."""
+
+    asked: str = "linkd"  # the scenario's word
+    arguments: tuple[str, ...] = ("--backend", "linkd", "--shared", RADIO)  # of `cosim.emulation.service`
+    kernel: bool = False  # interfaces are made by the launcher and shaped by the kernel; otherwise they are TAPs
+    engine: str = ""  # the engine that carries `RADIO` in linkd's place
+    remark: str = ""  # what whoever starts the run should know; "": all is as asked
+
+
+def carrier(plan: Plan, where: Where) -> Carrier:
+    """The carrier that the adapter `network` of `plan` asks for.
+
+    Raises `ScenarioError` for a scenario that the backend cannot carry, `SetupError` when the backend is missing here.
+    """
+    name, config = _block(plan)
+    asked = str(config.get("backend", "linkd"))
+    seed = ("--seed", str(plan.seed % 2**31))
+    if asked in ("tc", "auto"):
+        reason = probe_netem() if where == "netns" else "traffic control is for namespaces, not yet for containers"
+        if not reason:
+            return Carrier(asked, ("--backend", "tc", *_addresses(plan)), kernel=True)
+        arguments = (*Carrier().arguments, *seed, "--remark", f"{asked} was asked for, but {reason.partition(';')[0]}")
+        return Carrier(asked, arguments, remark=f"backend {asked}: linkd, because {reason}")
+    options = config.get("radio") or {}
+    if asked in BUILT_IN:
+        if options:
+            raise ScenarioError(Problem(f"backend {asked} has no radio of its own", f"adapters.{name}.radio"))
+        return Carrier(asked, ("--backend", asked, "--shared", RADIO, *seed))
+    if not any(interface.name == RADIO for node in programs(plan.scene) for interface in node.interfaces):
+        hint = "give nodes 'wifi: {}', or take backend linkd"
+        raise ScenarioError(
+            Problem(f"backend {asked} carries Wi-Fi, and no real node has any", f"adapters.{name}.backend", hint=hint)
+        )
+    command = engine_command(asked)(plan.scene, options, plan.seed, where == "containers")
+    arguments = ("--engine", shlex.join(command), "--carries", RADIO)
+    remark = f"backend {asked}: its own radio decides the links of {RADIO}; what peer_link says is not imposed"
+    return Carrier(asked, (*arguments, *seed), engine=asked, remark=remark)
+
+
+def _block(plan: Plan) -> tuple[str, Mapping[str, Any]]:
+    found = [adapter for adapter in plan.adapters if adapter.use == "network"]
+    return (found[0].name, found[0].config) if found else ("network", {})
+
+
+def _addresses(plan: Plan) -> list[str]:
+    """What traffic control knows receivers by."""
+    ends = [(node.node, interface) for node in programs(plan.scene) for interface in node.interfaces]
+    return [word for node, i in ends for word in ("--address", f"{node},{i.name},{i.address}")]

@@ -1,0 +1,108 @@
+"""Nodes in namespaces whose links the kernel shapes: bridges, sidecars that hand over namespaces, traffic control."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cosim.emulation import netns, probe, tc
+from cosim.emulation.client import Client
+from cosim.emulation.state import DOWN, LinkState
+from cosim.launch.bridges import wire
+from cosim.launch.programs import Program, interface
+
+pytestmark = pytest.mark.netns
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = tuple(
+    Program(name, slot, "box", (), (), (), (interface("wlan0", slot), interface("eth1", slot)), 0, 0)
+    for slot, name in enumerate("abc")
+)
+SERVICE = """
+import sys
+from cosim.emulation import service, tc
+class Rates(tc.TcBackend):
+    def __init__(self, addresses): super().__init__(addresses, netem=False)
+if sys.argv.pop(1) == "rates": service.TcBackend = Rates
+sys.exit(service.main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def spaces():
+    with netns.Namespaces() as made:
+        for node in NODES:
+            made.create(node.node)
+        wire(made, NODES)
+        yield made
+
+
+@pytest.fixture
+def client(spaces, tmp_path):
+    """Of a service with traffic control, as far as this kernel has it: without netem rates only."""
+    kind = "rates" if tc.probe_netem() else "all"
+    addresses = [f"--address={n.node},{i.name},{i.address}" for n in NODES for i in n.interfaces]
+    command = ["--backend=tc", f"--sidecars={tmp_path / 's'}", *addresses]
+    command += [f"--commands=ipc://{tmp_path}/c", f"--reports=ipc://{tmp_path}/r"]
+    own = {**os.environ, "PYTHONPATH": str(ROOT)}
+    service = subprocess.Popen([sys.executable, "-c", SERVICE, kind, *command], stdout=subprocess.PIPE, env=own)
+    said = json.loads(service.stdout.readline())
+    for node in NODES:
+        given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_NAMESPACE": "1"}
+        given["COSIM_INTERFACES"] = " ".join(i.text for i in node.interfaces)
+        spaces.start(node.node, [sys.executable, "-m", "cosim.emulation.sidecar"], env={**own, **given})
+    with Client(said["commands"], said["reports"]) as made:
+        made.await_ports({(node.node, i.name) for node in NODES for i in node.interfaces})
+        yield made
+    service.terminate()
+    assert service.wait(10) == 0
+    service.stdout.close()
+
+
+@pytest.fixture
+def answering(spaces):
+    ended = threading.Event()
+    opened = netns.inside(netns.FOLDER / spaces._names["b"], probe.opened)
+    thread = threading.Thread(target=probe.answer, args=(opened, ended.is_set))
+    thread.start()
+    yield opened.getsockname()[1]
+    ended.set()
+    thread.join()
+    opened.close()
+
+
+def answers(spaces, to, count=2):
+    return spaces.run("a", ["ping", "-q", "-c", str(count), "-i", "0.05", "-W", "1", to]).returncode == 0
+
+
+def test_rates_are_imposed_by_pair_and_interface(spaces, client, answering):
+    b, c = NODES[1].interfaces, NODES[2].interfaces
+    assert not answers(spaces, b[0].address)  # nothing was set: down
+    free = LinkState(1e9, 0.0, 0.0, 0.0)
+    client.links({("a", "b", "wlan0"): free._replace(rate=4e6), ("b", "a", "wlan0"): free})
+    client.links({("a", "b", "eth1"): free._replace(rate=2e7), ("b", "a", "eth1"): free, ("a", "c", "eth1"): DOWN})
+    client.wait()
+    asking = netns.inside(netns.FOLDER / spaces._names["a"], probe.opened)
+    with asking:
+        slow = probe.rate(asking, (b[0].address, answering), 8e6, 0.8).received
+        fast = probe.rate(asking, (b[1].address, answering), 4e7, 0.5).received
+    assert slow == pytest.approx(4e6, rel=0.15)
+    assert fast == pytest.approx(2e7, rel=0.2)
+    assert not answers(spaces, c[1].address)
+    end = time.monotonic() + 10
+    while not (counted := client.counts().get(("a", "b", "wlan0"))) or not (counted.frames and counted.dropped):
+        assert time.monotonic() < end, client.counts()
+        client.poll()
+        time.sleep(0.05)
+    assert counted.bytes > 1000 * counted.frames > 100_000
+    client.links({("a", "b", "wlan0"): DOWN})
+    client.wait()
+    assert not answers(spaces, b[0].address)
+    assert answers(spaces, b[1].address)

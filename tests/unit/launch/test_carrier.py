@@ -1,0 +1,126 @@
+"""Which backend carries the links of real nodes, by what the scenario asks for and what there is."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from cosim.errors import ScenarioError, SetupError
+from cosim.launch import carrier as module
+from cosim.launch.carrier import Carrier, carrier
+from cosim.plan.compile import compile_plan
+from cosim.registry import engine_command
+from cosim.scenario.load import load
+
+TEXT = """
+apiVersion: cosim/v1
+kind: Scenario
+name: pair
+run: {duration: 1 s, seed: 7, nodes: netns}
+adapters: {wifi: {}, network: {}}
+kinds:
+  box: {kind: edge, wifi: {power: 17 dBm, gain: 2 dB}, runs: {image: box, command: [sleep, "60"]}}
+nodes:
+  a: {kind: box, at: [0 m, 0 m]}
+  b: {kind: box, at: [5 m, 0 m]}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    def make(*overrides, text=TEXT):
+        (tmp_path / "s.cosim.yaml").write_text(text, encoding="utf-8")
+        return compile_plan(load(tmp_path / "s.cosim.yaml", list(overrides)))
+
+    return make
+
+
+@pytest.fixture
+def netem(monkeypatch):
+    return lambda reason: monkeypatch.setattr(module, "probe_netem", lambda: reason)
+
+
+def test_linkd_carries_what_nobody_else_is_asked_to(plan):
+    assert carrier(plan(), "netns") == Carrier(arguments=(*Carrier().arguments, "--seed", "7"))
+    found = carrier(plan("adapters.network.backend=linkd-python"), "containers")
+    assert found.arguments[:2] == ("--backend", "linkd-python")
+    assert not found.remark
+
+
+@pytest.mark.parametrize("asked", ["tc", "auto"])
+def test_the_kernel_carries_them_where_it_has_netem(plan, netem, asked):
+    netem("")
+    found = carrier(plan(f"adapters.network.backend={asked}"), "netns")
+    assert found.kernel
+    assert found.arguments == ("--backend", "tc", "--address", "a,wlan0,10.171.0.1", "--address", "b,wlan0,10.171.0.2")
+
+
+@pytest.mark.parametrize("asked", ["tc", "auto"])
+def test_without_netem_linkd_does_and_it_is_said(plan, netem, asked):
+    netem("this kernel has no netem; modprobe it")
+    found = carrier(plan(f"adapters.network.backend={asked}"), "netns")
+    assert not found.kernel
+    assert found.arguments[:2] == ("--backend", "linkd")
+    assert found.arguments[-2:] == ("--remark", f"{asked} was asked for, but this kernel has no netem")
+    assert found.remark == f"backend {asked}: linkd, because this kernel has no netem; modprobe it"
+
+
+def test_in_containers_it_is_linkd(plan, netem):
+    netem("")
+    assert "not yet for containers" in carrier(plan("adapters.network.backend=tc"), "containers").remark
+
+
+def test_ns3_carries_wifi_with_the_parameters_of_its_stations(plan):
+    asked = ("adapters.network.backend=ns3", "adapters.network.radio={fading: 1.5, queue: 50}")
+    found = carrier(plan(*asked), "containers")
+    assert found.engine == "ns3"
+    assert found.arguments[2:4] == ("--carries", "wlan0")
+    program, *words = shlex.split(found.arguments[1])
+    assert program == "/usr/local/lib/cosim/ns3-engine"
+    assert {"--fading=1.5", "--queue=50", "--seed=8", "--band=5.0", "--power=21.0", "--width=20"} <= set(words)
+    assert "its own radio" in found.remark
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("{fadin: 1}", "no parameter 'fadin'"),
+        ("{power: loud}", "power = 'loud' is no float"),
+        ("{exponent: 99}", "between 1 and 8"),
+        ("{access: x}", "no parameter 'access'"),
+    ],
+)
+def test_parameters_that_ns3_cannot_have_are_refused(plan, options, said):
+    with pytest.raises(ScenarioError, match=said):
+        carrier(plan("adapters.network.backend=ns3", f"adapters.network.radio={options}"), "containers")
+
+
+def test_stations_of_ns3_are_alike(plan):
+    text = TEXT.replace("b: {kind: box,", "b: {kind: box, wifi: {power: 20 dBm},")
+    with pytest.raises(ScenarioError, match="power of nodes 'a' and 'b' differ"):
+        carrier(plan("adapters.network.backend=ns3", text=text), "containers")
+
+
+def test_ns3_without_wifi_is_refused(plan):
+    text = TEXT.replace("wifi: {power: 17 dBm, gain: 2 dB}", "radio: {}").replace("wifi: {},", "")
+    with pytest.raises(ScenarioError, match="no real node has any"):
+        carrier(plan("adapters.network.backend=ns3", text=text), "containers")
+
+
+def test_others_have_no_radio(plan):
+    with pytest.raises(ScenarioError, match="linkd has no radio"):
+        carrier(plan("adapters.network.radio={fading: 1}"), "netns")
+
+
+def test_an_absent_engine_ends_the_start(plan, monkeypatch, tmp_path):
+    monkeypatch.setenv("COSIM_NS3", str(tmp_path))
+    with pytest.raises(SetupError, match=r"no ns-3 3\.44"):
+        carrier(plan("adapters.network.backend=ns3"), "netns")
+
+
+def test_unknown_backends_are_refused(plan):
+    with pytest.raises(ScenarioError, match="backend"):
+        plan("adapters.network.backend=magic")
+    with pytest.raises(SetupError, match="no network backend 'magic'"):
+        engine_command("magic")
