@@ -1,5 +1,6 @@
 """Emulated network: what the radio models say is imposed on the interfaces of real nodes."""
 
+from adapters.network.config import NetworkConfig
 from cosim.bus.adapter import AdapterKind, Ports, Read
 from cosim.telemetry.signals import Column, Signal
 
@@ -16,19 +17,18 @@ LINK_TRAFFIC = Signal("link_traffic", "what became of the packets from one real 
     Column("dropped", "int64", "1", "frames that found the queue full"),
 ), rows="event")  # fmt: skip
 
+
+def _ports(config: NetworkConfig) -> Ports:
+    reads = tuple(Read(signal, required=False) for signal in ("peer_link", "link", "mobility"))
+    return Ports(reads, ("link_traffic", "link_probe") if config.probe is not None else ("link_traffic",))
+
+
 ADAPTER = AdapterKind(
     name="network",
     summary="imposes the links of the models on the interfaces of real nodes: containers and namespaces",
     config="adapters.network.config:NetworkConfig",
     factory="adapters.network.adapter:NetworkAdapter",
-    ports=Ports(
-        reads=(
-            Read("peer_link", required=False),
-            Read("link", required=False),
-            Read("mobility", required=False),
-        ),
-        writes=("link_traffic",),
-    ),
+    ports=_ports,
     origin="measured",
     signals=(LINK_TRAFFIC,),
     example=EXAMPLE,

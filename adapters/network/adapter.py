@@ -9,7 +9,8 @@ from time import monotonic
 import numpy as np
 
 from adapters.network.config import NetworkConfig
-from adapters.network.states import States
+from adapters.network.probing import Probing
+from adapters.network.states import WIFI, States
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Array, Frame
 from cosim.emulation.client import Client
@@ -34,6 +35,9 @@ class NetworkAdapter:
         self._slots: dict[str, int] = {}
         self._counts: dict[LinkKey, PairCount] = {}
         self._service, self._heard, self._gap, self._updates = "", monotonic(), 0.0, 0
+        self._probing: Probing | None = None
+        if config.probe is not None:
+            self._probing = Probing(config.probe, context.scene, (WIFI,) if config.backend == "ns3" else ())
         if not context.scene.real:
             return
         nodes = programs(context.scene)
@@ -52,7 +56,7 @@ class NetworkAdapter:
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Impose what has changed. Raises `RunError` when the service has been silent for too long."""
         if self._client is None:
-            return [self._traffic(time)]
+            return self._frames(time)
         self._states.happen(inputs.events)
         changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"))
         self._client.links(changed)
@@ -67,7 +71,7 @@ class NetworkAdapter:
         self._client.move(places)
         self._client.poll()
         self._listen()
-        return [self._traffic(time)]
+        return self._frames(time)
 
     def finish(self) -> Summary:
         """How the service fared."""
@@ -82,6 +86,7 @@ class NetworkAdapter:
             "updates": self._updates,
             "longest_silence": round(self._gap, 3),
             "lag_max": report.health.lag_max if report else None,
+            **({"probe": self._probing.summary()} if self._probing else {}),
         }
 
     def close(self) -> None:
@@ -100,6 +105,12 @@ class NetworkAdapter:
         self._gap = max(self._gap, now - self._heard)
         if now - self._heard > self._config.silence:
             raise RunError(f"the network service has said nothing for {self._config.silence:g} s")
+
+    def _frames(self, time: float) -> Sequence[Frame]:
+        traffic = self._traffic(time)
+        if self._probing is None:
+            return [traffic]
+        return [traffic, self._probing.step(time, self._states.told if self._client else {}, self._client)]
 
     def _traffic(self, time: float) -> Frame:
         """One row per pair that had frames since the last row."""

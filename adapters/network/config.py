@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from cosim.bus.adapter import AdapterConfig
 from cosim.units import Duration, Fraction, Period
+
+
+class Threshold(BaseModel):
+    """How far what is measured may be off."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    delay: Duration = Field(10e-3, description="of the mean of one way")
+    loss: Fraction = Field(0.02, description="beyond the interval of what was counted (99.9 %)")
+    rate: Fraction = Field(0.2, description="of the rate, relative")
+
+
+class ProbeConfig(BaseModel):
+    """Measurements of links from inside the nodes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    at_start: bool = Field(True, description="measure once, from the first step on that has links")
+    pairs: int = Field(8, ge=1, le=256, description="links to be measured, spread over all that are up both ways")
+    threshold: Threshold = Field(Threshold(), description="beyond which a link counts as deviating")
+    fail: bool = Field(False, description="end the run when a link deviates")
 
 
 class NetworkConfig(AdapterConfig):
@@ -31,3 +50,6 @@ class NetworkConfig(AdapterConfig):
         10.0, description="without a word of the network service for so long the run ends; shorter gaps are counted"
     )
     jitter: Fraction = Field(0.0, description="of the delay, for links of cells, whose model has none")
+    probe: ProbeConfig | None = Field(
+        None, description="measure links from inside the nodes and set them against what was asked; default: none"
+    )

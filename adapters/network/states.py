@@ -44,6 +44,11 @@ class States:
         self._told.update(found)
         return found
 
+    @property
+    def told(self) -> Links:
+        """All states as they were told last."""
+        return self._told
+
     def _straight(self, frame: Frame, now: Links) -> None:
         """Rows of `peer_link`: Wi-Fi from one node to another."""
         columns = [frame[name].tolist() for name in ("peer", "rate", "delay", "jitter", "loss", "rssi")]

@@ -12,6 +12,7 @@ import zmq
 
 from cosim.emulation import message
 from cosim.emulation.message import LinkKey, Report
+from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount, ProtocolError
 from cosim.emulation.state import LinkState, Position
 from cosim.errors import RunError
@@ -83,6 +84,19 @@ class Client:
         if positions:
             self._positions.update(positions)
             self._send(message.move, positions)
+
+    def probe(self, rates: Mapping[LinkKey, float]) -> int:
+        """Have links measured, one after the other; `rates` are those that they should have, bit/s.
+
+        The number by which `probes` names them. A service that starts anew forgets them: ask again after a while.
+        """
+        self._send(message.probes, rates)
+        return self._number
+
+    def probes(self, number: int) -> dict[LinkKey, Probe]:
+        """What has been found so far of the links that were asked for by the call of that number."""
+        told = self._report.probes if self._report else {}
+        return {key: one for key, one in told.items() if (one.session, one.number) == (self._session, number)}
 
     def counts(self) -> dict[LinkKey, PairCount]:
         """What became of the frames so far, by the last reports, over all services that there were."""

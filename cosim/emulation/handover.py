@@ -4,10 +4,10 @@ A sidecar connects and says for each interface one packet (SOCK_SEQPACKET) with 
 
     {"protocol": 1, "node": "uav-1", "interface": "wlan0", "mac": "02:00:00:00:00:01"}
 
-and gets for each {"taken": true} or {"refused": "why"}. Then it waits. The ports stay attached until the
-connection ends; then the service closes them at once, because an open descriptor would keep the network of a
-dead node alive, which goes on answering pings. When the service is gone, the interfaces are gone as well, and the
-sidecar makes and hands over new ones.
+and gets for each {"taken": true} or {"refused": "why"}. Then it waits, for orders to probe links among others
+(`cosim.emulation.probing`). The ports stay attached until the connection ends; then the service closes them at once,
+because an open descriptor would keep the network of a dead node alive, which goes on answering pings. When the service
+is gone, the interfaces are gone as well, and the sidecar makes and hands over new ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import re
 import selectors
 import socket
 import stat
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cosim.emulation import protocol
 from cosim.emulation.state import Backend
@@ -113,6 +115,7 @@ class Reception:
 
     def __init__(self, path: Path, backend: Backend, mode: int = 0o660) -> None:
         self._path, self._backend = path, backend
+        self.heard: Callable[[str, Mapping[str, Any]], None] = lambda _node, _word: None  # takes words about probes
         self._owner: dict[tuple[str, str], socket.socket] = {}  # port -> connection that brought it
         self._selector = selectors.EpollSelector()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -136,6 +139,15 @@ class Reception:
     def ports(self) -> set[tuple[str, str]]:
         """Node and interface of the ports that are attached."""
         return set(self._owner)
+
+    def tell(self, node: str, word: Mapping[str, Any]) -> bool:
+        """Say something to the sidecar of a node; whether there is one that listens."""
+        for (owned, _), link in self._owner.items():
+            if owned == node:
+                with contextlib.suppress(OSError):
+                    link.send(json.dumps(word).encode(), socket.MSG_DONTWAIT)
+                    return True
+        return False
 
     def serve(self, wait: float = 0.0) -> None:
         """Do what there is to do, waiting at most `wait` s for it."""
@@ -177,6 +189,8 @@ class Reception:
         if not data and not descriptors:
             self._end(link)
             return
+        if not descriptors and self._about_probes(link, data):
+            return
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)  # a child that held it would keep a dead node alive
         answer: dict[str, object] = {"taken": True}
@@ -195,6 +209,20 @@ class Reception:
                 os.close(descriptor)
         with contextlib.suppress(OSError):  # gone: its end will be seen
             link.send(json.dumps(answer).encode())
+
+    def _about_probes(self, link: socket.socket, data: bytes) -> bool:
+        """Pass on what a sidecar says about a probe; whether it did."""
+        node = next((node for (node, _), owner in self._owner.items() if owner is link), None)
+        if node is None:
+            return False
+        try:
+            word = json.loads(data)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(word, dict) or "probe" not in word:
+            return False
+        self.heard(node, word)
+        return True
 
     def _end(self, link: socket.socket) -> None:
         self._selector.unregister(link)

@@ -4,6 +4,7 @@ To the service (any number of clients; the latest state wins):
 
     {"protocol": 1, "verb": "links", "session": id, "number": n, ...}   states of links, by columns
     {"protocol": 1, "verb": "move", "session": id, "number": n, ...}    positions of nodes, by columns
+    {"protocol": 1, "verb": "probe", "session": id, "number": n, ...}   links to be measured, with their rates
     {"protocol": 1, "verb": "hello", "session": id, "number": n}        answered like the others
 
 A client numbers its messages from 1. Each is answered by {"protocol": 1, "service": id, "number": n, "error": ""}; what
@@ -23,6 +24,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount, ProtocolError, check
 from cosim.emulation.state import Health, LinkState, Position
 
@@ -47,6 +49,7 @@ class Command:
     number: int
     links: Mapping[LinkKey, LinkState]
     positions: Mapping[str, Position]
+    probes: Mapping[LinkKey, float]  # bit/s that the links should have, inf: not limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class Report:
     ports: frozenset[tuple[str, str]]  # node, interface: those that are attached
     health: Health  # since the last report
     counts: Mapping[LinkKey, PairCount]
+    probes: Mapping[LinkKey, Probe]  # of each link that was probed the last
 
 
 def links(session: str, number: int, states: Mapping[LinkKey, LinkState]) -> bytes:
@@ -90,6 +94,14 @@ def move(session: str, number: int, positions: Mapping[str, Position]) -> bytes:
     return _packed({**_head("move", session, number), "names": list(positions), "places": places})
 
 
+def probes(session: str, number: int, rates: Mapping[LinkKey, float]) -> bytes:
+    """A message that asks for links to be measured; `rates` are those that they should have, bit/s."""
+    names = _Names()
+    rows = [(names[sender], names[receiver], names[interface]) for sender, receiver, interface in rates]
+    keys, wanted = np.asarray(rows, "<i4").tobytes(), np.asarray(list(rates.values()), "<f8").tobytes()
+    return _packed({**_head("probe", session, number), "names": list(names), "keys": keys, "rates": wanted})
+
+
 def hello(session: str, number: int) -> bytes:
     """A message that only wants to be answered."""
     return _packed(_head("hello", session, number))
@@ -104,12 +116,14 @@ def command(data: bytes) -> Command:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
         raise ProtocolError(f"number is none: {number!r}")
     if verb == "links":
-        return Command("links", session, number, _links(found), {})
+        return Command("links", session, number, _links(found), {}, {})
     if verb == "move":
-        return Command("move", session, number, {}, _positions(found))
+        return Command("move", session, number, {}, _positions(found), {})
+    if verb == "probe":
+        return Command("probe", session, number, {}, {}, _probes(found))
     if verb == "hello":
-        return Command("hello", session, number, {}, {})
-    raise ProtocolError(f"verb is none of links, move, hello: {verb!r}")
+        return Command("hello", session, number, {}, {}, {})
+    raise ProtocolError(f"verb is none of links, move, probe, hello: {verb!r}")
 
 
 def answer(service: str, number: int, error: str = "") -> bytes:
@@ -138,6 +152,7 @@ def report(said: Report) -> bytes:
             "ports": sorted(said.ports),
             "health": [getattr(health, name) for name in Health.__slots__],
             "counts": [[*key, *count] for key, count in said.counts.items()],
+            "probes": [[*key, *(getattr(one, name) for name in Probe.__slots__)] for key, one in said.probes.items()],
         }
     )
 
@@ -155,8 +170,9 @@ def read_report(data: bytes) -> Report:
             bool(alive), float(lag_mean), float(lag_max), _whole(received), _whole(delivered), _whole(dropped),
             float(cpu), float(memory),
         )  # fmt: skip
+        probes = {(_name(row[0]), _name(row[1]), _name(row[2])): _probe(*row[3:]) for row in found["probes"]}
         restarts = _whole(found["restarts"])
-        return Report(_name(found["service"]), _name(found["backend"]), restarts, ports, health, counts)
+        return Report(_name(found["service"]), _name(found["backend"]), restarts, ports, health, counts, probes)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise ProtocolError(f"not a report of the network service: {error}") from error
 
@@ -196,21 +212,43 @@ def _unpacked(data: bytes) -> dict[str, Any]:
     return found
 
 
+def _probe(
+    session: str, number: int, delay: float, deviation: float, sent: int, received: int, rate: float, error: str
+) -> Probe:
+    times = (float(delay), float(deviation))
+    return Probe(str(session), _whole(number), *times, _whole(sent), _whole(received), float(rate), str(error))
+
+
 def _links(found: Mapping[str, Any]) -> Links:
     names = _listed(found)
-    keys, states = _columns(found, "keys", "<i4", 3), _columns(found, "states", "<f8", 5)
-    if len(keys) != len(states):
-        raise ProtocolError(f"{len(keys)} links, but {len(states)} states")
-    if keys.size and not (keys.min() >= 0 and keys.max() < len(names)):
-        raise ProtocolError("a link has a name that is not listed")
     made: Links = {}
-    for (sender, receiver, interface), values in zip(keys.tolist(), states.tolist(), strict=True):
-        if sender == receiver:
-            raise ProtocolError(f"a link of '{names[sender]}' to itself")
+    for key, values in zip(*_keyed(found, names, "states", 5), strict=True):
         state = LinkState(*values)
         check(state)
-        made[names[sender], names[receiver], names[interface]] = state
+        made[key] = state
     return made
+
+
+def _probes(found: Mapping[str, Any]) -> dict[LinkKey, float]:
+    keys, rates = _keyed(found, _listed(found), "rates", 1)
+    if not all(rate >= 0 for (rate,) in rates):
+        raise ProtocolError("the rate of a link is negative or none")
+    return dict(zip(keys, (rate for (rate,) in rates), strict=True))
+
+
+def _keyed(found: Mapping[str, Any], names: list[str], name: str, width: int) -> tuple[list[LinkKey], list[Any]]:
+    """The links of a message, and the rows of its table `name`."""
+    keys, rows = _columns(found, "keys", "<i4", 3), _columns(found, name, "<f8", width)
+    if len(keys) != len(rows):
+        raise ProtocolError(f"{len(keys)} links, but {len(rows)} {name}")
+    if keys.size and not (keys.min() >= 0 and keys.max() < len(names)):
+        raise ProtocolError("a link has a name that is not listed")
+    made: list[LinkKey] = []
+    for sender, receiver, interface in keys.tolist():
+        if sender == receiver:
+            raise ProtocolError(f"a link of '{names[sender]}' to itself")
+        made.append((names[sender], names[receiver], names[interface]))
+    return made, rows.tolist()
 
 
 def _positions(found: Mapping[str, Any]) -> dict[str, Position]:

@@ -32,6 +32,7 @@ from cosim.emulation.divided import Carrying, Divided
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.handover import Reception
 from cosim.emulation.message import Command, LinkKey, Report
+from cosim.emulation.probing import Orders
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.tc import TcBackend
 from cosim.errors import CosimError, SetupError
@@ -52,6 +53,8 @@ class Service:
         self._last: OrderedDict[str, int] = OrderedDict()  # session -> number of its last command
         self._told: dict[LinkKey, PairCount] = {}
         self._reception = Reception(sidecars, backend, mode)
+        self._probes = Orders(self._reception.tell)
+        self._reception.heard = self._probes.heard
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._commands, self._reports = self._zmq.socket(zmq.ROUTER), self._zmq.socket(zmq.PUB)
         self._commands.setsockopt(zmq.MAXMSGSIZE, message.MAX_MESSAGE)
@@ -77,6 +80,7 @@ class Service:
                 self._reception.serve()
             if self._commands in ready:
                 self._take()
+            self._probes.serve()
             if time.monotonic() >= due:
                 self._report()
                 due = max(due + PERIOD, time.monotonic())
@@ -114,6 +118,9 @@ class Service:
                 self._backend.move(positions)
             if links:
                 self._backend.links(links)
+            for command in fresh:
+                for key, rate in command.probes.items():
+                    self._probes.ask(key, rate, command.session, command.number)
         except CosimError as error:
             refusal = str(error)
             log.warning("links were refused: %s", error)
@@ -136,7 +143,8 @@ class Service:
         changed = {key: count for key, count in counts.items() if self._told.get(key) != count}
         self._told = counts
         ports = frozenset(self._reception.ports)
-        said = Report(self.id, self._name, backend.restarts, ports, backend.health(), changed)
+        health, probes = backend.health(), dict(self._probes.found)
+        said = Report(self.id, self._name, backend.restarts, ports, health, changed, probes)
         self._reports.send(message.report(said), zmq.NOBLOCK)
 
 

@@ -27,8 +27,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosim.emulation import handover, taps
+from cosim.emulation import handover, probing, taps
 from cosim.emulation.handover import Announcement
+from cosim.emulation.probing import Inside
 from cosim.emulation.taps import Tap
 from cosim.errors import CosimError, SetupError
 
@@ -97,7 +98,7 @@ def run(settings: Settings) -> None:
             with hand_over_all(settings) as link:
                 log.info("handed over %s of %s", ", ".join(tap.name for tap in settings.interfaces), settings.node)
                 pause = FIRST_PAUSE
-                link.recv(1)  # returns when the service is gone
+                _listen(link, settings)
             log.info("the service is gone")
         except OSError as error:
             log.debug("no service at %s: %s", settings.service, error)
@@ -106,6 +107,16 @@ def run(settings: Settings) -> None:
             pause = LONGEST_PAUSE
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _listen(link: socket.socket, settings: Settings) -> None:
+    """Make the probes that the service orders, until it is gone."""
+    inside = Inside(link, {tap.name: tap.address.partition("/")[0] for tap in settings.interfaces})
+    try:
+        while word := link.recv(probing.WORD):
+            inside.take(word)
+    finally:
+        inside.close()
 
 
 def main() -> int:

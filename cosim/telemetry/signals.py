@@ -180,15 +180,20 @@ PEER_LINK = Signal("peer_link", "a link from one node straight to another; the r
     Column("rssi", "float64", "dBm", "received power, NaN: not known"),
 ), rows="event")  # fmt: skip
 
+LINK_INTERFACES = ("wlan0", "lte0", "eth1")
 LINK_PROBE = Signal("link_probe", "a link as asked for and as measured between real nodes; the slot is the sender", (
     Column("peer", "int32", "", "slot of the receiver", "slot"),
+    Column("interface", "int8", "", "of both nodes", "code", LINK_INTERFACES),
     Column("rate", "float64", "bit/s", "measured, NaN: not probed"),
     Column("delay", "float64", "s", "measured mean, one way, NaN: not probed"),
-    Column("mdev", "float64", "s", "measured mean deviation of the delay"),
+    Column("mdev", "float64", "s", "measured standard deviation of the delay, as ping's mdev"),
     Column("loss", "float64", "1", "measured share of packets, NaN: not probed"),
+    Column("loss_low", "float64", "1", "lower end of its 99.9 % interval"),
+    Column("loss_high", "float64", "1", "upper end of it"),
     Column("rate_asked", "float64", "bit/s", "asked for"),
     Column("delay_asked", "float64", "s", "asked for"),
     Column("loss_asked", "float64", "1", "asked for"),
+    Column("deviation", "float64", "1", "of the three the largest, in units of its threshold; NaN: not compared"),
 ), rows="event")  # fmt: skip
 
 VEHICLE_MODE = ("manual", "hold", "take-off", "go", "velocity", "mission", "return", "land")

@@ -1,8 +1,10 @@
-"""Nodes in namespaces whose links the kernel shapes: bridges, sidecars that hand over namespaces, traffic control."""
+"""Nodes in namespaces with sidecars: links that the kernel shapes between bridges, and probes from inside the nodes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -40,22 +42,27 @@ def spaces():
     with netns.Namespaces() as made:
         for node in NODES:
             made.create(node.node)
-        wire(made, NODES)
         yield made
 
 
 @pytest.fixture
 def client(spaces, tmp_path):
     """Of a service with traffic control, as far as this kernel has it: without netem rates only."""
-    kind = "rates" if tc.probe_netem() else "all"
+    wire(spaces, NODES)
     addresses = [f"--address={n.node},{i.name},{i.address}" for n in NODES for i in n.interfaces]
-    command = ["--backend=tc", f"--sidecars={tmp_path / 's'}", *addresses]
+    with serving(spaces, tmp_path, "rates" if tc.probe_netem() else "all", ["--backend=tc", *addresses], "1") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def serving(spaces, tmp_path, kind, options, namespace):
+    command = [*options, f"--sidecars={tmp_path / 's'}"]
     command += [f"--commands=ipc://{tmp_path}/c", f"--reports=ipc://{tmp_path}/r"]
     own = {**os.environ, "PYTHONPATH": str(ROOT)}
     service = subprocess.Popen([sys.executable, "-c", SERVICE, kind, *command], stdout=subprocess.PIPE, env=own)
     said = json.loads(service.stdout.readline())
     for node in NODES:
-        given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_NAMESPACE": "1"}
+        given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_NAMESPACE": namespace}
         given["COSIM_INTERFACES"] = " ".join(i.text for i in node.interfaces)
         spaces.start(node.node, [sys.executable, "-m", "cosim.emulation.sidecar"], env={**own, **given})
     with Client(said["commands"], said["reports"]) as made:
@@ -106,3 +113,25 @@ def test_rates_are_imposed_by_pair_and_interface(spaces, client, answering):
     client.wait()
     assert not answers(spaces, b[0].address)
     assert answers(spaces, b[1].address)
+
+
+def test_probes_find_what_was_asked_for(spaces, tmp_path):
+    states = {("a", "b", "wlan0"): LinkState(4e6, 0.03, 0.0, 0.1), ("b", "a", "wlan0"): LinkState(1e9, 0.0, 0.0, 0.0)}
+    free = dict.fromkeys([("b", "c", "eth1"), ("c", "b", "eth1")], LinkState(math.inf, 0.005, 0.0, 0.0))
+    with serving(spaces, tmp_path, "all", [], "0") as client:
+        client.links(states | free)
+        number = client.probe({key: state.rate for key, state in (states | free).items()})
+        end = time.monotonic() + 60
+        while len(client.probes(number)) < 4:
+            client.poll()
+            time.sleep(0.05)
+            assert time.monotonic() < end
+        found = client.probes(number)
+    assert not [one.error for one in found.values() if one.error]
+    slow = found["a", "b", "wlan0"]
+    assert 0.03 < slow.delay < 0.05
+    low, high = probe.interval(slow.sent - slow.received, slow.sent)
+    assert low < 0.1 < high
+    assert slow.rate == pytest.approx(4e6 * 0.9, rel=0.2)
+    assert found["b", "c", "eth1"].received == found["b", "c", "eth1"].sent
+    assert 0.005 < found["b", "c", "eth1"].delay < 0.025

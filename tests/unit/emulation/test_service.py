@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import msgpack
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from cosim.emulation import handover, message
 from cosim.emulation.client import Client
 from cosim.emulation.handover import Announcement
+from cosim.emulation.probing import Inside, Probe
 from cosim.emulation.protocol import PairCount, ProtocolError
 from cosim.emulation.state import Health, LinkState
 from cosim.errors import RunError
@@ -244,6 +246,39 @@ def test_positions_arrive_as_they_were_sent(said):
     assert message.command(message.move(SESSION, 1, said)).positions == said
 
 
+@given(st.dictionaries(keys, st.floats(0, 1e12) | st.just(math.inf), max_size=20))
+def test_links_to_be_probed_arrive_as_they_were_sent(said):
+    assert message.command(message.probes(SESSION, 1, said)).probes == said
+
+
+def test_links_without_a_rate_are_not_probed():
+    for rate in (-1.0, math.nan):
+        with pytest.raises(ProtocolError, match="negative or none"):
+            message.command(message.probes(SESSION, 1, {("a", "b", "w"): rate}))
+
+
+def test_probes_are_made_by_the_sidecars(service, sidecars, client):
+    sidecar = sidecars("a"), sidecars("b")
+    for one in sidecar:
+        inside = Inside(one.link, {"wlan0": "127.0.0.1"})
+        threading.Thread(target=listens, args=(one.link, inside), daemon=True).start()
+    client.await_ports({("a", "wlan0"), ("b", "wlan0")})
+    number = client.probe({("a", "b", "wlan0"): 1e6, ("a", "c", "wlan0"): 1e6})
+    until(lambda: client.poll() or len(client.probes(number)) == 2, 20)
+    assert client.probes(number)["a", "c", "wlan0"].error == "c has no sidecar"
+    found = client.probes(number)["a", "b", "wlan0"]
+    assert not found.error
+    assert found.received == found.sent > 50
+    assert 0 < found.delay < 0.5
+    assert client.probes(number + 1) == {}
+
+
+def listens(link, inside):
+    with contextlib.suppress(OSError):
+        while word := link.recv(4096):
+            inside.take(word)
+
+
 def test_an_unknown_signal_strength_stays_unknown():
     found = message.command(message.links(SESSION, 1, {("a", "b", "w"): FREE}))
     assert math.isnan(found.links["a", "b", "w"].rssi)
@@ -252,7 +287,8 @@ def test_an_unknown_signal_strength_stays_unknown():
 def test_a_report_arrives_as_it_was_sent():
     health = Health(True, 0.1, 0.2, 3, 2, 1, 0.5, 1e6)
     ports = frozenset({("a", "w"), ("b", "w")})
-    said = message.Report("id", "linkd", 1, ports, health, {("a", "b", "w"): PairCount(1, 2, 3, 4)})
+    probes = {("a", "b", "w"): Probe(SESSION, 3, 0.1, 0.2, 4, 5, 6.0, "why")}
+    said = message.Report("id", "linkd", 1, ports, health, {("a", "b", "w"): PairCount(1, 2, 3, 4)}, probes)
     assert message.read_report(message.report(said)) == said
 
 
