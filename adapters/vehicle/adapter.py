@@ -10,11 +10,12 @@ from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
 from adapters.vehicle.mavlink import STEP, Mavlink
 from adapters.vehicle.members import Members
+from adapters.vehicle.outside import Outside
+from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.roster import Roster
 from adapters.vehicle.summary import summary
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Array, Frame
-from cosim.errors import SetupError
 from cosim.plan.entities import Event
 from cosim.vehicles import Fleet
 from cosim.vehicles import phases as ph
@@ -35,11 +36,12 @@ class VehicleAdapter:
         self._config = config
         self._mavlink: Mavlink | None = None
         self._members: Members | None = None
+        self._outside: Outside | None = None
+        self._aeroloop: AeroLoop | None = None
 
     def start(self, context: Context) -> None:
         """Set up fleet, missions and engagements. Raises `ScenarioError` for what cannot be."""
         config = self._config
-        _all_built_in(context)
         self._roster = roster = Roster(context, config)
         self._fleet = Fleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
         self._fleet.wind[:] = config.wind
@@ -70,6 +72,10 @@ class VehicleAdapter:
             self._mavlink = Mavlink(context, self._fleet, roster, part)
         if context.scene.real:
             self._members = Members(context, self._fleet, roster, config.real)
+        if roster.outside:
+            self._outside = Outside(context, self._fleet, roster, config)
+        if config.aeroloop is not None:
+            self._aeroloop = AeroLoop(context, self._fleet, roster, config.aeroloop)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Let everybody move on to `time`."""
@@ -82,6 +88,8 @@ class VehicleAdapter:
             self._behave()
             if self._mavlink is not None:
                 self._mavlink.look()
+            if self._aeroloop is not None:
+                self._aeroloop.publish()
             if self._fleet.now >= time - _SOON:
                 break
             nearest = events[0].at if events else time
@@ -89,11 +97,10 @@ class VehicleAdapter:
             s = self._fleet.state
             x, y, z = s["x"].copy(), s["y"].copy(), s["z"].copy()
             until = time if time - until < _SOON else until
-            if self._members is None:
-                self._fleet.advance(until)
+            if self._outside is None:
+                self._fly(until)
             else:
-                self._members.advance(until)
-                self._hear(self._members)
+                self._outside.advance(until, self._fly)
             self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
         return [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
 
@@ -105,16 +112,24 @@ class VehicleAdapter:
         told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
         if self._mavlink is not None:
             told = {**told, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
-        if self._members is not None:
-            told = {**told, "absences": self._members.absences}
+        absences = [part.absences for part in (self._members, self._outside) if part is not None]
+        if absences:
+            told = {**told, "absences": {name: count for part in absences for name, count in part.items()}}
         return told
 
     def close(self) -> None:
-        """Close the MAVLink endpoints and part from the programs of real vehicles; may be called twice."""
-        if self._mavlink is not None:
-            self._mavlink.close()
-        if self._members is not None:
-            self._members.close()
+        """Close all endpoints and part from the programs of real vehicles; may be called twice."""
+        for part in (self._mavlink, self._members, self._outside, self._aeroloop):
+            if part is not None:
+                part.close()
+
+    def _fly(self, until: float) -> None:
+        """Let the vehicles move on that are flown here or by the programs of real nodes."""
+        if self._members is None:
+            self._fleet.advance(until)
+        else:
+            self._members.advance(until)
+            self._hear(self._members)
 
     def _hear(self, members: Members) -> None:
         """Reports between real vehicles are those that their programs have received from each other."""
@@ -203,6 +218,8 @@ class VehicleAdapter:
             "power": s["power"].copy(),
             "failsafe": s["failsafe"].astype(np.int8),
         }
+        if self._outside is not None:
+            self._outside.blank(columns)
         return Frame("vehicle", time, self._roster.slots.copy(), columns)
 
     def _behaviour(self, time: float) -> Frame:
@@ -232,13 +249,3 @@ class VehicleAdapter:
             **{name: ended[name].copy() for name in ph.METRICS},
         }
         return Frame("engagement", time, slots[self._pairs.drones[ended["pair"]]], columns)
-
-
-def _all_built_in(context: Context) -> None:
-    """Raise `SetupError` for autopilots that this adapter does not have."""
-    for node in context.scene.nodes:
-        if node.vehicle is not None and node.vehicle.autopilot != "builtin":
-            raise SetupError(
-                f"'{node.id}': 'autopilot: {node.vehicle.autopilot}' has no backend in this version; "
-                "use 'autopilot: builtin'"
-            )

@@ -132,10 +132,20 @@ class LinkPart(Part):
 
 
 class RealPart(Part):
-    """Vehicles that are real nodes, flown by programs of their own."""
+    """Vehicles flown by programs of their own: real nodes, and autopilots that are not built in."""
 
     ready: Duration = Field(30.0, description="for the programs to come before the run starts")
     patience: Period = Field(1.0, description="for a program to fly its share of a step; then it is flown here")
+
+
+class ArduPilotPart(Part):
+    """Where real ArduPilots find the physics of vehicles with `autopilot: ardupilot-json`."""
+
+    bind: str = Field(
+        "127.0.0.1:9002",
+        pattern=r"^[^:\s]+:\d{1,5}$",
+        description="UDP address for the first vehicle, ArduPilot's instance 0; the next ones are 10 ports apart",
+    )
 
 
 class MavlinkPart(Part):
@@ -158,7 +168,13 @@ class VehicleConfig(AdapterConfig):
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
-    real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real")
+    real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
+    ardupilot: ArduPilotPart = Field(ArduPilotPart(), description="for vehicles with `autopilot: ardupilot-json`")
+    aeroloop: str | None = Field(
+        None,
+        pattern=r"^tcp://[^:\s]+:\d{1,5}$",
+        description="publish positions there as AeroLoop's network simulator takes them, e.g. tcp://127.0.0.1:5556",
+    )
     mavlink: bool | MavlinkPart = Field(
         False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )

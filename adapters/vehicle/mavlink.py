@@ -20,7 +20,11 @@ STEP = 0.02  # s, at most, between two looks at the sockets while time passes
 
 
 class Mavlink:
-    """Autopilots and sockets of all vehicles. Raises `SetupError` or `ScenarioError` when they cannot be."""
+    """Autopilots and sockets of the vehicles that are flown here; those that another autopilot or the program of
+    a real node flies have their own. System ids and ports are counted over all vehicles.
+
+    Raises `SetupError` or `ScenarioError` when they cannot be.
+    """
 
     def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: MavlinkPart) -> None:
         missing = Requirement("pymavlink", "vehicles").missing()
@@ -37,6 +41,7 @@ class Mavlink:
         from cosim.autopilot.table import Address, Slot, address, plan, render
 
         at = f"adapters.{context.name}.mavlink"
+        elsewhere = roster.outside | {n.id for n in context.scene.nodes if context.scene.real and n.runs is not None}
         vehicles = [node.vehicle for node in context.scene.nodes if node.vehicle is not None]
         named = _named(vehicles, roster.ids)
         free = plan(
@@ -46,21 +51,20 @@ class Mavlink:
             taken=sorted(named.values()),
         )
         numbers = iter([slot.sysid for slot in free])
-        self.slots: list[Slot] = [
-            replace(slot, sysid=named[slot.name] if slot.name in named else next(numbers)) for slot in free
-        ]
+        planned = [replace(slot, sysid=named[slot.name] if slot.name in named else next(numbers)) for slot in free]
+        self.slots: list[Slot] = [slot for slot in planned if slot.name not in elsewhere]
         self._fleet = fleet
         self._stack = ExitStack()
         try:
             self._pilots = [
                 Autopilot(
                     fleet,
-                    row,
+                    roster.row[slot.name],
                     sysid=slot.sysid,
                     persona=slot.persona,
                     origin=(geo.latitude, geo.longitude, geo.height),
                 )
-                for row, slot in enumerate(self.slots)
+                for slot in self.slots
             ]
             made = []
             for pilot, slot in zip(self._pilots, self.slots, strict=True):
@@ -71,7 +75,8 @@ class Mavlink:
         except BaseException:
             self._stack.close()
             raise
-        log.warning("MAVLink endpoints of %s:\n%s", context.name, render(self.slots))
+        if self.slots:
+            log.warning("MAVLink endpoints of %s:\n%s", context.name, render(self.slots))
 
     def look(self) -> None:
         """Take what came, let the autopilots see where they are, send what is due."""

@@ -50,7 +50,10 @@ class Roster:
         self.homes = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in found]).reshape(-1, 3)
         self.headings = np.radians([vehicle.heading for _, _, vehicle in found])
         self.levels = np.array([vehicle.battery.level for _, _, vehicle in found])
+        # vehicles that another autopilot than ours flies
+        self.outside = {node.id for _, node, vehicle in found if vehicle.autopilot != "builtin"}
         self._no_fleets(scene)
+        self._flown_once(scene)
         if not found:
             hint = "give a node a vehicle, for example uav-1: {kind: uav, at: [0 m, 0 m], vehicle: {frame: copter}}"
             self._wrong("no node of the scenario has a 'vehicle' block", "nodes", hint)
@@ -71,6 +74,17 @@ class Roster:
                 hint = "write static nodes instead, for example uav-[1..8]: {...}"
                 self._wrong(f"'{fleet.name}' is a fleet; vehicles are static nodes", f"nodes.{fleet.name}", hint)
 
+    def _flown_once(self, scene: Scene) -> None:
+        for node in scene.nodes:
+            if scene.real and node.id in self.outside and node.runs is not None:
+                hint = "remove 'autopilot' or 'runs'"
+                self._wrong(f"'{node.id}' has an autopilot and a program of its own", f"nodes.{node.id}", hint)
+
+    def _ours(self, name: str, path: str) -> None:
+        """Orders go to our autopilots only."""
+        if name in self.outside:
+            self._wrong(f"'{name}' is flown by its own autopilot", path, "give it its mission by MAVLink")
+
     def _airframe(self, node: Node, vehicle: Vehicle) -> Copter | Rover:
         at = f"nodes.{node.id}"
         if node.position is None:
@@ -90,6 +104,7 @@ class Roster:
     def _mission(self, context: Context, name: str, part: MissionPart) -> Mission:
         at = f"{self._at}.missions.{name}"
         row = self._known(name, at)
+        self._ours(name, at)
         none = Mission(row, [], np.empty(0, np.int64), part, None)
         if row < 0:
             return none
@@ -120,6 +135,7 @@ class Roster:
     def _engagement(self, number: int, part: EngagePart, config: VehicleConfig) -> None:
         at = f"{self._at}.engage.{number}"
         drone, target = self._known(part.drone, f"{at}.drone"), self._known(part.target, f"{at}.target")
+        self._ours(part.drone, f"{at}.drone")
         if drone >= 0 and isinstance(self.airframes[drone], Rover):
             self._wrong(f"'{part.drone}' does not fly", f"{at}.drone", "name a vehicle with 'frame: copter'")
         if drone >= 0 and drone == target:
@@ -138,7 +154,9 @@ def airframe(vehicle: Vehicle) -> Copter | Rover:
     said = {"mass": vehicle.mass, "speed": vehicle.speed, "accel": vehicle.acceleration}
     if isinstance(plain, Copter):
         said |= {"climb": vehicle.climb, "descent": vehicle.descent, "hover_power": vehicle.hover_power}
-        plain = replace(plain, dynamics=vehicle.dynamics)
+        # ArduPilot turns rotors; of a vehicle that is only listened to, nothing is known of them
+        dynamics = {"builtin": vehicle.dynamics, "ardupilot-json": "rigid", "external": "point"}[vehicle.autopilot]
+        plain = replace(plain, dynamics=dynamics)
     else:
         said |= {"wheelbase": vehicle.wheelbase}
     given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}

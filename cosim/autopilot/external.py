@@ -89,16 +89,20 @@ class External:
         self._peers: set[tuple[str, int]] = set()
         self._encoder = mavlink.MAVLink(None, srcSystem=255, srcComponent=mavlink.MAV_COMP_ID_MISSIONPLANNER)
         self._beat = -math.inf
+        made: socket.socket | None = None
         try:
             if tcp is not None:
-                self._socket = socket.create_connection(tcp, patience)
+                made = socket.create_connection(tcp, patience)
             else:
-                self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                self._socket.bind(udp)  # type: ignore[arg-type]  # one of the two is given
+                made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                made.bind(udp)  # type: ignore[arg-type]  # one of the two is given
         except OSError as error:
+            if made is not None:
+                made.close()
             where = f"connect to TCP {tcp}" if tcp is not None else f"listen at UDP {udp}"
             raise SetupError(f"cannot {where}: {error}; start the autopilot first, or correct the address") from None
-        self._socket.setblocking(False)
+        made.setblocking(False)
+        self._socket = made
         self.ended = False  # whether a TCP server has gone
 
     def fileno(self) -> int:

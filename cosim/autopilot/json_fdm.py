@@ -61,13 +61,21 @@ def _numbers(digits: int, *values: float) -> str:
 class Body:
     """The vehicle under one ArduPilot."""
 
-    def __init__(self, vehicle: Copter | Rover, heading: float = 0.0) -> None:
-        """`heading`: rad at start, as in ArduPilot's --home."""
+    def __init__(self, vehicle: Copter | Rover, heading: float = 0.0, charge: float = 1.0) -> None:
+        """`heading`: rad at start, as in ArduPilot's --home; `charge`: 0..1 of the battery's capacity, then."""
         self.driven = Driven(vehicle, heading=heading)
         self._copter = isinstance(vehicle, Copter)
+        self._charge = charge
         self._outputs: NDArray[np.float64] = np.zeros(4)
         self._last = -1
         self.steps = 0
+        self.restarts = 0
+        self.offset = 0.0  # s, the owner's time at which this body's clock began
+        self.armed = False  # whether its motors are given power
+        self._fill()
+
+    def _fill(self) -> None:
+        self.driven.state["charge"] *= self._charge
 
     @property
     def now(self) -> float:
@@ -84,6 +92,8 @@ class Body:
             return
         if servos.frame < self._last:
             self.driven.reset()
+            self._fill()
+            self.restarts += 1
         self._last = servos.frame
         self.steps += 1
         dt = 1.0 / max(servos.rate, _SLOWEST)
@@ -96,9 +106,11 @@ class Body:
         if self._copter:
             for k in range(4):
                 out[k] = min(max((pulses[k] - _LOW) / (_HIGH - _LOW), 0.0), 1.0) if pulses[k] else 0.0
+            self.armed = bool(np.any(out > 0.0))
         else:  # servo 1 steers, servo 3 drives
             for k, channel in enumerate((0, 2)):
                 out[k] = min(max((pulses[channel] - 1500.0) / 400.0, -1.0), 1.0) if pulses[channel] else 0.0
+            self.armed = bool(out[1] != 0.0)
 
     def line(self) -> bytes:
         """The state as ArduPilot reads it: north, east, down; forward, right, down; m, m/s, rad."""
@@ -134,14 +146,17 @@ class JsonPhysics:
 
     The caller grants time in windows: much longer than a frame (2.5 ms), so that the exchange runs
     freely inside them. A left-over ArduPilot does not disturb a new one: they differ in their address.
+    The clock of one that comes, or is started again, within a window begins with that window.
     """
 
-    def __init__(self, vehicle: Copter | Rover, at: Address, heading: float = 0.0, peers: int = 8) -> None:
-        """`vehicle`: a `Copter(dynamics="rigid")` or a `Rover`; at most `peers` ArduPilots."""
-        self._vehicle, self._heading, self._peers = vehicle, heading, peers
+    def __init__(
+        self, vehicle: Copter | Rover, at: Address, heading: float = 0.0, peers: int = 8, charge: float = 1.0
+    ) -> None:
+        """`vehicle`: a `Copter(dynamics="rigid")` or a `Rover`; at most `peers` ArduPilots; `charge`: 0..1."""
+        self._vehicle, self._heading, self._peers, self._charge = vehicle, heading, peers, charge
         self.bodies: dict[tuple[str, int], Body] = {}
         self._held: dict[tuple[str, int], bytes] = {}  # answers that wait for time to be granted
-        self._granted = 0.0
+        self._granted = self._window = 0.0  # s, end and begin of the window
         Body(vehicle, heading)  # a wrong vehicle is found here
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -159,13 +174,27 @@ class JsonPhysics:
 
     def grant(self, until: float) -> None:
         """Let the physics go on up to `until` s."""
-        self._granted = until
-        for peer in [peer for peer in self._held if self.bodies[peer].now <= until + 1e-9]:
+        self._window, self._granted = self._granted, until
+        for peer in [peer for peer in self._held if self._may(self.bodies[peer])]:
             self._socket.sendto(self._held.pop(peer), peer)
 
     def waits(self) -> bool:
         """Whether every ArduPilot that was heard has used its time up."""
         return bool(self.bodies) and len(self._held) == len(self.bodies)
+
+    @property
+    def granted(self) -> float:
+        """s up to which the physics may go on."""
+        return self._granted
+
+    @property
+    def newest(self) -> Body | None:
+        """The vehicle of the ArduPilot that came last."""
+        return next(reversed(self.bodies.values()), None)
+
+    def _may(self, body: Body) -> bool:
+        """Whether its present time is granted."""
+        return body.offset + body.now <= self._granted + 1e-9
 
     def serve(self, wait: float) -> int:
         """Answer what comes, waiting at most `wait` s for the first packet; how many were taken."""
@@ -191,9 +220,13 @@ class JsonPhysics:
                 oldest = next(iter(self.bodies))
                 del self.bodies[oldest]
                 self._held.pop(oldest, None)
-            body = self.bodies[peer] = Body(self._vehicle, self._heading)
+            body = self.bodies[peer] = Body(self._vehicle, self._heading, self._charge)
+            body.offset = self._window
+        restarts = body.restarts
         body.take(servos)
-        if body.now <= self._granted + 1e-9:
+        if body.restarts > restarts:
+            body.offset = self._window
+        if self._may(body):
             self._socket.sendto(body.line(), peer)
         else:
             self._held[peer] = body.line()

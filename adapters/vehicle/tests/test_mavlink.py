@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import socket
+from dataclasses import replace
 
 import pytest
+import zmq
 
 from adapters.vehicle import ADAPTER
-from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.config import MavlinkPart, VehicleConfig
+from adapters.vehicle.mavlink import Mavlink
+from adapters.vehicle.roster import Roster
 from cosim.bus.adapter import Context, Inputs
-from cosim.errors import ScenarioError, SetupError
+from cosim.errors import ScenarioError
 from cosim.plan.entities import Geo, Node, Scene
-from cosim.plan.reality import Vehicle
+from cosim.plan.geo import to_ecef
+from cosim.plan.reality import Runs, Vehicle
+from cosim.vehicles import Fleet
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
 GEO = Geo(39.36, 22.95, 60.0)
@@ -28,8 +36,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def started(*nodes, geo=GEO, **mavlink):
-    config = {"substep": "20 ms", "mavlink": {"udp": None, "tcp": None, **mavlink}}
+def started(*nodes, geo=GEO, aeroloop=None, **mavlink):
+    config = {"substep": "20 ms", "mavlink": {"udp": None, "tcp": None, **mavlink}, "aeroloop": aeroloop}
     adapter = ADAPTER.build(VehicleConfig.model_validate(config))
     adapter.start(Context("vehicle", Scene.build(nodes, geo=geo), 0.2, 100.0, (1,), ".", "."))
     return adapter
@@ -77,5 +85,40 @@ def test_what_cannot_be_is_refused():
         started(node("a", system=4), node("b", system=4))
     with pytest.raises(ScenarioError, match="need the scenario's origin"):
         started(node("a"), geo=None)
-    with pytest.raises(SetupError, match="'autopilot: ardupilot-json' has no backend"):
-        started(node("a", autopilot="ardupilot-json"))
+
+
+@pytest.mark.parametrize("way", ["real", "json"])
+def test_vehicles_flown_elsewhere_have_their_own_endpoints(way, tmp_path):
+    away = node("b", autopilot="ardupilot-json") if way == "json" else replace(node("b"), runs=Runs("vuav"))
+    scene = Scene.build((node("a"), away, node("c")), geo=GEO, real="netns" if way == "real" else "")
+    context = Context("vehicle", scene, 0.2, 100.0, (1,), ".", str(tmp_path))
+    roster = Roster(context, VehicleConfig())
+    fleet = Fleet(roster.airframes, roster.homes)
+    port = free_port()
+    made = Mavlink(context, fleet, roster, MavlinkPart(udp=None, tcp=port))
+    made.close()
+    # numbers and ports are those that they have when all are flown here
+    assert [(slot.name, slot.sysid, slot.tcp.port) for slot in made.slots] == [("a", 1, port), ("c", 3, port + 20)]
+
+
+def test_positions_of_all_are_published_as_aeroloop_takes_them():
+    at = f"tcp://127.0.0.1:{free_port()}"
+    with pytest.raises(ScenarioError, match="need the scenario's origin"):
+        started(node("a"), geo=None, aeroloop=at)
+    adapter = started(node("a"), node("r", frame="rover"), node("b"), aeroloop=at)
+    with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
+        subscriber.setsockopt(zmq.LINGER, 0)
+        subscriber.setsockopt(zmq.RCVTIMEO, 50)
+        subscriber.subscribe(b"")
+        subscriber.connect(at)
+        got, time = [], 0.0
+        while len(got) < 3 and time < 100.0:
+            adapter.step(time, Inputs())
+            time = round(time + 0.2, 1)
+            with contextlib.suppress(zmq.Again):
+                while True:
+                    got.append(subscriber.recv_multipart())
+    adapter.close()
+    assert [topic for topic, _ in got[:3]] == [b"UAV1", b"ROV1", b"UAV2"]
+    x, y, z = to_ecef(GEO.latitude, GEO.longitude, GEO.height)
+    assert json.loads(got[0][1]) == pytest.approx({"x": float(x), "y": float(y), "z": float(z)})

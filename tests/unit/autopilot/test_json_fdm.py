@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 import socket
-import struct
 import threading
 
 import numpy as np
@@ -18,68 +16,9 @@ from cosim.autopilot.table import Address
 from cosim.errors import SetupError
 from cosim.vehicles import Copter, Rover
 from cosim.vehicles.driven import Driven
+from tests.unit.autopilot.stand_in import Loop, packet, scan
 
 RIGID = Copter(dynamics="rigid")
-
-
-def packet(count, pulses, rate=400, magic=18458):
-    size = 16 if magic == 18458 else 32
-    return struct.pack(f"<HHI{size}H", magic, rate, count, *pulses, *[0] * (size - len(pulses)))
-
-
-def scan(line):
-    """What ArduPilot's parser finds: it looks for a key, then reads numbers up to the bracket."""
-    text = line.decode()
-    assert text.startswith("\n")
-    assert text.endswith("\n")
-    found = {"timestamp": float(re.search(r'"timestamp":([-\d.]+)', text).group(1))}
-    for key in ("gyro", "accel_body", "position", "velocity", "quaternion"):
-        found[key] = np.array([float(x) for x in re.search(rf'"{key}":\[([^]]*)]', text).group(1).split(",")])
-    return found
-
-
-def turned(q, v):
-    """A vector in axes of the body, in those of the world."""
-    w, x, y, z = q
-    matrix = np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ])  # fmt: skip
-    return matrix @ v
-
-
-class Loop:
-    """Stand-in for ArduCopter: a cascaded controller on the state that comes over the wire."""
-
-    def __init__(self, goal):
-        self.goal, self.count = np.array(goal), 0
-        self.pulses = [1000] * 4
-
-    def outputs(self, state):
-        q = state["quaternion"]
-        wanted = np.clip(0.5 * (self.goal - state["position"]), -2.0, 2.0)
-        push = np.clip(1.5 * (wanted - state["velocity"]), -3.0, 3.0)
-        thrust = np.clip((9.81 - push[2]) / 9.81 / 2.2, 0.1, 0.9)  # 2.2: most thrust per weight
-        up = turned(q, np.array([0.0, 0.0, -1.0]))
-        lean = np.array([push[0], push[1], -9.81]) / math.hypot(push[0], push[1], 9.81)
-        error = np.cross(up, lean)  # rotation vector in the world
-        body = turned([q[0], -q[1], -q[2], -q[3]], error)
-        heading = math.atan2(2 * (q[0] * q[3] + q[1] * q[2]), 1 - 2 * (q[2] ** 2 + q[3] ** 2))
-        rates = np.array([6.0 * body[0], 6.0 * body[1], -1.0 * heading]) - state["gyro"]
-        roll, pitch, yaw = 0.02 * rates[0], 0.02 * rates[1], 0.05 * rates[2]
-        # front right, rear left turn counter-clockwise; front left, rear right clockwise
-        mix = [
-            thrust - roll + pitch + yaw,
-            thrust + roll - pitch + yaw,
-            thrust + roll + pitch - yaw,
-            thrust - roll - pitch - yaw,
-        ]
-        self.pulses = [round(1100 + 800 * min(max(m, 0.0), 1.0)) for m in mix]
-
-    def packet(self, rate=400):
-        self.count += 1
-        return packet(self.count, self.pulses, rate)
 
 
 def test_a_controller_flies_it_over_the_wire():

@@ -1,0 +1,138 @@
+"""Vehicles on our physics under a real ArduPilot, each at a UDP port of its own."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.roster import Roster
+from cosim.autopilot.geodesy import Ground
+from cosim.autopilot.json_fdm import Body, JsonPhysics
+from cosim.autopilot.table import TCP_STEP, Address, address
+from cosim.bus.adapter import Context
+from cosim.errors import Problem, ScenarioError
+from cosim.plan.entities import Geo
+from cosim.vehicles import Fleet, Rover
+from cosim.vehicles.layout import MANUAL
+
+log = logging.getLogger(__name__)
+_SERVE = 0.02  # s of wall time to wait for a packet
+_PEERS = 2  # the one that flies, and one that was left over
+# What physics and fleet have in common, besides the place.
+_SAME = (
+    "vx", "vy", "vz", "roll", "pitch", "heading", "turn", "ax", "ay", "az",
+    "charge", "voltage", "current", "power", "energy",
+    "qw", "qx", "qy", "qz", "p", "q", "r", "t0", "t1", "t2", "t3", "impact", "landed", "failsafe",
+)  # fmt: skip
+
+
+def ardupilots(
+    context: Context, fleet: Fleet, roster: Roster, config: VehicleConfig, names: list[str]
+) -> list[ArduPilot]:
+    """One for each node of `names`, with `autopilot: ardupilot-json`, and a table that says how to start them."""
+    path = f"adapters.{context.name}.ardupilot.bind"
+    first, made, lines = address(config.ardupilot.bind, path), list[ArduPilot](), list[str]()
+    if first.port + TCP_STEP * (len(names) - 1) > 65535:
+        problem = f"{len(names)} UDP ports from {first.port} in steps of {TCP_STEP} end beyond 65535"
+        raise ScenarioError(Problem(problem, path, hint="begin with a lower port"))
+    try:
+        for number, name in enumerate(names):
+            at, row = Address(first.host, first.port + TCP_STEP * number), roster.row[name]
+            made.append(ArduPilot(name, row, fleet, roster, at, config.real.patience))
+            lines.append(f"{name}  UDP {at}  {_command(roster, row, at, context.scene.geo)}")
+    except BaseException:
+        for one in made:
+            one.close()
+        raise
+    log.warning("physics for ArduPilots of %s:\n%s", context.name, "\n".join(lines))
+    return made
+
+
+def _command(roster: Roster, row: int, at: Address, geo: Geo | None) -> str:
+    """How the ArduPilot of a vehicle is started, when its instance has this port."""
+    program = "ardurover" if isinstance(roster.airframes[row], Rover) else "arducopter"
+    instance, rest = divmod(at.port - 9002, TCP_STEP)
+    words = [program, f"--model JSON:{at.host}", f"-I {instance}" if instance >= 0 and not rest else ""]
+    if geo is not None:
+        home = Ground((geo.latitude, geo.longitude, geo.height)).place(*roster.homes[row])
+        heading = math.degrees(float(roster.headings[row])) % 360.0
+        words.append(f"--home {home.latitude:.7f},{home.longitude:.7f},{home.altitude:.2f},{heading:.0f}")
+    return " ".join(word for word in words if word)
+
+
+class ArduPilot:
+    """A vehicle of the fleet that is moved by `JsonPhysics`, as far as its ArduPilot keeps up."""
+
+    def __init__(self, name: str, row: int, fleet: Fleet, roster: Roster, at: Address, patience: float) -> None:
+        """`patience`: s of wall time without a packet after which it counts as gone."""
+        self.name, self.row = name, row
+        self._fleet, self._home, self._patience = fleet, roster.homes[row], patience
+        heading, level = float(roster.headings[row]), float(roster.levels[row])
+        self._physics = JsonPhysics(roster.airframes[row], at, heading, _PEERS, level)
+        self._body: Body | None = None
+        self._restarts = 0
+
+    def seek(self) -> bool:
+        """Whether its first packet has come."""
+        self._physics.serve(0.0)
+        self._notice()
+        return self._body is not None
+
+    def fly(self, until: float, there: bool) -> bool:
+        """Grant it the time until `until` s and answer until it has used it."""
+        begin = self._physics.granted
+        self._physics.grant(until)
+        if not there:
+            if not self._physics.serve(0.0):
+                return False
+            new = self._notice()
+            if self._body is None:
+                return False  # noise
+            if not new:
+                self._continue(self._body, begin)
+        last = time.monotonic()
+        while (body := self._body) is None or body.offset + body.now < until - 1e-9:
+            if self._physics.serve(_SERVE):
+                last = time.monotonic()
+                self._notice()
+            elif time.monotonic() - last > self._patience:
+                return False
+        self._show(body)
+        return True
+
+    def unknown(self) -> tuple[str, ...]:
+        """Nothing: it is our physics."""
+        return ()
+
+    def close(self) -> None:
+        """Answer it no more."""
+        self._physics.close()
+
+    def _notice(self) -> bool:
+        """Turn to the ArduPilot that came last; whether it starts from home."""
+        body = self._physics.newest
+        new = body is not self._body or (body is not None and body.restarts > self._restarts)
+        self._body = body
+        if body is not None:
+            self._restarts = body.restarts
+            body.driven.wind[:] = self._fleet.wind[self.row]
+        return new
+
+    def _continue(self, body: Body, now: float) -> None:
+        """An ArduPilot that was away goes on from `now` s, and from where its vehicle is."""
+        body.offset = now - body.now
+        row, state = self._fleet.state[self.row], body.driven.state
+        for name in _SAME:
+            state[name] = row[name]
+        for axis, home in zip("xyz", self._home, strict=True):
+            state[axis] = row[axis] - home
+
+    def _show(self, body: Body) -> None:
+        row, state = self._fleet.state[self.row], body.driven.state
+        for name in _SAME:
+            row[name] = state[name]
+        for axis, home in zip("xyz", self._home, strict=True):
+            row[axis] = state[axis] + home
+        row["armed"], row["mode"] = body.armed, MANUAL

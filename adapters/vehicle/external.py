@@ -1,0 +1,170 @@
+"""Vehicles of somebody else on the bus: where a MAVLink end says that they are."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+
+from adapters.vehicle.roster import Roster
+from cosim.autopilot.external import External, Reading
+from cosim.autopilot.geodesy import Ground
+from cosim.autopilot.personas import PERSONAS, Behaviour
+from cosim.autopilot.table import Address, address
+from cosim.bus.adapter import Context
+from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.plan.entities import Node
+from cosim.vehicles import Fleet
+from cosim.vehicles.layout import COPTER, GO, HOLD, LAND, MANUAL, MISSION, NONE, RETURN, TAKE_OFF
+
+_AGAIN = 2.0  # s of wall time between two attempts to reach a TCP server
+_PATIENCE = 0.2  # s that one takes at most
+_GROUND = 0.5  # m above its home below which a copter stands
+_MODES: dict[Behaviour, int] = {
+    "hold": int(HOLD),
+    "guided": int(GO),
+    "take-off": int(TAKE_OFF),
+    "mission": int(MISSION),
+    "return": int(RETURN),
+    "land": int(LAND),
+    "follow": int(GO),
+}
+
+
+def externals(context: Context, fleet: Fleet, roster: Roster, nodes: list[Node]) -> list[ExternalVehicle]:
+    """One for each of `nodes`, which have `autopilot: external`."""
+    if context.pacing != 1.0:
+        raise SetupError(
+            f"'{nodes[0].id}' has an external autopilot, which knows the wall clock only; "
+            "write run: {pacing: real-time}"
+        )
+    geo = context.scene.geo
+    if geo is None:
+        hint = "write geo: {origin: [lat, lon]}, as MAVLink speaks of places on earth"
+        path = f"nodes.{nodes[0].id}.vehicle.autopilot"
+        raise ScenarioError(Problem("an external autopilot needs the scenario's origin", path, hint=hint))
+    _told_apart(nodes)
+    ground, ends, made = Ground((geo.latitude, geo.longitude, geo.height)), dict[str, End](), list[ExternalVehicle]()
+    try:
+        for node in nodes:
+            assert node.vehicle is not None
+            text = node.vehicle.address
+            if text not in ends:
+                ends[text] = End(text, f"nodes.{node.id}.vehicle.address")
+            made.append(ExternalVehicle(node.id, roster.row[node.id], node.vehicle.system, fleet, ground, ends[text]))
+    except BaseException:
+        for end in ends.values():
+            end.close()
+        raise
+    return made
+
+
+def _told_apart(nodes: list[Node]) -> None:
+    """Several vehicles at one address need system ids."""
+    shared = Counter(node.vehicle.address for node in nodes if node.vehicle is not None)
+    for node in nodes:
+        if node.vehicle is not None and shared[node.vehicle.address] > 1 and not node.vehicle.system:
+            problem = f"'{node.id}' shares {node.vehicle.address} with other vehicles"
+            hint = "give each its MAVLink system id, so that they can be told apart"
+            raise ScenarioError(Problem(problem, f"nodes.{node.id}.vehicle.system", hint=hint))
+
+
+class End:
+    """One MAVLink end: a UDP port that is listened to, or a TCP server, dialled again when it has gone."""
+
+    def __init__(self, text: str, path: str) -> None:
+        """`text`: udp://HOST:PORT or tcp://HOST:PORT. Raises `SetupError` when the UDP port is taken."""
+        scheme, _, rest = text.partition("://")
+        if scheme not in ("udp", "tcp") or not rest:
+            raise ScenarioError(Problem(f"'{text}' is not an address", path, hint="write udp://HOST:PORT or tcp://.."))
+        self._tcp: Address | None = address(rest, path) if scheme == "tcp" else None
+        self._end = None if self._tcp else External(udp=address(rest, path))
+        self._next = -math.inf  # s of wall time
+
+    def vehicles(self, wall: float) -> dict[int, Reading]:
+        """What is known by now, by system id."""
+        if self._end is not None and self._end.ended:
+            self._end.close()
+            self._end = None
+        if self._end is None and wall >= self._next:
+            self._next = wall + _AGAIN
+            try:
+                self._end = External(tcp=self._tcp, patience=_PATIENCE)
+            except SetupError:
+                return {}
+        if self._end is None:
+            return {}
+        self._end.poll(wall)
+        return self._end.vehicles
+
+    def close(self) -> None:
+        """Stop listening; may be called twice."""
+        if self._end is not None:
+            self._end.close()
+
+
+class ExternalVehicle:
+    """A vehicle of the fleet that is where its own autopilot says."""
+
+    def __init__(self, name: str, row: int, system: int, fleet: Fleet, ground: Ground, end: End) -> None:
+        """`system`: its MAVLink system id, 0: that of the only one at the address."""
+        self.name, self.row = name, row
+        self._system, self._fleet, self._ground, self._end = system, fleet, ground, end
+        self._reading: Reading | None = None
+        self._wall = math.nan
+
+    def seek(self) -> bool:
+        """Whether its position has been heard."""
+        return self.fly(0.0, False)
+
+    def fly(self, until: float, there: bool) -> bool:
+        """Write what was heard last into the vehicle's row: its clock is the wall's."""
+        wall = time.monotonic()
+        found = self._end.vehicles(wall)
+        reading = found.get(self._system or min(found, default=0))
+        if reading is None or reading.place is None or reading.lost(wall):
+            return False
+        self._reading = reading
+        self._show(reading, wall)
+        return True
+
+    def unknown(self) -> tuple[str, ...]:
+        """What its autopilot does not measure."""
+        r = self._reading
+        assert r is not None
+        told = {"charge": r.charge, "voltage": r.voltage, "power": r.voltage * r.current, "roll": r.attitude[0]}
+        told["pitch"] = r.attitude[1]
+        return tuple(name for name, value in told.items() if math.isnan(value))
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._end.close()
+
+    def _show(self, reading: Reading, wall: float) -> None:
+        row, copter = self._fleet.state[self.row], self._fleet.frames["kind"][self.row] == COPTER
+        assert reading.place is not None
+        power = reading.voltage * reading.current
+        charge = reading.charge * float(self._fleet.frames["capacity"][self.row])
+        told = dict(zip("xyz", self._ground.local(reading.place), strict=True))
+        told |= dict(zip(("vx", "vy", "vz"), reading.velocity, strict=True))
+        told |= dict(zip(("roll", "pitch", "heading"), reading.attitude, strict=True))
+        told |= {"voltage": reading.voltage, "current": reading.current, "power": power, "charge": charge}
+        for name, value in told.items():
+            if math.isfinite(value):  # the dynamics, to which it may fall back, must not see NaN
+                row[name] = value
+        if math.isfinite(power) and math.isfinite(self._wall):
+            row["energy"] += power * (wall - self._wall)
+        self._wall = wall
+        row["armed"], row["mode"], row["failsafe"] = reading.armed, _mode(reading, copter), NONE
+        if copter:
+            row["landed"] = not reading.armed or reading.above < _GROUND
+
+
+def _mode(reading: Reading, copter: bool) -> int:
+    """What the autopilot's mode does; MANUAL for one that is not known here."""
+    frame = "copter" if copter else "rover"
+    for persona in PERSONAS.values():
+        if (persona.autopilot, persona.frame) == (reading.autopilot, frame):
+            name = persona.named(reading.custom_mode)
+            return int(MANUAL) if name is None else _MODES[persona.modes[name].behaviour]
+    return int(MANUAL)

@@ -1,0 +1,124 @@
+"""Vehicles that an autopilot of somebody else flies: a real ArduPilot on our physics, or any MAVLink end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from adapters.vehicle.ardupilot import ardupilots
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.roster import Roster
+from cosim.bus.adapter import Context
+from cosim.bus.frame import Array
+from cosim.errors import RunError
+from cosim.vehicles import Fleet
+from cosim.vehicles.layout import COPTER
+
+log = logging.getLogger(__name__)
+_LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
+
+
+class Source(Protocol):
+    """The autopilot of one vehicle."""
+
+    name: str
+    row: int  # of the fleet
+
+    def seek(self) -> bool:
+        """Whether it is there, before the run starts; then the vehicle's row shows it."""
+
+    def fly(self, until: float, there: bool) -> bool:
+        """Bring the vehicle's row to `until` s. Whether its autopilot was there; `there`: whether it was before."""
+
+    def unknown(self) -> tuple[str, ...]:
+        """Columns of `vehicle` of which it says nothing."""
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""
+
+
+class Outside:
+    """The vehicles of the fleet with `autopilot: ardupilot-json` and `external`.
+
+    While an autopilot is absent its vehicle is flown here: it holds where it was. Raises `SetupError` for
+    what cannot be opened, `ScenarioError` for what the scenario lacks, and `RunError` when a vehicle
+    that may not be missing is.
+    """
+
+    def __init__(self, context: Context, fleet: Fleet, roster: Roster, config: VehicleConfig) -> None:
+        self._fleet = fleet
+        self._missing = {node.id: node.missing for node in context.scene.nodes}
+        self._sources: list[Source] = []
+        try:
+            json, external = (
+                [node for node in context.scene.nodes if node.vehicle is not None and node.vehicle.autopilot == kind]
+                for kind in ("ardupilot-json", "external")
+            )
+            if json:
+                self._sources += ardupilots(context, fleet, roster, config, [node.id for node in json])
+            if external:
+                from adapters.vehicle.external import externals  # needs pymavlink
+
+                self._sources += externals(context, fleet, roster, external)
+            self.absences = {source.name: 0 for source in self._sources}  # times that each was missed
+            self._there = self._wait(config.real.ready)
+        except BaseException:
+            self.close()
+            raise
+
+    def advance(self, until: float, others: Callable[[float], None]) -> None:
+        """Let all vehicles move on, those of `others` by calling it."""
+        state = self._fleet.state
+        rows = np.array([source.row for source in self._sources if source.name in self._there], np.int64)
+        kept = state[rows].copy()
+        others(until)
+        state[rows] = kept  # theirs are moved by their own autopilots only
+        for source in self._sources:
+            before = source.name in self._there
+            after = source.fly(until, before)
+            if before and not after:
+                self._lose(source)
+            elif after and not before:
+                log.warning("%s is flown by its own autopilot", source.name)
+                self._there.add(source.name)
+
+    def blank(self, columns: dict[str, Array]) -> None:
+        """Write NaN over the figures of `vehicle` that autopilots do not tell."""
+        for source in self._sources:
+            if source.name in self._there:
+                for name in source.unknown():
+                    columns[name][source.row] = np.nan
+
+    def close(self) -> None:
+        """Part from all autopilots; may be called twice."""
+        for source in self._sources:
+            source.close()
+
+    def _wait(self, ready: float) -> set[str]:
+        """Wait up to `ready` s of wall time for all; who has come."""
+        end, missing = time.monotonic() + ready, list(self._sources)
+        while True:
+            missing = [source for source in missing if not source.seek()]
+            if not missing or time.monotonic() >= end:
+                break
+            time.sleep(_LOOK)
+        needed = [source.name for source in missing if self._missing[source.name] != "model"]
+        if needed:
+            raise RunError(f"no autopilot has come for {', '.join(needed)} within {ready:g} s")
+        for source in missing:
+            log.warning("no autopilot has come for %s within %g s; it is flown here", source.name, ready)
+        return {source.name for source in self._sources} - {source.name for source in missing}
+
+    def _lose(self, source: Source) -> None:
+        self.absences[source.name] += 1
+        if self._missing[source.name] == "fail":
+            raise RunError(f"the autopilot of '{source.name}' does not answer, and 'missing: fail' ends the run then")
+        log.warning("the autopilot of %s does not answer; it holds where it is", source.name)
+        self._there.discard(source.name)
+        row, state = source.row, self._fleet.state
+        state["armed"][row] = state["landed"][row] == 0 or self._fleet.frames["kind"][row] != COPTER
+        self._fleet.hold([row])

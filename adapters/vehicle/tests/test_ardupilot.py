@@ -1,0 +1,170 @@
+"""Vehicles under an ArduPilot of their own, for which a small program stands in."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+
+import numpy as np
+import pytest
+
+from adapters.vehicle import ADAPTER
+from adapters.vehicle.config import VehicleConfig
+from cosim.bus.adapter import Context, Inputs
+from cosim.errors import RunError, ScenarioError, SetupError
+from cosim.plan.entities import Geo, Node, Scene
+from cosim.plan.reality import Runs, Vehicle
+from tests.unit.autopilot.stand_in import Program
+
+HOME = (10.0, 20.0, 5.0)
+
+
+def drone(missing="model", **changes):
+    vehicle = Vehicle(**{"frame": "copter", "autopilot": "ardupilot-json", **changes})
+    return Node("uav", "uav", "device", HOME, vehicle=vehicle, missing=missing)
+
+
+ROVER = Node("rover", "rover", "device", (0.0, 0.0, 0.0), vehicle=Vehicle("rover"))
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Run:
+    """An adapter that is stepped every half second, with the vehicles' rows by name of column."""
+
+    def __init__(self, *nodes, port=0, geo=None, ready="20 s", real="", patience="3 s", **config):
+        self.time = -0.5
+        told = {"ardupilot": {"bind": f"127.0.0.1:{port or free_port()}"}, **config}
+        told["real"] = {"ready": ready, "patience": patience}
+        self.adapter = ADAPTER.build(VehicleConfig.model_validate(told))
+        scene = Scene.build(nodes, geo=geo, real=real)
+        self.adapter.start(Context("vehicle", scene, 0.5, 900.0, (3,), ".", "."))
+
+    def to(self, until):
+        while self.time < until - 0.25:
+            self.time += 0.5
+            frames = self.adapter.step(self.time, Inputs())
+        self.row = {**frames[0].columns, **frames[1].columns}
+        return self
+
+    def place(self, k=0):
+        return [float(self.row[axis][k]) for axis in "xyz"]
+
+
+@contextlib.contextmanager
+def programs(*made):
+    try:
+        yield made
+    finally:
+        for program in made:
+            program.close()
+
+
+def test_it_flies_on_our_physics_beside_our_own_vehicles(caplog):
+    port = free_port()
+    mission = {"rover": [["20 m", "0 m"]]}
+    with programs(Program(port, (8.0, 5.0, -10.0))), caplog.at_level(logging.WARNING):
+        run = Run(drone(heading=0.0), ROVER, port=port, geo=Geo(39.36, 22.95, 60.0), missions=mission)
+        run.to(0.0)
+        assert run.place() == pytest.approx(HOME)
+        run.to(20.0)
+        run.adapter.close()
+        run.adapter.close()
+    # 8 m north, 5 m east and 10 m above home
+    assert run.place() == pytest.approx([15.0, 28.0, 15.0], abs=0.3)
+    assert run.row["armed"].tolist()[0]
+    assert run.row["power"][0] > 50.0
+    assert 0.9 < run.row["charge"][0] < 1.0
+    assert run.place(1) == pytest.approx([20.0, 0.0, 0.0], abs=0.5)
+    found = run.adapter.finish()
+    assert found["absences"] == {"uav": 0}
+    assert found["vehicles"]["uav"]["travelled"] > 13.0
+    assert f"uav  UDP 127.0.0.1:{port}  arducopter --model JSON:127.0.0.1" in caplog.text
+    assert "--home 39.36018" in caplog.text
+
+
+def test_wind_and_battery_are_those_of_the_scenario():
+    port = free_port()
+    node = drone()
+    with programs(Program(port, (0.0, 0.0, -5.0))):
+        run = Run(node, port=port, wind=["6 m/s", "0 m/s", "0 m/s"]).to(10.0)
+        run.adapter.close()
+    assert run.row["roll"][0] < -1.0  # against the wind from the left; it looks north
+    assert run.row["x"][0] - HOME[0] > 0.3  # its controller has no integral part
+
+
+def test_one_that_goes_is_held_and_one_that_starts_again_begins_at_home(caplog):
+    port = free_port()
+    first = Program(port, (0.0, 12.0, -6.0))
+    with programs(first):
+        run = Run(drone(), port=port, patience="400 ms").to(8.0)
+    before = run.place()
+    assert before[2] > 9.0
+    run.to(12.0)
+    assert run.place() == pytest.approx(before, abs=3.0)  # it brakes and holds
+    assert run.row["mode"][0] == 1
+    with programs(Program(port, (0.0, 0.0, -3.0))):
+        for _ in range(400):  # until it has come
+            run.to(run.time + 0.5)
+            if np.hypot(run.row["x"][0] - HOME[0], run.row["y"][0] - HOME[1]) < 1.0:
+                break
+        run.to(run.time + 8.0)
+    assert run.place() == pytest.approx([10.0, 20.0, 8.0], abs=0.3)
+    assert run.adapter.finish()["absences"]["uav"] >= 1
+    run.adapter.close()
+
+
+def test_one_that_stood_still_goes_on_from_where_its_vehicle_is():
+    port = free_port()
+    with programs(Program(port, (0.0, 20.0, -6.0))) as (program,):
+        run = Run(drone(), port=port, patience="400 ms").to(6.0)
+        program.free.clear()
+        held = run.to(12.0).place()
+        assert run.adapter.finish()["absences"]["uav"] >= 1
+        program.free.set()
+        jumps = [held]
+        for _ in range(400):
+            jumps.append(run.to(run.time + 0.5).place())
+            if run.row["mode"][0] == 0:
+                break
+        run.to(run.time + 12.0)
+        assert max(np.linalg.norm(np.diff(jumps, axis=0), axis=1)) < 2.0
+        assert run.place() == pytest.approx([30.0, 20.0, 11.0], abs=0.3)
+    run.adapter.close()
+
+
+def test_one_that_never_comes_is_flown_here_or_ends_the_run():
+    run = Run(drone(), ready="100 ms").to(2.0)
+    assert run.place() == pytest.approx(HOME)
+    run.adapter.close()
+    with pytest.raises(RunError, match="no autopilot has come for uav"):
+        Run(drone(missing="fail"), ready="100 ms")
+    port = free_port()
+    with programs(Program(port, (0.0, 0.0, -6.0))):
+        run = Run(drone(missing="fail"), port=port, patience="1 s").to(2.0)
+    with pytest.raises(RunError, match="'missing: fail' ends the run"):
+        run.to(20.0)
+    run.adapter.close()
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ScenarioError, match="'uav' is flown by its own autopilot"):
+        Run(drone(), ROVER, missions={"uav": [["20 m", "0 m"]]})
+    engage = [{"drone": "uav", "target": "rover", "commands": [{"at": "5 s"}]}]
+    with pytest.raises(ScenarioError, match="give it its mission by MAVLink"):
+        Run(drone(), ROVER, engage=engage)
+    both = Node("uav", "uav", "device", HOME, vehicle=drone().vehicle, runs=Runs("vuav"))
+    with pytest.raises(ScenarioError, match="a program of its own"):
+        Run(both, real="netns")
+    many = [Node(f"u{k}", "uav", "device", HOME, vehicle=drone().vehicle) for k in range(3)]
+    with pytest.raises(ScenarioError, match="end beyond 65535"):
+        Run(*many, port=65520)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(SetupError, match="cannot listen for ArduPilot"):
+            Run(drone(), port=taken.getsockname()[1])
