@@ -25,6 +25,15 @@ _NONE_F = np.empty((0, 3))
 _ROOM = 1024  # rows at the beginning; all row arrays double when they are full
 
 
+def _within(numbers: ArrayLike, count: int, what: str, least: int = 0) -> NDArray[np.int64]:
+    """The numbers, all of them from `least` to below `count`: compiled code does not look at bounds."""
+    asked = np.asarray(numbers).astype(np.int64, copy=False)
+    wrong = (asked < least) | (asked >= count)
+    if wrong.any():
+        raise ValueError(f"there is no {what} {asked[wrong].flat[0]}; the system has {count}, numbered from 0")
+    return asked
+
+
 class Engine:
     """A compute continuum in simulated time.
 
@@ -35,7 +44,8 @@ class Engine:
     schedulers that have one. `seed` is any non-negative integer; 64 bits of it count.
 
     Time passes in `advance` only; all other calls hold for the present time `now`. Stepping more or
-    less finely gives bit-equal results. `state` is documented in `cosim.continuum.layout`.
+    less finely gives bit-equal results. `state` is documented in `cosim.continuum.layout`. Calls about
+    a node or link that the system has not raise `ValueError`.
     """
 
     def __init__(
@@ -114,11 +124,11 @@ class Engine:
 
     def appear(self, slots: ArrayLike, generations: ArrayLike) -> None:
         """Nodes come into being, each with the `generation` of its slot; their sources start."""
-        self._tell(kernel.APPEAR, np.stack([np.asarray(slots), np.asarray(generations)], axis=1))
+        self._tell(kernel.APPEAR, np.stack([self._nodes(slots), np.asarray(generations)], axis=1))
 
     def vanish(self, slots: ArrayLike) -> None:
         """Nodes cease to be; their tasks end as `left`."""
-        self._tell(kernel.VANISH, np.asarray(slots)[:, None])
+        self._tell(kernel.VANISH, self._nodes(slots)[:, None])
 
     def set_radio(
         self,
@@ -137,14 +147,14 @@ class Engine:
         """
         goodput = (1.0 - np.clip(np.asarray(loss, np.float64), 0.0, 1.0)) / 8.0
         values = np.stack([np.asarray(uplink) * goodput, np.asarray(downlink) * goodput, np.asarray(delay)], axis=1)
-        self._tell(kernel.RADIO, np.stack([np.asarray(slots), np.asarray(cell)], axis=1), values)
+        self._tell(kernel.RADIO, np.stack([self._nodes(slots), self._nodes(cell, least=-1)], axis=1), values)
 
     def set_links(self, links: ArrayLike, factor: ArrayLike, delay: ArrayLike, loss: ArrayLike) -> None:
         """From now on these fixed links differ so from their nominal values; factor 0 breaks a link.
 
         The ways of tasks are found anew when links break or come back, not when they change speed.
         """
-        numbers = np.asarray(links)
+        numbers = _within(links, len(self.state.links), "link")
         before = self.state.links["up"][numbers].copy()
         self._tell(kernel.LINK_STATE, numbers[:, None], np.stack(np.broadcast_arrays(factor, delay, loss), axis=1))
         if np.any(before != self.state.links["up"][numbers]):
@@ -165,7 +175,7 @@ class Engine:
 
         A governor that looks at a node may change it again. `ValueError` for a node without the point.
         """
-        asked, point = np.broadcast_arrays(np.asarray(slots, np.int64), np.asarray(points, np.int64))
+        asked, point = np.broadcast_arrays(self._nodes(slots), np.asarray(points, np.int64))
         machine = self.state.nodes["machine"][asked]
         known = np.where(machine >= 0, self.state.machines["points"][machine] if len(self.state.machines) else 0, 0)
         if np.any((point < 0) | (point >= known)):
@@ -218,9 +228,12 @@ class Engine:
         self.appear(static, np.zeros(len(static), np.int64))
 
     def _present(self, slots: ArrayLike) -> NDArray[Any]:
-        asked = np.asarray(slots)
+        asked = self._nodes(slots)
         found: NDArray[Any] = asked[self.state.nodes["present"][asked] != 0][:, None]
         return found
+
+    def _nodes(self, slots: ArrayLike, least: int = 0) -> NDArray[np.int64]:
+        return _within(slots, len(self.state.nodes), "node", least)
 
     def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
         rows = len(slots) if what == kernel.PLACE else 0

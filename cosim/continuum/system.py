@@ -200,6 +200,8 @@ def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void],
     order = np.lexsort((system.source_workload, system.source_node))
     sources = np.zeros(len(order), SOURCE)
     sources["node"], sources["workload"] = system.source_node[order], system.source_workload[order]
+    if np.any((sources["workload"] < 0) | (sources["workload"] >= len(system.workloads))):
+        raise ValueError(f"a source names a workload that is not one of the {len(system.workloads)} of the system")
     nodes["sources"] = np.bincount(sources["node"], minlength=len(nodes))
     nodes["first_source"] = np.cumsum(nodes["sources"]) - nodes["sources"]
     parts = [np.zeros(0, TRACED)]

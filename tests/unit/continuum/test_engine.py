@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from cosim.continuum import Kind, Stream
+from cosim.continuum import Engine, Kind, Stream
 from cosim.continuum.layout import CAPACITY, COMPLETED, DEADLINE, LEFT, LINK_FAILED, NO_COVERAGE, NODE_FAILED
 from cosim.schedulers import BUILTIN
-from tests.unit.continuum.worlds import CLOCK, attach, every, exponential, field, fixed
+from tests.unit.continuum.worlds import CLOCK, attach, every, exponential, field, fixed, system
 
 NEAREST, LEAST_LOADED, CLOUD, LOCAL, RANDOM, ROUND_ROBIN, HYBRID = range(7)
 
@@ -388,3 +388,49 @@ def test_time_does_not_go_back():
     engine.advance(2.0)
     with pytest.raises(ValueError, match="from 2 s to 1 s"):
         engine.advance(1.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda engine: attach(engine, 4, 0),
+        lambda engine: attach(engine, -1, 0),
+        lambda engine: attach(engine, 3, 4),
+        lambda engine: engine.appear([4], [0]),
+        lambda engine: engine.vanish([4]),
+        lambda engine: engine.fail([-1]),
+        lambda engine: engine.recover([4]),
+    ],
+)
+def test_a_node_that_the_system_has_not_is_named(call):
+    engine = field(every(1.0, 1.0))
+    with pytest.raises(ValueError, match=r"there is no node (4|-1); the system has 4"):
+        call(engine)
+
+
+def test_a_link_or_workload_that_the_system_has_not_is_named():
+    with pytest.raises(ValueError, match="there is no link 3; the system has 3"):
+        field(every(1.0, 1.0)).set_links([3], 0.5, 0.0, 0.0)
+    with pytest.raises(ValueError, match="not one of the 1 of the system"):
+        Engine(system(["edge"], [Kind(cores=1, clock=CLOCK)], [every(1.0, 1.0)], [(0, 1)]), 1)
+
+
+def test_the_end_of_a_run_ends_no_task():
+    """What is under way stays so: the rows up to a time do not depend on how much longer the run is."""
+    rows = []
+    for end in (11.0, 14.0):
+        engine = field(every(0.4, 0.1 * CLOCK, size=1e5))
+        attach(engine, 3, 0, rate=8e6)
+        engine.advance(5.0)
+        attach(engine, 3, 0, rate=8e3)  # a crawl: transfers pile up
+        engine.advance(9.0)
+        attach(engine, 3, 0, rate=12e6)
+        engine.advance(end)
+        ended = engine.drain()
+        rows.append({name: column[ended["ended"] <= 11.0] for name, column in ended.items()})
+        assert engine.ledger().in_flight.sum() == engine.created - len(ended["ended"])
+    assert all(column.tobytes() == rows[1][name].tobytes() for name, column in rows[0].items())
+    late = rows[0]["ended"] > 9.0
+    # those that crawled: their responses are far above all others, at whatever time that is
+    response = rows[0]["ended"] - rows[0]["created"]
+    assert response[late].max() > 3.0 > 1.0 > response[~late].max()
