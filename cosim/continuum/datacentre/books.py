@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from cosim.continuum.datacentre.layout import Floats, Ints
+from cosim.continuum.datacentre.account import Outcome
+from cosim.continuum.datacentre.layout import Bools, Floats, Ints
 from cosim.continuum.datacentre.sla import Levels
 from cosim.continuum.price import Bill
 
@@ -22,7 +23,6 @@ class Sums:
     busy: Floats  # (hosts,) s
     active: Floats  # (hosts,) s
     short: Floats  # (hosts,) s over-loaded
-    point_periods: Ints  # (hosts, points) periods with load at each operating point
     down: Floats  # (hosts,) s failed
     overload: Floats  # (machines,) currency
     migration: Floats  # (machines,) currency
@@ -33,29 +33,76 @@ class Sums:
     moves: Ints  # (machines,)
     asked: float = 0.0  # s of a host
     given: float = 0.0
-    lost: float = 0.0  # s of a host, lost to migrations
     wanted: float = 0.0  # capacity x s
     done: float = 0.0
     dropped: float = 0.0  # capacity x s that nobody will do any more
-    shortfalls: float = 0.0
-    short_counts: int = 0
     inter: int = 0  # migrations between places
     restarts: int = 0
     moved_mb: float = 0.0
     link_energy: float = 0.0  # J
-    violating: int = 0  # machine-periods with less given than asked for
-    served: int = 0  # machine-periods
-    over_periods: int = 0  # host-periods with more asked for than there is
-    active_periods: int = 0  # host-periods with load
 
     @staticmethod
-    def none(hosts: int, machines: int, points: int) -> Sums:
+    def none(hosts: int, machines: int) -> Sums:
         """Empty books."""
         of_hosts = ("energy", "wake_energy", "energy_cost", "busy", "active", "short", "down")
         of_machines = ("overload", "migration", "crash", "transfer", "paid", "away")
         arrays: dict[str, Any] = {name: np.zeros(hosts) for name in of_hosts}
         arrays |= {name: np.zeros(machines) for name in of_machines}
-        return Sums(**arrays, point_periods=np.zeros((hosts, points), np.int64), moves=np.zeros(machines, np.int64))
+        return Sums(**arrays, moves=np.zeros(machines, np.int64))
+
+
+@dataclass(slots=True, eq=False)
+class Counts:
+    """What is counted by the period, however many stretches it was simulated in."""
+
+    point_periods: Ints  # (hosts, points) periods with load at each operating point
+    lost: float = 0.0  # s of a host, lost to migrations
+    shortfalls: float = 0.0  # sum of (asked - given) / asked
+    short_counts: int = 0  # of so many machine-periods
+    violating: int = 0  # machine-periods with less given than asked for
+    served: int = 0  # machine-periods
+    over_periods: int = 0  # host-periods with more asked for than there is
+    active_periods: int = 0  # host-periods with load
+
+    def copy(self) -> Counts:
+        """Another one with the same counts."""
+        return replace(self, point_periods=self.point_periods.copy())
+
+
+class Open:
+    """The period that is under way."""
+
+    def __init__(self, hosts: int, machines: int) -> None:
+        self._asked, self._given, self._away = np.zeros(machines), np.zeros(machines), np.zeros(machines)
+        self._there, self._moved = np.zeros(machines, np.bool_), np.zeros(machines, np.bool_)
+        self._loaded, self._over = np.zeros(hosts, np.bool_), np.zeros(hosts, np.bool_)
+        self._point = np.zeros(hosts, np.int64)
+
+    def note(self, o: Outcome, away: Floats, there: Bools, moved: Bools, point: Ints) -> None:
+        """Another stretch, with the machines that were there and on their way, and the operating points."""
+        self._asked += o.asked
+        self._given += o.given
+        self._away += away
+        self._there |= there
+        self._moved |= moved
+        self._loaded |= o.active > 0.0
+        self._over |= o.peak > 1.0 + 1e-12
+        self._point = point.copy()
+
+    def count(self, into: Counts) -> None:
+        """Add the period to the counts."""
+        missing = self._asked - self._given
+        part = np.where(self._asked > 0.0, missing / np.where(self._asked > 0.0, self._asked, 1.0), 0.0)
+        less = part > 1e-9
+        on = np.flatnonzero(self._loaded)
+        into.point_periods[on, self._point[on]] += 1
+        into.active_periods += len(on)
+        into.over_periods += int(self._over.sum())
+        into.lost += float(missing[self._moved].sum())
+        into.shortfalls += float(part[less].sum())
+        into.short_counts += int(less.sum())
+        into.violating += int((less | (self._away > 0.0)).sum())
+        into.served += int(self._there.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ import numpy as np
 
 from cosim.continuum.datacentre import decide
 from cosim.continuum.datacentre.account import Outcome, Period, account
-from cosim.continuum.datacentre.books import Ledger, Sums
+from cosim.continuum.datacentre.books import Counts, Ledger, Open, Sums
 from cosim.continuum.datacentre.layout import (
     HISTORY,
     LAN,
@@ -88,9 +88,12 @@ class Datacentres:
         self.point: Ints = self.kinds.points[hosts.kind] - 1
         self.alive: Bools = np.zeros(n, np.bool_)
         self.backlog: Floats = np.zeros(n)  # capacity x s
+        self._owed: Floats = np.zeros(n)  # of it what the present period is asked for, spread evenly over it
         self.crashed: Bools = np.zeros(n, np.bool_)  # without a host since theirs failed
         self.seen: list[Floats] = []  # capacity wanted in past periods, (machines,) each
-        self.sums = Sums.none(n_hosts, n, self.kinds.frequency.shape[1])
+        self.sums = Sums.none(n_hosts, n)
+        self.counts = Counts(np.zeros((n_hosts, self.kinds.frequency.shape[1]), np.int64))
+        self._open = Open(n_hosts, n)
         self.bills = [Bill() for _ in range(self.places)]
         self.moves: list[tuple[int, int, int]] = []  # machine, from, to: of the present period
         self.power: Floats = np.zeros(n_hosts)  # W, mean of the last stretch
@@ -110,12 +113,16 @@ class Datacentres:
     def advance(self, until: float) -> None:
         """Simulate up to `until` s."""
         while self.time < until:
-            start = self.period * self.settings.period
-            if self.time <= start:
+            # as a multiple, and nowhere as a sum: the two differ in the last bit, and the next period begins here
+            over = (self.period + 1) * self.settings.period
+            if self.time <= self.period * self.settings.period:
                 self._begin()
-            end = min(until, start + self.settings.period)
+                self._owed = self.backlog.copy()
+            end = min(until, over)
             self._run(end)
-            if end >= start + self.settings.period:
+            if end >= over:
+                self._open.count(self.counts)
+                self._open = Open(len(self.hosts.kind), len(self.machines.mips))
                 self.seen.append(self.utilisation(self.period) * self.machines.mips)
                 self.period += 1
 
@@ -135,7 +142,7 @@ class Datacentres:
         self.crashed[hit] = True
         if self.settings.recovery == "restart":
             self.sums.dropped += float(self.backlog[hit].sum())
-            self.backlog[hit] = 0.0
+            self.backlog[hit] = self._owed[hit] = 0.0
 
     def recover(self, hosts: Ints) -> None:
         """Hosts are repaired; they may take machines from the next period on."""
@@ -226,7 +233,7 @@ class Datacentres:
         machines, settings = self.machines, self.settings
         fresh = self.utilisation(self.period) * machines.mips * span
         only = self.quirk("request-only")
-        wanted = fresh if only else fresh + self.backlog
+        wanted = fresh if only else fresh + self._owed * (span / settings.period)
         late = np.maximum(0.0, self.arrival - self.time)
         period = Period(
             at=self.at, source=np.where(late > 0.0, self.source, -1), arrival=late, work=wanted / span,
@@ -235,7 +242,7 @@ class Datacentres:
         )  # fmt: skip
         outcome = account(self.hosts, self.kinds, machines, period)
         self._book(outcome, wanted, fresh, span, end)
-        self.backlog = np.zeros(len(wanted)) if only else np.maximum(0.0, wanted - outcome.done)
+        self.backlog = np.zeros(len(wanted)) if only else np.maximum(0.0, fresh + self.backlog - outcome.done)
         self.source[self.arrival <= end] = -1
         self.time = end
 
@@ -268,12 +275,9 @@ class Datacentres:
         s.active += o.active
         s.short += o.short
         s.down += np.where(self.up, 0.0, span)
-        on = np.flatnonzero(o.active > 0.0)
-        s.point_periods[on, self.point[on]] += 1
-        s.active_periods += len(on)
-        s.over_periods += int((o.peak > 1.0 + 1e-12).sum())
         away = np.where(self.alive, o.away, 0.0)
         s.away += away
+        self._open.note(o, away, self.alive, self.source >= 0, self.point)
         stake = machines.rate * machines.price
         if not self.quirk("vanishing-migrants"):
             s.crash += stake * away
@@ -286,27 +290,21 @@ class Datacentres:
         s.overload += rule(service)
         s.asked += float(o.asked.sum())
         s.given += float(o.given.sum())
-        on_way = self.source >= 0
-        s.lost += float((o.asked - o.given)[on_way].sum())
         s.wanted += float(fresh.sum())
         s.done += float(o.done.sum())
         if self.quirk("request-only"):
             s.dropped += float((wanted - o.done).sum())
-        missing = np.where(o.asked > 0.0, (o.asked - o.given) / np.where(o.asked > 0.0, o.asked, 1.0), 0.0)
-        less = missing > 1e-9
-        s.shortfalls += float(missing[less].sum())
-        s.short_counts += int(less.sum())
-        s.violating += int((less | (away > 0.0)).sum())
-        s.served += int(self.alive.sum())
 
     def ledger(self) -> Ledger:
-        """The books at the present time."""
-        s = self.sums
+        """The books at the present time; a period that is under way counts as one."""
+        s, c = self.sums, self.counts.copy()
+        if self.time > self.period * self.settings.period:
+            self._open.count(c)
         return Ledger(
             s.energy.copy(), s.wake_energy.copy(), s.link_energy, s.energy_cost.copy(), tuple(self.bills),
             s.overload.copy(), s.migration.copy(), s.crash.copy(), s.transfer.copy(), s.paid.copy(),
             int(s.moves.sum()), s.inter, s.restarts, s.moved_mb, s.active.copy(), s.busy.copy(), s.down.copy(),
-            s.away.copy(), s.point_periods.copy(), s.active_periods, s.over_periods, s.violating, s.served,
+            s.away.copy(), c.point_periods, c.active_periods, c.over_periods, c.violating, c.served,
             s.wanted, s.done, s.dropped, float(self.backlog.sum()),
-            levels(float(s.short.sum()), float(s.active.sum()), s.lost, s.asked, s.given, s.shortfalls, s.short_counts),
+            levels(float(s.short.sum()), float(s.active.sum()), c.lost, s.asked, s.given, c.shortfalls, c.short_counts),
         )  # fmt: skip

@@ -1,5 +1,7 @@
 """Consolidation over time, by worlds small enough to reckon by hand."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,41 @@ def test_repetition_and_stepping_change_no_bit():
     for other in ledgers[1:]:
         assert other.energy.tobytes() == ledgers[0].energy.tobytes()
         assert other.migrations == ledgers[0].migrations > 0
+
+
+@pytest.mark.parametrize("penalty", ["proportional", "flat", "shortfall", "undone"])
+def test_how_finely_a_period_is_stepped_changes_no_count(penalty):
+    utilisation = np.random.default_rng(5).uniform(0.3, 1.0, (14, 12))
+    ledgers = []
+    for step in (3600.0, 300.0, 60.0, 45.0):
+        model = model_of(utilisation, hosts_of(4, mips=2.0), detector="thr", penalty=penalty)
+        for time in np.arange(step, 3600.0 + step, step):
+            model.advance(float(time))
+        ledgers.append(model.ledger())
+    whole = ledgers[0]
+    assert whole.served == 14 * 12
+    assert min(whole.violating, whole.over_periods, whole.active_periods, whole.waiting, whole.overload.sum()) > 0
+    for other in ledgers[1:]:
+        for name in ("served", "violating", "over_periods", "active_periods", "migrations"):
+            assert getattr(other, name) == getattr(whole, name), name
+        assert other.point_periods.tolist() == whole.point_periods.tolist()
+        # migrations are cut into slots, which begin anew with every stretch
+        np.testing.assert_allclose(astuple(other.levels), astuple(whole.levels), rtol=0.01)
+        np.testing.assert_allclose(other.overload, whole.overload, rtol=0.01)
+        assert other.waiting == pytest.approx(whole.waiting, rel=0.01)
+
+
+@pytest.mark.parametrize("period", [0.1, 0.3, 0.7, 1.1])
+def test_no_period_is_passed_over_when_its_length_is_no_binary_fraction(period):
+    model = model_of(np.full((2, 4), 0.5), period=period)
+    begun = []
+    plain = model._begin
+    model._begin = lambda: (begun.append(model.period), plain())
+    while model.period < 50:
+        before = model.time
+        model.advance((model.period + 1) * period)
+        assert model.time > before
+    assert begun == list(range(50))
 
 
 @pytest.mark.parametrize(("recovery", "away"), [("restart", 10.0 + 60.0), ("migration", 10.0 + 512.0 / 125.0)])
