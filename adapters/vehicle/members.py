@@ -14,7 +14,7 @@ from cosim.errors import RunError, SetupError
 from cosim.plan.entities import Node
 from cosim.vehicles import Fleet
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cosim.vehicle")  # below "cosim", as all that a run keeps
 
 
 class Members:
@@ -62,7 +62,7 @@ class Members:
             raise RunError(f"no program has come for {', '.join(needed)} within {part.ready:g} s")
         for name in sorted(missing):
             log.warning("no program has come for %s within %g s; it is flown here", name, part.ready)
-        self._there = self._hub.present
+        self._there, self._losses = self._hub.present, dict(self._hub.losses)
 
     def advance(self, until: float) -> None:
         """Let all vehicles move on, each where it is flown. Raises `RunError` for one that may not be missing."""
@@ -93,16 +93,21 @@ class Members:
             log.info("%s: %s", name, text)
 
     def _watch(self) -> None:
-        """Notice who has gone and who is back."""
-        there = self._hub.present
-        for name in sorted(self._there - there):
-            self.absences[name] += 1
+        """Notice who has gone, be it for a moment only, and who is back."""
+        losses = self._hub.losses
+        gone = sorted(name for name in self._nodes if losses[name] > self._losses.get(name, 0))
+        for name in gone:
+            self.absences[name] += losses[name] - self._losses.get(name, 0)
             if self._nodes[name].missing == "fail":
                 raise RunError(f"the program of '{name}' does not answer, and 'missing: fail' ends the run then")
-            log.warning("the program of %s does not answer; it is flown here", name)
-        for name in sorted(there - self._there):
+            waits = self._nodes[name].missing == "wait"
+            log.warning("the program of %s does not answer; %s", name, "waiting" if waits else "it is flown here")
+            if waits and self._hub.wait([name], self._part.ready):
+                raise RunError(f"the program of '{name}' has not come back within {self._part.ready:g} s")
+        there = self._hub.present
+        for name in sorted(there - (self._there - set(gone))):
             log.warning("%s is flown by its own program", name)
-        self._there = there
+        self._there, self._losses = there, dict(losses)
 
 
 def _systems(nodes: Sequence[Node]) -> dict[str, int]:

@@ -31,7 +31,7 @@ from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.remote import Done, Heard, Member, flown, take
 from cosim.autopilot.table import Address
-from cosim.errors import CosimError, SetupError
+from cosim.errors import CosimError, RunError, SetupError
 from cosim.vehicles import Copter, Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
@@ -41,6 +41,7 @@ BEACON = 14700  # UDP port on which vehicles tell each other where they are
 BEACONS = 0.2  # s of simulated time between two of them; ArduPilot's FOLLOW wants 2 to 5 Hz
 SLICE = 0.02  # s of simulated time between two looks at the tools
 POLL = 0.002  # s to wait for tools before the run is looked at again
+STRANDED = 3.0  # s without a network interface after which the program gives up
 
 
 @dataclass(slots=True)
@@ -179,6 +180,27 @@ class Flight:
         self._stack.close()
 
 
+class Shore:
+    """Whether the program still has a network.
+
+    A container joins the network namespace of its sidecar when it starts. A sidecar that dies comes back with
+    a new one, and whoever does not start again as well stays in the old one, without any interface.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._wanted = server.startswith("tcp://")  # with Unix sockets a namespace lives on without its sidecar
+        self._seen = self._looked = monotonic()
+
+    def lost(self) -> bool:
+        """Whether there has been no interface but the loopback for `STRANDED` s."""
+        now = monotonic()
+        if self._wanted and now - self._looked >= 1.0:
+            self._looked = now
+            if any(name != "lo" for _, name in socket.if_nameindex()):
+                self._seen = now
+        return self._wanted and now - self._seen > STRANDED + 1.0
+
+
 def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> Fleet:
     """A fleet of the one vehicle whose records these are."""
     fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
@@ -195,9 +217,11 @@ def warm() -> None:
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
     """Fly for the run, and for the next one when that has ended, until told to stop."""
     warm()  # before anybody waits for it
-    member, flight = Member(orders.server, orders.node), None
+    member, flight, shore = Member(orders.server, orders.node), None, Shore(orders.server)
     try:
         while not stopping:
+            if shore.lost():
+                raise RunError("the network interfaces are gone; to be started again with those of a new sidecar")
             message = member.turn()
             if message is None:
                 if flight is None:
@@ -213,7 +237,7 @@ def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
                 member.done(message["n"], flight.fly(message))
             elif message["t"] == "bye" and flight is not None:
                 flight.close()
-                flight, member.welcome = None, False
+                flight = None
                 log.info("the run is over")
     finally:
         if flight is not None:
@@ -222,7 +246,7 @@ def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
 
 
 def main() -> int:
-    """Serve until SIGTERM or Ctrl-C: exit code 0; 2 when it cannot."""
+    """Serve until SIGTERM or Ctrl-C: exit code 0; 2 when it cannot, 1 when its network is gone."""
     parser = argparse.ArgumentParser(prog="python -m cosim.autopilot.agent", description="Fly one vehicle of a run.")
     parser.add_argument("--warm", action="store_true", help="compile the dynamics and leave")
     parser.add_argument(

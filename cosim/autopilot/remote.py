@@ -15,13 +15,14 @@ Messages are msgpack maps over ZeroMQ (hub: ROUTER, member: DEALER), at most `LA
     done    n, row, items, heard, said              member -> hub   items: b"" while its mission is the same
     again   why                    hub -> member   the hub does not know it (any more)
     alive                          member -> hub   once a second, while nothing else is said
-    bye                            both ways
+    bye                            both ways, and answered by the member
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
@@ -39,6 +40,7 @@ LARGEST = 1 << 20  # B of a message
 SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life
 PATIENCE = 3.0  # s for an answer before it says hello again
+FAREWELL = 0.5  # s for the members to answer that they have heard of the end
 LAYOUT = hashlib.sha256(repr((AIRFRAME.descr, STATE.descr, ITEM.descr)).encode()).hexdigest()[:16]
 Flown = tuple[bytes, bytes]  # (1,) STATE, (n,) ITEM
 # s of the speaker, m east north up, m/s east north up, rad clockwise from north
@@ -85,6 +87,7 @@ class Hub:
     rows: Mapping[str, Flown]
     address: str = "tcp://127.0.0.1:*"
     clock: Callable[[], float] = monotonic
+    losses: Counter[str] = field(default_factory=Counter)  # how often each vehicle has lost its member
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
     _rows: dict[str, Flown] = field(default_factory=dict)
@@ -159,6 +162,9 @@ class Hub:
         if self._socket is not None and not self._socket.closed:
             for peer in self._peers.values():
                 self._send(peer.identity, t="bye")
+            end = self.clock() + FAREWELL  # to close on what has come but was not read would destroy the farewells
+            while self._peers and self._receive(end - self.clock()):
+                pass
             self._socket.close(5000)  # ms at most for the farewells
         self._peers.clear()
 
@@ -196,7 +202,9 @@ class Hub:
         if message.get("layout") != LAYOUT:
             raise WrongMessage("it is of another version of continuum-cosim")
         if name in self._peers:
+            again = self._peers[name].identity == identity  # it has forgotten us, as after a long pause of the run
             self._drop(name)
+            self.losses[name] -= again
         now, entry = self.clock(), self.entries[name]
         self._names[identity] = name
         self._peers[name] = _Peer(identity, now, now, has=self._rows[name])
@@ -208,6 +216,7 @@ class Hub:
     def _drop(self, name: str) -> None:
         peer = self._peers.pop(name)
         self._names.pop(peer.identity, None)
+        self.losses[name] += 1
 
     def _send(self, identity: bytes, **message: object) -> None:
         self._socket.send_multipart([identity, msgpack.packb(message)], zmq.NOBLOCK)
@@ -250,6 +259,8 @@ class Member:
                 continue
             if message["t"] in ("welcome", "bye"):
                 self.welcome = message["t"] == "welcome"
+                if not self.welcome:
+                    self._say(t="bye")
                 return message
             if self.welcome:
                 return message
