@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from pathlib import Path
 from subprocess import Popen
 from time import monotonic
 
-from cosim.emulation.netns import Namespaces
+from cosim.emulation.netns import Namespaces, run_of
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
+from cosim.launch import remains
 from cosim.launch.bridges import wire
 from cosim.launch.carrier import Carrier
 from cosim.launch.programs import Program, programs
@@ -62,7 +62,9 @@ class NetnsNodes:
         self._nodes, self._logs, self._say = programs(scene), logs, say
         self._carrier = carrier or Carrier()
         self._commands = {node.node: _command(node) for node in self._nodes}
-        self._folder = Path(tempfile.mkdtemp(prefix="cosim-"))  # short: a socket's path has 107 characters at most
+        self._run = run_of(os.getpid())
+        self._folder: Path | None = None
+        self._keeper: Popen[bytes] | None = None
         self._spaces: Namespaces | None = None
         self._jobs: list[_Job] = []
         self._ending = threading.Event()
@@ -75,26 +77,31 @@ class NetnsNodes:
             raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))
         if os.geteuid() != 0:
             raise SetupError("network namespaces need root; with a container engine: cosim render, docker compose up")
-        links = self._folder / "links.sock"
+        spaces = Namespaces()
+        for run in remains.dead():
+            remains.clear(run)
+            self._say(f"cleared away what run {run} has left")
+        self._keeper = remains.keeper(self._run)
+        self._spaces, folder = spaces, remains.folder_for(self._run)
+        self._folder, links = folder, folder / "links.sock"
         variables = {
-            "COSIM_NETWORK": f"ipc://{self._folder}/network",
-            "COSIM_REPORTS": f"ipc://{self._folder}/reports",
-            "COSIM_VEHICLES": f"ipc://{self._folder}/vehicles",
-            "COSIM_GATEWAY": f"ipc://{self._folder}/gateway",
+            "COSIM_NETWORK": f"ipc://{folder}/network",
+            "COSIM_REPORTS": f"ipc://{folder}/reports",
+            "COSIM_VEHICLES": f"ipc://{folder}/vehicles",
+            "COSIM_GATEWAY": f"ipc://{folder}/gateway",
         }
-        own = {**os.environ, **variables, "COSIM_SOCKET": str(links)}
+        own = {**os.environ, **variables, "COSIM_SOCKET": str(links), remains.VARIABLE: self._run}
         network = (
             "-m", "cosim.emulation.service", "--sidecars", str(links), "--commands", variables["COSIM_NETWORK"],
             "--reports", variables["COSIM_REPORTS"], *self._carrier.arguments,
         )  # fmt: skip
         self._logs.mkdir(parents=True, exist_ok=True)
-        self._spaces = Namespaces()
         self._add("network", lambda: self._local("network", network, own))
         self._wait_for(links)
         for node in self._nodes:
-            self._spaces.create(node.node)
+            spaces.create(node.node)
         if self._carrier.kernel:
-            wire(self._spaces, self._nodes)
+            wire(spaces, self._nodes)
         for node in self._nodes:
             self._add(
                 f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
@@ -136,7 +143,12 @@ class NetnsNodes:
         if self._spaces is not None:
             self._spaces.close()
             self._spaces = None
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
+            self._keeper = None
 
     def _sidecar(self, node: Program, own: Mapping[str, str]) -> dict[str, str]:
         mine = {i.name for i in node.interfaces}
@@ -189,11 +201,18 @@ class NetnsNodes:
             for job in jobs:
                 if job.again:
                     if now >= job.again:
-                        job.process, job.since, job.again = job.start(), now, 0.0
+                        self._again(job, now)
                 elif job.process.poll() is not None:
                     job.pause = FIRST_PAUSE if now - job.since > SETTLED else min(2.0 * job.pause, LONGEST_PAUSE)
                     job.again = now + job.pause
                     self._say(f"{job.name} has ended with exit code {job.process.returncode}; it is started again")
+
+    def _again(self, job: _Job, now: float) -> None:
+        try:
+            job.process, job.since, job.again = job.start(), now, 0.0
+        except OSError as error:  # no memory, no disk for its log: it may be better soon
+            job.again = now + LONGEST_PAUSE
+            self._say(f"{job.name} cannot be started: {error}")
 
 
 @contextlib.contextmanager
@@ -205,15 +224,18 @@ def netns_nodes(
     `carrier` imposes their links; None: linkd.
     """
     nodes = NetnsNodes(scene, logs, say, carrier)
-    before = dict(os.environ)
+    before: dict[str, str | None] = {}
     try:
-        os.environ.update(nodes.open())
+        variables = nodes.open()
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
         yield nodes
     finally:
         nodes.close()
-        for name in set(os.environ) - set(before):
-            if name.startswith("COSIM_"):
-                del os.environ[name]
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 def _command(node: Program) -> tuple[str, ...]:

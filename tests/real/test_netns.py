@@ -1,0 +1,156 @@
+"""Real nodes in network namespaces: as simulated ones, through every death, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cosim.emulation import netns, taps
+from cosim.launch import remains
+from tests.real import follow
+from tests.real.follow import PROGRAMS, ROOT, real, until
+
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
+]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """A folder of the run with simulated nodes, as long as the longest here."""
+    base = tmp_path_factory.mktemp("simulated")
+    return lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")
+
+
+def test_real_nodes_do_what_simulated_ones_do(tmp_path, expected):
+    scenario = follow.write(tmp_path / "s")
+    with real(scenario, tmp_path / "runs") as run:
+        assert run.ended() == 0, run.said
+        assert "3 nodes in network namespaces" in run.said
+        follow.assert_nothing_left(run.run)
+        follow.assert_alike(expected(18.0), run.folder)
+        assert follow.summary(run.folder, "vehicle")["absences"] == {"uav-1": 0, "tractor": 0}
+        counts = follow.delivered(run.folder)
+        assert counts["uav-1", "tractor"] > 50  # 5 Hz, less what is under way
+        assert counts["tractor", "uav-1"] > 50
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing(tmp_path, number):
+    with real(follow.write(tmp_path / "s"), tmp_path / "runs") as run:
+        run.flying()
+        assert len(netns.leftovers()) == 0
+        assert len(remains.members(run.run)) >= len(PROGRAMS)
+        os.killpg(run.process.pid, number)
+        assert run.ended() == 1
+        assert follow.manifest(run.folder)["status"] == "partial"
+        follow.assert_nothing_left(run.run)
+
+
+@pytest.mark.chaos
+def test_an_interrupt_while_nodes_are_started_leaves_nothing(tmp_path):
+    with real(follow.write(tmp_path / "s"), tmp_path / "runs") as run:
+        until(lambda: remains.members(run.run))
+        os.killpg(run.process.pid, signal.SIGTERM)
+        run.process.wait(60)
+        follow.assert_nothing_left(run.run)
+
+
+@pytest.mark.chaos
+def test_a_keeper_clears_away_what_a_killed_run_leaves(tmp_path):
+    with real(follow.write(tmp_path / "s"), tmp_path / "runs") as run:
+        run.flying()
+        run.process.kill()
+        run.process.wait()
+        follow.assert_nothing_left(run.run)
+
+
+@pytest.mark.chaos
+def test_what_is_left_without_a_keeper_is_listed_and_cleared_by_the_next_run(tmp_path):
+    with real(follow.write(tmp_path / "s"), tmp_path / "runs") as run:
+        run.flying()
+        (keeper,) = follow.keepers(run)
+        os.kill(keeper, signal.SIGKILL)
+        run.process.kill()
+        run.process.wait()
+    assert run.run in remains.dead()
+    told = subprocess.run([sys.executable, "-m", "cosim", "doctor"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert f"cosim-{run.run}-uav-1" in told
+    with real(follow.write(tmp_path / "t"), tmp_path / "next") as other:
+        other.flying()
+        assert f"cleared away what run {run.run} has left" in other.said
+        follow.assert_nothing_left(run.run)
+        assert len(remains.members(other.run)) >= len(PROGRAMS)
+        other.process.terminate()
+        other.ended()
+        follow.assert_nothing_left(other.run)
+
+
+@pytest.mark.chaos
+def test_a_run_goes_on_when_each_of_its_programs_is_killed(tmp_path, expected):
+    scenario = follow.write(tmp_path / "s", duration=30.0)
+    with real(scenario, tmp_path / "runs") as run:
+        run.flying()
+        for name in PROGRAMS:
+            killed = run.program(name)
+            assert killed, f"there is no {name}"
+            os.kill(killed, signal.SIGKILL)
+            until(lambda name=name, killed=killed: run.program(name) not in (0, killed))
+            assert f"{name} has ended with exit code -9; it is started again" in run.said
+        assert run.process.poll() is None, "the run was over before all had been killed"
+        assert run.ended() == 0, run.said
+        follow.assert_nothing_left(run.run)
+        told = follow.summary(run.folder, "vehicle")
+        assert told["absences"] == {"uav-1": 1, "tractor": 1}
+        assert run.log.count("is flown by its own program") == 2
+        counts = follow.delivered(run.folder, after=27.0)
+        assert counts["uav-1", "tractor"] > 5
+        assert counts["tractor", "uav-1"] > 5
+        assert max(follow.apart(expected(30.0), run.folder).values()) < follow.NEAR
+
+
+@pytest.mark.chaos
+def test_a_vehicle_that_may_not_be_missing_ends_the_run(tmp_path):
+    with real(follow.write(tmp_path / "s", missing="fail"), tmp_path / "runs") as run:
+        run.flying()
+        os.kill(run.program("uav-1"), signal.SIGKILL)
+        assert run.ended() == 1
+        assert "the program of 'uav-1' does not answer, and 'missing: fail' ends the run then" in run.said
+        assert follow.manifest(run.folder)["status"] == "partial"
+        follow.assert_nothing_left(run.run)
+
+
+@pytest.mark.chaos
+def test_a_run_waits_for_a_vehicle_that_it_is_told_to_wait_for(tmp_path, expected):
+    with real(follow.write(tmp_path / "s", missing="wait"), tmp_path / "runs") as run:
+        run.flying()
+        os.kill(run.program("uav-1"), signal.SIGKILL)
+        assert run.ended() == 0, run.said
+        assert follow.summary(run.folder, "vehicle")["absences"] == {"uav-1": 1, "tractor": 0}
+        follow.assert_alike(expected(18.0), run.folder)
+
+
+@pytest.mark.chaos
+def test_a_vehicle_that_stands_still_for_ten_seconds_is_flown_here_meanwhile(tmp_path, expected):
+    with real(follow.write(tmp_path / "s", duration=20.0), tmp_path / "runs") as run:
+        run.flying()
+        stopped = run.program("uav-1")
+        os.kill(stopped, signal.SIGSTOP)
+        until(lambda: "the program of uav-1 does not answer; it is flown here" in run.log)
+        with pytest.raises(subprocess.TimeoutExpired):
+            run.process.wait(10.0)
+        os.kill(stopped, signal.SIGCONT)
+        until(lambda: "uav-1 is flown by its own program" in run.log)
+        assert run.program("uav-1") == stopped
+        assert run.ended() == 0, run.said
+        assert follow.summary(run.folder, "vehicle")["absences"] == {"uav-1": 1, "tractor": 0}
+        assert max(follow.apart(expected(20.0), run.folder).values()) < follow.NEAR
+        follow.assert_nothing_left(run.run)
