@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from cosim.launch.programs import Program, programs
 from cosim.plan.plan import Plan
@@ -56,8 +58,9 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         "orchestrator": {
             **made.image("cosim", variant="sumo" if sumo else ""),
             "command": [
-                "run", f"/scenario/{file}", "--nodes", "containers", "--publish-at", f"tcp://0.0.0.0:{PUBLISHED}",
-                "--out", "/results", *(part for text in overrides for part in ("--set", text.replace("$", "$$"))),
+                "run", _text(f"/scenario/{file}"), "--nodes", "containers", "--publish-at",
+                f"tcp://0.0.0.0:{PUBLISHED}", "--out", "/results",
+                *(part for text in overrides for part in ("--set", _text(text))),
             ],
             "user": "0:0",  # gives up root for the owner of /results before it does anything else
             **_bare("CHOWN", "SETUID", "SETGID"),
@@ -125,6 +128,15 @@ def _relative(path: Path, start: Path) -> str:
     """`path` as compose reads it: relative paths begin with a dot."""
     found = Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
     return found if found.startswith(".") else f"./{found}"
+
+
+def _text(given: str) -> str:
+    """What a scenario says, for compose: no variable is put into it, and it is quoted unless that is needless.
+
+    Plain text that begins with a colon would be read as something else inside braces.
+    """
+    kept = given.replace("$", "$$")
+    return kept if re.fullmatch(r"[\w./-][\w./:@=+-]*", kept, re.ASCII) else DoubleQuotedScalarString(kept)
 
 
 class _Images:
@@ -206,14 +218,14 @@ def _node(node: Program, made: _Images) -> dict[str, Any]:
             "COSIM_NODE": node.node,
             "COSIM_VEHICLES": f"tcp://orchestrator:{VEHICLES}",
             "COSIM_GATEWAY": f"tcp://orchestrator:{GATEWAY}",
-            **dict(node.environment),
+            **{name: _text(value) for name, value in node.environment},
         },
         "depends_on": [f"{node.node}-net"],
         "restart": "unless-stopped",
         "init": True,
     }
     if node.command:
-        service["command"] = list(node.command)
+        service["command"] = [_text(word) for word in node.command]
     if node.memory:
         service["mem_limit"] = node.memory
     if node.cores:  # a quota may be above what the host has; `cpus` may not

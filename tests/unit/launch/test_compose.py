@@ -1,0 +1,116 @@
+"""The compose file: what it must never hold, whatever the scenario, and what the shipped scenarios' say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from cosim.launch.compose import HEAD, checkout, render
+from cosim.launch.programs import interface
+from cosim.plan.compile import compile_plan
+from cosim.scenario.load import load
+from tests.unit.launch.worlds import DRONE, EDGE, plan
+
+ROOT = Path(__file__).resolve().parents[3]
+SHIPPED = sorted((ROOT / "scenarios").glob("*/compose.yaml"))
+RUN = {"orchestrator", "network", "dashboard"}
+
+
+@st.composite
+def worlds(draw):
+    """Nodes with any software, ports, variables and limits."""
+    names = draw(st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), min_size=1, max_size=4, unique=True))
+    found = {}
+    for name in sorted(set(names) - RUN):
+        image = draw(st.sampled_from(["vuav", "vrover", "vedgenode", "example.org/it:1"]))
+        ports = draw(st.lists(st.integers(1, 65535), max_size=2, unique=True))
+        value = draw(st.text("abc $:'\"{}#\\\u00e9", max_size=6)).replace("'", "''")
+        media = draw(st.sampled_from(["wifi: {}", "radio: {}", "wifi: {}, radio: {}"]))
+        cores = draw(st.integers(1, 64))
+        found[name] = (
+            f"{{kind: edge, at: [0 m, 0 m], cpu: {cores} x 1 GHz, {media}, "
+            f"runs: {{image: '{image}', ports: {ports}, environment: {{V: '{value}'}}, command: ['{value}']}}}}"
+        )
+    return found or {"node": EDGE.replace("runs: vedgenode", "runs: {image: vuav, environment: {V: a}, command: [a]}")}
+
+
+@settings(max_examples=25)
+@given(worlds(), st.booleans())
+def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_factory, nodes, builds):
+    folder = tmp_path_factory.mktemp("world")
+    made = plan(folder, **nodes)
+    text = render(made, folder / "scenario.cosim.yaml", folder, ROOT if builds else None)
+    assert text == render(made, folder / "scenario.cosim.yaml", folder, ROOT if builds else None)
+    found = YAML(typ="safe").load(text)
+    services = found["services"]
+    assert set(services) == RUN | {f"{name}{part}" for name in nodes for part in ("", "-net")}
+    assert "docker.sock" not in text
+    for name, service in services.items():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert not {"privileged", "pid", "ipc", "userns_mode"} & set(service)
+        allowed = {"orchestrator": ["CHOWN", "SETUID", "SETGID"]}.get(name)
+        allowed = ["NET_ADMIN"] if name.endswith("-net") else allowed
+        assert service.get("cap_add") == allowed
+        assert service.get("devices") == (["/dev/net/tun"] if name.endswith("-net") else None)
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+        assert service.get("network_mode", f"service:{name}-net") == f"service:{name}-net"
+        assert ("network_mode" in service) == (name in nodes)
+        assert ("build" in service) <= builds
+    for node in made.scene.nodes:
+        (written,), ((_, value),) = services[node.id]["command"], node.runs.environment
+        assert written.replace("$$", "$") == value == services[node.id]["environment"]["V"].replace("$$", "$")
+        assert "$" not in written.replace("$$", "")  # compose would put a variable there
+    assert found["networks"]["management"] == {"internal": True}
+    assert ("secrets" in found) == builds
+
+
+def test_sidecars_know_their_neighbours_and_nodes_their_names(tmp_path):
+    made = plan(tmp_path, uav_1=DRONE, host=EDGE)
+    services = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None))["services"]
+    one, other = interface("wlan0", 0), interface("wlan0", 1)
+    variables = services["uav-1-net"]["environment"]
+    assert variables["COSIM_INTERFACES"] == one.text
+    assert variables["COSIM_NEIGHBOURS"] == f"{other.address},{other.mac}"
+    assert services["uav-1-net"]["extra_hosts"] == [f"uav-1:{one.address}", f"host:{other.address}"]
+    assert services["uav-1"]["environment"]["COSIM_NODE"] == "uav-1"
+    assert services["host"]["cpu_quota"] == 2 * services["host"]["cpu_period"]
+
+
+def test_a_checkout_is_found_around_a_scenario_or_around_the_package(tmp_path):
+    (tmp_path / "a/containers/cosim").mkdir(parents=True)
+    (tmp_path / "a/containers/cosim/Dockerfile").touch()
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    assert checkout(tmp_path / "a/b/c/scenario.cosim.yaml") == tmp_path / "a"
+    assert checkout(tmp_path / "scenario.cosim.yaml") == ROOT
+
+
+def test_what_is_written_is_relative_to_where_it_lies(tmp_path):
+    made = plan(tmp_path / "s", uav_1=DRONE)
+    (tmp_path / "repository").mkdir()
+    text = render(made, tmp_path / "s" / "scenario.cosim.yaml", tmp_path / "s", tmp_path / "repository")
+    assert str(tmp_path) not in text
+    assert text.startswith(HEAD.format(name="small"))
+    services = YAML(typ="safe").load(text)["services"]
+    assert services["orchestrator"]["build"]["context"] == "../repository"
+    assert services["orchestrator"]["volumes"] == [".:/scenario:ro", "${COSIM_RUNS:-../repository/runs}:/results"]
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.parent.name)
+def test_shipped_compose_files_are_what_render_writes(file):
+    scenario = file.parent / "scenario.cosim.yaml"
+    made = compile_plan(load(scenario, ["run.nodes=containers"]))
+    assert file.read_text(encoding="utf-8") == render(made, scenario, file.parent, ROOT), (
+        f"write it anew: cosim render {file.parent.relative_to(ROOT)}"
+    )
+
+
+def test_the_compose_file_of_the_checkout_takes_a_scenario_that_is_there():
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    (usual,) = re.findall(r"\$\{SCENARIO:-([^}]+)\}/compose\.yaml", text)
+    assert (ROOT / usual / "scenario.cosim.yaml").is_file()

@@ -1,0 +1,67 @@
+"""What real nodes run and where they are reached."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosim.errors import ScenarioError
+from cosim.launch import programs as launch
+from cosim.launch.programs import MOST, NETWORKS, interface, mac_of, programs
+from tests.unit.launch.worlds import DRONE, EDGE, plan
+
+LINK = "links: [{between: [uav-1, host], rate: 1 Mbit/s, delay: 1 ms}]\n"
+
+
+@given(st.sampled_from(sorted(NETWORKS)), st.integers(0, MOST - 1), st.integers(0, MOST - 1))
+def test_every_slot_has_an_address_of_its_own_in_each_network(name, slot, other):
+    found = interface(name, slot)
+    address = ipaddress.IPv4Address(found.address)
+    network = NETWORKS[name]
+    assert address in network
+    assert address not in (network.network_address, network.broadcast_address)
+    assert (found.address == interface(name, other).address) == (slot == other)
+    assert found.text == f"{name},{found.mac},{address}/{network.prefixlen}"
+    first, second, *rest = bytes.fromhex(found.mac.replace(":", ""))
+    assert (first, second) == (2, 0)  # locally administered, to one station
+    assert bytes(rest) == address.packed
+    assert mac_of(found.address) == found.mac
+
+
+def test_media_of_a_node_become_its_interfaces(tmp_path):
+    scene = plan(
+        tmp_path,
+        uav_1="{kind: uav, at: [0 m, 0 m], wifi: {}, radio: {}, runs: vuav}",
+        plain="{kind: edge, at: [1 m, 0 m], cpu: 1 x 1 GHz, wifi: {}}",
+        host="{kind: base-station, at: [9 m, 0 m], cpu: 4 x 1 GHz, memory: 2 GB, cell: {}, "
+        "runs: {image: 'example.org/host:3', command: [serve], environment: {A: b}, ports: [80]}}",
+        more=LINK,
+    ).scene
+    drone, host = programs(scene)
+    assert [i.name for i in drone.interfaces] == ["wlan0", "lte0", "eth1"]
+    assert [i.name for i in host.interfaces] == ["lte0", "eth1"]
+    assert [i.address for i in host.interfaces] == ["10.172.0.3", "10.173.0.3"]  # the node between them counts
+    assert (drone.node, drone.slot, drone.image, drone.command) == ("uav-1", 0, "vuav", ())
+    assert drone.address == "10.171.0.1"
+    assert (host.image, host.command, host.environment) == ("example.org/host:3", ("serve",), (("A", "b"),))
+    assert (host.ports, host.cores, host.memory) == ((80,), 4, 2_000_000_000)
+
+
+def test_nodes_without_software_are_no_programs(tmp_path):
+    scene = plan(tmp_path, uav_1=DRONE, host=EDGE.replace(", runs: vedgenode", "")).scene
+    assert [node.node for node in programs(scene)] == ["uav-1"]
+
+
+def test_a_node_that_nothing_reaches_is_refused(tmp_path):
+    with pytest.raises(ScenarioError, match=r"node 'host' runs 'vedgenode' but has no network interface"):
+        programs(plan(tmp_path, uav_1=DRONE, host=EDGE.replace("wifi: {}, ", "")).scene)
+
+
+def test_more_nodes_than_addresses_are_refused(tmp_path, monkeypatch):
+    scene = plan(tmp_path, uav_1=DRONE, host=EDGE).scene
+    monkeypatch.setattr(launch, "MOST", 1)
+    with pytest.raises(ScenarioError, match="2 nodes are more than a network has addresses"):
+        programs(scene)
