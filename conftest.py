@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,14 +38,42 @@ def _missing(marker: str) -> str:
         return "network namespaces need root, /dev/net/tun and iproute2"
     if marker == "ns3":
         return obstacle()
+    if marker == "docker":
+        return _no_engine()
     if marker == "data" and not DATA.is_dir():
         return "the input data is not beside the checkout"
     return ""
 
 
+def _no_engine() -> str:
+    """Why there can be no containers here, or ""."""
+    base = os.environ.get("BASE_IMAGE", "debian:bookworm-slim")
+    if not shutil.which("docker") or not _runs("docker", "info"):
+        return "no Docker engine runs: .ci/engine starts one"
+    if not _runs("docker", "compose", "version"):
+        return "docker has no compose plugin: .ci/engine installs it"
+    if not _runs("docker", "image", "inspect", base):
+        return f"the base image {base} is missing: docker pull {base}, or containers/base/build.sh"
+    return ""
+
+
+def _runs(*command: str) -> bool:
+    nothing = subprocess.DEVNULL
+    try:
+        done = subprocess.run(command, stdin=nothing, stdout=nothing, stderr=nothing, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     required = set(os.environ.get("COSIM_REQUIRE", "").split())
-    reasons = {marker: _missing(marker) for marker in ("sumo", "ray", "browser", "data", "netns", "ns3")}
+    used = {mark.name for item in items for mark in item.iter_markers()}
+    reasons = {
+        marker: _missing(marker)
+        for marker in ("sumo", "ray", "browser", "data", "netns", "ns3", "docker")
+        if marker in used
+    }
     for item in items:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:
