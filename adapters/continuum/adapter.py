@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class ContinuumAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        scene = context.scene
+        scene = _without(context.scene, self._config.leave, context.name)
         try:
             chosen = scheduler(self._config.scheduler)
         except SchedulerError as error:
@@ -170,3 +171,15 @@ class ContinuumAdapter:
             for column in TASK.columns
         }
         return Frame("task", time, ended["device"].astype(np.int32), columns)
+
+
+def _without(scene: Scene, names: Sequence[str], adapter: str) -> Scene:
+    """The scene as simulated: workloads `names` make no tasks where nodes are real. Raises `ScenarioError`."""
+    known = [load.name for load in scene.workloads]
+    if wrong := [name for name in names if name not in known]:
+        hint = f"workloads: {', '.join(known) or 'none'}"
+        raise ScenarioError(Problem(f"there is no workload '{wrong[0]}'", path=f"adapters.{adapter}.leave", hint=hint))
+    if not scene.real or not names:
+        return scene
+    loads = tuple(replace(load, share=0.0) if load.name in names else load for load in scene.workloads)
+    return replace(scene, workloads=loads)

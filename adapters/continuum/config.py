@@ -73,6 +73,9 @@ class ContinuumConfig(AdapterConfig):
         [], description="written besides task, host and traffic: battery, machine, accelerator"
     )
     trace: TraceConfig | None = Field(None, description="events of tasks and nodes as they happen")
+    leave: list[str] = Field(
+        [], description="workloads not made here when nodes are real, because live nodes really run them"
+    )
     drop_late: bool = Field(False, description="drop tasks at their deadline instead of completing them late")
     network: NetworkConfig | None = Field(
         None, description="access network of its own, in runs where no adapter writes link"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-import math
+import os
 import time as wall
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from adapters.live.arrivals import Arrival, Arrivals, problems
 from adapters.live.books import Books, Made
+from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
+from cosim.launch.keys import name_of
 from cosim.live.errands import Errand
 from cosim.live.gateway import Gateway
 from cosim.live.lease import Slot
@@ -46,11 +49,26 @@ class LiveAdapter:
         or the address is taken, `RunError` when a machine does not come in time.
         """
         scene, config = context.scene, self._config
-        self._nodes = {k: node for k, node in enumerate(scene.nodes) if node.live is not None}
         found = [*_problems(scene), *problems(scene, config.offload, context.name)]
         if found:
             raise ScenarioError(found)
+        every = {k: node for k, node in enumerate(scene.nodes) if node.live is not None}
+        ours = {k: node for k, node in every.items() if node.runs is not None}  # started with the run, where real
+        elsewhere = {k: node for k, node in every.items() if node.runs is None}
+        own = bool(scene.real and ours)
+        self._nodes = ours if own else elsewhere or every
+        if own and (strangers := [node.id for node in elsewhere.values() if node.missing != "model"]):
+            raise ScenarioError([
+                Problem(
+                    f"no machine can take the place of '{name}' while other live nodes run here",
+                    f"nodes.{name}.missing",
+                    hint="write 'missing: model', or let it have 'runs'",
+                )
+                for name in strangers
+            ])  # fmt: skip
         self._period = context.period
+        self._devices = {k: node.id for k, node in every.items()}
+        self._told: set[str] = set()
         self._books = Books(scene.workloads)
         self._readings = Readings(scene, self._nodes)
         self._arrivals: list[tuple[int, OffloadBlock, Arrivals]] = [
@@ -59,6 +77,13 @@ class LiveAdapter:
             if load.name in config.offload
         ]
         self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
+        self._choice = Choice(scene)
+        if not own and not elsewhere:
+            if every:
+                log.info("nodes are not real in this run: %s simulated", ", ".join(node.id for node in every.values()))
+            else:
+                log.warning("no node of the scenario has a 'live' block: there is nothing to attach to")
+            return
         needed = [node.id for node in self._nodes.values() if node.missing != "model"]
         if context.pacing != _REAL_TIME:
             if needed:
@@ -66,16 +91,11 @@ class LiveAdapter:
                     f"live nodes ({', '.join(needed)}) need a run in real time: write  run: {{pacing: real-time}}, "
                     "or  missing: model  to simulate them"
                 )
-            if self._nodes:
-                log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
+            log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
             return
-        if not self._nodes:
-            log.warning("no node of the scenario has a 'live' block: there is nothing to attach to")
-            return
-        slots = [_slot(k, node) for k, node in self._nodes.items()]
-        self._gateway = Gateway(
-            slots, context.path(config.keys), config.listen, queue=config.queue, control=Path(context.scratch)
-        )
+        slots = [_slot(k, node, own) for k, node in self._nodes.items()]
+        listen, folder = _started() if own else (config.listen, context.path(config.keys))
+        self._gateway = Gateway(slots, folder, listen, queue=config.queue, control=Path(context.scratch))
         log.info("live machines attach at %s", self._gateway.address)
         self._await(self._gateway, needed)
 
@@ -88,8 +108,7 @@ class LiveAdapter:
         now = wall.monotonic()
         origin = now - time
         with gateway.lock:
-            for result in gateway.results():
-                self._books.end(result)
+            self._take(gateway)
             frames = self._readings.frames(time, gateway.standings())
             tasks = self._books.frame(time, origin)
         for number, block, arrivals in self._arrivals:
@@ -103,8 +122,7 @@ class LiveAdapter:
         if gateway is None:
             return {**self._books.summary(), "listened": False, "nodes": {}}
         with gateway.lock:
-            for result in gateway.results():
-                self._books.end(result)
+            self._take(gateway)
             rows = {row["name"]: row for row in gateway.roster.table(wall.monotonic())}
             return {
                 **self._books.summary(),
@@ -133,10 +151,15 @@ class LiveAdapter:
             first = min(missing, key=waits.__getitem__)
             left = begun + waits[first] - wall.monotonic()
             if left <= 0:
-                key = next(node.live.key for node in self._nodes.values() if node.id == first and node.live)
+                node = next(node for node in self._nodes.values() if node.id == first)
+                assert node.live is not None
                 raise RunError(
-                    f"no machine took the place of node '{first}' within {waits[first]:g} s; start one with  "
-                    f"cosim attach --key {key}.key --server {gateway.address}"
+                    f"no machine took the place of node '{first}' within {waits[first]:g} s; "
+                    + (
+                        "its log says why"
+                        if node.runs is not None
+                        else f"start one with  cosim attach --key {node.live.key}.key --server {gateway.address}"
+                    )
                 )
             log.info("waiting for %s", ", ".join(missing))
             missing = gateway.wait_for(missing, left)
@@ -165,49 +188,73 @@ class LiveAdapter:
 
     def _make(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Arrival) -> None:
         """Make a task and give it to the live node that is least busy; called with the gateway's lock held."""
-        roster, best, least = gateway.roster, "", math.inf
-        for standing in roster.standings:
-            lease, name = standing.lease, standing.slot.node
-            if lease is None or not standing.slot.tasks or block.run not in lease.facts["works"]:
-                continue
-            if not lease.facts["window"]:
-                continue
-            load = roster.outstanding(name) / lease.facts["cores"]
-            if load < least:
-                best, least = name, load
+        host, address = "", ""
+        if block.path == "network":
+            best = self._devices.get(arrival.device, "")
+            host, address = self._choice.called(gateway.roster, best)
+            best = best if host else ""
+        else:
+            best = self._choice.direct(gateway.roster, block)
         if not best:
             self._books.skipped += 1
             return
         now = wall.monotonic()
-        made = self._books.make(number, arrival, now)
+        made = self._books.make(number, arrival, now, host)
         small = max(arrival.input, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
-        if not small or not gateway.offer(best, Errand(made.serial, self._body(made, block), now, block.limit)):
+        body = _Body(made, block, self._payload, address)
+        if not small or not gateway.offer(best, Errand(made.serial, body, now, block.limit)):
             self._books.refuse(made, now)
+        elif host:
+            self._choice.sent(host)
 
-    def _body(self, made: Made, block: OffloadBlock) -> _Body:
-        return _Body(made, block, self._payload)
+    def _take(self, gateway: Gateway) -> None:
+        """Enter what has come back into the books; called with the gateway's lock held."""
+        for result in gateway.results():
+            host = self._books.host(result.task)
+            if host:
+                self._choice.ended(host)
+                result = replace(result, slot=self._choice.slot(host))
+            self._books.end(result)
+            if result.detail and result.status != "done" and result.status not in self._told:
+                self._told.add(result.status)  # one of each kind tells enough
+                log.warning("task %d of the live nodes: %s", result.task, result.detail)
 
 
 class _Body:
     """Makes the message of a task anew whenever it is sent: payloads do not wait in memory."""
 
-    __slots__ = ("_block", "_made", "_payload")
+    __slots__ = ("_address", "_block", "_made", "_payload")
 
-    def __init__(self, made: Made, block: OffloadBlock, payload: bytes) -> None:
-        self._made, self._block, self._payload = made, block, payload
+    def __init__(self, made: Made, block: OffloadBlock, payload: bytes, address: str) -> None:
+        self._made, self._block, self._payload, self._address = made, block, payload, address
 
     def __call__(self) -> Body:
-        arrival = self._made.arrival
+        arrival, block, called = self._made.arrival, self._block, bool(self._address)
         return {
-            "task": self._made.serial, "work": self._block.run, "cycles": arrival.work, "size": self._block.size,
-            "limit": self._block.limit, "output": arrival.output, "input": self._payload[: arrival.input],
+            "task": self._made.serial, "work": "call" if called else block.run, "cycles": arrival.work,
+            "size": block.size, "limit": block.limit, "output": arrival.output, "kernel": block.kernel,
+            "to": self._address, "bytes": arrival.input if called else 0,
+            "input": b"" if called else self._payload[: arrival.input],
         }  # fmt: skip
 
 
-def _slot(number: int, node: Node) -> Slot:
+def _started() -> tuple[str, Path]:
+    """Where the nodes that were started with the run attach, and the folder of keys made for them."""
+    listen, folder = os.environ.get("COSIM_GATEWAY", ""), os.environ.get("COSIM_KEYS", "")
+    if not listen or not folder:
+        raise SetupError(
+            "no address and no keys for live nodes; `cosim run --nodes netns` and the compose file set COSIM_GATEWAY "
+            "and COSIM_KEYS"
+        )
+    return listen, Path(folder)
+
+
+def _slot(number: int, node: Node, own: bool) -> Slot:
     live = node.live
     assert live is not None
-    return Slot(number, node.id, live.key, live.lease, live.interval, live.tasks, live.shaping)
+    return Slot(
+        number, node.id, name_of(node.id) if own else live.key, live.lease, live.interval, live.tasks, live.shaping
+    )
 
 
 def _problems(scene: Scene) -> list[Problem]:

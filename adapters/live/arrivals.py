@@ -40,6 +40,8 @@ def problems(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> li
         odd = load.specialities()
         if odd:
             found.append(Problem(f"live nodes do not run {', '.join(odd.values())}", at))
+        if block.path == "network":
+            found += _unable(scene, load, at)
         if load.idle > 0.0:
             found.append(Problem("live nodes do not follow active and idle times", at))
         rate = Arrivals.rate(load, block)
@@ -51,6 +53,17 @@ def problems(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> li
             if most > MAX_PAYLOAD:
                 found.append(Problem(f"its {what} of {most:g} B is more than the {MAX_PAYLOAD} B that are sent", at))
     return found
+
+
+def _unable(scene: Scene, load: Workload, at: str) -> list[Problem]:
+    """Sources whose tasks cannot cross the emulated network, since they would not be real."""
+    slots = [part.first + k for part in load.sources for k in range(part.count)]
+    nodes = [scene.nodes[slot] if slot < len(scene.nodes) else None for slot in slots]
+    wrong = [node.id if node else "a fleet" for node in nodes if not (node and node.runs and node.live)]
+    if not wrong:
+        return []
+    message = f"tasks of {', '.join(wrong[:5])} cannot cross the emulated network: no software of theirs sends them"
+    return [Problem(message, f"{at}.path", hint="give them 'runs: vedgenode' and 'live: {}', or use path: management")]
 
 
 class Arrivals:

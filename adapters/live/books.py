@@ -32,6 +32,7 @@ class Made:
     workload: int
     arrival: Arrival
     created: float  # s, monotonic
+    host: str = ""  # the node that its device calls; "": the run gives it to a node itself
 
 
 class Books:
@@ -47,9 +48,9 @@ class Books:
         self._bytes = Counter({"offered": 0, "delivered": 0, "dropped": 0, "output": 0})
         self.skipped = 0  # arrivals while no live node could take a task
 
-    def make(self, workload: int, arrival: Arrival, now: float) -> Made:
-        """A task is made at `now` (s, monotonic)."""
-        made = Made(sum(self._created.values()), workload, arrival, now)
+    def make(self, workload: int, arrival: Arrival, now: float, host: str = "") -> Made:
+        """A task is made at `now` (s, monotonic); its device calls `host`, if that is given."""
+        made = Made(sum(self._created.values()), workload, arrival, now, host)
         self._flying[made.serial] = made
         self._created[workload] += 1
         self._bytes["offered"] += arrival.input
@@ -58,6 +59,11 @@ class Books:
     def refuse(self, made: Made, now: float) -> None:
         """Nobody takes it."""
         self.end(Result(made.serial, -1, "refused", made.created, None, None, None, None, now, 0, ""))
+
+    def host(self, task: int) -> str:
+        """The node that the device of a task under way calls; "" for all others."""
+        made = self._flying.get(task)
+        return "" if made is None else made.host
 
     def end(self, result: Result) -> None:
         """A task has ended; one that has ended before is left out."""
@@ -71,7 +77,7 @@ class Books:
         self._bytes["delivered" if arrived else "dropped"] += made.arrival.input
         if cause == "completed":
             self._bytes["output"] += result.output
-            if result.ended - made.created > self._workloads[made.workload].deadline:
+            if result.ended - result.created > self._workloads[made.workload].deadline:
                 self._late[made.workload] += 1
 
     def frame(self, time: float, origin: float) -> Frame:
@@ -90,7 +96,7 @@ class Books:
                 "workload": made.workload,
                 "host": result.slot,
                 "status": TASK_STATUS.index(CAUSES[result.status]),
-                "created": when(made.created),
+                "created": when(result.created),
                 "uploaded": when(result.uploaded),
                 "started": when(result.started),
                 "computed": when(result.computed),
@@ -99,7 +105,7 @@ class Books:
                 "output": result.output if done else made.arrival.output,
                 "work": made.arrival.work,
                 "deadline": deadline,
-                "late": done and result.ended - made.created > deadline,
+                "late": done and result.ended - result.created > deadline,
             }
             for name, value in row.items():
                 table[name].append(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.bus.adapter import AdapterConfig
 from cosim.units import Fraction, Period
@@ -19,8 +19,26 @@ class OffloadBlock(BaseModel):
         "busy",
         description="busy: processor time for its cycles; matrix, image: a kernel; forward: the agent's own service",
     )
-    size: Annotated[int, Field(ge=1, le=4096, strict=True)] = Field(256, description="of a matrix, in rows")
+    kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,40}$")] = Field(
+        "", description="forward: the service's kernel, as resnet18; of nodes that run `vedgenode` it must be named"
+    )
+    path: Literal["management", "network"] = Field(
+        "management",
+        description="how the input comes to the host: from the run, or from the real device that makes the task, over "
+        "the emulated network",
+    )
+    size: Annotated[int, Field(ge=1, le=4096, strict=True)] = Field(
+        256, description="of a matrix in rows, of a picture in pixels"
+    )
     limit: Period = Field(30.0, description="a task that computes longer is ended and has failed")
+
+    @model_validator(mode="after")
+    def _sound(self) -> OffloadBlock:
+        if self.run != "forward" and (self.kernel or self.path == "network"):
+            raise ValueError("'kernel' and 'path: network' are for 'run: forward'")
+        if self.path == "network" and not self.kernel:
+            raise ValueError("'path: network' needs a 'kernel'")
+        return self
 
 
 class LiveConfig(AdapterConfig):

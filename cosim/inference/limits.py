@@ -36,6 +36,14 @@ def limits(root: Path = ROOT) -> Limits:
     return Limits(cores, memory)
 
 
+def boot_id() -> str:
+    """Names the machine's last start: processes that read the same share a monotonic clock. "" where unknown."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def usable_cores(root: Path = ROOT) -> int:
     """Whole cores that this process may use, at least 1."""
     return max(1, int(min(limits(root).cores, float(len(os.sched_getaffinity(0))))))

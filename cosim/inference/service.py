@@ -1,6 +1,7 @@
 """The HTTP face of the station.
 
-`POST /run/KERNEL?size=N` with the input as body; answers JSON: result, seconds queued and computed.
+`POST /run/KERNEL?size=N&output=BYTES` with the input as body; answers JSON: result, when the input had come (by
+the monotonic clock of the boot named `clock`), seconds queued and computed; filled with spaces to `output` bytes.
 `GET /status` the queue and the counts, `GET /kernels` what there is, `GET /health`, and
 `GET /metrics` in Prometheus' text format.
 """
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -19,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from cosim.inference.limits import limits
+from cosim.inference.limits import boot_id, limits
 from cosim.inference.station import BOUNDS, Refused, Station
 
 MOST_BYTES = 32 << 20  # of one input
@@ -27,14 +29,15 @@ MOST_BYTES = 32 << 20  # of one input
 
 def application(station: Station, name: str) -> Starlette:
     """The service of node `name`."""
+    boot = boot_id()
 
     async def run(request: Request) -> Response:
         try:
             data = await _body(request)
-            size = request.query_params.get("size")
-            if size is not None and not size.isdecimal():
-                raise Refused(422, f"size is '{size[:20]}'; it is a whole number")
-            future = station.submit(request.path_params["kernel"], None if size is None else int(size[:9]), data)
+            size, output = _whole(request, "size"), _whole(request, "output") or 0
+            if output > MOST_BYTES:
+                raise Refused(422, f"output is {output}; it is at most {MOST_BYTES}")
+            future = station.submit(request.path_params["kernel"], size, data)
         except Refused as refused:
             headers = {"Retry-After": "1"} if refused.status == 503 else None
             return JSONResponse({"error": str(refused)}, refused.status, headers)
@@ -42,7 +45,8 @@ def application(station: Station, name: str) -> Starlette:
             answer = await asyncio.wrap_future(future)
         except (RuntimeError, MemoryError, ValueError) as error:  # of numpy and torch: the request's fault or no memory
             return JSONResponse({"error": f"{type(error).__name__}: {error}"}, 500)
-        return JSONResponse({"node": name, **asdict(answer)})
+        text = json.dumps({"node": name, "clock": boot, **asdict(answer)}).encode()
+        return Response(text.ljust(output), media_type="application/json")
 
     async def status(_request: Request) -> Response:
         return JSONResponse(
@@ -83,6 +87,13 @@ def application(station: Station, name: str) -> Starlette:
         ],
         lifespan=lifespan,
     )
+
+
+def _whole(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    if text is not None and not text.isdecimal():
+        raise Refused(422, f"{name} is '{text[:20]}'; it is a whole number")
+    return None if text is None else int(text[:9])
 
 
 async def _body(request: Request) -> bytes:

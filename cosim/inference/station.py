@@ -28,6 +28,7 @@ class Answer:
 
     kernel: str
     result: int
+    came: float  # s, monotonic clock, when the whole input was here
     queued: float  # s
     computed: float  # s
     cpu: float  # s of the worker thread
@@ -101,7 +102,7 @@ class Station:
                 else:
                     count.served += 1
                     count.classes[sum(ended - came > bound for bound in BOUNDS)] += 1
-        return Answer(kernel.name, result, began - came, ended - began, used, ahead)
+        return Answer(kernel.name, result, came, began - came, ended - began, used, ahead)
 
     def close(self) -> None:
         """Serve what is in line, then stop."""

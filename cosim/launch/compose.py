@@ -17,7 +17,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from cosim.launch.programs import Program, programs
+from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
+from cosim.launch.keys import NODES, PRIVATE
+from cosim.launch.programs import Program, programs, software
 from cosim.plan.plan import Plan
 
 OURS = {"vuav": "vehicle", "vrover": "vehicle", "vedgenode": "vedgenode"}  # image -> its folder in containers/
@@ -27,6 +29,8 @@ REPORTS = 5602  # what it reports
 VEHICLES = 5603  # grants of time, to the programs of vehicles
 GATEWAY = 5604  # live nodes
 SOCKETS = "/run/cosim"
+KEY = "/run/cosim-key"  # folder with a node's private key
+_AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
 HEAD = """\
 # The real nodes of '{name}': written by `cosim render`, not by hand.
 # Two services per node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
@@ -50,13 +54,13 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     when a node cannot be real.
     """
     nodes = programs(plan.scene)
-    made = _Images(None if repository is None else _relative(repository, beside))
+    sumo = any(adapter.use == "sumo" for adapter in plan.adapters)
+    made = _Images(None if repository is None else _relative(repository, beside), "sumo" if sumo else "")
     folder, file = _relative(scenario.parent, beside), scenario.name
     runs = _relative(repository or scenario.parent, beside) + "/runs"
-    sumo = any(adapter.use == "sumo" for adapter in plan.adapters)
     services: dict[str, Any] = {
         "orchestrator": {
-            **made.image("cosim", variant="sumo" if sumo else ""),
+            **made.image("cosim", made.variant),
             "command": [
                 "run", _text(f"/scenario/{file}"), "--nodes", "containers", "--publish-at",
                 f"tcp://0.0.0.0:{PUBLISHED}", "--out", "/results",
@@ -94,7 +98,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "mem_limit": "512m",
         },
         "dashboard": {
-            **made.image("cosim", variant="sumo" if sumo else ""),
+            **made.image("cosim", made.variant),
             "command": ["view", f"tcp://orchestrator:{PUBLISHED}", "--host", "0.0.0.0", "--port", "8080"],
             **_bare(),
             "ports": ["127.0.0.1:${COSIM_DASHBOARD:-8080-8099}:8080"],
@@ -105,13 +109,23 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "mem_limit": "1g",
         },
     }  # fmt: skip
+    attached = [node.node for node in nodes if node.attaches]
+    if attached:
+        services["keys"] = _keys(attached, folder, made)
+        run = services["orchestrator"]
+        run["environment"]["COSIM_KEYS"] = str(GATEWAY_KEYS)
+        run["volumes"].append(f"keys:{GATEWAY_KEYS}:ro")
+        run["depends_on"] |= _AFTER_KEYS
     for node in nodes:
         services[f"{node.node}-net"] = _sidecar(node, nodes, made)
         services[node.node] = _node(node, made)
     document = {
         "services": services,
         "networks": {"management": {"internal": True}, "front": {}},
-        "volumes": {"sockets": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777"}}},
+        "volumes": {
+            "sockets": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777"}},
+            **{name: {} for name in (["keys", *(f"key-{node}" for node in attached)] if attached else [])},
+        },
         **made.secrets(),
     }
     yaml = YAML()
@@ -122,6 +136,20 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     text = io.StringIO()
     yaml.dump(document, text)
     return HEAD.format(name=plan.name) + text.getvalue()
+
+
+def _keys(nodes: list[str], scenario: str, made: _Images) -> dict[str, Any]:
+    """Runs once, without a network: makes each node's private key in a volume that no other node gets."""
+    return {
+        **made.image("cosim", made.variant),
+        "entrypoint": ["python3", "-m", "cosim.launch.keys", "--owner-of", "/scenario"],
+        "command": nodes,
+        "user": "0:0",  # to give every key to its reader
+        **_bare("CHOWN"),
+        "network_mode": "none",
+        "volumes": [f"{scenario}:/scenario:ro", f"keys:{GATEWAY_KEYS}", *(f"key-{n}:{NODES}/{n}" for n in nodes)],
+        "mem_limit": "256m",
+    }
 
 
 def _relative(path: Path, start: Path) -> str:
@@ -142,8 +170,8 @@ def _text(given: str) -> str:
 class _Images:
     """The images, and how they are built when there is a checkout."""
 
-    def __init__(self, repository: str | None) -> None:
-        self._repository = repository
+    def __init__(self, repository: str | None, variant: str) -> None:
+        self._repository, self.variant = repository, variant
         self._built: set[str] = set()
 
     def image(self, name: str, variant: str = "") -> dict[str, Any]:
@@ -215,15 +243,19 @@ def _node(node: Program, made: _Images) -> dict[str, Any]:
         **_bare(),
         "network_mode": f"service:{node.node}-net",
         "environment": {
-            "COSIM_NODE": node.node,
+            **software(node),
             "COSIM_VEHICLES": f"tcp://orchestrator:{VEHICLES}",
             "COSIM_GATEWAY": f"tcp://orchestrator:{GATEWAY}",
+            **({"COSIM_KEY": f"{KEY}/{PRIVATE}"} if node.attaches else {}),
             **{name: _text(value) for name, value in node.environment},
         },
         "depends_on": [f"{node.node}-net"],
         "restart": "unless-stopped",
         "init": True,
     }
+    if node.attaches:
+        service["volumes"] = [f"key-{node.node}:{KEY}:ro"]
+        service["depends_on"] = {f"{node.node}-net": {"condition": "service_started"}, **_AFTER_KEYS}
     if node.command:
         service["command"] = [_text(word) for word in node.command]
     if node.memory:

@@ -23,14 +23,15 @@ from cosim.errors import Problem, RunError, ScenarioError, SetupError
 from cosim.launch import remains
 from cosim.launch.bridges import wire
 from cosim.launch.carrier import Carrier
-from cosim.launch.programs import Program, programs
+from cosim.launch.keys import PRIVATE, provide
+from cosim.launch.programs import Program, programs, software
 from cosim.plan.entities import Scene
 
 # Programs of our images; what other images run must be said by `command`.
 OURS: Mapping[str, tuple[str, ...]] = {
     "vuav": ("-m", "cosim.autopilot.agent"),
     "vrover": ("-m", "cosim.autopilot.agent"),
-    "vedgenode": ("-m", "cosim.inference", "--host", "0.0.0.0"),
+    "vedgenode": ("-m", "cosim.inference.node"),
 }
 FIRST_PAUSE = 0.2  # s before a program that has ended is started again; doubled each time
 LONGEST_PAUSE = 5.0  # s
@@ -91,6 +92,10 @@ class NetnsNodes:
             "COSIM_GATEWAY": f"ipc://{folder}/gateway",
         }
         own = {**os.environ, **variables, "COSIM_SOCKET": str(links), remains.VARIABLE: self._run}
+        keys = {node.node: folder / "nodes" / node.node for node in self._nodes if node.attaches}
+        if keys:
+            variables["COSIM_KEYS"] = str(folder / "keys")
+            provide(folder / "keys", keys)
         network = (
             "-m", "cosim.emulation.service", "--sidecars", str(links), "--commands", variables["COSIM_NETWORK"],
             "--reports", variables["COSIM_REPORTS"], *self._carrier.arguments,
@@ -106,7 +111,9 @@ class NetnsNodes:
             self._add(
                 f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
             )
-            variables_of = {**own, "COSIM_NODE": node.node, **dict(node.environment)}
+            variables_of = {**own, **software(node), **dict(node.environment)}
+            if node.attaches:
+                variables_of["COSIM_KEY"] = str(keys[node.node] / PRIVATE)
             self._add(node.node, self._starter(node, self._commands[node.node], variables_of))
         self._supervisor = threading.Thread(target=self._supervise, name="nodes", daemon=True)
         self._supervisor.start()

@@ -50,6 +50,8 @@ class Program:
     interfaces: tuple[Interface, ...]
     cores: int  # 0: not limited
     memory: int  # B, 0: not limited
+    attaches: bool  # to the run, as a live node
+    device: bool  # makes tasks and sends them to others
 
     @property
     def address(self) -> str:
@@ -94,10 +96,20 @@ def programs(scene: Scene) -> tuple[Program, ...]:
         found.append(
             Program(
                 node.id, slot, node.runs.image, node.runs.command, node.runs.environment, node.runs.ports,
-                tuple(interface(name, slot) for name in names), node.cores, int(node.memory),
+                tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
+                node.tier == "device",
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def software(node: Program) -> dict[str, str]:
+    """Variables of the environment that tell a node's software about it."""
+    return {
+        "COSIM_NODE": node.node,
+        "COSIM_CORES": str(node.cores or ""),
+        "COSIM_CALLS": " ".join(str(NETWORKS[i.name]) for i in node.interfaces) if node.device else "",
+    }
 
 
 def _media(node: Node, wired: bool) -> Iterable[str]:

@@ -42,14 +42,16 @@ class Options:
     """What an agent does, as its owner allows."""
 
     key: Path
-    server: str  # tcp://HOST:PORT
+    server: str  # tcp://HOST:PORT, ipc://PATH
     node: str = ""  # "": the only slot of the key
     server_key: str = ""  # Z85; "": the one in the key file
     position: str = ""
     concurrency: int = 0  # tasks at once, 0: one per core
     waiting: int = 0  # further tasks that are taken, 0: as many as run
     tasks: bool = True
-    forward: str = ""  # service on loopback for the work `forward`
+    forward: str = ""  # service on loopback for the work `forward`; tasks may name one of its kernels
+    calls: tuple[str, ...] = ()  # networks (CIDR) of nodes whose services tasks of the work `call` may ask
+    cores: int = 0  # that this node has, 0: all of the machine
     clock: float = 0.0  # cycles/s, 0: what the machine says
     power: Model | None = None  # for a machine without a meter
     shape: Callable[[Body], None] | None = None  # imposes what the gateway asks for; None: not allowed
@@ -62,16 +64,18 @@ def prepare(options: Options) -> tuple[keys.Key, Body]:
     server = options.server_key or key.server
     if not server:
         raise SetupError(f"{options.key} does not hold the server's public key: give --server-key server.pub")
-    if not options.server.startswith("tcp://") or not options.server.rpartition(":")[2].isdigit():
+    known = options.server.startswith("tcp://") and options.server.rpartition(":")[2].isdigit()
+    if not known and not options.server.startswith("ipc:///"):
         raise SetupError(f"'{options.server}' is no address of a server: tcp://HOST:PORT")
     if options.concurrency < 0 or options.waiting < 0:
         raise SetupError("a number of tasks is not negative")
-    works = [*LOCAL, *(["forward"] if local_service(options.forward) else [])] if options.tasks else []
-    count = options.concurrency or cores()
+    works = [*LOCAL, *(["forward"] if local_service(options.forward) else []), *(["call"] if options.calls else [])]
+    works = works if options.tasks else []
+    count = options.concurrency or options.cores or cores()
     facts = {
         "node": options.node,
         "agent": options.version[:40],
-        "cores": cores(),
+        "cores": options.cores or cores(),
         "clock": options.clock or clock_rate(),
         "works": works,
         "window": min(MAX_TASKS, count + (options.waiting or count)) if options.tasks else 0,
@@ -122,8 +126,8 @@ class Agent:
         """Serve until stopped (0) or evicted (1)."""
         options = self._options
         if options.tasks:
-            count = options.concurrency or cores()
-            self._crew = Crew(count, self._clock, options.forward, self._wake)
+            count = options.concurrency or options.cores or cores()
+            self._crew = Crew(count, self._clock, options.forward, self._wake, options.calls)
         try:
             while not self._stopping and self._member.state != "evicted":
                 self._turn()
@@ -196,7 +200,7 @@ class Agent:
             self._send(
                 member.finished(
                     done.task, done.status, time.monotonic(), started=done.started, computed=done.computed,
-                    output=done.output, detail=done.detail,
+                    uploaded=done.uploaded, answered=done.answered, output=done.output, detail=done.detail,
                 )
             )  # fmt: skip
 

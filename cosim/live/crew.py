@@ -7,7 +7,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +29,19 @@ class Done:
     computed: float | None
     output: bytes
     detail: str
+    uploaded: float | None = None  # of a call
+    answered: float | None = None
 
 
 class Crew:
     """`count` workers. `tell` is called, in any thread, when `done` holds something new."""
 
-    def __init__(self, count: int, clock: float, service: str, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, count: int, clock: float, service: str, tell: Callable[[], None], calls: Sequence[str] = ()
+    ) -> None:
         self.done: queue.SimpleQueue[Done] = queue.SimpleQueue()
         self._tell = tell
-        self._command = [sys.executable, "-m", "cosim.live.worker", repr(clock), service]
+        self._command = [sys.executable, "-m", "cosim.live.worker", repr(clock), service, *calls]
         self._tasks: queue.SimpleQueue[Body | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._running: dict[int, subprocess.Popen[bytes]] = {}

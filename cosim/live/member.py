@@ -236,6 +236,8 @@ class Member:
         *,
         started: float | None = None,
         computed: float | None = None,
+        uploaded: float | None = None,
+        answered: float | None = None,
         output: bytes = b"",
         detail: str = "",
     ) -> list[bytes]:
@@ -247,7 +249,7 @@ class Member:
         shown = "".join(c for c in detail if c.isprintable())[:300]
         held.result = {
             "task": task, "status": status, "received": held.received, "started": started, "computed": computed,
-            "detail": shown, "output": output,
+            "uploaded": uploaded, "answered": answered, "detail": shown, "output": output,
         }  # fmt: skip
         self.tasks_done += 1
         if self.state != "attached":

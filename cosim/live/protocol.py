@@ -23,7 +23,7 @@ MAX_MESSAGE = MAX_PAYLOAD + (64 << 10)  # B
 MAX_TASKS = 1024  # that one message may name
 SESSION = 16  # bytes
 
-WORKS = ("busy", "matrix", "image", "forward")
+WORKS = ("busy", "matrix", "image", "forward", "call")
 METERS = ("none", "modelled", "rapl", "ina", "battery", "external")
 STATUSES = ("done", "refused", "failed", "timeout")
 REFUSALS = ("protocol", "unknown-node", "taken", "evicted", "no-session", "busy")
@@ -122,6 +122,8 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "received": _TIME,
         "started": _maybe(_TIME),
         "computed": _maybe(_TIME),
+        "answered": _maybe(_TIME),  # `call`: when the answer was here; `received` is then when the task was made
+        "uploaded": _maybe(_TIME),  # `call`: when the other node had the input
         "detail": _text(300),
         "output": _data(MAX_PAYLOAD),
     },
@@ -144,6 +146,9 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "limit": _number(0.001, 1e6),  # s of computation
         "output": _whole(0, MAX_PAYLOAD),
         "input": _data(MAX_PAYLOAD),
+        "kernel": _text(40),  # of an inference service, for `forward` and `call`; "": what the owner's address says
+        "to": _text(40),  # `call`: ADDRESS:PORT of the other node's service
+        "bytes": _whole(0, MAX_PAYLOAD),  # `call`: of the input, which the agent makes itself
     },
     "done": {"tasks": _list(_TASK, MAX_TASKS)},  # their results have arrived
     "shape": {  # None: as it is

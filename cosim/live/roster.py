@@ -17,6 +17,8 @@ from cosim.live.protocol import FROM_AGENT, SESSION, Body, Message, ProtocolErro
 
 Out = tuple[bytes, bytes]  # peer, data
 _NEVER: Mapping[str, float] = {}
+_HERE = ("received", "started", "computed")  # times of a result, in their order
+_CALLED = ("received", "uploaded", "started", "computed", "answered")
 _NONCES = 64  # hellos remembered per key
 _SENDS = 32  # tasks sent to one machine per tick
 
@@ -138,7 +140,8 @@ class Roster:
         # by half a round trip the far clock may be wrong; the order of what happened is not
         least = max(errand.created, errand.sent)
         times: dict[str, float] = {}
-        for name in ("received", "started", "computed"):
+        called = body["answered"] is not None
+        for name in _CALLED if called else _HERE:
             told = body[name]
             if told is not None and not math.isnan(lease.clock.offset):
                 times[name] = least = min(max(lease.ours(told), least), now)
@@ -156,10 +159,15 @@ class Roster:
     ) -> None:
         sent = errand.sent if errand.sent >= 0 else None
         slot = self.standings[number].slot.number
-        uploaded, started, computed = (times.get(name) for name in ("received", "started", "computed"))
+        created, ended, uploaded = errand.created, now, times.get("received")
+        if "answered" in times:  # between two other machines: neither the way from here nor the way back counts
+            created, ended, uploaded = times["received"], times["answered"], times.get("uploaded")
         self.results.append(
-            Result(errand.task, slot, status, errand.created, sent, uploaded, started, computed, now, output, detail)
-        )
+            Result(
+                errand.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
+                output, detail,
+            )
+        )  # fmt: skip
 
     # -- what is asked of it -----------------------------------------------------------------
 

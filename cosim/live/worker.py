@@ -1,7 +1,8 @@
 """A worker process of an agent: reads tasks from its input, does them, writes the results to its output.
 
-Started as `python -m cosim.live.worker CLOCK SERVICE`. A message is its length (4 bytes, big endian) and msgpack:
-a task in, `[status, started, computed, output, detail]` out. It ends with its input, and with its agent.
+Started as `python -m cosim.live.worker CLOCK SERVICE NETWORK...`. A message is its length (4 bytes, big endian) and
+msgpack: a task in, `[status, started, computed, output, detail, uploaded, answered]` out. It ends with its
+input, and with its agent.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import BinaryIO
 
 import msgpack
 
 from cosim.live.protocol import MAX_MESSAGE, Body
-from cosim.live.works import LOCAL, LimitError, WorkError, forward
+from cosim.live.works import LOCAL, FullError, LimitError, WorkError, call, forward
 
 _PR_SET_PDEATHSIG = 1
 
@@ -40,12 +42,17 @@ def write(stream: BinaryIO, data: bytes) -> None:
     stream.flush()
 
 
-def do(task: Body, clock: float, service: str) -> list[object]:
-    """The result of `task`: status, started, computed (s, monotonic), output, detail."""
+def do(task: Body, clock: float, service: str, networks: Sequence[str] = ()) -> list[object]:
+    """The result of `task`: status, started, computed (s, monotonic), output, detail, and a call's two times."""
     started = time.monotonic()
     deadline = started + task["limit"]
     status, output, detail = "done", b"", ""
     try:
+        if task["work"] == "call":
+            answer = call(task, networks, deadline)
+            return [
+                status, answer.started, answer.computed, answer.output, detail, answer.uploaded, answer.answered,
+            ]  # fmt: skip
         if task["work"] == "forward":
             output = forward(task, service, deadline)
         else:
@@ -54,9 +61,11 @@ def do(task: Body, clock: float, service: str) -> list[object]:
             raise LimitError
     except LimitError:
         status, output, detail = "timeout", b"", f"longer than {task['limit']:g} s"
+    except FullError as error:
+        status, output, detail = "refused", b"", str(error)
     except (WorkError, ArithmeticError, ValueError, MemoryError) as error:
         status, output, detail = "failed", b"", f"{type(error).__name__}: {error}"
-    return [status, started, time.monotonic(), output, detail]
+    return [status, started, time.monotonic(), output, detail, None, None]
 
 
 def main() -> None:
@@ -65,10 +74,10 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
     os.nice(5)  # so that the agent answers its gateway in time
-    clock, service = float(sys.argv[1]), sys.argv[2]
+    clock, service, networks = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (data := read(incoming)) is not None:
-        result = do(msgpack.unpackb(data), clock, service)
+        result = do(msgpack.unpackb(data), clock, service, networks)
         try:
             write(outgoing, msgpack.packb(result))
         except BrokenPipeError:

@@ -2,22 +2,28 @@
 
 `busy` spends `cycles` / clock seconds of processor time, so a task takes what the scenario says on whatever the
 machine is. `matrix` multiplies two `size` x `size` matrices, `image` blurs the input as a square grey picture by a
-3 x 3 mean; both use numpy where it is installed. `forward` posts the input to a service on this machine's loopback.
+3 x 3 mean; both use numpy where it is installed. `forward` posts the input to a service on this machine's loopback,
+`call` to the service of another node, in a network that the owner named.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
-from typing import Any
+from ipaddress import ip_address, ip_network
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cosim.errors import SetupError
+from cosim.inference.limits import boot_id
 from cosim.live.protocol import MAX_PAYLOAD, Body
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_KERNEL = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
 class WorkError(Exception):
@@ -26,6 +32,20 @@ class WorkError(Exception):
 
 class LimitError(WorkError):
     """A task took longer than it may."""
+
+
+class FullError(WorkError):
+    """A service has no room for the task."""
+
+
+class Answer(NamedTuple):
+    """What another node's service has answered; times are the monotonic clock (s), None where that is another's."""
+
+    output: bytes
+    uploaded: float | None
+    started: float | None
+    computed: float | None
+    answered: float
 
 
 def busy(task: Body, clock: float, deadline: float) -> bytes:
@@ -82,27 +102,62 @@ def image(task: Body, _clock: float, deadline: float) -> bytes:
 
 
 def forward(task: Body, service: str, deadline: float) -> bytes:
-    """The answer of the local service to the input, posted as it is."""
+    """The answer of the local service to the input, posted as it is; a kernel is a path below the service's."""
     address = urlsplit(service)
-    connection = HTTPConnection(
-        address.hostname or "", address.port or 80, timeout=max(0.05, deadline - time.monotonic())
-    )
+    path = f"{address.path.rstrip('/')}/{_kernel(task)}" if task["kernel"] else address.path or "/"
+    return _post(address.hostname or "", address.port or 80, path, task["input"], deadline)
+
+
+def call(task: Body, networks: Sequence[str], deadline: float) -> Answer:
+    """The answer of the inference service at `to`, which must lie in one of `networks`, to an input made here.
+
+    The service tells the times by its own monotonic clock; they hold here when both are on one machine, which the
+    identifier of its last boot says.
+    """
+    host, _, port = task["to"].rpartition(":")
     try:
-        connection.request(
-            "POST", address.path or "/", body=task["input"], headers={"Content-Type": "application/octet-stream"}
-        )
+        reached = any(ip_address(host) in ip_network(network) for network in networks)
+    except ValueError:
+        reached = False
+    if not reached or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise WorkError(f"'{task['to']}' is no address that this machine's owner lets tasks call")
+    body = _post(host, int(port), f"/run/{_kernel(task)}", filled(b"\x5a\xa5", task["bytes"]), deadline)
+    answered = time.monotonic()
+    try:
+        told = json.loads(body)
+        came, queued, computed = (float(told[name]) for name in ("came", "queued", "computed"))
+        same = told["clock"] == boot_id() != ""
+    except (ValueError, KeyError, TypeError) as error:
+        raise WorkError("what answers is no inference service") from error
+    if not same:
+        return Answer(body, None, None, None, answered)
+    return Answer(body, came, came + queued, came + queued + computed, answered)
+
+
+def _kernel(task: Body) -> str:
+    if not _KERNEL.fullmatch(task["kernel"]):
+        raise WorkError(f"'{task['kernel']}' is no name of a kernel")
+    return f"{task['kernel']}?size={task['size']}&output={task['output']}"
+
+
+def _post(host: str, port: int, path: str, data: bytes, deadline: float) -> bytes:
+    connection = HTTPConnection(host, port, timeout=max(0.05, deadline - time.monotonic()))
+    try:
+        connection.request("POST", path, body=data, headers={"Content-Type": "application/octet-stream"})
         answer = connection.getresponse()
         body = answer.read(MAX_PAYLOAD + 1)
     except TimeoutError as error:
         raise LimitError from error
     except (OSError, HTTPException) as error:
-        raise WorkError(f"the local service does not answer: {error}") from error
+        raise WorkError(f"the service does not answer: {error}") from error
     finally:
         connection.close()
+    if answer.status == 503:
+        raise FullError("the service has no room for more")
     if answer.status != 200:
-        raise WorkError(f"the local service answers {answer.status} {answer.reason}")
+        raise WorkError(f"the service answers {answer.status} {answer.reason}: {body[:200].decode('utf-8', 'replace')}")
     if len(body) > MAX_PAYLOAD:
-        raise WorkError(f"the local service's answer is longer than {MAX_PAYLOAD} B")
+        raise WorkError(f"the service's answer is longer than {MAX_PAYLOAD} B")
     return body
 
 

@@ -145,7 +145,10 @@ def node(entry: Resolved, templates: dict[int, Node]) -> Node:
     known = templates.get(id(block))
     if known is None:
         known = templates[id(block)] = _node(block)
-    return replace(known, id=entry.id)
+    live = known.live
+    if live is not None and not live.key:
+        live = replace(live, key=entry.id)
+    return replace(known, id=entry.id, live=live)
 
 
 def _node(block: model.NodeBlock) -> Node:
@@ -182,7 +185,7 @@ def _node(block: model.NodeBlock) -> Node:
         vehicle=_vehicle(block.vehicle) if block.vehicle else None,
         wifi=Wifi(**dict(block.wifi)) if block.wifi else None,
         runs=_runs(block.runs) if block.runs else None,
-        live=Live(**dict(block.live)) if block.live else None,
+        live=Live(**{**dict(block.live), "key": block.live.key or ""}) if block.live else None,
         missing=block.missing,
     )
 

@@ -210,14 +210,18 @@ def survey(folder: Path) -> Survey:
 
 
 def signals_entry(specs: Sequence[tuple[Spec, int]], origins: Mapping[str, str]) -> dict[str, object]:
-    """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`."""
+    """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`. Who wrote no row lends no origin."""
     entries: dict[str, dict[str, Any]] = {}
+    wrote: dict[str, set[str]] = {}
     for spec, rows in specs:
         units = {column.name: column.unit for column in spec.columns}
         entry = entries.setdefault(spec.signal, {"origin": "", "adapters": [], "rows": 0, "columns": units})
         entry["adapters"].append(spec.adapter)
         entry["rows"] += rows
-        entry["origin"] = "/".join(sorted({origins[adapter] for adapter in entry["adapters"]}))
+        if rows:
+            wrote.setdefault(spec.signal, set()).add(origins[spec.adapter])
+        found = wrote.get(spec.signal) or {origins[adapter] for adapter in entry["adapters"]}
+        entry["origin"] = "/".join(sorted(found))
     return dict(entries)
 
 

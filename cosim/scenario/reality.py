@@ -120,7 +120,10 @@ class RunsBlock(Block):
 class LiveBlock(Block):
     """The slot of a machine that attaches with `cosim attach`."""
 
-    key: Name = Field(description="name of the public key that may take this slot")
+    key: Name | None = Field(
+        None,
+        description="name of the public key that may take this slot; default: the node's name",
+    )
     lease: Period = Field(10.0, description="without a sign of life for so long, the machine has left")
     tasks: bool = Field(True, description="the scenario's tasks may be sent to it")
     shaping: bool = Field(False, description="its own network interface may be shaped")

@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "autopilot": {"errors", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"errors"},
-    "launch": BASE | {"plan", "emulation", "registry"},
-    "live": BASE,
+    "launch": BASE | {"plan", "emulation", "live", "registry"},
+    # What names a machine's clock is told by the service and read by those that call it.
+    "live": BASE | {"inference.limits"},
     "web": BASE | {"plan", "bus", "results"},
     "traces": {"errors"},
     "predict": {"errors", "traces"},

@@ -10,6 +10,7 @@ from cosim.live.member import Member
 from cosim.live.roster import Roster
 
 FACTS = {"node": "", "agent": "1", "cores": 4, "clock": 1e9, "works": ["busy"], "window": 4}
+NO_CALL = {"kernel": "", "to": "", "bytes": 0}  # fields of a task that only other work uses
 READING = {
     "cpu": 0.5, "memory": 1e9, "received": 10, "sent": 20, "temperature": None, "power": None, "meter": "none",
     "position": None,
@@ -32,7 +33,10 @@ def member(seed=1, **facts):
 
 def errand(task, created=0.0, limit=10.0, payload=b"in"):
     def make():
-        return {"task": task, "work": "busy", "cycles": 1e6, "size": 1, "limit": limit, "output": 3, "input": payload}
+        return {
+            "task": task, "work": "busy", "cycles": 1e6, "size": 1, "limit": limit, "output": 3, "input": payload,
+            **NO_CALL,
+        }  # fmt: skip
 
     return Errand(task, make, created, limit)
 

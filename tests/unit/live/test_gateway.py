@@ -15,7 +15,7 @@ from cosim.live import agent, control, keys
 from cosim.live.errands import Errand
 from cosim.live.gateway import Gateway
 from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, Message, pack, unpack
-from tests.unit.live.pair import FACTS, slot
+from tests.unit.live.pair import FACTS, NO_CALL, slot
 
 PATIENCE = 15.0  # s
 
@@ -113,7 +113,16 @@ def test_an_agent_attaches_reports_runs_a_task_and_leaves(gateway, tmp_path):
         report = eventually(lambda: standing.report)
         assert report["position"] == [39.5, 22.9, 60.0]
         assert report["memory"] > 1e6
-        body = {"task": 5, "work": "busy", "cycles": 1e6, "size": 1, "limit": 5.0, "output": 300, "input": b"x" * 1000}
+        body = {
+            "task": 5,
+            "work": "busy",
+            "cycles": 1e6,
+            "size": 1,
+            "limit": 5.0,
+            "output": 300,
+            "input": b"x" * 1000,
+            **NO_CALL,
+        }
         assert gateway.offer("pi", Errand(5, lambda: body, time.monotonic(), 5.0))
         (result,) = eventually(gateway.results)
         assert (result.task, result.status, result.output) == (5, "done", 300)

@@ -193,7 +193,19 @@ def test_mavlink_is_listened_to():
 
 
 def task(work, **fields):
-    return {"task": 1, "work": work, "cycles": 1e6, "size": 20, "limit": 5.0, "output": 10, "input": b"", **fields}
+    return {
+        "task": 1,
+        "work": work,
+        "cycles": 1e6,
+        "size": 20,
+        "limit": 5.0,
+        "output": 10,
+        "input": b"",
+        "kernel": "",
+        "to": "",
+        "bytes": 0,
+        **fields,
+    }
 
 
 def test_busy_spends_the_processor_time_of_its_cycles():

@@ -1,0 +1,84 @@
+"""Which live node does a task: the one with the fewest tasks per core, among those that can."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from adapters.live.config import OffloadBlock
+from cosim.launch.programs import Interface, programs
+from cosim.live.lease import Standing
+from cosim.live.roster import Roster
+from cosim.plan.entities import Scene
+
+PORT = 8500  # of the inference service on nodes that run `vedgenode`
+
+
+class Choice:
+    """Finds the node that a task goes to, and for one that crosses the emulated network who sends it.
+
+    A real device calls the service of a node that computes, over an interface that both have; the nodes of the
+    tier `device` are callers, all others hosts.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._devices = {node.id for node in scene.nodes if node.tier == "device" and node.runs is not None}
+        self._slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
+        self._interfaces: Mapping[str, tuple[Interface, ...]] = (
+            {program.node: program.interfaces for program in programs(scene)} if scene.real else {}
+        )
+        self._called: Counter[str] = Counter()  # tasks under way to each host, by way of devices
+
+    def direct(self, roster: Roster, block: OffloadBlock) -> str:
+        """The node that gets a task from the run; "" when there is none."""
+        able = [s for s in roster.standings if s.slot.node not in self._devices and _does(s, block.run)]
+        return self._least(roster, able)
+
+    def called(self, roster: Roster, device: str) -> tuple[str, str]:
+        """The host that `device` is to call, and the address of its service; "" twice when there is none.
+
+        The device must be there, and the host have given a sign of life: whether its packets arrive is what is
+        measured.
+        """
+        mine = next((s for s in roster.standings if s.slot.node == device), None)
+        if mine is None or not _does(mine, "call"):
+            return "", ""
+        names = {interface.name for interface in self._interfaces.get(device, ())}
+        able = [
+            standing
+            for standing in roster.standings
+            if standing.slot.node not in self._devices
+            and _does(standing, "forward")
+            and any(i.name in names for i in self._interfaces.get(standing.slot.node, ()))
+        ]
+        host = self._least(roster, able)
+        if not host:
+            return "", ""
+        address = next(i.address for i in self._interfaces[host] if i.name in names)
+        return host, f"{address}:{PORT}"
+
+    def slot(self, node: str) -> int:
+        """The slot of a node in the scene."""
+        return self._slots[node]
+
+    def sent(self, host: str) -> None:
+        """A device was told to call `host`."""
+        self._called[host] += 1
+
+    def ended(self, host: str) -> None:
+        """Such a call has ended."""
+        self._called[host] -= 1
+
+    def _least(self, roster: Roster, able: list[Standing]) -> str:
+        def load(standing: Standing) -> float:
+            name = standing.slot.node
+            assert standing.lease is not None
+            cores: int = standing.lease.facts["cores"]
+            return (roster.outstanding(name) + self._called[name]) / cores
+
+        return min(able, key=load).slot.node if able else ""
+
+
+def _does(standing: Standing, work: str) -> bool:
+    lease = standing.lease
+    return lease is not None and standing.slot.tasks and work in lease.facts["works"] and bool(lease.facts["window"])
