@@ -214,6 +214,8 @@ class LiveAdapter:
             if host:
                 self._choice.ended(host)
                 result = replace(result, slot=self._choice.slot(host))
+                if result.status != "done":  # what is known is when the device had it, not the host
+                    result = replace(result, uploaded=None, started=None, computed=None)
             self._books.end(result)
             if result.detail and result.status != "done" and result.status not in self._told:
                 self._told.add(result.status)  # one of each kind tells enough

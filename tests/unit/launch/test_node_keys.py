@@ -97,6 +97,12 @@ def test_containers_mount_their_own_key_and_nobody_elses(tmp_path, plan):
     assert "COSIM_KEY" not in services["plain"]["environment"]
 
 
+def test_overrides_reach_the_run_in_its_container(tmp_path, plan):
+    compiled, file = plan
+    services = YAML(typ="safe").load(render(compiled, file, tmp_path, None, ["run.seed=5"]))["services"]
+    assert services["orchestrator"]["command"][-2:] == ["--set", "run.seed=5"]
+
+
 def test_without_live_nodes_there_are_no_keys(tmp_path):
     file = tmp_path / "scenario.cosim.yaml"
     file.write_text(TEXT.replace(", live: {}}", "}"), encoding="utf-8")

@@ -1,0 +1,229 @@
+"""Live nodes that the run itself starts: simulated in a process, awaited where nodes are real, tasks by both ways."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import uvicorn
+from pydantic import ValidationError
+
+from adapters.live import ADAPTER
+from adapters.live.arrivals import problems
+from adapters.live.choice import PORT, Choice
+from adapters.live.config import LiveConfig, OffloadBlock
+from adapters.live.tests.test_live_adapter import checked, context, live, workload
+from cosim.bus.adapter import Inputs
+from cosim.errors import RunError, ScenarioError, SetupError
+from cosim.inference.kernels import Kernel
+from cosim.inference.service import application
+from cosim.inference.station import Station
+from cosim.launch.keys import PRIVATE, provide
+from cosim.live import agent
+from cosim.live.errands import Errand
+from cosim.live.lease import Lease, Slot
+from cosim.live.roster import Roster
+from cosim.plan.entities import Law, Node, Scene, SlotRange
+from cosim.plan.reality import Runs, Wifi
+from cosim.results.ledgers import ledger_faults
+from cosim.telemetry.signals import TASK_STATUS
+
+WIFI = Wifi("adhoc", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
+RUNS = Runs("vedgenode")
+CALLS = {"run": "forward", "kernel": "slow", "path": "network"}
+
+
+def real(name, tier="edge", missing="wait", wait=15.0, **fields):
+    node = live(name, missing, wait, wifi=WIFI, runs=RUNS)
+    return replace(node, tier=tier, kind="uav" if tier == "device" else "edge", **fields)
+
+
+def scene(*nodes, where="netns", workloads=()):
+    return replace(Scene.build(nodes, workloads=workloads), real=where)
+
+
+def start(tmp_path, found, pacing=1.0, **config):
+    made = ADAPTER.build(LiveConfig.model_validate(config))
+    made.start(context(tmp_path, found, pacing))
+    return made
+
+
+@pytest.fixture
+def gateway(tmp_path, monkeypatch):
+    """Address and keys as a launcher gives them; starts agents."""
+    nodes = {name: tmp_path / name for name in ("uav", "edge")}
+    provide(tmp_path / "gateway", nodes)
+    address = f"ipc://{tmp_path}/g"
+    monkeypatch.setenv("COSIM_GATEWAY", address)
+    monkeypatch.setenv("COSIM_KEYS", str(tmp_path / "gateway"))
+    started = []
+
+    def begin(name, **options):
+        made = agent.Agent(agent.Options(nodes[name] / PRIVATE, address, name, concurrency=2, clock=1e9, **options))
+        thread = threading.Thread(target=made.run)
+        thread.start()
+        started.append((made, thread))
+
+    yield begin
+    for made, thread in started:
+        made.stop("the test is over")
+        thread.join(15)
+
+
+@pytest.fixture
+def service():
+    """Port of an inference service with one worker, on all of loopback."""
+    station = Station(
+        {"slow": Kernel("slow", "takes size ms", 20, lambda _data, size: time.sleep(size / 1e3) or 1)}, 1, 50
+    )
+    server = uvicorn.Server(uvicorn.Config(application(station, "edge"), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.mark.parametrize("pacing", [0.0, 1.0])
+@pytest.mark.parametrize("missing", ["wait", "fail", "model"])
+def test_in_a_process_nobody_is_awaited(tmp_path, pacing, missing):
+    made = start(tmp_path, scene(real("edge", missing=missing), where=""), pacing)
+    assert made._gateway is None
+    assert checked(made.step(0.0, Inputs()))["resources"]["present"].tolist() == [False]
+    assert made.finish()["listened"] is False
+    made.close()
+
+
+def test_where_nodes_are_real_they_are_awaited(tmp_path, gateway):
+    del gateway
+    with pytest.raises(RunError, match=r"'edge' within 0\.2 s; its log says why"):
+        start(tmp_path, scene(real("edge", wait=0.2)))
+
+
+def test_a_launcher_must_have_said_where(tmp_path, monkeypatch):
+    monkeypatch.delenv("COSIM_GATEWAY", raising=False)
+    with pytest.raises(SetupError, match="COSIM_GATEWAY"):
+        start(tmp_path, scene(real("edge")))
+
+
+def test_machines_from_elsewhere_cannot_come_besides(tmp_path, gateway):
+    del gateway
+    with pytest.raises(ScenarioError, match="'pi' while other live nodes run here"):
+        start(tmp_path, scene(real("edge"), live("pi", missing="wait")))
+
+
+def test_the_service_of_a_node_does_the_work(tmp_path, gateway, service):
+    gateway("edge", forward=f"http://127.0.0.1:{service}/run")
+    device = Node("uav", "uav", "device")
+    load = workload(20.0, sources=(SlotRange(1),), output=Law("fixed", 400.0))
+    made = start(
+        tmp_path, scene(real("edge"), device, workloads=(load,)),
+        offload={"detect": {"run": "forward", "kernel": "slow", "size": 30}},
+    )  # fmt: skip
+    try:
+        tasks = steps(made, 10)
+        assert len(tasks) >= 10
+        assert {(row["host"], row["status"], row["output"]) for row in tasks} == {(0, "completed", 400.0)}
+        assert all(row["computed"] - row["started"] >= 0.03 for row in tasks)
+        assert ledger_faults(made.finish()) == []
+    finally:
+        made.close()
+
+
+def test_a_device_calls_the_host_and_the_host_times_it(tmp_path, gateway, service, monkeypatch):
+    """Both ends of the call are on loopback here, in place of the emulated network."""
+    monkeypatch.setattr("adapters.live.choice.PORT", service)
+    monkeypatch.setattr("adapters.live.choice.programs", lambda scene: [_Program(node.id) for node in scene.nodes])
+    gateway("edge", forward=f"http://127.0.0.1:{service}/run")
+    gateway("uav", calls=("127.0.0.0/8",))
+    load = workload(20.0, sources=(SlotRange(1),), output=Law("fixed", 400.0), deadline=0.02)
+    made = start(
+        tmp_path, scene(real("edge"), real("uav", "device"), workloads=(load,)),
+        offload={"detect": {**CALLS, "size": 30}},
+    )  # fmt: skip
+    try:
+        tasks = steps(made, 10)
+        assert len(tasks) >= 10
+        for row in tasks:
+            times = [row[name] for name in ("created", "uploaded", "started", "computed", "ended")]
+            assert times == sorted(times)
+            assert times[3] - times[2] >= 0.03
+            assert (row["host"], row["status"], row["output"], row["late"]) == (0, "completed", 400.0, True)
+        order = sorted((row["started"], row["computed"]) for row in tasks)
+        assert all(after[0] >= before[1] - 1e-3 for before, after in pairwise(order))
+        summary = made.finish()
+        assert ledger_faults(summary) == []
+        assert summary["tasks"]["completed"] >= 10
+    finally:
+        made.close()
+
+
+class _Program:
+    """Software of a node whose only interface is loopback."""
+
+    def __init__(self, node):
+        self.node = node
+        self.interfaces = (type("Interface", (), {"name": "lo", "address": "127.0.0.1"})(),)
+
+
+def steps(made, count):
+    """The tasks that ended in so many steps in real time."""
+    found = []
+    begun = time.monotonic()
+    for k in range(count):
+        time.sleep(max(0.0, begun + 0.2 * k - time.monotonic()))
+        frame = checked(made.step(0.2 * k, Inputs()))["task"]
+        for i in range(len(frame)):
+            row = {column: frame[column][i] for column in frame.columns}
+            found.append({**row, "status": TASK_STATUS[row["status"]]})
+    return found
+
+
+def test_a_call_goes_to_the_host_with_the_fewest_tasks_on_a_common_medium():
+    found = scene(
+        real("uav", "device"), real("busy"), real("free"),
+        replace(real("wired"), wifi=None, radio=None, cell=object()), real("away"),
+    )  # fmt: skip
+    choice = Choice(found)
+    roster = Roster([Slot(k, n.id, n.id, 9.0, 1.0, True, False) for k, n in enumerate(found.nodes)], random=bytes)
+    for standing in roster.standings:
+        if standing.slot.node != "away":
+            works = ["call"] if standing.slot.node == "uav" else ["forward"]
+            facts = {"works": works, "window": 4, "cores": 2}
+            standing.lease = Lease(standing.slot.number, b"", b"", b"", facts, 0.0, 9.0)
+    assert roster.offer("busy", Errand(1, dict, 0.0, 1.0))
+    block = OffloadBlock.model_validate(CALLS)
+    assert choice.called(roster, "uav") == ("free", f"10.171.0.3:{PORT}")
+    for _ in range(2):
+        choice.sent("free")
+    assert choice.called(roster, "uav") == ("busy", f"10.171.0.2:{PORT}")
+    choice.ended("free")
+    choice.ended("free")
+    assert choice.called(roster, "uav")[0] == "free"
+    assert choice.called(roster, "busy") == ("", "")
+    assert choice.direct(roster, block) in ("free", "wired")
+
+
+def test_only_real_devices_can_send_over_the_network():
+    load = workload(1.0, sources=(SlotRange(0, 2),))
+    blocks = {"detect": OffloadBlock.model_validate(CALLS)}
+    found = problems(scene(real("uav", "device"), Node("ghost", "uav", "device"), workloads=(load,)), blocks, "live")
+    assert "ghost" in found[0].message
+    assert problems(scene(real("uav", "device"), real("two", "device"), workloads=(load,)), blocks, "live") == []
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"run": "busy", "kernel": "blur"}, {"run": "matrix", "path": "network"}, {"run": "forward", "path": "network"},
+        {"run": "forward", "kernel": "../x"},
+    ],
+)  # fmt: skip
+def test_blocks_that_mean_nothing_are_refused(block):
+    with pytest.raises(ValidationError):
+        OffloadBlock.model_validate(block)

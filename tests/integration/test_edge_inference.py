@@ -1,0 +1,110 @@
+"""Tasks that cross an emulated Wi-Fi, are computed by an edge node's service, and come back as measured rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import cosim
+from cosim.emulation import taps
+
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = ROOT / "scenarios/edge-inference"
+LIMIT = 180.0  # s
+
+
+def run(out: Path, *overrides: str, watch=None):
+    """A run's folder. `watch` is called while it goes on, with the process."""
+    command = [sys.executable, "-m", "cosim", "run", str(SCENARIO), "--out", str(out), "--json"]
+    for override in overrides:
+        command += ["--set", override]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=out,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        if watch is not None:
+            watch(process)
+        text, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+        process.wait()
+    outcome = json.loads(text[text.index("{") :])
+    logs = "\n".join(file.read_text()[-500:] for file in out.rglob("logs/nodes/*.log"))
+    assert outcome["status"] == "complete", f"{outcome['error']}\n{logs}"
+    return Path(outcome["folder"])
+
+
+def tasks(folder: Path):
+    table = cosim.load(folder).table("task").df()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return table, manifest
+
+
+def scraped(out: Path) -> dict[str, float]:
+    """Metrics of the edge node, asked for inside its namespace."""
+    names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
+    ours = [name for name in names if name.startswith("cosim-") and name.endswith("-edge")]
+    ask = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8500/metrics', timeout=5).read().decode())"
+    for name in ours:
+        done = subprocess.run(
+            ["ip", "netns", "exec", name, sys.executable, "-c", ask],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=out,
+        )
+        if done.returncode == 0:
+            samples = [s for family in text_string_to_metric_families(done.stdout) for s in family.samples]
+            assert {sample.labels["node_name"] for sample in samples} == {"edge"}
+            return {sample.name: sample.value for sample in samples if sample.labels.get("kernel", "blur") == "blur"}
+    return {}
+
+
+def test_the_same_file_is_simulated_and_measured(tmp_path):
+    simulated, manifest = tasks(run(tmp_path, "run.duration=10 s"))
+    assert manifest["signals"]["task"]["origin"] == "simulated"
+    seen: dict[str, float] = {}
+
+    def watch(process):
+        while process.poll() is None and seen.get("inference_requests_total", 0.0) < 5:
+            seen.update(scraped(tmp_path))
+
+    folder = run(tmp_path, "run.duration=10 s", "run.nodes=netns", watch=watch)
+    measured, manifest = tasks(folder)
+    assert manifest["signals"]["task"]["origin"] == "measured"
+    summary = next(row["summary"] for row in manifest["adapters"] if row["name"] == "live")
+    assert summary["tasks"]["failed"] == {}
+    assert len(measured) >= 0.5 * len(simulated)
+    assert set(measured["workload"]) == set(simulated["workload"]) == {"vegetation", "sharpness", "statistics"}
+    assert set(measured["host"]) == {"edge"}
+    stages = measured[["created", "uploaded", "started", "computed", "ended"]].to_numpy()
+    assert (stages[:, 1:] >= stages[:, :-1] - 1e-9).all()
+    assert seen["inference_requests_total"] >= 5
+    assert seen["inference_concurrency"] == 1
+    text = (folder / "report.html").read_text()
+    assert "origin-measured" in text
+
+
+def test_inputs_cross_the_emulated_link_and_wait_for_the_only_worker(tmp_path):
+    table, _ = tasks(run(tmp_path, "run.duration=12 s", "run.nodes=netns", "workloads.vegetation.input=400 kB"))
+    called = table[table["workload"] != "statistics"].sort_values("started")
+    upload = called["uploaded"] - called["created"]
+    big = called["workload"] == "vegetation"
+    assert upload[big].median() > 400e3 * 8 / 60e6  # no faster than the fastest goodput of the model, 59.4 Mbit/s
+    assert upload[big].median() > upload[~big].median()
+    # one worker: no task is started before the one before it is done
+    assert (called["started"].to_numpy()[1:] >= called["computed"].to_numpy()[:-1] - 2e-3).all()
+    assert (called["started"] - called["uploaded"] > 0.005).any()  # some have waited
