@@ -17,6 +17,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from cosim.errors import Problem, ScenarioError
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
 from cosim.launch.programs import Program, programs, software
@@ -54,6 +55,17 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     when a node cannot be real.
     """
     nodes = programs(plan.scene)
+    taken = [
+        Problem(
+            f"node '{node.node}' has a wired link and 'ports': a container with ports has a card 'eth1' of its own",
+            f"nodes.{node.node}.runs.ports",
+            hint="leave 'ports' out, or show those of a node without wired links",
+        )
+        for node in nodes
+        if node.ports and any(interface.name == "eth1" for interface in node.interfaces)
+    ]
+    if taken:
+        raise ScenarioError(taken)
     sumo = any(adapter.use == "sumo" for adapter in plan.adapters)
     made = _Images(None if repository is None else _relative(repository, beside), "sumo" if sumo else "")
     folder, file = _relative(scenario.parent, beside), scenario.name

@@ -64,6 +64,20 @@ def test_a_file_that_cannot_be_written_is_named(scenario: Path, tmp_path: Path) 
     assert str(tmp_path / "file") in done.output
 
 
+def test_ports_of_a_node_with_wires_are_refused_for_containers(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: wired\nrun: {duration: 1 s}\nadapters: {network: {}}\nnodes:\n"
+        "  one: {kind: edge, at: [0 m, 0 m], runs: {image: vedgenode, ports: [8500]}}\n"
+        "  two: {kind: edge, at: [5 m, 0 m], runs: vedgenode}\n"
+        "links: [{between: [one, two], rate: 1 Gbit/s, delay: 1 ms}]\n"
+    )
+    done = CliRunner().invoke(app, ["render", str(file)])
+    assert done.exit_code == 2
+    assert "node 'one' has a wired link and 'ports'" in done.output
+    assert not (tmp_path / "compose.yaml").exists()
+
+
 @pytest.mark.parametrize(("reached", "said"), [(600.0, "(60 x real time)"), (4.0, "(0.4 x real time)")])
 def test_the_pace_of_a_slow_run_is_not_rounded_to_nothing(reached: float, said: str) -> None:
     outcome = Outcome(Path(), "complete", None, {}, wall_seconds=10.0, reached=reached)
