@@ -153,13 +153,16 @@ class FinishedRun:
         picked = ", ".join(f'"{name}" AS "{short}"' for short, name in wanted.items())
         query = f'SELECT node, {picked} FROM "{signal}" WHERE time > {span[0]!r} AND time <= {span[1]!r}'
         if len(self._writers.get(signal, ())) > 1:
-            query += " QUALIFY row_number() OVER (PARTITION BY node ORDER BY time DESC) = 1"
+            row = "node, peer" if "peer" in wanted else "node"
+            query += f" QUALIFY row_number() OVER (PARTITION BY {row} ORDER BY time DESC) = 1"
         found = self._run.execute(query).fetchnumpy()
         columns = {f"{part}.node": self._numbers_of(found["node"])}
         for short in wanted:
             data = found[short]
             columns[f"{part}.{short}"] = (
-                self._numbers_of(data) if short == "cell" else np.ma.filled(data, 0).astype(SHORT.get(short, "<f4"))
+                self._numbers_of(data)
+                if short in ("cell", "peer")
+                else np.ma.filled(data, 0).astype(SHORT.get(short, "<f4"))
             )
         return columns
 

@@ -4,6 +4,7 @@ Nodes have numbers: static nodes those of the scene's list, others the ones behi
 
     m.node m.x m.y m.z m.heading     moving nodes, m and degrees clockwise from north
     l.node l.cell l.rate l.loss      a device, its base station (-1: none), bit/s, 1
+    p.node p.peer p.rate p.loss      a sender, its receiver, bit/s, 1
     h.node h.load h.up               hosts: share of the cores in use, whether they work
     b.node b.level                   batteries: part of the capacity left
 
@@ -18,10 +19,11 @@ from typing import Any, Protocol
 PARTS = {
     "m": ("mobility", {"x": "x", "y": "y", "z": "z", "heading": "heading"}),
     "l": ("link", {"cell": "cell", "rate": "uplink_rate", "loss": "loss"}),
+    "p": ("peer_link", {"peer": "peer", "rate": "rate", "loss": "loss"}),
     "h": ("host", {"load": "utilisation", "up": "up"}),
     "b": ("battery", {"level": "fraction"}),
 }
-SHORT = {"cell": "<i4", "up": "u1"}  # all others are 32-bit floats
+SHORT = {"cell": "<i4", "peer": "<i4", "up": "u1"}  # all others are 32-bit floats
 
 
 class Source(Protocol):

@@ -38,7 +38,7 @@ export function step(least) {
   return power * ([1, 2, 5].find((m) => m * power >= least) ?? 10);
 }
 
-/** Names of nodes that stand still, of the chosen node, figures along the edges, and the ruler. */
+/** Names of nodes, the ring around the chosen one, figures along the edges, and the ruler. */
 export function drawWords(pen, world, view) {
   const { width, height, toScreen, metres } = view;
   pen.clearRect(0, 0, width, height);
@@ -63,14 +63,15 @@ export function drawWords(pen, world, view) {
   if (world.layers.labels) {
     pen.font = `12px ${world.sans}`;
     const taken = [];
-    for (const node of world.fixed()) {
+    for (const node of world.named()) {
       const [x, y] = toScreen(node.x, node.y);
+      const aside = node.n === world.chosen ? 18 : 12; // beside the ring
       const words = node.id.length > 22 ? node.id.slice(0, 21) + "…" : node.id, w = pen.measureText(words).width;
-      const box = [x + 11, y - 8, x + 13 + w, y + 8];
+      const box = [x + aside - 1, y - 8, x + aside + 1 + w, y + 8];
       if (x < -60 || y < 0 || x > width || y > height) continue;
       if (node.n !== world.chosen && taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
       taken.push(box);
-      halo(pen, words, x + 12, y + 4, world);
+      halo(pen, words, x + aside, y + 4, world);
     }
   }
   const place = world.places.get(world.chosen);

@@ -88,7 +88,7 @@ export function showHead(scene, time, state, silent) {
 
 /** Boxes to show and hide what is on the map, and what the colours mean. */
 export function showLayers(world, redraw) {
-  const has = { radio: "link" in world.scene.signals, wires: world.wires.length > 0, trails: world.trails.length > 0 || world.scene.live, labels: world.nodes.length > 0 };
+  const has = { radio: "link" in world.scene.signals || "peer_link" in world.scene.signals, wires: world.wires.length > 0, trails: world.trails.length > 0 || world.scene.live, labels: world.nodes.length > 0 };
   const words = { radio: "radio links", wires: "wired links", trails: "ways", labels: "names" };
   const boxes = Object.keys(words).filter((layer) => has[layer]).map((layer) => {
     const box = element("input", { type: "checkbox", "data-layer": layer, onchange: () => { world.layers[layer] = box.checked; redraw(); } });

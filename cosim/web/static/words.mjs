@@ -7,10 +7,11 @@ const PLAIN = new Set(["", "1", "dB", "dBm", "deg", "1/s", "simulated s per s"])
 export function quantity(value, unit, column = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (typeof value !== "number") return String(value === true ? "yes" : value === false ? "no" : value);
-  if (unit === "1" && /loss|utilisation|fraction/.test(column)) return `${round(100 * value)} %`;
+  if (unit === "1" && /loss|utilisation|fraction|charge/.test(column)) return `${round(100 * value)} %`;
   if (unit === "1") unit = "";
   if (unit === "simulated s per s") unit = "×";
   if (PLAIN.has(unit) || unit === "×" || value === 0) return `${round(value)}${unit ? " " + unit : ""}`;
+  if (Math.abs(value) < 1e-12) return `0 ${unit}`; // what arithmetic leaves of zero
   if (unit === "s" && Math.abs(value) >= 60) return clock(value);
   if (unit === "m" && Math.abs(value) < 1000) return `${round(value)} m`;
   const [size, prefix] = STEPS.find(([least]) => Math.abs(value) >= least * 0.9995) ?? STEPS.at(-1);

@@ -3,6 +3,7 @@
 const RADIUS = 6378137; // m
 const MOST_WIRES = 4000;
 const MOST_TRAILS = 20000; // places remembered as passed, while a run is watched
+const CROWD = 60; // moving nodes above which their names are not shown
 const BUSY = 150; // wired links above which they are shown for the chosen node only
 export const CLASSES = 5; // of link quality, 0 worst
 
@@ -155,14 +156,23 @@ export class World {
     return looks;
   }
 
-  /** Radio links as [x, y, x, y] by quality. */
+  /** Radio links as [x, y, x, y] by quality: of devices to their cells, and between peers, which are as good as the worse direction. */
   aired() {
-    const classes = [...Array(CLASSES)].map(() => []);
-    const { "l.node": nodes, "l.cell": cells, "l.rate": rates, "l.loss": losses } = this.columns;
-    if (!this.layers.radio || !nodes) return classes;
-    for (let i = 0; i < nodes.length; i++) {
-      const from = this.places.get(nodes[i]), to = this.places.get(cells[i]);
-      if (from && to && cells[i] >= 0) classes[quality(rates[i], losses[i])].push([...from, ...to]);
+    const classes = [...Array(CLASSES)].map(() => []), worst = new Map();
+    if (!this.layers.radio) return classes;
+    for (const [part, other] of [["l", "cell"], ["p", "peer"]]) {
+      const nodes = this.columns[`${part}.node`] ?? [], ends = this.columns[`${part}.${other}`];
+      const rates = this.columns[`${part}.rate`], losses = this.columns[`${part}.loss`];
+      for (let i = 0; i < nodes.length; i++) {
+        const a = nodes[i], b = ends[i], q = quality(rates[i], losses[i]);
+        if (b < 0 || (part === "p" && !(rates[i] > 0))) continue;
+        const key = `${Math.min(a, b)}/${Math.max(a, b)}`;
+        worst.set(key, [a, b, Math.min(q, worst.get(key)?.[2] ?? q)]);
+      }
+    }
+    for (const [a, b, q] of worst.values()) {
+      const from = this.places.get(a), to = this.places.get(b);
+      if (from && to) classes[q].push([...from, ...to]);
     }
     return classes;
   }
@@ -179,6 +189,11 @@ export class World {
 
   /** How opaque radio links are drawn among `count` moving nodes. */
   faintness = (count) => (count > 3000 ? 0.15 : count > 300 ? 0.5 : 0.85);
+
+  /** Nodes whose names are shown: those of the scenario, but not a crowd that moves. */
+  named() {
+    return (this.columns["m.node"]?.length ?? 0) > CROWD ? this.fixed() : this.nodes;
+  }
 
   /** Nodes that stand still. */
   fixed() {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,9 +15,14 @@ from starlette.testclient import TestClient
 
 from cosim import load
 from cosim.errors import SetupError
+from cosim.plan.compile import compile_plan
+from cosim.results.session import run_plan
+from cosim.scenario.load import load as load_scenario
 from cosim.web.app import make_app
 from cosim.web.finished import FinishedRun
 from cosim.web.message import unpack
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +88,25 @@ def test_a_chosen_node_tells_all_its_signals(source, tables):
     cell = columns["l.cell"][columns["l.node"].tolist().index(3)]
     assert source.scene()["nodes"][cell]["id"] == detail["signals"]["link"]["cell"]
     assert unpack(source.frame(12.0, 999))[0]["detail"] is None
+
+
+def test_links_between_peers_are_those_of_the_table(tmp_path):
+    plan = compile_plan(load_scenario(ROOT / "scenarios" / "smart-farm", ["run.duration=5 s"]))
+    source = FinishedRun(run_plan(plan, tmp_path, driver="loop").folder)
+    _, columns = unpack(source.frame(4.0, -1))
+    names = [node["id"] for node in source.scene()["nodes"]]
+    found = {
+        (names[a], names[b]): (rate, loss)
+        for a, b, rate, loss in zip(*(columns[f"p.{name}"] for name in ("node", "peer", "rate", "loss")), strict=True)
+    }
+    source.close()
+    with contextlib.closing(load(next(tmp_path.rglob("manifest.json")).parent)) as tables:
+        rows = tables.execute(
+            "SELECT node::VARCHAR, peer::VARCHAR, rate, loss FROM peer_link WHERE time = 4"
+        ).fetchall()
+    assert found.keys() == {row[:2] for row in rows} >= {("tractor", "uav-1"), ("uav-1", "tractor")}
+    for a, b, rate, loss in rows:
+        assert found[a, b] == pytest.approx((rate, loss), rel=1e-6)
 
 
 def test_series_close_with_the_ledgers(source, tables):

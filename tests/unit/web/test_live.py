@@ -38,6 +38,8 @@ SCENE = {
         "mobility": {"meaning": "", "rows": "node", "columns": {name: column() for name in ("x", "y", "z", "heading")}},
         "link": {"meaning": "", "rows": "node", "columns": {
             "cell": column("slot"), "uplink_rate": column(), "loss": column(), "handovers": column("counter")}},
+        "peer_link": {"meaning": "", "rows": "event", "columns": {
+            "peer": column("slot"), "rate": column(), "loss": column()}},
         "task": {"meaning": "", "rows": "event", "columns": {}},
     },
 }  # fmt: skip
@@ -52,7 +54,12 @@ def cars(time, count):
         "cell": np.zeros(count, np.int32), "uplink_rate": np.full(count, 1e6), "loss": np.zeros(count),
         "handovers": np.ones(count, np.int32),
     }  # fmt: skip
-    return [Frame("mobility", time, slot, places, table), Frame("link", time, slot, link)]
+    ahead = {"peer": slot[1:].copy(), "rate": np.full(len(slot[1:]), 2e6), "loss": np.full(len(slot[1:]), 0.5)}
+    return [
+        Frame("mobility", time, slot, places, table),
+        Frame("link", time, slot, link),
+        Frame("peer_link", time, slot[:-1].copy(), ahead),
+    ]
 
 
 def state(time):
@@ -106,6 +113,8 @@ def test_the_newest_frame_scene_and_detail(publisher, source):
     assert columns["m.node"].tolist() == [1, 2, 3]
     assert columns["m.x"].tolist() == [2.0] * 3
     assert columns["l.cell"].tolist() == [0, 0, 0]
+    assert (columns["p.node"].tolist(), columns["p.peer"].tolist()) == ([1, 2], [2, 3])
+    assert (columns["p.rate"].tolist(), columns["p.loss"].tolist()) == ([2e6] * 2, [0.5] * 2)
     assert header["detail"]["name"] == "car-1"
     assert header["detail"]["signals"]["link"]["cell"] == "edge-1"
     assert header["events"] == 1
