@@ -26,6 +26,7 @@ from cosim.vehicles.study import Study, study
 FIELD = Rows((40.0, 0.0), rows=8, pitch=6.0, length=200.0, headland=2.0, turn=3.5)
 FREQUENCY = 5.18e9  # Hz
 EXPONENT = 2.2  # of the path loss over an open field
+HOMES, POSITIONS = (12, 7), 24
 TARGET = 5_000.0  # times real time
 _WIFI = wifi.curve(fading=3.0)
 
@@ -45,17 +46,22 @@ def fly(homes: list[tuple[float, float]], positions: list[tuple[int, float]]) ->
     return found, time.process_time() - begun
 
 
+def places(homes: tuple[int, int], positions: int) -> tuple[list[tuple[float, float]], list[tuple[int, float]]]:
+    """A grid of `homes` east and north, and about `positions` places of the tractor, over all rows."""
+    east, north = (np.linspace(*span, count) for span, count in zip(((-400, 0), (-300, 200)), homes, strict=True))
+    each = math.ceil(positions / FIELD.rows)
+    return (
+        [(float(x), float(y)) for x, y in product(east, north)],
+        [(k % FIELD.rows, (k // FIELD.rows + 0.5) / each) for k in range(positions)],
+    )
+
+
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--homes", type=int, nargs=2, default=[12, 7], metavar=("EAST", "NORTH"), help="grid")
-    arguments.add_argument("--positions", type=int, default=24, help="places of the tractor, over all rows")
+    arguments.add_argument("--homes", type=int, nargs=2, default=HOMES, metavar=("EAST", "NORTH"), help="grid")
+    arguments.add_argument("--positions", type=int, default=POSITIONS, help="places of the tractor, over all rows")
     options = arguments.parse_args()
-    east, north = (
-        np.linspace(*span, count) for span, count in zip(((-400, 0), (-300, 200)), options.homes, strict=True)
-    )
-    homes = [(float(x), float(y)) for x, y in product(east, north)]
-    each = math.ceil(options.positions / FIELD.rows)
-    positions = [(k % FIELD.rows, (k // FIELD.rows + 0.5) / each) for k in range(options.positions)]
+    homes, positions = places(tuple(options.homes), options.positions)
     found, cpu = fly(homes, positions)
     factor = found.simulated / cpu
     s, count = found.surface, len(found.records)

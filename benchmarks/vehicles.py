@@ -1,10 +1,10 @@
-"""CPU time of vehicles: with MAVLink over real UDP sockets, and of the flight alone, all at 100 Hz.
+"""CPU time of vehicles: with MAVLink over UDP sockets and in flight alone, at 100 Hz, and in a study of engagements.
 
 python -m benchmarks.vehicles [--vehicles 300] [--fleet 10000] [--seconds 20] [--json]
 
 Simulated time is not paced, and telemetry gets the clock that it would have at 1 x, so that the figure
 is the load of real time without its waiting. A process of its own reads what the vehicles send; its
-CPU time is not counted.
+CPU time is not counted. The study is that of `benchmarks.farm`, which tells more of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
+from benchmarks import farm
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.autopilot import Autopilot
 from cosim.autopilot.links import Endpoint, Endpoints
@@ -110,11 +111,24 @@ def flight_alone(vehicles: int, seconds: float) -> dict[str, float]:
     return {"vehicles": vehicles, "cpu_per_simulated_second": cpu, "times_real_time": 1.0 / cpu}
 
 
+def engagements(homes: tuple[int, int], positions: int) -> dict[str, float]:
+    """The study of engagements: simulated time over CPU time."""
+    found, cpu = farm.fly(*farm.places(homes, positions))
+    return {
+        "engagements": len(found.records),
+        "simulated_s": found.simulated,
+        "cpu_s": cpu,
+        "times_real_time": found.simulated / cpu,
+    }
+
+
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--vehicles", type=int, default=300, help="with MAVLink")
     arguments.add_argument("--fleet", type=int, default=10_000, help="without")
     arguments.add_argument("--seconds", type=float, default=20.0, help="of simulated time")
+    arguments.add_argument("--homes", type=int, nargs=2, default=farm.HOMES, metavar=("EAST", "NORTH"), help="study")
+    arguments.add_argument("--positions", type=int, default=farm.POSITIONS, help="of the study's tractor")
     options = arguments.parse_args()
     mavlink = with_mavlink(options.vehicles, options.seconds)
     alone = flight_alone(options.fleet, options.seconds)
@@ -133,8 +147,13 @@ def main() -> None:
         f"{alone['cpu_per_simulated_second']:.3f}",
         f"{faster:.1f} times real time{verdict(faster, 1.0, at_least=True)}",
     ])  # fmt: skip
-    data = {"tick": TICK, "unit": "s", "mavlink": mavlink, "flight": alone}
-    print_result("vehicles", data, [table], as_json=options.json)
+    study = engagements(tuple(options.homes), options.positions)
+    pairs = Table("study of engagements on one core", ["engagements", "simulated", "CPU", "times real time"])
+    factor = study["times_real_time"]
+    told = f"{factor:,.0f}{verdict(factor, farm.TARGET, at_least=True)}"
+    pairs.add([f"{study['engagements']:,}", f"{study['simulated_s']:,.0f} s", f"{study['cpu_s']:.1f} s", told])
+    data = {"tick": TICK, "unit": "s", "mavlink": mavlink, "flight": alone, "study": study}
+    print_result("vehicles", data, [table, pairs], as_json=options.json)
 
 
 if __name__ == "__main__":

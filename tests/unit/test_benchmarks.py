@@ -21,7 +21,7 @@ TINY = {
     "edgecloudsim": ["--data", str(DATA / "edgecloudsim"), "--runs", "8", "--config", "a1_TWO_TIER_NEXT_FIT_100"],
     "cosco": ["--hosts", "10", "--intervals", "20", "--rounds", "1", "--seeds", "4", "--compared", "20"],
     "offloading": ["--devices", "20", "--seconds", "30", "--rounds", "1"],
-    "vehicles": ["--vehicles", "3", "--fleet", "10", "--seconds", "1"],
+    "vehicles": ["--vehicles", "3", "--fleet", "10", "--seconds", "1", "--homes", "2", "1", "--positions", "8"],
     "farm": ["--homes", "2", "1", "--positions", "2"],
     "wifi": ["--nodes", "20", "--steps", "3"],
     "radio": ["--devices", "20", "--steps", "4"],
