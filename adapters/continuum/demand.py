@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import importlib
 import math
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum import agreement
 from cosim.continuum.billing import Rates
-from cosim.continuum.price import Series, read_series
+from cosim.continuum.price import Series, read_series, read_text
 from cosim.continuum.system import Stage, Trace
 from cosim.errors import Problem, ScenarioError
 from cosim.plan import entities as plan
@@ -87,7 +86,7 @@ def rates(scene: Scene, root: Path, duration: float) -> tuple[Rates, ...]:
                 price = read_series(root / tariff.prices, tariff.every, _PER_KWH)
             if tariff.carbons:
                 carbon = read_series(root / tariff.carbons, tariff.every, _PER_KWH)
-        except (OSError, UnicodeDecodeError, ValueError) as error:
+        except ValueError as error:
             raise ScenarioError(Problem(str(error), path=f"tariffs.{tariff.name}")) from error
         found.append(Rates(price, carbon, green, tariff.green_price, tariff.green_carbon, window))
     return tuple(found)
@@ -111,10 +110,9 @@ def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) 
         raise wrong("a fleet cannot follow a trace: its members come and go", hint="name static nodes in 'from'")
     names = {scene.nodes[slot].id: int(slot) for slot in sources}
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise wrong(f"cannot be read: {error}") from error
+        text = read_text(path)
+    except ValueError as error:
+        raise wrong(f"cannot be read: {error.__cause__}") from error
     lines = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(lines, [])]
     unknown = [cell for cell in header if cell not in (*_COLUMNS, "device")]

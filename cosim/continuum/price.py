@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,16 +86,23 @@ def windows(spans: Sequence[tuple[float, float]], inside: float, outside: float 
     return Series(np.array(since), np.array(value))
 
 
+def read_text(path: Path) -> str:
+    """The text of a file, unpacked when its name ends in .gz. Raises `ValueError` that names the file."""
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:  # a gzip file that is cut off is an EOFError
+        raise ValueError(f"{path}: cannot be read: {error}") from error
+
+
 def read_series(path: Path, every: float, factor: float = 1.0) -> Series:
     """A series from a text file (.gz too): one value a line every `every` s, or lines `s, value`.
 
     A first line that holds no number is a header. Values are multiplied by `factor` (to SI).
     Raises `ValueError` that names file and line.
     """
-    data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     rows: list[list[float]] = []
-    for number, cells in enumerate(csv.reader(text.splitlines()), 1):
+    for number, cells in enumerate(csv.reader(read_text(path).splitlines()), 1):
         if not "".join(cells).strip():
             continue
         try:

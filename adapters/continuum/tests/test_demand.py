@@ -1,5 +1,6 @@
 """Graphs, bags, traces, tariffs and agreements, from the scenario file to the books."""
 
+import gzip
 import math
 
 import numpy as np
@@ -239,6 +240,13 @@ def test_mistakes_in_traces_are_found(tmp_path, content, message):
     with pytest.raises(ScenarioError) as error:
         run(plan, tmp_path)
     assert message in str(error.value)
+
+
+def test_a_trace_that_is_cut_off_is_named(tmp_path):
+    (tmp_path / "tasks.csv.gz").write_bytes(gzip.compress(b"time\n1\n2\n")[:-9])
+    plan = planned(tmp_path, (HEAD + GRAPH + TARIFF).replace("every 2 s", "trace tasks.csv.gz"))
+    with pytest.raises(ScenarioError, match=r"tasks.csv.gz: workloads.watch.arrivals: cannot be read"):
+        run(plan, tmp_path)
 
 
 def test_a_device_without_a_processor_cannot_run_its_stages(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cosim.continuum.datacentre.layout import Floats
+from cosim.continuum.price import read_text
 
 DAY = 86400.0  # s
 
@@ -70,7 +70,7 @@ def read_folder(path: Path, count: int | None, factor: float, periods: int | Non
 
 def _numbers(file: Path, periods: int | None) -> Floats:
     found: list[float] = []
-    for number, line in enumerate(_text(file).splitlines(), 1):
+    for number, line in enumerate(read_text(file).splitlines(), 1):
         if len(found) == periods:
             break
         try:
@@ -79,11 +79,6 @@ def _numbers(file: Path, periods: int | None) -> Floats:
         except ValueError:
             raise ValueError(f"{file}:{number}: '{line.strip()[:40]}' is not a number") from None
     return np.array(found)
-
-
-def _text(file: Path) -> str:
-    data = file.read_bytes()
-    return (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
 
 
 def read_table(path: Path, count: int | None, factor: float) -> Floats:
@@ -98,7 +93,7 @@ def read_table(path: Path, count: int | None, factor: float) -> Floats:
         names = [name for name in table.column_names if name != "time"]
         columns = [table[name].to_numpy().astype(np.float64) for name in names[:count]]
     else:
-        lines = csv.reader(_text(path).splitlines())
+        lines = csv.reader(read_text(path).splitlines())
         names = next(lines, [])
         keep = [i for i, name in enumerate(names) if name != "time"][:count]
         rows: list[list[float]] = []

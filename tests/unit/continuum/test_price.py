@@ -68,6 +68,19 @@ def test_bad_files_are_named_with_their_line(tmp_path, text, said):
     assert "bad.csv" in str(caught.value)
 
 
+def test_a_file_that_is_cut_off_or_missing_is_named(tmp_path):
+    whole = gzip.compress(b"1\n" * 1000)
+    for name, content in (
+        ("cut.csv.gz", whole[:-12]),
+        ("torn.csv.gz", b"\x1f\x8b\x08" + b"\0" * 20),
+        ("no.csv.gz", None),
+    ):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"{name}: cannot be read"):
+            read_series(tmp_path / name, 1.0)
+
+
 def test_green_power_comes_first_and_the_rest_is_brown():
     tariff = Tariff(
         price=constant(2.0), carbon=constant(10.0), green=windows([(10.0, 20.0)], 60.0), green_price=constant(0.5)
