@@ -113,7 +113,8 @@ class Access:
         antenna = self._place[slots] + np.outer(self._height[slots], [0.0, 0.0, 1.0])
         distance = network.distances(antenna, self._at_points)
         reach = float("inf") if config.range is None else config.range
-        cell = network.nearest(distance, reach)
+        failed = self._engine.state.nodes["up"][self._points] == 0
+        cell = network.nearest(np.where(failed, np.inf, distance), reach)
         meters = self._engine.meters(slots)
         uploads, downloads = meters.uploads, meters.downloads
         delay = np.full(len(slots), config.delay)
@@ -127,7 +128,7 @@ class Access:
         else:
             level = network.snr(distance, self._carrier, config.exponent, self._down)
             level += (self._gain[slots] - self._noise[slots])[:, None]
-            level[distance > reach] = -np.inf
+            level[(distance > reach) | failed] = -np.inf
             if config.attach == "strongest":
                 cell = network.strongest(level, config.minimum_snr)
             return *self._radio(slots, distance, level, cell), delay

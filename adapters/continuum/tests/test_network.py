@@ -12,7 +12,7 @@ from cosim.bus.adapter import Inputs
 from cosim.bus.frame import Frame, SlotTable
 from cosim.continuum.offloading.throughput import WAN_KBPS, WLAN_KBPS
 from cosim.errors import ScenarioError
-from cosim.plan.entities import Fleet, Law, Link, Scene, SlotRange
+from cosim.plan.entities import Event, Fleet, Law, Link, Scene, SlotRange
 from cosim.telemetry.signals import TASK_STATUS
 
 NEAR = replace(EDGE, position=(0.0, 0.0, 0.0))
@@ -113,6 +113,19 @@ def test_a_moving_member_changes_its_access_point(attach):
     tasks, _, _ = run(adapter, scene, 20, frames)
     assert set(tasks["host"][tasks["created"] < 9.0]) == {0}
     assert set(tasks["host"][tasks["created"] > 11.0]) == {1}
+
+
+@pytest.mark.parametrize("attach", ["nearest", "strongest"])
+def test_while_an_access_point_has_failed_the_next_one_serves(attach):
+    scene = world(NEAR, FAR, DRONE, size=1e3, rate=2.0, stop=30.0)
+    adapter = begin(scene, network={"model": "close-in", "attach": attach}, scheduler="nearest")
+    events = [Event(9.5, "fail", (SlotRange(0),)), Event(19.5, "recover", (SlotRange(0),))]
+    tasks, _, _ = run(adapter, scene, 30, events=events)
+    meanwhile = (tasks["created"] > 10.0) & (tasks["created"] < 19.0)
+    assert meanwhile.sum() >= 17
+    assert set(tasks["host"][meanwhile]) == {1}
+    assert {TASK_STATUS[code] for code in tasks["status"][meanwhile]} == {"completed"}
+    assert set(tasks["host"][tasks["created"] > 20.0]) == {0}
 
 
 def test_out_of_range_there_is_no_coverage():
