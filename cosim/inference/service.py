@@ -25,6 +25,7 @@ from cosim.inference.limits import boot_id, limits
 from cosim.inference.station import BOUNDS, Refused, Station
 
 MOST_BYTES = 32 << 20  # of one input
+SERVICE = "inference"  # name of the service in metrics
 
 
 def application(station: Station, name: str) -> Starlette:
@@ -108,13 +109,17 @@ async def _body(request: Request) -> bytes:
 
 
 def exposition(station: Station, node: str) -> Iterator[str]:
-    """Lines of Prometheus' text format 0.0.4."""
+    """Lines of Prometheus' text format 0.0.4.
+
+    The labels are the resource attributes that the MLSysOps collector turns into labels, and its `node_name`.
+    """
+    who = f'node_name="{node}",service_name="{SERVICE}",service_instance_id="{node}",service_hostname="{node}"'
 
     def family(name: str, kind: str, meaning: str, rows: list[tuple[str, Any]]) -> Iterator[str]:
         yield f"# HELP {name} {meaning}"
         yield f"# TYPE {name} {kind}"
         for labels, value in rows:
-            yield f'{name}{{node_name="{node}"{labels}}} {value}'
+            yield f"{name}{{{who}{labels}}} {value}"
 
     bound = limits()
     used = {key: count for key, count in station.counts.items() if count.served + count.failed}
@@ -140,5 +145,5 @@ def exposition(station: Station, node: str) -> Iterator[str]:
         total = 0
         for upper, number in zip([*map(str, BOUNDS), "+Inf"], count.classes, strict=True):
             total += number
-            yield f'inference_response_seconds_bucket{{node_name="{node}",kernel="{key}",le="{upper}"}} {total}'
-        yield f'inference_response_seconds_count{{node_name="{node}",kernel="{key}"}} {total}'
+            yield f'inference_response_seconds_bucket{{{who},kernel="{key}",le="{upper}"}} {total}'
+        yield f'inference_response_seconds_count{{{who},kernel="{key}"}} {total}'

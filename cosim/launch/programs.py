@@ -105,11 +105,12 @@ def programs(scene: Scene) -> tuple[Program, ...]:
 
 def software(node: Program) -> dict[str, str]:
     """Variables of the environment that tell a node's software about it."""
-    return {
-        "COSIM_NODE": node.node,
-        "COSIM_CORES": str(node.cores or ""),
-        "COSIM_CALLS": " ".join(str(NETWORKS[i.name]) for i in node.interfaces) if node.device else "",
-    }
+    found = {"COSIM_NODE": node.node}
+    if node.cores:
+        found["COSIM_CORES"] = str(node.cores)
+    if node.device and node.attaches:
+        found["COSIM_CALLS"] = " ".join(str(NETWORKS[interface.name]) for interface in node.interfaces)
+    return found
 
 
 def _media(node: Node, wired: bool) -> Iterable[str]:

@@ -47,7 +47,11 @@ def scene(*nodes, where="netns", workloads=()):
 
 def start(tmp_path, found, pacing=1.0, **config):
     made = ADAPTER.build(LiveConfig.model_validate(config))
-    made.start(context(tmp_path, found, pacing))
+    try:
+        made.start(context(tmp_path, found, pacing))
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

@@ -106,7 +106,10 @@ def test_metrics_are_read_by_a_prometheus_client(client):
     families = {family.name: family for family in text_string_to_metric_families(text)}
     served = families["inference_requests"].samples[0]
     assert served.value == 3
-    assert served.labels == {"node_name": "edge-1", "kernel": "blur"}
+    assert served.labels == {
+        "node_name": "edge-1", "service_name": "inference", "service_instance_id": "edge-1",
+        "service_hostname": "edge-1", "kernel": "blur",
+    }  # fmt: skip
     assert families["inference_received_bytes"].samples[0].value == 12
     buckets = [s for s in families["inference_response_seconds"].samples if s.name.endswith("_bucket")]
     assert buckets[-1].labels["le"] == "+Inf"

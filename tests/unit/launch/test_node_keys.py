@@ -97,12 +97,6 @@ def test_containers_mount_their_own_key_and_nobody_elses(tmp_path, plan):
     assert "COSIM_KEY" not in services["plain"]["environment"]
 
 
-def test_overrides_reach_the_run_in_its_container(tmp_path, plan):
-    compiled, file = plan
-    services = YAML(typ="safe").load(render(compiled, file, tmp_path, None, ["run.seed=5"]))["services"]
-    assert services["orchestrator"]["command"][-2:] == ["--set", "run.seed=5"]
-
-
 def test_without_live_nodes_there_are_no_keys(tmp_path):
     file = tmp_path / "scenario.cosim.yaml"
     file.write_text(TEXT.replace(", live: {}}", "}"), encoding="utf-8")
@@ -114,6 +108,5 @@ def test_without_live_nodes_there_are_no_keys(tmp_path):
 def test_devices_call_and_hosts_do_not(plan):
     found = {program.node: software(program) for program in programs(plan[0].scene)}
     assert found["uav"]["COSIM_CALLS"] == "10.171.0.0/16 10.172.0.0/16"
-    assert found["edge"]["COSIM_CALLS"] == ""
-    assert found["edge"]["COSIM_CORES"] == "2"
+    assert found["edge"] == {"COSIM_NODE": "edge", "COSIM_CORES": "2"}
     assert OURS["vedgenode"] == ("-m", "cosim.inference.node")
