@@ -35,7 +35,7 @@ docs: $(DEV)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
 bench: $(DEV)  ## Print the tables of all benchmarks
-	for name in startup bus remote record sumo radio continuum offloading cosco; do $(BIN)/python -m benchmarks.$$name || exit 1; echo; done
+	for name in startup bus remote record sumo radio wifi continuum offloading cosco vehicles; do $(BIN)/python -m benchmarks.$$name || exit 1; echo; done
 
 schema: $(DEV)  ## Write the JSON schema that editors use
 	$(BIN)/cosim schema --out docs/schema/scenario.v1.json
@@ -47,7 +47,7 @@ $(VENV)/bin/python:
 
 $(RUN): pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV); this takes a minute or two"
-	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[sumo,tables]'
+	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[sumo,tables,vehicles,web]'
 	touch $@
 
 $(DEV): pyproject.toml | $(VENV)/bin/python
