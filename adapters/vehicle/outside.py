@@ -18,7 +18,7 @@ from cosim.errors import RunError
 from cosim.vehicles import Fleet
 from cosim.vehicles.layout import COPTER
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("cosim.vehicle")  # below "cosim", as all that a run keeps
 _LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
 
 
@@ -50,7 +50,7 @@ class Outside:
     """
 
     def __init__(self, context: Context, fleet: Fleet, roster: Roster, config: VehicleConfig) -> None:
-        self._fleet = fleet
+        self._fleet, self._ready = fleet, config.real.ready
         self._missing = {node.id: node.missing for node in context.scene.nodes}
         self._sources: list[Source] = []
         try:
@@ -65,7 +65,7 @@ class Outside:
 
                 self._sources += externals(context, fleet, roster, external)
             self.absences = {source.name: 0 for source in self._sources}  # times that each was missed
-            self._there = self._wait(config.real.ready)
+            self._there = self._wait(self._ready)
         except BaseException:
             self.close()
             raise
@@ -81,7 +81,7 @@ class Outside:
             before = source.name in self._there
             after = source.fly(until, before)
             if before and not after:
-                self._lose(source)
+                self._lose(source, until)
             elif after and not before:
                 log.warning("%s is flown by its own autopilot", source.name)
                 self._there.add(source.name)
@@ -113,10 +113,19 @@ class Outside:
             log.warning("no autopilot has come for %s within %g s; it is flown here", source.name, ready)
         return {source.name for source in self._sources} - {source.name for source in missing}
 
-    def _lose(self, source: Source) -> None:
+    def _lose(self, source: Source, until: float) -> None:
+        """Do what the scenario says of a vehicle whose autopilot is gone."""
         self.absences[source.name] += 1
         if self._missing[source.name] == "fail":
             raise RunError(f"the autopilot of '{source.name}' does not answer, and 'missing: fail' ends the run then")
+        if self._missing[source.name] == "wait":
+            log.warning("the autopilot of %s does not answer; waiting", source.name)
+            end = time.monotonic() + self._ready
+            while not source.fly(until, True):
+                if time.monotonic() >= end:
+                    raise RunError(f"the autopilot of '{source.name}' has not come back within {self._ready:g} s")
+                time.sleep(_LOOK)
+            return
         log.warning("the autopilot of %s does not answer; it holds where it is", source.name)
         self._there.discard(source.name)
         row, state = source.row, self._fleet.state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import threading
 
 import numpy as np
 import pytest
@@ -148,6 +149,29 @@ def test_one_that_never_comes_is_flown_here_or_ends_the_run():
     with programs(Program(port, (0.0, 0.0, -6.0))):
         run = Run(drone(missing="fail"), port=port, patience="1 s").to(2.0)
     with pytest.raises(RunError, match="'missing: fail' ends the run"):
+        run.to(20.0)
+    run.adapter.close()
+
+
+def test_the_run_waits_for_one_that_may_not_be_missing():
+    port = free_port()
+    with programs(Program(port, (0.0, 20.0, -6.0))) as (program,):
+        run = Run(drone(missing="wait"), port=port, patience="200 ms").to(6.0)
+        program.free.clear()
+        timer = threading.Timer(1.0, program.free.set)
+        timer.start()
+        before = run.place()
+        run.to(6.5)
+        timer.join()
+        assert 0.0 < run.place()[0] - before[0] < 2.0  # no time was lost
+        assert run.adapter.finish()["absences"]["uav"] >= 1
+        run.to(25.0)
+        assert run.place() == pytest.approx([30.0, 20.0, 11.0], abs=0.3)
+    run.adapter.close()
+    port = free_port()
+    with programs(Program(port, (0.0, 20.0, -6.0))):
+        run = Run(drone(missing="wait"), port=port, patience="200 ms", ready="3 s").to(2.0)
+    with pytest.raises(RunError, match="has not come back within 3 s"):
         run.to(20.0)
     run.adapter.close()
 
