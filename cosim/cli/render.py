@@ -23,6 +23,7 @@ def render(
     as_json: Json = False,
 ) -> None:
     """Write the compose file that runs the scenario with its nodes as containers."""
+    from cosim.launch.carrier import carrier
     from cosim.launch.compose import checkout, render
     from cosim.plan.compile import compile_plan
     from cosim.scenario.load import load
@@ -36,8 +37,11 @@ def render(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
         nodes = [node.id for node in plan.scene.nodes if node.runs]
+        remark = carrier(plan, "containers").remark
         emit(
-            {"file": str(target), "nodes": nodes, "builds": root is not None},
+            {"file": str(target), "nodes": nodes, "builds": root is not None, "remark": remark},
             as_json,
-            f"{target}: {len(nodes)} real nodes" + ("" if root else "; images are not built from here"),
+            f"{target}: {len(nodes)} real nodes"
+            + ("" if root else "; images are not built from here")
+            + (f"\n{remark}" if remark else ""),
         )

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from cosim.errors import Problem, ScenarioError
+from cosim.launch.carrier import carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
 from cosim.launch.programs import Program, programs, software
@@ -52,7 +53,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
 
     `scenario` is the scenario's file, `repository` the checkout that the images are built from, or None
     when they are there already; `overrides` are KEY=VALUE, passed on to the run. Raises `ScenarioError`
-    when a node cannot be real.
+    when a node cannot be real, or its links cannot be carried as the scenario wants.
     """
     nodes = programs(plan.scene)
     taken = [
@@ -70,6 +71,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     made = _Images(None if repository is None else _relative(repository, beside), "sumo" if sumo else "")
     folder, file = _relative(scenario.parent, beside), scenario.name
     runs = _relative(repository or scenario.parent, beside) + "/runs"
+    carried = carrier(plan, "containers")
     services: dict[str, Any] = {
         "orchestrator": {
             **made.image("cosim", made.variant),
@@ -92,12 +94,12 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "init": True,
         },
         "network": {
-            **made.image("network"),
+            **made.image("network", carried.engine),
             **_bare(),
             "user": "1000:1000",
             "command": [
                 "--sidecars", f"{SOCKETS}/links.sock", "--mode", "666", "--commands", f"tcp://0.0.0.0:{LINKS}",
-                "--reports", f"tcp://0.0.0.0:{REPORTS}", "--shared", "wlan0",
+                "--reports", f"tcp://0.0.0.0:{REPORTS}", *(_text(word) for word in carried.arguments),
             ],
             "volumes": [f"sockets:{SOCKETS}"],
             "networks": ["management"],
@@ -193,7 +195,9 @@ class _Images:
             return found
         self._built.add(found["image"])
         arguments = {"BASE_IMAGE": "${BASE_IMAGE:-debian:bookworm-slim}"}
-        if variant:
+        if variant and name == "network":
+            arguments[f"WITH_{variant.upper()}"] = "1"
+        elif variant:
             arguments["EXTRAS"] = f"{variant},vehicles,web"
         found["build"] = {
             "context": self._repository,

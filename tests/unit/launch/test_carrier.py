@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from ruamel.yaml import YAML
 
 from cosim.errors import ScenarioError, SetupError
 from cosim.launch import carrier as module
 from cosim.launch.carrier import Carrier, carrier
+from cosim.launch.compose import render
 from cosim.plan.compile import compile_plan
 from cosim.registry import engine_command
 from cosim.scenario.load import load
@@ -117,6 +119,19 @@ def test_an_absent_engine_ends_the_start(plan, monkeypatch, tmp_path):
     monkeypatch.setenv("COSIM_NS3", str(tmp_path))
     with pytest.raises(SetupError, match=r"no ns-3 3\.44"):
         carrier(plan("adapters.network.backend=ns3"), "netns")
+
+
+def test_containers_have_an_image_with_the_engine(plan, tmp_path):
+    def network(*overrides):
+        found = YAML(typ="safe").load(render(plan(*overrides), tmp_path / "s.cosim.yaml", tmp_path, tmp_path))
+        return found["services"]["network"]
+
+    assert "WITH_NS3" not in network()["build"]["args"]
+    with_engine = network("adapters.network.backend=ns3")
+    assert with_engine["image"].endswith("-ns3")
+    assert with_engine["build"]["args"]["WITH_NS3"] == "1"
+    assert with_engine["command"][-4:] == ["--carries", "wlan0", "--seed", "7"]
+    assert "cap_add" not in with_engine
 
 
 def test_unknown_backends_are_refused(plan):
