@@ -157,12 +157,12 @@ def summary(folder: Path, adapter: str) -> dict[str, Any]:
     return dict(found)
 
 
-def apart(one: Path, other: Path) -> dict[str, float]:
-    """The largest distance (m) between the places of each vehicle in two runs at equal times."""
+def apart(one: Path, other: Path, since: float = 0.0) -> dict[str, float]:
+    """The largest distance (m) between the places of each vehicle in two runs at equal times from `since` s on."""
     places = []
     for folder in (one, other):
         with contextlib.closing(cosim.load(folder)) as run:
-            rows = run.sql("select node, time, x, y, z from mobility").fetchall()
+            rows = run.sql(f"select node, time, x, y, z from mobility where time >= {since}").fetchall()
         places.append({(node, round(at, 6)): np.array(place) for node, at, *place in rows})
     assert places[0].keys() == places[1].keys()
     found: dict[str, float] = {}

@@ -109,7 +109,8 @@ def test_a_run_goes_on_when_each_of_its_programs_is_killed(tmp_path, expected):
         counts = follow.delivered(run.folder, after=27.0)
         assert counts["uav-1", "tractor"] > 5
         assert counts["tractor", "uav-1"] > 5
-        assert max(follow.apart(expected(30.0), run.folder).values()) < follow.NEAR
+        # Without a network the drone waited for word of the tractor; it has caught up.
+        assert max(follow.apart(expected(30.0), run.folder, since=28.0).values()) < follow.NEAR
 
 
 @pytest.mark.chaos

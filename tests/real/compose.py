@@ -1,0 +1,137 @@
+"""A scenario's real nodes as a compose project of this test run, gone again afterwards whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from tests.real.follow import LIMIT, ROOT, until
+
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+TAG = "under-test"  # of our images: those of the person at the machine stay as they are
+BUILDING = 900.0  # s, when nothing is in the cache
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Variables for compose."""
+    found = {**os.environ, "COSIM_TAG": TAG, "COMPOSE_PROGRESS": "quiet", **more}
+    if CERTIFICATES.is_file():
+        found.setdefault("COSIM_CA", str(CERTIFICATES))
+    return found
+
+
+def docker(*arguments: str, limit: float = LIMIT) -> str:
+    """What `docker ARGUMENTS` prints; the test fails when it does."""
+    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, timeout=limit, check=False)
+    assert done.returncode == 0, f"docker {' '.join(arguments)}: {done.stderr[-2000:]}"
+    return done.stdout.strip()
+
+
+def render(scenario: Path) -> Path:
+    """The compose file that `cosim render` writes for a scenario's folder."""
+    subprocess.run([sys.executable, "-m", "cosim", "render", str(scenario)], cwd=ROOT, check=True, capture_output=True)
+    return scenario / "compose.yaml"
+
+
+class Project:
+    """The containers of one scenario, between `up` and `down`."""
+
+    def __init__(self, scenario: Path) -> None:
+        self.scenario, self.runs = scenario, scenario / "runs"
+        self.name = f"cosim-test-{secrets.token_hex(4)}"
+        self._file = render(scenario)
+
+    def __enter__(self) -> Project:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            with contextlib.suppress(AssertionError):
+                print(self("logs", "--tail", "40"))  # noqa: T201 - pytest shows it beside the failure
+        self("down", "-v", "--timeout", "1", limit=120.0)
+
+    def __call__(self, *arguments: str, limit: float = LIMIT) -> str:
+        """What `docker compose ARGUMENTS` prints."""
+        done = subprocess.run(
+            ["docker", "compose", "-p", self.name, "-f", str(self._file), *arguments],
+            env=environment(COSIM_RUNS=str(self.runs)),
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+        assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-4000:]}"
+        return done.stdout.strip()
+
+    def build(self) -> None:
+        """Make the images; with what is in the cache it takes a second."""
+        self("build", "--quiet", limit=BUILDING)
+
+    def up(self) -> None:
+        """Start everything."""
+        self("up", "-d", "--no-build", limit=120.0)
+
+    def flying(self) -> None:
+        """Wait until time passes in the run."""
+        until(lambda: list(self.runs.glob("*/*/frames/mobility/*")))
+
+    def ended(self) -> int:
+        """Wait for the end of the run; its exit code."""
+        return int(docker("wait", self.container("orchestrator"), limit=LIMIT + 120.0))
+
+    def container(self, service: str) -> str:
+        """The container of a service."""
+        return self("ps", "-a", "-q", service)
+
+    def state(self, service: str) -> dict[str, object]:
+        """What the engine knows of the service's container, and how often it was started again."""
+        (found,) = json.loads(docker("inspect", self.container(service)))
+        return {**found["State"], "Restarts": found["RestartCount"], "Host": found["HostConfig"]}
+
+    def crash(self, service: str) -> None:
+        """Kill a service as a fault would: for `docker kill` the engine does not start it again."""
+        os.kill(int(str(self.state(service)["Pid"])), signal.SIGKILL)
+
+    @property
+    def folder(self) -> Path:
+        """The only folder of results."""
+        (found,) = (path.parent for path in self.runs.glob("*/*/manifest.json"))
+        return found
+
+    @property
+    def log(self) -> str:
+        """The log of the run so far."""
+        (found,) = self.runs.glob("*/*/logs/run.log")
+        return found.read_text()
+
+    @property
+    def left(self) -> str:
+        """What there is of it in the engine."""
+        label = f"label=com.docker.compose.project={self.name}"
+        return "".join(
+            docker(*kind, "-q", "--filter", label) for kind in (["ps", "-a"], ["network", "ls"], ["volume", "ls"])
+        )
+
+
+@contextlib.contextmanager
+def built(scenario: Path) -> Iterator[None]:
+    """The images under the tests' own tag, for as long as the block lasts."""
+    try:
+        Project(scenario).build()
+        yield
+    finally:
+        found = docker(
+            "images", "-q", "--filter", f"reference=continuum-cosim/*:{TAG}*", "--format", "{{.Repository}}:{{.Tag}}"
+        )
+        if found:
+            docker("rmi", *found.split())
