@@ -89,7 +89,9 @@ class Real:
         from cosim.launch.remains import members
 
         node = "" if name == "network" else name.removesuffix("-net")
-        module = {"network": "cosim.emulation.service", "edge": "cosim.inference"}.get(name, "cosim.autopilot.agent")
+        module = {"network": "cosim.emulation.service", "edge": "cosim.inference.node"}.get(
+            name, "cosim.autopilot.agent"
+        )
         module = "cosim.emulation.sidecar" if name.endswith("-net") else module
         for number in members(self.run):
             with contextlib.suppress(psutil.Error):

@@ -73,7 +73,7 @@ def test_programs_are_started_again_and_ended(world, monkeypatch):
             ("uav-1", "cosim.emulation.sidecar"),
             ("uav-1", "cosim.autopilot.agent"),
             ("host", "cosim.emulation.sidecar"),
-            ("host", "cosim.inference"),
+            ("host", "cosim.inference.node"),
         ]
         assert os.environ["COSIM_NETWORK"].startswith(f"ipc://{folder}/cosim-")
         sidecar, agent = spaces.started[0][2], spaces.started[1][2]
