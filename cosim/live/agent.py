@@ -20,6 +20,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from cosim.errors import SetupError
+from cosim.inference.limits import boot_id
 from cosim.live import keys
 from cosim.live.crew import Crew
 from cosim.live.member import Member
@@ -77,6 +78,7 @@ def prepare(options: Options) -> tuple[keys.Key, Body]:
         "agent": options.version[:40],
         "cores": options.cores or cores(),
         "clock": options.clock or clock_rate(),
+        "boot": boot_id()[:40],
         "works": works,
         "window": min(MAX_TASKS, count + (options.waiting or count)) if options.tasks else 0,
     }

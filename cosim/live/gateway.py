@@ -21,6 +21,7 @@ import zmq
 from zmq.utils import z85
 
 from cosim.errors import CosimError, SetupError
+from cosim.inference.limits import boot_id
 from cosim.live import keys
 from cosim.live.control import ControlSocket
 from cosim.live.errands import Errand, Result
@@ -84,7 +85,7 @@ class Gateway:
     def __init__(
         self, slots: Sequence[Slot], folder: Path, listen: str, *, queue: int = 256, control: Path | None = None
     ) -> None:
-        self.roster = Roster(slots, random=os.urandom, queue=queue)
+        self.roster = Roster(slots, random=os.urandom, queue=queue, boot=boot_id())
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._due: list[tuple[float, int, Callable[[], object]]] = []

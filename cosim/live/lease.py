@@ -48,6 +48,7 @@ class Lease:
     clock: ClockFilter = field(default_factory=ClockFilter)  # its monotonic clock
     wall: ClockFilter = field(default_factory=ClockFilter)
     strikes: int = 0
+    shared: bool = False  # it runs on our machine, so its monotonic clock is ours
 
     def remember(self, serial: int, now: float, wall: float) -> None:
         """A ping leaves."""
@@ -68,7 +69,7 @@ class Lease:
 
     def ours(self, theirs: float) -> float:
         """A time of its monotonic clock on ours."""
-        return theirs - self.clock.offset
+        return theirs if self.shared else theirs - self.clock.offset
 
 
 class Limits:

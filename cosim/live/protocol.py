@@ -99,6 +99,7 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "agent": _text(40),  # its version
         "cores": _whole(1, 1 << 20),
         "clock": _number(0, 1e12),  # cycles/s, 0: not known
+        "boot": _text(40),  # identifier of the machine's last start, "": not known
         "works": _list(_one_of(*WORKS), len(WORKS)),
         "window": _whole(0, MAX_TASKS),  # tasks that it takes at once, running and waiting
     },

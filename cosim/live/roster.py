@@ -27,17 +27,20 @@ class Roster:
     """All slots of a run.
 
     `random` gives that many unguessable bytes. `results` holds tasks that have ended until somebody takes them;
-    there are never more than tasks that were offered.
+    there are never more than tasks that were offered. `boot` identifies the last start of this machine, if known: the
+    times of agents that name the same need no conversion.
     """
 
-    def __init__(self, slots: Sequence[Slot], *, random: Callable[[int], bytes], queue: int = 256) -> None:
+    def __init__(
+        self, slots: Sequence[Slot], *, random: Callable[[int], bytes], queue: int = 256, boot: str = ""
+    ) -> None:
         self.run = random(SESSION)
         self.results: deque[Result] = deque()
         self.counts: Counter[str] = Counter()  # messages that did not count, by reason
         self.standings = [Standing(slot) for slot in slots]
         self._errands = [Errands(queue) for _ in slots]
         self._by_node = {slot.node: i for i, slot in enumerate(slots)}
-        self._random = random
+        self._random, self._boot = random, boot
         self._limits: dict[str, Limits] = {}
         self._hellos: dict[str, deque[bytes]] = {}
         self._by_peer: dict[bytes, Lease] = {}
@@ -121,6 +124,7 @@ class Roster:
         lease = Lease(
             number, peer, self._random(SESSION), message.body["instance"], message.body, now, now + slot.lease
         )
+        lease.shared = self._boot != "" and message.body["boot"] == self._boot
         self._by_peer[peer] = lease
         if standing.state != "attached":
             standing.state, standing.since = "attached", now

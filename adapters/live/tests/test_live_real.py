@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import uvicorn
@@ -33,6 +32,7 @@ from cosim.telemetry.signals import TASK_STATUS
 
 WIFI = Wifi("adhoc", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
 RUNS = Runs("vedgenode")
+MOST_STEPS = 150
 CALLS = {"run": "forward", "kernel": "slow", "path": "network"}
 
 
@@ -131,7 +131,6 @@ def test_the_service_of_a_node_does_the_work(tmp_path, gateway, service):
     )  # fmt: skip
     try:
         tasks = steps(made, 10)
-        assert len(tasks) >= 10
         assert {(row["host"], row["status"], row["output"]) for row in tasks} == {(0, "completed", 400.0)}
         assert all(row["computed"] - row["started"] >= 0.03 for row in tasks)
         assert ledger_faults(made.finish()) == []
@@ -148,18 +147,16 @@ def test_a_device_calls_the_host_and_the_host_times_it(tmp_path, gateway, servic
     load = workload(20.0, sources=(SlotRange(1),), output=Law("fixed", 400.0), deadline=0.02)
     made = start(
         tmp_path, scene(real("edge"), real("uav", "device"), workloads=(load,)),
-        offload={"detect": {**CALLS, "size": 30}},
+        offload={"detect": {**CALLS, "size": 150}},
     )  # fmt: skip
     try:
         tasks = steps(made, 10)
-        assert len(tasks) >= 10
         for row in tasks:
             times = [row[name] for name in ("created", "uploaded", "started", "computed", "ended")]
             assert times == sorted(times)
-            assert times[3] - times[2] >= 0.03
+            assert times[3] - times[2] >= 0.15
             assert (row["host"], row["status"], row["output"], row["late"]) == (0, "completed", 400.0, True)
-        order = sorted((row["started"], row["computed"]) for row in tasks)
-        assert all(after[0] >= before[1] - 1e-3 for before, after in pairwise(order))
+        assert any(row["started"] - row["uploaded"] > 0.1 for row in tasks)  # two at once, and one worker
         summary = made.finish()
         assert ledger_faults(summary) == []
         assert summary["tasks"]["completed"] >= 10
@@ -175,17 +172,19 @@ class _Program:
         self.interfaces = (type("Interface", (), {"name": "lo", "address": "127.0.0.1"})(),)
 
 
-def steps(made, count):
-    """The tasks that ended in so many steps in real time."""
+def steps(made, enough):
+    """The tasks that ended in steps in real time, until there are enough of them."""
     found = []
     begun = time.monotonic()
-    for k in range(count):
+    for k in range(MOST_STEPS):
         time.sleep(max(0.0, begun + 0.2 * k - time.monotonic()))
         frame = checked(made.step(0.2 * k, Inputs()))["task"]
         for i in range(len(frame)):
             row = {column: frame[column][i] for column in frame.columns}
             found.append({**row, "status": TASK_STATUS[row["status"]]})
-    return found
+        if len(found) >= enough:
+            return found
+    raise AssertionError(f"only {len(found)} of {enough} tasks have ended")
 
 
 def test_a_call_goes_to_the_host_with_the_fewest_tasks_on_a_common_medium():

@@ -9,7 +9,7 @@ from cosim.live.lease import Slot
 from cosim.live.member import Member
 from cosim.live.roster import Roster
 
-FACTS = {"node": "", "agent": "1", "cores": 4, "clock": 1e9, "works": ["busy"], "window": 4}
+FACTS = {"node": "", "agent": "1", "cores": 4, "clock": 1e9, "boot": "", "works": ["busy"], "window": 4}
 NO_CALL = {"kernel": "", "to": "", "bytes": 0}  # fields of a task that only other work uses
 READING = {
     "cpu": 0.5, "memory": 1e9, "received": 10, "sent": 20, "temperature": None, "power": None, "meter": "none",

@@ -397,3 +397,21 @@ def noise(count: int, seed: int) -> None:
 
 def test_a_hundred_thousand_mutated_messages_get_nobody_in_and_bring_nothing_down():
     noise(100_000, 2)
+
+
+@pytest.mark.parametrize(("boot", "started"), [("here", 5.25), ("elsewhere", 5.0), ("", 5.0)])
+def test_times_of_our_own_machine_are_taken_as_they_are(boot, started):
+    """Another machine's clock is put on ours by the measured offset, which half a round trip makes wrong here."""
+    roster = Roster([slot()], random=bytes_of(1), boot="here")
+    agent = member(boot=boot)
+    ((peer, welcome),) = roster.receive(b"p", "pi", agent.hello(0.0), 0.0, 0.0)
+    agent.receive(welcome, 0.0, 0.0)
+    ((_, ping),) = roster.tick(0.0, 0.0)
+    (pong,) = agent.receive(ping, 0.5, 0.5)  # half a second there, none back: an offset of 0.25 s
+    roster.receive(peer, "pi", pong, 0.5, 0.5)
+    assert roster.offer("pi", errand(1, 1.0))
+    (task,) = [data for _, data in roster.tick(1.0, 1.0)][-1:]
+    agent.receive(task, 2.0, 2.0)
+    for data in agent.finished(1, "done", 6.0, started=5.25, computed=5.5):
+        roster.receive(peer, "pi", data, 7.0, 7.0)
+    assert roster.results[0].started == started
