@@ -25,6 +25,7 @@ from cosim.launch.programs import Program, programs, software
 from cosim.plan.plan import Plan
 
 OURS = {"vuav": "vehicle", "vrover": "vehicle", "vedgenode": "vedgenode"}  # image -> its folder in containers/
+SERVICES = ("orchestrator", "network", "dashboard", "keys")  # besides those of nodes
 PUBLISHED = 5600  # frames for observers
 LINKS = 5601  # link states, from the run to the network service
 REPORTS = 5602  # what it reports
@@ -64,6 +65,16 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         )
         for node in nodes
         if node.ports and any(interface.name == "eth1" for interface in node.interfaces)
+    ]
+    used = {*SERVICES, *(f"{node.node}-net" for node in nodes)}
+    taken += [
+        Problem(
+            f"a node that runs as a container cannot be called '{node.node}': the compose file has a service of this name",
+            f"nodes.{node.node}",
+            hint="give it another name",
+        )
+        for node in nodes
+        if node.node in used
     ]
     if taken:
         raise ScenarioError(taken)

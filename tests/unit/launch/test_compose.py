@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from cosim.launch.compose import HEAD, checkout, render
+from cosim.errors import ScenarioError
+from cosim.launch.compose import HEAD, SERVICES, checkout, render
 from cosim.launch.programs import interface
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
@@ -26,7 +27,7 @@ def worlds(draw):
     """Nodes with any software, ports, variables and limits."""
     names = draw(st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), min_size=1, max_size=4, unique=True))
     found = {}
-    for name in sorted(set(names) - RUN):
+    for name in sorted(set(names) - set(SERVICES)):
         image = draw(st.sampled_from(["vuav", "vrover", "vedgenode", "example.org/it:1"]))
         ports = draw(st.lists(st.integers(1, 65535), max_size=2, unique=True))
         value = draw(st.text("abc $:'\"{}#\\\u00e9", max_size=6)).replace("'", "''")
@@ -114,3 +115,9 @@ def test_the_compose_file_of_the_checkout_takes_a_scenario_that_is_there():
     text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     (usual,) = re.findall(r"\$\{SCENARIO:-([^}]+)\}/compose\.yaml", text)
     assert (ROOT / usual / "scenario.cosim.yaml").is_file()
+
+
+@pytest.mark.parametrize("name", ["network", "keys", "house-net"])
+def test_names_of_services_are_no_names_of_nodes(tmp_path, name):
+    with pytest.raises(ScenarioError, match=f"'{name}'"):
+        render(plan(tmp_path, house=EDGE, **{name: EDGE}), tmp_path / "s.cosim.yaml", tmp_path, None)
