@@ -69,7 +69,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     used = {*SERVICES, *(f"{node.node}-net" for node in nodes)}
     taken += [
         Problem(
-            f"a node that runs as a container cannot be called '{node.node}': the compose file has a service of this name",
+            f"a container's node cannot be called '{node.node}': the compose file has such a service",
             f"nodes.{node.node}",
             hint="give it another name",
         )
