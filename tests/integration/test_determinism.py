@@ -44,7 +44,7 @@ def hello(tmp_path_factory) -> Path:
         ("mosaik", "0", ()),
         ("loop", "4711", ()),
         ("loop", "1", ("radio",)),
-        ("mosaik", "2", ("replay", "radio", "continuum")),
+        ("mosaik", "2", ("vehicle", "radio", "continuum")),
     ],
     ids=["again", "mosaik", "other-hashes", "radio-isolated", "all-isolated-under-mosaik"],
 )
