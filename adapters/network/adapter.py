@@ -42,6 +42,7 @@ class NetworkAdapter:
             return
         nodes = programs(context.scene)
         self._slots = {node.node: node.slot for node in nodes}
+        self._names = {node.slot: node.node for node in nodes}
         self._states = States(context.scene, nodes, config.jitter)
         commands = config.commands or os.environ.get("COSIM_NETWORK", "")
         reports = config.reports or os.environ.get("COSIM_REPORTS", "")
@@ -62,12 +63,11 @@ class NetworkAdapter:
         self._client.links(changed)
         self._updates += len(changed)
         places: dict[str, tuple[float, float, float]] = {}
-        names = {slot: name for name, slot in self._slots.items()}
         for frame in inputs.all("mobility"):
             columns = [frame[axis].tolist() for axis in "xyz"]
             for slot, x, y, z in zip(frame.slot.tolist(), *columns, strict=True):
-                if slot in names:
-                    places[names[slot]] = (x, y, z)
+                if slot in self._names:
+                    places[self._names[slot]] = (x, y, z)
         self._client.move(places)
         self._client.poll()
         self._listen()

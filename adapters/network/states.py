@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from cosim.bus.frame import Frame
-from cosim.emulation.message import LinkKey, Links
-from cosim.emulation.state import DOWN, LinkState
+from cosim.emulation.message import Links
+from cosim.emulation.state import DOWN, LinkState, differs
 from cosim.launch.programs import Program
 from cosim.plan.entities import Event, Scene
 from cosim.plan.faults import Faults
@@ -40,7 +40,11 @@ class States:
         for frame in cells:
             self._served(frame, now)
         self._wire(now)
-        found = {key: state for key, state in now.items() if differs(state, self._told.get(key))}
+        found = {
+            key: state
+            for key, state in now.items()
+            if key not in self._told or differs(state, self._told[key], TOLERANCE)
+        }
         self._told.update(found)
         return found
 
@@ -93,16 +97,3 @@ class States:
                     if one != other:
                         yield one, other, state
                         yield other, one, state
-
-
-def differs(new: LinkState, old: LinkState | None) -> bool:
-    """Whether a figure is off by more than `TOLERANCE`, or leaves or reaches 0."""
-    if old is None:
-        return True
-    return any(
-        a != b and (not a or not b or not np.isfinite(a - b) or abs(a - b) > TOLERANCE * abs(b))
-        for a, b in zip(new[:4], old[:4], strict=True)
-    )
-
-
-__all__ = ["LinkKey", "States", "differs"]

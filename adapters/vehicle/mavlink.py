@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 from adapters.vehicle.config import MavlinkPart
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import Roster, written_systems
 from cosim.bus.adapter import Context, Requirement
 from cosim.errors import Problem, ScenarioError, SetupError
-from cosim.plan.reality import Vehicle
 from cosim.vehicles import Fleet
 
 log = logging.getLogger(__name__)
@@ -43,15 +40,12 @@ class Mavlink:
         at = f"adapters.{context.name}.mavlink"
         elsewhere = roster.outside | {n.id for n in context.scene.nodes if context.scene.real and n.runs is not None}
         vehicles = [node.vehicle for node in context.scene.nodes if node.vehicle is not None]
-        named = _named(vehicles, roster.ids)
-        free = plan(
+        planned = plan(
             [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
             [] if part.udp is None else [address(part.udp, f"{at}.udp")],
             None if part.tcp is None else Address("127.0.0.1", part.tcp),
-            taken=sorted(named.values()),
+            named=written_systems(vehicles, roster.ids),
         )
-        numbers = iter([slot.sysid for slot in free])
-        planned = [replace(slot, sysid=named[slot.name] if slot.name in named else next(numbers)) for slot in free]
         self.slots: list[Slot] = [slot for slot in planned if slot.name not in elsewhere]
         self._fleet = fleet
         self._stack = ExitStack()
@@ -88,21 +82,3 @@ class Mavlink:
     def close(self) -> None:
         """Close all sockets; may be called twice."""
         self._stack.close()
-
-
-def _named(vehicles: Sequence[Vehicle], ids: Sequence[str]) -> dict[str, int]:
-    """The system ids that the scenario gives, each to one vehicle."""
-    named: dict[str, int] = {}
-    for name, vehicle in zip(ids, vehicles, strict=True):
-        if vehicle.system in named.values():
-            other = next(key for key, number in named.items() if number == vehicle.system)
-            raise ScenarioError(
-                Problem(
-                    f"'{name}' and '{other}' have the MAVLink system id {vehicle.system} both",
-                    f"nodes.{name}.vehicle.system",
-                    hint="give each its own, as clients mix them up, or none",
-                )
-            )
-        if vehicle.system:
-            named[name] = vehicle.system
-    return named

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 
 from adapters.vehicle.config import RealPart
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import Roster, written_systems
 from cosim.autopilot.remote import Done, Entry, Hub, flown, take
+from cosim.autopilot.table import plan
 from cosim.bus.adapter import Context
 from cosim.errors import RunError, SetupError
 from cosim.plan.entities import Node
@@ -37,7 +38,12 @@ class Members:
         self._row = {name: roster.row[name] for name in self._nodes}
         self.absences = dict.fromkeys(self._nodes, 0)  # times that each was missed
         self.heard: dict[str, Mapping[str, Sequence[float]]] = {}  # by listener and speaker, as `Heard`
-        systems = _systems(scene.nodes)
+        vehicles = [node.vehicle for node in scene.nodes if node.vehicle is not None]
+        planned = plan(
+            [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
+            named=written_systems(vehicles, roster.ids),
+        )
+        systems = {slot.name: slot.sysid for slot in planned}
         geo = scene.geo
         origin = (geo.latitude, geo.longitude, geo.height) if geo is not None else (0.0, 0.0, 0.0)
         entries = {
@@ -108,18 +114,3 @@ class Members:
         for name in sorted(there - (self._there - set(gone))):
             log.warning("%s is flown by its own program", name)
         self._there, self._losses = there, dict(losses)
-
-
-def _systems(nodes: Sequence[Node]) -> dict[str, int]:
-    """MAVLink system ids by vehicle: those that are written, the others in the order of the file."""
-    vehicles = [node for node in nodes if node.vehicle is not None]
-    written = {node.vehicle.system for node in vehicles if node.vehicle is not None and node.vehicle.system}
-    free = iter(number for number in range(1, 255) if number not in written)
-    found = {}
-    for node in vehicles:
-        assert node.vehicle is not None
-        number = node.vehicle.system or next(free, 0)
-        if not number:
-            raise SetupError("a MAVLink network has 254 systems at most; the scenario has more vehicles")
-        found[node.id] = number
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,24 @@ def _battery(vehicle: Vehicle, usual: Battery) -> Battery:
         critical=pack.critical,
         action=pack.action,
     )
+
+
+def written_systems(vehicles: Sequence[Vehicle], ids: Sequence[str]) -> dict[str, int]:
+    """The MAVLink system ids that the scenario gives, each to one vehicle. Raises `ScenarioError`."""
+    named: dict[str, int] = {}
+    for name, vehicle in zip(ids, vehicles, strict=True):
+        if vehicle.system in named.values():
+            other = next(key for key, number in named.items() if number == vehicle.system)
+            raise ScenarioError(
+                Problem(
+                    f"'{name}' and '{other}' have the MAVLink system id {vehicle.system} both",
+                    f"nodes.{name}.vehicle.system",
+                    hint="give each its own, as clients mix them up, or none",
+                )
+            )
+        if vehicle.system:
+            named[name] = vehicle.system
+    return named
 
 
 def rows_of(part: RowsPart) -> Rows:

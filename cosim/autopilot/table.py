@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,23 +50,31 @@ def plan(
     tcp: Address | None = None,
     first: int = 1,
     taken: Sequence[int] = (),
+    named: Mapping[str, int] | None = None,
 ) -> list[Slot]:
-    """Give vehicles (name, persona, frame) system ids from `first` on, leaving out `taken`, and TCP ports.
+    """Give vehicles (name, persona, frame) system ids and TCP ports.
+
+    Those in `named` have the ids that stand there, the others the next from `first` on that are neither
+    theirs nor in `taken`.
 
     All send to the same UDP peers, as ground stations tell vehicles apart by system id. TCP ports
     are `tcp`, then 10 more each.
     """
-    free = [sysid for sysid in range(max(first, 1), MOST + 1) if sysid not in set(taken)]
-    if len(vehicles) > len(free):
-        message = f"{len(vehicles)} vehicles need as many system ids; {len(free)} are free from {first} to {MOST}"
+    named = named or {}
+    used = {*taken, *named.values()}
+    free = [sysid for sysid in range(max(first, 1), MOST + 1) if sysid not in used]
+    others = [name for name, _, _ in vehicles if name not in named]
+    if len(others) > len(free):
+        message = f"{len(others)} vehicles need as many system ids; {len(free)} are free from {first} to {MOST}"
         raise ScenarioError(Problem(message, "sysid", hint="use several MAVLink networks, with ports of their own"))
     if tcp is not None and tcp.port + TCP_STEP * (len(vehicles) - 1) > 65535:
         message = f"{len(vehicles)} TCP ports from {tcp.port} in steps of {TCP_STEP} end beyond 65535"
         raise ScenarioError(Problem(message, "tcp", hint="begin with a lower port"))
+    numbers = iter(free)
     return [
         Slot(
             name,
-            free[k],
+            named[name] if name in named else next(numbers),
             persona,
             frame,
             tuple(udp),

@@ -23,6 +23,17 @@ class LinkState(NamedTuple):
 DOWN = LinkState(0.0, 0.0, 0.0, 1.0)  # nothing gets through
 
 
+TOLERANCE = 0.03  # of each quantity; smaller changes are not worth a message
+
+
+def differs(new: LinkState, old: LinkState, tolerance: float = TOLERANCE) -> bool:
+    """Whether `new` is worth a message: some quantity is off by more than `tolerance`, or leaves or reaches zero."""
+    for a, b in zip(new[:4], old[:4], strict=True):
+        if a != b and (not a or not b or not math.isfinite(a - b) or abs(a - b) > tolerance * b):
+            return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """How a backend fares since the last question."""

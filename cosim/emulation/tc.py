@@ -22,12 +22,11 @@ from pathlib import Path
 from cosim.emulation import netns, protocol, rtnetlink
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.rtnetlink import CREATE, Netlink, failure
-from cosim.emulation.state import DOWN, Health, LinkState, Position
+from cosim.emulation.state import DOWN, Health, LinkState, Position, differs
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
 
 HANDLE = 0x5E10000  # 5e1:, our root's; whatever carries it was left by us
 DESTINATIONS = 60_000  # per interface: class 5e1:n has the leaf (0x1000 + n):
-TOLERANCE = 0.03  # of each quantity; smaller changes are not worth a message
 QUEUE = 100  # packets that may wait for the rate
 PACKET = 1500  # B, with which packets under way are counted
 
@@ -75,14 +74,6 @@ def _unshared() -> Netlink:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return Netlink()
-
-
-def differs(new: LinkState, old: LinkState) -> bool:
-    """Whether `new` is worth a message: some quantity is off by more than `TOLERANCE`, or leaves or reaches zero."""
-    for a, b in zip(new[:4], old[:4], strict=True):
-        if a != b and (not a or not b or not math.isfinite(a - b) or abs(a - b) > TOLERANCE * b):
-            return True
-    return False
 
 
 def down(state: LinkState) -> bool:
@@ -183,7 +174,7 @@ class TcBackend:
         """Nothing: there is no radio here."""
 
     def links(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
-        """Set what differs from what the kernel has by more than `TOLERANCE`.
+        """Set what differs from what the kernel has by more than `state.TOLERANCE`.
 
         Nothing is set if one of the states is impossible (`ProtocolError`) or needs a netem that is not there.
         """

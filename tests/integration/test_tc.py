@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from cosim.emulation import netns
 from cosim.emulation.protocol import ProtocolError
-from cosim.emulation.state import DOWN, LinkState
-from cosim.emulation.tc import TOLERANCE, TcBackend, probe_netem
+from cosim.emulation.state import DOWN, TOLERANCE, LinkState
+from cosim.emulation.tc import TcBackend, probe_netem
 from cosim.errors import SetupError
 
 pytestmark = pytest.mark.netns

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.emulation.state import DOWN, LinkState
-from cosim.emulation.tc import QUEUE, TOLERANCE, TcBackend, differs, packets, probe_netem
+from cosim.emulation.state import DOWN, TOLERANCE, LinkState, differs
+from cosim.emulation.tc import QUEUE, TcBackend, packets, probe_netem
 from cosim.errors import ScenarioError, SetupError
 
 ADDRESSES = {("a", "wlan0"): "10.9.0.1", ("b", "wlan0"): "10.9.0.2"}
