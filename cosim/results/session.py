@@ -12,7 +12,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, process_time
@@ -27,8 +27,6 @@ from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
 from cosim.errors import CosimError, RunError, ScenarioError, SetupError
-from cosim.launch.carrier import carrier
-from cosim.launch.netns import netns_nodes
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import AdapterPlan, Plan
@@ -113,14 +111,14 @@ def run_plan(
         say(f"compiling {' and '.join(cold)}; this happens once per installation and takes up to half a minute")
     signals = signals_of(plan)
     adapters = build_adapters(plan)
-    carrying = carrier(plan, "netns") if plan.scene.real == "netns" else None
+    launch = _launcher(plan, say)
     folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
     say(f"running {plan.name} into {folder.path}")
     with ExitStack() as stack:
         stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
-        if plan.scene.real == "netns":
-            stack.enter_context(netns_nodes(plan.scene, folder.path / "logs" / "nodes", say, carrying))
+        if launch is not None:
+            stack.enter_context(launch(folder.path / "logs" / "nodes"))
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
         runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)
@@ -158,6 +156,20 @@ def run_plan(
     with suppress(OSError):  # the disk may be full; the tables are there all the same
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
     return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached))
+
+
+def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], AbstractContextManager[object]] | None:
+    """Starts the real nodes that are this run's to start, with their logs in a folder; None when there are none.
+
+    Raises `ScenarioError` or `SetupError` for links that cannot be carried, before anything is made.
+    """
+    if plan.scene.real != "netns":
+        return None
+    from cosim.launch.carrier import carrier  # most runs have no real nodes and need not load what starts them
+    from cosim.launch.netns import netns_nodes
+
+    carrying = carrier(plan, "netns")
+    return lambda logs: netns_nodes(plan.scene, logs, say, carrying)
 
 
 @contextmanager
