@@ -42,7 +42,9 @@ MAY_IMPORT = {
     "results": BASE | {"scenario", "plan", "registry", "bus", "launch"},
     # Readers of other simulators' files and of traces; what they make is a scenario's text.
     "importing": BASE | {"scenario", "continuum", "traces", "plan.geo"},
-    "report": BASE | {"plan", "bus", "results"},
+    # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
+    "twin": BASE | {"scenario", "plan", "results", "continuum", "radio", "vehicles"},
+    "report": BASE | {"plan", "bus", "results", "twin"},
     "testing": BASE | {"plan", "registry", "bus"},
     "cli": BASE
     | {
@@ -60,6 +62,7 @@ MAY_IMPORT = {
         "launch",
         "live",
         "web",
+        "twin",
     },
 }
 ADAPTERS_MAY_IMPORT = {
