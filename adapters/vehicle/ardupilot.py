@@ -17,7 +17,7 @@ from cosim.plan.entities import Geo
 from cosim.vehicles import Fleet, Rover
 from cosim.vehicles.layout import MANUAL
 
-log = logging.getLogger(__name__)  # not below "cosim": people must see how to start them
+log = logging.getLogger(__name__)  # below "adapters": its warnings are printed as well
 _SERVE = 0.02  # s of wall time to wait for a packet
 _PEERS = 2  # the one that flies, and one that was left over
 # What physics and fleet have in common, besides the place.

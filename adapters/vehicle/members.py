@@ -15,7 +15,7 @@ from cosim.errors import RunError, SetupError
 from cosim.plan.entities import Node
 from cosim.vehicles import Fleet
 
-log = logging.getLogger("cosim.vehicle")  # below "cosim", as all that a run keeps
+log = logging.getLogger("cosim.vehicle")
 
 
 class Members:

@@ -18,7 +18,7 @@ from cosim.errors import RunError
 from cosim.vehicles import Fleet
 from cosim.vehicles.layout import COPTER
 
-log = logging.getLogger("cosim.vehicle")  # below "cosim", as all that a run keeps
+log = logging.getLogger("cosim.vehicle")
 _LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
 
 

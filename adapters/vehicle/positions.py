@@ -12,7 +12,7 @@ from cosim.bus.adapter import Context
 from cosim.errors import Problem, ScenarioError
 from cosim.vehicles import Copter, Fleet
 
-log = logging.getLogger("cosim.vehicle")  # below "cosim", as all that a run keeps
+log = logging.getLogger("cosim.vehicle")
 
 
 class AeroLoop:

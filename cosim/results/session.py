@@ -319,17 +319,21 @@ class _RunLog(logging.FileHandler):
 
 @contextmanager
 def _log_into(path: Path) -> Iterator[None]:
-    """Everything that the library logs during the run, in the run's folder."""
-    root = logging.getLogger("cosim")
+    """Everything that the library and the adapters log during the run, in the run's folder.
+
+    What adapters warn of is printed as well: tables of ports, how to start an outside program.
+    """
     handler = _RunLog(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.setLevel(os.environ.get("COSIM_LOG", "INFO"))
-    level = root.level
-    root.setLevel(min(level or logging.INFO, logging.INFO))
-    root.addHandler(handler)
-    try:
+    with ExitStack() as stack:
+        stack.callback(handler.close)
+        for name, others in (("cosim", ()), ("adapters", (logging.lastResort,))):
+            root = logging.getLogger(name)
+            stack.callback(root.setLevel, root.level)
+            root.setLevel(min(root.level or logging.INFO, logging.INFO))
+            for one in (handler, *others):
+                if one is not None:
+                    root.addHandler(one)
+                    stack.callback(root.removeHandler, one)
         yield
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
-        handler.close()

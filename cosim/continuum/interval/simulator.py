@@ -236,12 +236,23 @@ class Interval:
         return {name: rows[name].copy() for name in COLUMNS}
 
     def fail(self, hosts: Sequence[int]) -> None:
-        """Hosts fail: the containers on them end, and nothing fits there until `recover`."""
-        self._call(kernel.FAIL, 0, np.array(hosts, np.int64).reshape(-1, 1))
+        """Hosts fail: the containers on them end, and nothing fits there until `recover`.
+
+        Raises `ValueError` for a host that there is not.
+        """
+        self._call(kernel.FAIL, 0, self._numbers(hosts).reshape(-1, 1))
 
     def recover(self, hosts: Sequence[int]) -> None:
-        """Failed hosts are back, empty."""
-        self.world.hosts["up"][list(hosts)] = 1
+        """Failed hosts are back, empty. Raises `ValueError` for a host that there is not."""
+        self.world.hosts["up"][self._numbers(hosts)] = 1
+
+    def _numbers(self, hosts: Sequence[int]) -> NDArray[np.int64]:
+        """Compiled code writes where it is told to, so it is told of hosts only."""
+        numbers = np.array(hosts, np.int64).reshape(-1)
+        wrong = numbers[(numbers < 0) | (numbers >= len(self.world.hosts))]
+        if len(wrong):
+            raise ValueError(f"there is no host {wrong[0]}; there are 0 to {len(self.world.hosts) - 1}")
+        return numbers
 
     def snapshot(self) -> Snapshot:
         """A copy of all that changes; rows of ended containers that have not been drained included."""

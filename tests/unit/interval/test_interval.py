@@ -158,6 +158,10 @@ def test_a_host_that_fails_loses_its_containers():
     assert one.state().up.tolist() == [False, True]
     one.recover([0])
     assert one.state().up.all()
+    for act in (one.fail, one.recover):
+        with pytest.raises(ValueError, match="there is no host 2; there are 0 to 1"):
+            act([1, 2])
+    assert one.state().up.all()
 
 
 @pytest.mark.parametrize("name", [n for n, q in QUIRKS.items() if q.part == "step"])

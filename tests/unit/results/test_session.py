@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 
 from cosim.bus.frame import Frame
 from cosim.bus.publish import Subscriber
-from cosim.results.session import _publisher
+from cosim.results.session import _log_into, _publisher
 
 
 def test_an_observer_sees_the_frames_of_a_run() -> None:
@@ -21,3 +23,20 @@ def test_an_observer_sees_the_frames_of_a_run() -> None:
     assert snapshot is not None
     assert snapshot.frames[0].signal == "mobility"
     assert snapshot.frames[0]["x"].tolist() == [1.0, 2.0]
+
+
+def test_what_the_package_and_its_adapters_log_is_kept_and_adapters_warn_aloud(tmp_path, capsys) -> None:
+    before = [(logging.getLogger(name).level, logging.getLogger(name).handlers[:]) for name in ("cosim", "adapters")]
+    with _log_into(tmp_path / "run.log"):
+        logging.getLogger("cosim.vehicle").info("flown here")
+        logging.getLogger("adapters.sumo.backend").info("a detail")
+        logging.getLogger("adapters.vehicle.mavlink").warning("a table of ports")
+    kept = (tmp_path / "run.log").read_text()
+    assert [line.split()[2:] for line in kept.splitlines()] == [
+        ["INFO", "cosim.vehicle:", "flown", "here"],
+        ["INFO", "adapters.sumo.backend:", "a", "detail"],
+        ["WARNING", "adapters.vehicle.mavlink:", "a", "table", "of", "ports"],
+    ]
+    assert capsys.readouterr().err == "a table of ports\n"
+    after = [(logging.getLogger(name).level, logging.getLogger(name).handlers) for name in ("cosim", "adapters")]
+    assert after == before
