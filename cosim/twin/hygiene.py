@@ -1,0 +1,322 @@
+"""What is wrong with telemetry, found and told before anything is fitted to it.
+
+    observed, findings = examine(observed, parameters=len(space), loads={"power": utilisation})
+
+Nothing is repaired by guessing: a value that cannot be true is blanked (NaN, so positions stay as they
+are), a node that lies is left out by name, and every such act is a `Finding` for the report. What
+leaves nothing to fit is refused with a `ScenarioError` that holds every refusal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim import units
+from cosim.errors import Problem, ScenarioError
+from cosim.twin.problem import Floats, Observed, Signal
+
+Kind = Literal[
+    "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
+    "gap", "frozen time", "time order", "period", "clock", "unit",
+]  # fmt: skip
+Mask = NDArray[np.bool_]
+
+_SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """From where on something is told, blanked or refused."""
+
+    least: int = 30  # values of a signal; with fewer there is a warning
+    outlier: float = 8.0  # robust standard deviations from the median of the node
+    outliers: Literal["warn", "limit", "drop"] = "warn"  # limit: set to that distance (winsorised)
+    gap: float = 3.0  # times the median period between rows of a node
+    stuck: int = 12  # equal values in a row, of a signal that otherwise hardly repeats one
+    frozen: int = 5  # equal times in a row; 0: rows are events, and several may share a time
+    lying: float = 0.2  # share of impossible values from which on a node is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: told as a warning."""
+
+    kind: Kind
+    subject: str  # the signal, and the node if it is one node's
+    message: str
+    count: int = 0  # rows that it is about
+    signal: str = ""  # without the node; "" for what is no signal's
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.message}"
+
+
+def told(findings: Sequence[Finding], most: int = 3) -> tuple[str, ...]:
+    """Findings as warnings; of one kind about one signal the first `most`, and how many more nodes there are."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.kind, finding.signal), []).append(finding)
+    lines: list[str] = []
+    for same in alike.values():
+        lines += [str(finding) for finding in same[:most]]
+        if len(same) > most:
+            rest = ", ".join(finding.subject for finding in same[most : most + 5])
+            lines.append(f"{len(same) - most} more like the last one: {rest}{', ...' if len(same) > most + 5 else ''}")
+    return tuple(lines)
+
+
+def bounds(unit: str) -> tuple[float, float]:
+    """The least and the greatest value that a quantity in `unit` can have; infinite where nothing is known."""
+    for dimension, known in units.DIMENSIONS.items():
+        if unit in known:
+            low = -math.inf if dimension in _SIGNED else 0.0
+            return low, 1.0 / known[unit] if dimension == "fraction" else math.inf
+    return -math.inf, math.inf
+
+
+def examine(
+    observed: Observed,
+    *,
+    parameters: int = 0,
+    loads: Mapping[str, Floats] | None = None,
+    limits: Mapping[str, tuple[float, float]] | None = None,
+    rules: Rules | None = None,
+) -> tuple[dict[str, Signal], tuple[Finding, ...]]:
+    """`observed` with what cannot be true blanked, and everything that was found wrong.
+
+    `loads` gives the load of the node (m,) beside a signal that should follow it; `limits` replaces
+    the bounds of the signal's unit. Raises `ScenarioError` when a signal has no value left, or when
+    there are fewer values in all than `parameters` to be fitted.
+    """
+    rules = rules or Rules()
+    cleaned: dict[str, Signal] = {}
+    findings: list[Finding] = []
+    refusals: list[Problem] = []
+    for name, signal in observed.items():
+        least, greatest = (limits or {}).get(name, bounds(signal.unit))
+        examined = _Examined(name, signal, (loads or {}).get(name), least, greatest, rules)
+        values = examined.run()
+        findings += examined.findings
+        cleaned[name] = replace(signal, values=values)
+        count = int(np.isfinite(values).sum())
+        if count == 0:
+            why = "; ".join(finding.message for finding in examined.findings) or "it is empty"
+            hint = "look at the data, or leave the signal out"
+            refusals.append(Problem(f"signal '{name}' has no value that can be used: {why}", "calibrate", hint=hint))
+        elif count < rules.least:
+            message = f"only {count} values; intervals are wide and the noise floor is rough (advised: {rules.least})"
+            findings.append(Finding("few rows", name, message, count))
+    total = sum(int(np.isfinite(signal.values).sum()) for signal in cleaned.values() if signal.weight > 0.0)
+    if total < parameters and not refusals:
+        message = f"{total} measured values cannot tell {parameters} parameters"
+        refusals.append(Problem(message, "calibrate", hint="measure longer, or free fewer parameters"))
+    if refusals:
+        raise ScenarioError(refusals)
+    return cleaned, tuple(findings)
+
+
+class _Examined:
+    """One signal under examination: `values` are blanked as faults are found."""
+
+    def __init__(
+        self, name: str, signal: Signal, load: Floats | None, least: float, greatest: float, rules: Rules
+    ) -> None:
+        self.name, self.signal, self.load, self.rules = name, signal, load, rules
+        self.least, self.greatest = least, greatest
+        self.values = np.array(signal.values, np.float64)
+        self.findings: list[Finding] = []
+        groups = np.array(signal.groups) if signal.groups is not None else np.zeros(len(self.values), np.int8)
+        self.nodes: dict[str, NDArray[np.int64]] = {}  # name, "" when there are no groups -> its rows
+        for group in np.unique(groups):
+            named = str(group) if signal.groups is not None else ""
+            self.nodes[named] = np.flatnonzero(groups == group)
+
+    def run(self) -> Floats:
+        for name, rows in self.nodes.items():
+            if self._impossible(name, rows) and self._frozen(name, rows):
+                self._constant(name, rows)
+                self._stuck(name, rows)
+                self._outliers(name, rows)
+                self._gaps(name, rows)
+        self._missing()
+        self._periods()
+        return self.values
+
+    def _tell(self, kind: Kind, node: str, message: str, count: int) -> None:
+        subject = f"{self.name} of {node}" if node else self.name
+        self.findings.append(Finding(kind, subject, message, count, self.name))
+
+    def _leave_out(self, node: str, rows: NDArray[np.int64], why: str) -> None:
+        self.values[rows] = np.nan
+        what = "the node is left out" if node else "nothing of it is used"
+        self._tell("lying node", node, f"{why}; {what}", len(rows))
+
+    def _impossible(self, node: str, rows: NDArray[np.int64]) -> bool:
+        """Whether the node is kept after what its unit rules out, and infinities, were blanked."""
+        values = self.values[rows]
+        missing = np.isnan(values)
+        if missing.all():
+            self._tell("no values", node, "all values are missing", len(rows))
+            return False
+        wrong = np.isinf(values) | (values < self.least) | (values > self.greatest)
+        count = int(wrong.sum())
+        if count == 0:
+            return True
+        found = float(values[wrong][0])
+        limit = f"below {self.least:g}" if found < self.least else f"above {self.greatest:g}"
+        limit = "infinite" if math.isinf(found) else f"{limit} {self.signal.unit}".rstrip()
+        share = count / float((~missing).sum())
+        why = f"{count} of {int((~missing).sum())} values are impossible, the first ({found:g}) is {limit}"
+        if share >= self.rules.lying:
+            self._leave_out(node, rows, why)
+            return False
+        self.values[rows[wrong]] = np.nan
+        self._tell("impossible values", node, f"{why}; they are blanked", count)
+        return True
+
+    def _frozen(self, node: str, rows: NDArray[np.int64]) -> bool:
+        """Whether the node is kept after rows under a clock that stood still were blanked."""
+        times = self.signal.times
+        if times is None:
+            return True
+        own = times[rows]
+        unknown = ~np.isfinite(own)
+        if unknown.any():
+            self.values[rows[unknown]] = np.nan
+            self._tell(
+                "time order", node, f"{int(unknown.sum())} rows have no time; they are blanked", int(unknown.sum())
+            )
+        back = int((np.diff(own[~unknown]) < 0.0).sum())
+        if back:
+            self._tell("time order", node, f"time goes back {back} times", back)
+        if not self.rules.frozen or len(own) < self.rules.frozen:
+            return True
+        if len(np.unique(own)) == 1:
+            self._leave_out(node, rows, f"all {len(rows)} rows have the same time")
+            return False
+        still = _runs(own, self.rules.frozen)
+        if still.any():
+            self.values[rows[still]] = np.nan
+            count = int(still.sum())
+            self._tell("frozen time", node, f"the clock stands still in {count} rows; they are blanked", count)
+        return True
+
+    def _constant(self, node: str, rows: NDArray[np.int64]) -> None:
+        values = self.values[rows]
+        kept = np.isfinite(values)
+        if kept.sum() < 3 or np.ptp(values[kept]) > 0.0:
+            return
+        value = f"always {values[kept][0]:g} {self.signal.unit}".rstrip()
+        if self.load is not None and np.ptp(self.load[rows][kept]) > 0.0:
+            load = self.load[rows][kept]
+            self._leave_out(node, rows, f"{value} while the load goes from {load.min():g} to {load.max():g}")
+        else:
+            self._tell("constant", node, f"{value}: it tells nothing about what moves it", int(kept.sum()))
+
+    def _stuck(self, node: str, rows: NDArray[np.int64]) -> None:
+        """A sensor that froze: a long run of one value in a signal that hardly repeats one elsewhere."""
+        values = self.values[rows]
+        run = _runs(values, self.rules.stuck)
+        rest = values[~run]
+        if not run.any() or len(rest) < 3 or np.mean(np.diff(rest) == 0.0) > 0.1:
+            return
+        count = int(run.sum())
+        message = f"stands still at {values[run][0]:g} for {count} rows"
+        if self.load is not None and np.ptp(self.load[rows][run]) > 0.0:
+            self.values[rows[run]] = np.nan
+            message += " while the load moves; they are blanked"
+        self._tell("stuck", node, message, count)
+
+    def _outliers(self, node: str, rows: NDArray[np.int64]) -> None:
+        """Far from the node's median in robust standard deviations (Iglewicz and Hoaglin, 1993)."""
+        values = self.values[rows]
+        kept = np.isfinite(values)
+        if kept.sum() < 5:
+            return
+        middle = float(np.median(values[kept]))
+        away = np.abs(values - middle)
+        scale = 1.4826 * float(np.median(away[kept]))
+        if scale == 0.0:  # most values are equal
+            scale = 1.2533 * float(np.mean(away[kept]))
+        with np.errstate(invalid="ignore"):
+            far = kept & (away > self.rules.outlier * scale) if scale > 0.0 else np.zeros(len(rows), np.bool_)
+        count = int(far.sum())
+        if count == 0:
+            return
+        worst = float(values[far][np.argmax(away[far])])
+        message = f"{count} outliers, the farthest {worst:g} with a median of {middle:g}"
+        if self.rules.outliers == "drop":
+            self.values[rows[far]] = np.nan
+            message += "; they are dropped"
+        elif self.rules.outliers == "limit":
+            limit = self.rules.outlier * scale
+            self.values[rows[far]] = np.clip(values[far], middle - limit, middle + limit)
+            message += f"; they are set to {limit:g} from it"
+        else:
+            message += "; they are used as they are"
+        self._tell("outliers", node, message, count)
+
+    def _gaps(self, node: str, rows: NDArray[np.int64]) -> None:
+        if self.signal.times is None:
+            return
+        times = np.unique(self.signal.times[rows][np.isfinite(self.signal.times[rows])])
+        if len(times) < 4:
+            return
+        steps = np.diff(times)
+        usual = float(np.median(steps))
+        wide = steps > self.rules.gap * usual
+        # Arrivals at random have wide steps too; a gap of regular rows, or one far longer than any other, is told.
+        regular = float(np.median(np.abs(steps - usual))) <= 0.2 * usual
+        if not regular:
+            wide = steps > 10.0 * self.rules.gap * usual
+        if wide.any():
+            share = float((steps[wide] - usual).sum() / (times[-1] - times[0]))
+            count = int(wide.sum())
+            message = f"{count} gaps in time, the longest {steps.max():g} s; {share:.1%} of the period is missing"
+            self._tell("gap", node, message, count)
+
+    def _missing(self) -> None:
+        missing = np.isnan(self.signal.values)
+        if missing.any():
+            share = float(missing.mean())
+            self._tell(
+                "missing values", "", f"{int(missing.sum())} values ({share:.1%}) are missing", int(missing.sum())
+            )
+
+    def _periods(self) -> None:
+        """Nodes that were measured together cover the same period; one that does not has another clock, or a gap."""
+        times = self.signal.times
+        if times is None or len(self.nodes) < 2:
+            return
+        spans = {node: times[rows][np.isfinite(times[rows])] for node, rows in self.nodes.items()}
+        ends = {node: (float(own.min()), float(own.max())) for node, own in spans.items() if len(own) > 1}
+        if len(ends) < 2:
+            return
+        usual = np.median(np.array(list(ends.values())), axis=0)
+        lengths = [last - first for first, last in ends.values()]
+        period = float(np.median([np.ptp(own) / (len(own) - 1) for own in spans.values() if len(own) > 1]))
+        slack = max(self.rules.gap * period, 0.05 * float(np.median(lengths)))
+        for node, (first, last) in ends.items():
+            before, after = first - float(usual[0]), last - float(usual[1])
+            if max(abs(before), abs(after)) > slack:
+                message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
+                self._tell("period", node, message, len(spans[node]))
+
+
+def _runs(values: Floats, least: int) -> Mask:
+    """(m,) which values repeat the one before them in runs of `least` equal values or more; not the first of a run."""
+    repeats = np.zeros(len(values), np.bool_)
+    if len(values) < 2:
+        return repeats
+    same = np.diff(values) == 0.0
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+    for start, stop in zip(edges[::2], edges[1::2], strict=True):
+        if stop - start + 1 >= least:
+            repeats[start + 1 : stop + 1] = True
+    return repeats

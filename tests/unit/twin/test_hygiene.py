@@ -1,0 +1,211 @@
+"""Every fault that is put into sound telemetry is told or refused; sound telemetry raises nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosim.errors import ScenarioError
+from cosim.twin.clocks import clock, clocks, corrected, out_of_order
+from cosim.twin.hygiene import Rules, bounds, examine, told
+from cosim.twin.problem import Signal
+
+NODES, ROWS = ("a", "b", "c"), 60
+
+
+def telemetry(seed: int = 1, nodes: tuple[str, ...] = NODES) -> tuple[Signal, np.ndarray]:
+    """Power over a varying load, one row a second and node, and the load."""
+    random = np.random.default_rng(seed)
+    load = random.uniform(0, 1, len(nodes) * ROWS)
+    power = 2.0 + 3.0 * load + random.normal(0, 0.05, len(load))
+    times = np.tile(np.arange(ROWS, dtype=float), len(nodes))
+    return Signal(power, "W", times=times, groups=tuple(np.repeat(nodes, ROWS))), load
+
+
+def with_values(signal: Signal, values: np.ndarray, times: np.ndarray | None = None) -> Signal:
+    return Signal(values, signal.unit, times=signal.times if times is None else times, groups=signal.groups)
+
+
+@given(st.integers(0, 10_000))
+@settings(deadline=None)
+def test_sound_telemetry_is_left_alone(seed):
+    signal, load = telemetry(seed)
+    cleaned, findings = examine({"power": signal}, parameters=3, loads={"power": load})
+    assert findings == ()
+    assert np.array_equal(cleaned["power"].values, signal.values)
+
+
+# fault -> the kinds of finding that tell it
+FAULTS = {
+    "constant": {"lying node"}, "nan": {"no values", "missing values"}, "negative": {"lying node"},
+    "some negative": {"impossible values"}, "infinite": {"impossible values"}, "outlier": {"outliers"},
+    "stuck": {"stuck"}, "frozen clock": {"lying node"}, "clock stops": {"frozen time"}, "gap": {"gap"},
+    "clock jumps back": {"time order"}, "other clock": {"period"}, "no time": {"time order"},
+}  # fmt: skip
+
+
+def inject(fault: str, node: int, random: np.random.Generator) -> Signal:
+    signal, _ = telemetry()
+    values, times = signal.values.copy(), signal.times.copy()
+    rows = slice(node * ROWS, (node + 1) * ROWS)
+    some = node * ROWS + random.choice(np.arange(10, ROWS - 10), 4, replace=False)
+    start = node * ROWS + int(random.integers(5, 20))
+    if fault == "constant":
+        values[rows] = random.uniform(0, 10)
+    elif fault == "nan":
+        values[rows] = np.nan
+    elif fault == "negative":
+        values[rows] *= -1.0
+    elif fault == "some negative":
+        values[some] = -random.uniform(0.01, 100)
+    elif fault == "infinite":
+        values[some] = np.inf
+    elif fault == "outlier":
+        values[some] *= random.uniform(20, 1000)
+    elif fault == "stuck":
+        values[start : start + 20] = values[start]
+    elif fault == "frozen clock":
+        times[rows] = random.uniform(0, 100)
+    elif fault == "clock stops":
+        times[start : start + 15] = times[start]
+    elif fault == "gap":
+        times[start : (node + 1) * ROWS] += random.uniform(5, 1000)
+    elif fault == "clock jumps back":
+        times[start : (node + 1) * ROWS] -= random.uniform(1.5, 3)
+    elif fault == "other clock":
+        times[rows] += random.choice([-1, 1]) * random.uniform(4, 1e9)
+    elif fault == "no time":
+        times[some] = np.nan
+    return with_values(signal, values, times)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@given(node=st.integers(0, 2), seed=st.integers(0, 10_000))
+@settings(deadline=None, max_examples=25)
+def test_every_fault_is_told_with_its_node(fault, node, seed):
+    signal = inject(fault, node, np.random.default_rng(seed))
+    cleaned, findings = examine({"power": signal}, parameters=3, loads={"power": telemetry()[1]})
+    told = {finding.kind for finding in findings if NODES[node] in finding.subject or finding.kind == "missing values"}
+    assert told & FAULTS[fault], findings
+    others = [finding.subject for finding in findings if finding.subject not in (f"power of {NODES[node]}", "power")]
+    assert not others
+    left = cleaned["power"].values[node * ROWS : (node + 1) * ROWS]
+    assert not (left < 0).any()
+    assert not np.isinf(left).any()
+    if FAULTS[fault] == {"lying node"}:
+        assert np.isnan(left).all()
+
+
+@pytest.mark.parametrize("fault", ["constant", "nan", "negative", "frozen clock"])
+def test_when_only_a_lying_node_was_measured_it_is_refused(fault):
+    load = telemetry(nodes=("a",))[1]
+    faulty = inject(fault, 0, np.random.default_rng(1))
+    alone = Signal(faulty.values[:ROWS], "W", times=faulty.times[:ROWS])
+    with pytest.raises(ScenarioError, match="signal 'power' has no value that can be used"):
+        examine({"power": alone}, loads={"power": load})
+
+
+def test_fewer_data_are_told_and_too_few_are_refused():
+    signal = Signal(np.array([1.0, 2.0, 3.5, 2.5]), "W")
+    _, findings = examine({"power": signal}, parameters=4)
+    assert [finding.kind for finding in findings] == ["few rows"]
+    with pytest.raises(ScenarioError, match="4 measured values cannot tell 5 parameters"):
+        examine({"power": signal}, parameters=5)
+
+
+def test_a_constant_without_a_load_is_told_and_kept():
+    cleaned, findings = examine({"power": Signal(np.full(40, 3.0), "W")})
+    assert [finding.kind for finding in findings] == ["constant"]
+    assert (cleaned["power"].values == 3.0).all()
+
+
+@pytest.mark.parametrize(("how", "worst"), [("warn", 400.0), ("limit", 20.0), ("drop", 5.3)])
+def test_outliers_are_kept_limited_or_dropped(how, worst):
+    signal, _ = telemetry()
+    values = signal.values.copy()
+    values[7] = 400.0
+    cleaned, findings = examine({"power": with_values(signal, values)}, rules=Rules(outliers=how))
+    assert [finding.kind for finding in findings] == ["outliers"]
+    assert np.nanmax(cleaned["power"].values) <= worst
+
+
+def test_one_outlier_among_equal_values_is_seen():
+    values = np.full(100, 2.0)
+    values[50] = 900.0
+    assert "outliers" in {finding.kind for finding in examine({"x": Signal(values)})[1]}
+
+
+def test_arrivals_at_random_have_no_gaps_until_there_is_one():
+    times = np.cumsum(np.random.default_rng(1).exponential(1.0, 500))
+    values = np.random.default_rng(2).normal(size=500)
+    assert examine({"x": Signal(values, times=times)})[1] == ()
+    times[250:] += 300.0
+    assert [finding.kind for finding in examine({"x": Signal(values, times=times)})[1]] == ["gap"]
+
+
+def test_bounds_follow_the_unit():
+    assert bounds("W") == (0.0, np.inf)
+    assert bounds("%") == (0.0, 100.0)
+    assert bounds("dBm") == (-np.inf, np.inf)
+    assert bounds("intervals") == (-np.inf, np.inf)
+
+
+def exchanges(offset: float, drift: float, count: int = 200) -> tuple[np.ndarray, ...]:
+    """Times of requests and answers, the host's on a clock that is off; ways of 1 to 5 ms."""
+    random = np.random.default_rng(3)
+    sent = np.sort(random.uniform(0, 600, count))
+    arrived = sent + random.uniform(1e-3, 5e-3, count)
+    left = arrived + random.uniform(0.01, 0.1, count)
+    returned = left + random.uniform(1e-3, 5e-3, count)
+    return sent, arrived + offset + drift * arrived, left + offset + drift * left, returned
+
+
+@given(st.floats(-100, 100), st.floats(-1e-3, 1e-3))
+@settings(deadline=None)
+def test_a_clock_is_told_and_corrected(offset, drift):
+    sent, received, answered, returned = exchanges(offset, drift)
+    known = clock(sent, received, answered, returned)
+    assert abs(known.offset - (offset + drift * known.since)) < 2e-3
+    assert abs(known.drift - drift) < 2e-5
+    right = exchanges(0.0, 0.0)[1]
+    assert np.abs(corrected(received, ["edge"] * len(received), {"edge": known}) - right).max() < 5e-3
+
+
+@pytest.mark.parametrize("offset", [-30.0, -0.01, 0.01, 2.5])
+def test_a_clock_that_is_off_is_a_finding(offset):
+    here, there = exchanges(0.0, 0.0), exchanges(offset, 0.0)
+    nodes = ["right"] * 200 + ["wrong"] * 200
+    known, findings = clocks(*(np.concatenate(both) for both in zip(here, there, strict=True)), nodes)
+    assert set(known) == {"right", "wrong"}
+    assert [finding.subject for finding in findings] == ["wrong"]
+
+
+def test_a_drift_alone_is_a_finding():
+    assert clocks(*exchanges(0.0, 1e-4), ["edge"] * 200)[1][0].kind == "clock"
+
+
+def test_events_in_the_wrong_order_tell_a_clock():
+    sent, received, *_ = exchanges(-1.0, 0.0)
+    (finding,) = out_of_order(sent, received, ["edge"] * 200)
+    assert finding.count == 200
+    assert out_of_order(*exchanges(0.0, 0.0)[:2], ["edge"] * 200) == ()
+
+
+def test_exchanges_without_times_are_left_out():
+    sent, received, answered, returned = exchanges(1.0, 0.0)
+    received[::2] = np.nan
+    assert clock(sent, received, answered, returned).count == 100
+    assert clock(sent * np.nan, received, answered, returned) is None
+    assert clocks(sent * np.nan, received, answered, returned, ["edge"] * 200)[1][0].kind == "clock"
+
+
+def test_many_findings_of_a_kind_are_told_together():
+    nodes = tuple(f"uav-{k}" for k in range(12))
+    signal, _ = telemetry(nodes=nodes)
+    _, findings = examine({"power": with_values(signal, -signal.values * (signal.times > 40))}, rules=Rules(lying=0.9))
+    assert len([finding for finding in findings if finding.kind == "impossible values"]) == 12
+    lines = told(findings)
+    assert sum("are impossible" in line for line in lines) == 3
+    assert any(line.startswith("9 more like the last one: power of uav-") for line in lines)

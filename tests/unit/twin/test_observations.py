@@ -1,0 +1,169 @@
+"""Telemetry from files: units, windows, groups, and refusals that say what is missing."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosim.errors import ScenarioError
+from cosim.twin.observations import Measured, between, observe, read
+from tests.unit.results import synthetic
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"
+
+
+def written(folder: Path, lines: list[str], name: str = "power.csv") -> Path:
+    path = folder / name
+    text = "\n".join(lines) + "\n"
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def rows(count: int = 40) -> list[str]:
+    random = np.random.default_rng(1)
+    load = random.uniform(0, 100, count)
+    power = 2000 + 30 * load + random.normal(0, 20, count)
+    return [
+        "t_ms,node,cpu,p_mw",
+        *(f"{1000 * (k // 2) + 5000},{'ab'[k % 2]},{load[k]:.3f},{power[k]:.3f}" for k in range(count)),
+    ]
+
+
+@pytest.mark.parametrize("name", ["power.csv", "power.csv.gz"])
+def test_units_and_groups_are_read(tmp_path, name):
+    table = read(written(tmp_path, rows(), name))
+    told = observe(
+        table, {"power": Measured("p_mw", "mW", weight=2.0)},
+        time="t_ms", time_unit="ms", group="node", load={"power": "cpu"}, conditions={"load": ("cpu", "%")},
+    )  # fmt: skip
+    signal = told.observed["power"]
+    assert signal.unit == "W"
+    assert signal.weight == 2.0
+    assert signal.values.min() > 1.9
+    assert signal.values.max() < 5.2
+    assert signal.times[:4].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert signal.groups[:2] == ("a", "b")
+    assert told.findings == ()
+    assert 0.0 <= told.conditions["load"].low < 0.2 < 0.8 < told.conditions["load"].high <= 1.0
+    assert told.source.startswith(f"{name}: 40 rows, sha256 ")
+
+
+def test_parquet_is_read(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "power.parquet"
+    parquet.write_table(pa.table({"p": [1.0, 2.0, None], "node": ["a", "b", "a"]}), path)
+    told = observe(read(path), {"power": Measured("p", "kW")}, group="node")
+    assert told.observed["power"].values[:2].tolist() == [1000.0, 2000.0]
+    assert {finding.kind for finding in told.findings} == {"few rows", "missing values"}
+
+
+def test_missing_columns_are_all_refused_with_the_nearest_names(tmp_path):
+    table = read(written(tmp_path, rows()))
+    with pytest.raises(ScenarioError) as refused:
+        observe(table, {"power": Measured("p_nw", "mW")}, time="time", group="nodes")
+    first, second, third = refused.value.problems
+    assert "no column 'p_nw'" in first.message
+    assert first.hint == "did you mean 'p_mw'?"
+    assert "no column 'time'" in second.message
+    assert third.hint == "did you mean 'node'?"
+
+
+def test_dates_count_from_the_first_row(tmp_path):
+    lines = ["at,v", "2024-03-01T12:00:00Z,1", "2024-03-01T13:00:10+01:00,2", "2024-03-01 12:01:00,3", "soon,4"]
+    told = observe(read(written(tmp_path, lines)), {"v": Measured("v")}, time="at")
+    assert told.observed["v"].times[:3].tolist() == [0.0, 10.0, 60.0]
+    assert np.isnan(told.observed["v"].times[3])
+    assert np.isnan(told.observed["v"].values[3])
+    assert {"missing values", "time order"} <= {finding.kind for finding in told.findings}
+
+
+def test_a_window_keeps_its_rows_and_an_empty_one_is_refused(tmp_path):
+    table = read(written(tmp_path, rows()))
+    told = observe(table, {"power": Measured("p_mw", "mW")}, time="t_ms", time_unit="ms", window=(5.0, 10.0))
+    assert told.observed["power"].times.tolist() == [5.0, 5.0, 6.0, 6.0, 7.0, 7.0, 8.0, 8.0, 9.0, 9.0]
+    inner = between(told.observed, 6.0, 8.0)["power"]
+    assert inner.times.tolist() == [6.0, 6.0, 7.0, 7.0]
+    with pytest.raises(ScenarioError, match=r"no rows between 50 s and 60 s.*reach from 0 s to 19 s"):
+        observe(table, {"power": Measured("p_mw", "mW")}, time="t_ms", time_unit="ms", window=(50.0, 60.0))
+
+
+def test_a_unit_nobody_knows_is_told(tmp_path):
+    told = observe(read(written(tmp_path, rows())), {"power": Measured("p_mw", "mw")})
+    assert [finding.kind for finding in told.findings] == ["unit"]
+
+
+def test_percent_has_two_ends(tmp_path):
+    lines = ["load", *(str(20 + k % 7) for k in range(40)), "180", "-3"]
+    told = observe(read(written(tmp_path, lines)), {"load": Measured("load", "%")})
+    assert np.isnan(told.observed["load"].values[-2:]).all()
+    assert [finding.kind for finding in told.findings] == ["impossible values"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], "it is empty"),
+        (["a,b", "1,2", "3"], "data row 2 has 1 cells, and there are 2 columns"),
+        (["a,a", "1,2"], "two columns are called 'a'"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path, lines, words):
+    path = tmp_path / "power.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=words):
+        read(path)
+
+
+def test_a_file_that_is_not_there_or_not_packed_is_refused(tmp_path):
+    written(tmp_path, rows())
+    with pytest.raises(ScenarioError, match=r"did you mean 'power\.csv'"):
+        read(tmp_path / "powr.csv")
+    (tmp_path / "power.csv.gz").write_bytes(b"not packed")
+    with pytest.raises(ScenarioError, match="cannot be read"):
+        read(tmp_path / "power.csv.gz")
+
+
+@given(cells=st.lists(st.sampled_from(["nan", "", "n/a", "inf", "-5", "1e999", "error"]), min_size=1, max_size=12))
+@settings(deadline=None)
+def test_cells_that_are_no_measurement_are_told_or_refused(tmp_path_factory, cells):
+    good = [line.split(",")[3] for line in rows()[1:]]
+    path = written(tmp_path_factory.mktemp("cells"), ["x,p", *(f"0,{cell}" for cell in good + cells)])
+    try:
+        told = observe(read(path), {"power": Measured("p", "mW")})
+    except ScenarioError:
+        return
+    assert told.findings
+    left = told.observed["power"].values
+    assert np.isfinite(left).sum() <= len(good)
+    assert np.nanmin(left) > 0.0
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the SimTune files")
+def test_the_published_trace_is_read_without_a_header():
+    table = read(DATA / "real_energytotalinterval_intervals_000_099.csv", header=["energy"])
+    told = observe(table, {"energy": Measured("energy", "J", origin="modelled")})
+    assert len(told.observed["energy"].values) == 100
+    assert 6000 < told.observed["energy"].values.mean() < 6450
+
+
+def test_the_table_of_a_run_knows_its_units(tmp_path):
+    run = synthetic.write_run(tmp_path, ticks=60)
+    told = observe(
+        read(run, "host"), {"power": Measured("power"), "running": Measured("running")}, time="time", group="node"
+    )
+    power = told.observed["power"]
+    assert power.unit == "W"
+    assert set(power.groups) == {"edge-1", "edge-2", "edge-3", "cloud"}
+    assert power.values.min() >= 20.0
+    with pytest.raises(ScenarioError, match=r"no table 'hosts'.*did you mean 'host'"):
+        read(run, "hosts")
