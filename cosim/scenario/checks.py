@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from cosim.errors import Problem
+from cosim.scenario.calibrate import TASK_DURATIONS
+from cosim.scenario.free import free_values, unknown_option
 from cosim.scenario.gather import split, unknown
 from cosim.scenario.model import Scenario
 from cosim.scenario.resolve import World, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
-from cosim.scenario.wording import did_you_mean, keys_of, shorten
+from cosim.scenario.wording import did_you_mean, shorten
 from cosim.selector import name_matcher
 from cosim.telemetry.signals import CATALOGUE, Signal
 
@@ -53,6 +55,9 @@ def check(
     if len(kinds) == len(scenario.adapters) and certain:
         checks.record(kinds, configs)
     checks.sweep(root, configs)
+    if checks.certain:
+        checks.calibrate(kinds, configs)
+        problems += free_values(scenario, root, world, configs)[1]
     return world
 
 
@@ -126,6 +131,8 @@ class _Checks:
         }
         for name, tariff in self.scenario.tariffs.items():
             files["tariffs", name, "prices"], files["tariffs", name, "carbons"] = tariff.prices, tariff.carbons
+        for name, observed in (self.scenario.calibrate.observed if self.scenario.calibrate else {}).items():
+            files["calibrate", "observed", name, "file"] = observed.file
         for at, text in files.items():
             path = self.folder / text if text else None
             if path is not None and not path.is_file():
@@ -146,9 +153,7 @@ class _Checks:
                 self.report((*at, "do"), "degrades nothing", "give 'delay', 'loss' or 'rate'")
 
     def record(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
-        signals: dict[str, Signal] = dict(CATALOGUE)
-        for name, kind in kinds.items():
-            signals.update({signal.name: signal for signal in kind.signals_of(configs[name])})
+        signals = _signals(kinds, configs)
         for name, block in self.scenario.record.items():
             if name != "*" and name not in signals:
                 self.report(("record", name), f"there is no signal '{name}'", did_you_mean(name, ["*", *signals]))
@@ -161,11 +166,33 @@ class _Checks:
                     hint = did_you_mean(column, sorted(known))
                     self.report(("record", name, "columns", index), f"there is no column '{column}'", hint)
 
+    def calibrate(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
+        """The signals, nodes and workloads that measurements are about are there."""
+        signals = _signals(kinds, configs)
+        block = self.scenario.calibrate
+        for name, observed in block.observed.items() if block is not None else ():
+            at: Keys = ("calibrate", "observed", name)
+            table, _, column = observed.signal.partition(".")
+            if table not in signals:
+                hint = did_you_mean(table, signals)
+                self.report((*at, "signal"), f"there is no signal '{table}'", hint)
+            else:
+                known = [*(TASK_DURATIONS if table == "task" else ()), *(c.name for c in signals[table].columns)]
+                if column not in known:
+                    hint = did_you_mean(column, known)
+                    self.report((*at, "signal"), f"signal '{table}' has no column '{column}'", hint)
+            if observed.nodes is not None:
+                self.select(observed.nodes, (*at, "nodes"))
+            for index, load in enumerate(observed.workloads or ()):
+                if load not in self.scenario.workloads:
+                    hint = did_you_mean(load, self.scenario.workloads, otherwise="workloads of this scenario")
+                    self.report((*at, "workloads", index), f"there is no workload '{load}'", hint)
+
     def sweep(self, root: Item, configs: Mapping[str, BaseModel]) -> None:
         for path, values in self.scenario.sweep.items():
             at: Keys = ("sweep", path)
             keys = split(root, path)
-            wrong = unknown(root, keys, Scenario) or self._unknown_option(keys, configs)
+            wrong = unknown(root, keys, Scenario) or unknown_option(keys, configs)
             if wrong is not None:
                 self.report(at, f"cannot sweep '{path}': {wrong[0]}", wrong[1])
             elif keys[0] in ("sweep", "include", "name", "apiVersion", "kind"):
@@ -177,12 +204,10 @@ class _Checks:
                     message, _, hint = str(error).partition("; ")
                     self.report(at, message, hint)
 
-    def _unknown_option(self, keys: Keys, configs: Mapping[str, BaseModel]) -> tuple[str, str] | None:
-        """Why `keys`, which lead into an adapter's block, name no option of it."""
-        if keys[0] != "adapters" or len(keys) < 3 or keys[1] not in configs:
-            return None
-        for index in range(2, len(keys)):
-            known = keys_of(type(configs[str(keys[1])]), keys[2:index])
-            if known is not None and keys[index] not in known:
-                return f"unknown key '{keys[index]}'", did_you_mean(str(keys[index]), known)
-        return None
+
+def _signals(kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> dict[str, Signal]:
+    """The signals of the catalogue and of the adapters in use."""
+    signals: dict[str, Signal] = dict(CATALOGUE)
+    for name, kind in kinds.items():
+        signals.update({signal.name: signal for signal in kind.signals_of(configs[name])})
+    return signals
