@@ -1,0 +1,36 @@
+"""Calibrations against published measurements; each module makes the problems of one data set.
+
+    problems = load("power")(Path("../shared/data"), {})
+
+A module offers `problems(data, settings) -> list[Problem]`. `data` is a folder that holds the data's
+files somewhere below it, by the names of their publishers or by those of this project's collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from cosim.errors import Problem as Mistake
+from cosim.errors import ScenarioError
+from cosim.twin.problem import Problem
+
+# The name an author writes -> the module that makes its problems.
+JOBS: Mapping[str, str] = {
+    "simtune": "cosim.twin.jobs.simtune",
+    "power": "cosim.twin.jobs.power",
+    "5g": "cosim.twin.jobs.fiveg",
+    "battery": "cosim.twin.jobs.battery",
+    "edge": "cosim.twin.jobs.edge",
+}
+
+
+def load(name: str) -> Callable[[Path, Mapping[str, object]], list[Problem]]:
+    """`problems` of job `name`. Raises `ScenarioError` for a name that no job has."""
+    if name not in JOBS:
+        raise ScenarioError(
+            Mistake(f"there is no job '{name}'", "calibrate.job", hint=f"there are {', '.join(sorted(JOBS))}")
+        )
+    found: Callable[[Path, Mapping[str, object]], list[Problem]] = import_module(JOBS[name]).problems
+    return found

@@ -1,0 +1,85 @@
+"""Finding and reading the files of a data set, and the settings that a job was given."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.errors import Problem as Mistake
+from cosim.errors import ScenarioError
+
+Floats = NDArray[np.float64]
+
+
+def find(data: Path, *patterns: str) -> list[Path]:
+    """The files below `data` that match the first pattern that any file matches, sorted by path.
+
+    Patterns are those of `Path.rglob`; several stand for the names that several publishers use.
+    Raises `ScenarioError` when no file matches.
+    """
+    for pattern in patterns:
+        found = sorted(path for path in data.rglob(pattern) if path.is_file())
+        if found:
+            return found
+    raise ScenarioError(
+        Mistake(f"there is no {' or '.join(patterns)} below it", file=data, hint="name the folder with the data")
+    )
+
+
+def matrix(path: Path) -> Floats:
+    """(rows, columns) of a CSV file of numbers without a header, gzipped or not.
+
+    Raises `ScenarioError` for a cell that is no number and for rows of different lengths.
+    """
+    try:
+        return np.atleast_2d(np.loadtxt(path, delimiter=",", dtype=np.float64, ndmin=2))
+    except ValueError as error:
+        raise ScenarioError(Mistake(f"is no table of numbers: {error}", file=path)) from error
+
+
+def table(path: Path) -> dict[str, list[str]]:
+    """The columns of a CSV file with a header, as text. Raises `ScenarioError` for a row that is too short."""
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        rows = csv.reader(file)
+        header = next(rows, [])
+        columns: list[list[str]] = [[] for _ in header]
+        for number, row in enumerate(rows, start=2):
+            if len(row) != len(header):
+                raise ScenarioError(
+                    Mistake(f"has {len(row)} cells where the header has {len(header)}", file=path, line=number)
+                )
+            for column, cell in zip(columns, row, strict=True):
+                column.append(cell)
+    return dict(zip(header, columns, strict=True))
+
+
+def numbers(cells: list[str]) -> Floats:
+    """The cells as numbers; NaN for what is none ("-", "", "Null")."""
+    return np.array([_number(cell) for cell in cells], np.float64)
+
+
+def column(found: Mapping[str, list[str]], name: str, path: Path) -> list[str]:
+    """Column `name` of a table. Raises `ScenarioError` when there is none."""
+    if name not in found:
+        raise ScenarioError(Mistake(f"has no column '{name}'", file=path, hint=f"it has {', '.join(found)}"))
+    return found[name]
+
+
+def setting(settings: Mapping[str, object], name: str, default: float) -> float:
+    """The number that `settings` gives for `name`. Raises `ScenarioError` when it is none."""
+    value = settings.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ScenarioError(Mistake(f"{value!r} is no number", f"calibrate.settings.{name}"))
+    return float(value)
+
+
+def _number(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("nan")

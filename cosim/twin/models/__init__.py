@@ -1,0 +1,1 @@
+"""Small exact models of systems that published data come from, compiled and run in batches."""

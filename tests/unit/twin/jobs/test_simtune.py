@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cosim.errors import ScenarioError
+from cosim.twin.jobs import files, load, simtune
+from tests.unit.twin.jobs.data import DATA, needs
+
+
+def log(cpu, curve, rng):
+    energy = 5.0 * np.interp(cpu, simtune.POINTS, curve).sum(axis=1)
+    return simtune.Log(cpu, energy, rng.integers(0, 4, len(cpu)).astype(float))
+
+
+def write(folder, rows, kind="real"):
+    rng = np.random.default_rng(3)
+    cpu = rng.uniform(0.0, 100.0, (rows, 4))
+    curve = np.linspace(70.0, 120.0, 11)
+    made = log(cpu, curve, rng)
+    for name, values in (("cpu", cpu), ("energytotalinterval", made.energy), ("avgresponsetime", made.response)):
+        np.savetxt(folder / f"{kind}_{name}.csv", values, delimiter=",")
+    return curve
+
+
+def test_the_power_curve_is_found_again():
+    rng = np.random.default_rng(1)
+    curve = np.cumsum(rng.uniform(1.0, 9.0, 11)) + 60.0
+    cpu = 100.0 * rng.random((60, 16)) ** 4
+    np.testing.assert_allclose(simtune.power_curve(log(cpu, curve, rng), 5.0), curve, atol=0.3)
+
+
+def test_a_power_curve_never_falls_and_goes_on_where_there_are_no_figures():
+    rng = np.random.default_rng(2)
+    cpu = rng.uniform(0.0, 40.0, (60, 16))
+    curve = simtune.power_curve(log(cpu, np.linspace(70.0, 170.0, 11), rng), 5.0)
+    assert (np.diff(curve) >= 0.0).all()
+    np.testing.assert_allclose(curve, np.linspace(70.0, 170.0, 11), atol=1.0)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(40, (20, 20)), (200, (100, 100)), (150, (75, 75)), (300, (100, 100))])
+def test_rows_are_split_without_overlap(tmp_path, rows, expected):
+    write(tmp_path, rows)
+    fit, held_back = simtune.split(simtune.read(tmp_path))
+    assert (len(fit), len(held_back)) == expected
+    assert (fit.first, held_back.first) == (0, expected[0])
+
+
+def test_a_problem_simulates_the_rows_that_were_measured(tmp_path):
+    curve = write(tmp_path, 40)
+    problem, *others = load("simtune")(tmp_path, {"replicates": 3})
+    assert not others
+    found = problem.held_back.simulate(problem.space.values(np.full((2, 5), 0.5)), 7)
+    assert {name: values.shape for name, values in found.items()} == {"energy": (2, 60), "response": (2, 60)}
+    again = problem.held_back.simulate(problem.space.values(np.full((1, 5), 0.5)), 7)
+    np.testing.assert_array_equal(again["energy"][0], found["energy"][0])
+    assert f"{curve[0]:.4g}" in problem.assumptions[-1]
+    assert problem.fit.observed["energy"].origin == "modelled"
+
+
+def test_a_log_that_lies_is_refused(tmp_path):
+    write(tmp_path, 20)
+    (tmp_path / "real_avgresponsetime.csv").write_text("\n".join(["-1"] * 20))
+    with pytest.raises(ScenarioError, match="response have negative"):
+        simtune.read(tmp_path)
+    (tmp_path / "real_avgresponsetime.csv").write_text("1\n2\n")
+    with pytest.raises(ScenarioError, match="do not belong together"):
+        simtune.read(tmp_path)
+    (tmp_path / "real_avgresponsetime.csv").write_text("1\nhigh\n")
+    with pytest.raises(ScenarioError, match="no table of numbers"):
+        simtune.read(tmp_path)
+
+
+def test_absent_files_and_jobs_are_named(tmp_path):
+    with pytest.raises(ScenarioError, match="there is no real_cpu"):
+        simtune.read(tmp_path)
+    with pytest.raises(ScenarioError, match="there is no job 'tune'"):
+        load("tune")
+    with pytest.raises(ScenarioError, match="is no number"):
+        files.setting({"rows": "many"}, "rows", 1)
+
+
+class TestRealData:
+    pytestmark = needs("edge_power/simtune")
+
+    def test_the_energy_is_a_power_table_of_the_cpu_figures(self):
+        fit, held_back = simtune.split(simtune.read(DATA))
+        curve = simtune.power_curve(fit, 5.0)
+        predicted = 5.0 * np.interp(held_back.cpu, simtune.POINTS, curve).sum(axis=1)
+        np.testing.assert_allclose(predicted, held_back.energy, rtol=1e-3)
