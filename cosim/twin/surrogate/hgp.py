@@ -72,7 +72,7 @@ def _kernel(a: Floats, b: Floats, scales: Floats) -> Floats:
 
 def _posterior(kernel: Floats, noise: Floats, z: Floats) -> tuple[Floats, Floats]:
     """The Cholesky factor of covariance plus noise, and the weights of the rows (n, q)."""
-    lower = np.linalg.cholesky(kernel + np.diag(noise + _JITTER))
+    lower = np.asarray(np.linalg.cholesky(kernel + np.diag(noise + _JITTER)), np.float64)
     return lower, np.linalg.solve(lower.T, np.linalg.solve(lower, z))
 
 

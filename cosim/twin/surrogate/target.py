@@ -61,10 +61,10 @@ class Target:
         parts = []
         for name, signal in self._observed.items():
             rows = np.asarray(simulated[name], np.float64)
-            lost = ~np.isfinite(rows).all(axis=1)
-            figures = self._blocked(signal, np.where(lost[:, None], 0.0, rows))
+            lost = np.logical_not(np.isfinite(rows).all(axis=1))[:, None]
+            figures = self._blocked(signal, np.where(lost, 0.0, rows))
             d = (figures - self._figures[name]) / signal.span
-            parts.append(np.where(lost[:, None], 1.0, 0.5 * (1.0 + d / (1.0 + np.abs(d)))))
+            parts.append(np.where(lost, 1.0, 0.5 * (1.0 + d / (1.0 + np.abs(d)))))
         return np.concatenate(parts, axis=1)
 
     def gaps(self, qos: Floats) -> Floats:
@@ -120,7 +120,7 @@ def _unit(values: Floats) -> Floats:
     if not len(kept):
         return np.zeros_like(values)
     span = float(kept.max() - kept.min()) or 1.0
-    return (np.where(np.isfinite(values), values, kept.mean()) - kept.min()) / span
+    return np.asarray((np.where(np.isfinite(values), values, kept.mean()) - kept.min()) / span, np.float64)
 
 
 def _steps(values: Floats) -> Floats:
