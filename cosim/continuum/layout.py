@@ -93,6 +93,7 @@ STATION = _record(
     ("power", "f8"),  # W now
     ("energy", "f8"),  # J
     ("waited", "f8"),  # s that tasks waited in line, of those that have been served
+    ("contention", "f8"),  # slow-down of every busy server by each other one
     ("servers", "i8"),
     ("active", "i8"),  # tasks in service
     ("root", "i8"),  # heap of the tasks in service, -1: none
@@ -122,6 +123,7 @@ NODE = _record(
 
 KIND = _record(
     ("clock", "f8"),  # cycles/s
+    ("contention", "f8"),  # slow-down of every busy core by each other one
     ("cores", "i8"), ("slots", "i8"),  # slots 0: unlimited
     ("first_power", "i8"), ("powers", "i8"),  # its table in `power`; 0: none
     ("fcfs", "i8"),

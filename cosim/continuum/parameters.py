@@ -5,6 +5,7 @@
     kind.0.slots            1                   workload.0.input      B, the mean of its law
     kind.0.power.idle       W, the table's      workload.0.output     B, the mean of its law
     kind.0.power.max        first and last      workload.0.deadline   s; also share, active, idle, start, stop
+    kind.0.contention       1
     kind.0.price_cpu        as in `Kind`        link.0.rate           bit/s; also delay (s), loss (1), energy (J/bit)
     patience, threshold, drop_late, scheduler   as in `Engine`
 
@@ -28,7 +29,7 @@ Floats = NDArray[np.float64]
 Setter = Callable[[State, "Tariffs", float], None]
 
 _SETTINGS = ("patience", "threshold", "drop_late", "scheduler")
-_KIND = ("clock", "cores", "slots", "power.idle", "power.max")
+_KIND = ("clock", "cores", "slots", "contention", "power.idle", "power.max")
 PRICES = ("price_cpu", "price_transfer", "price_energy", "radio_sent", "radio_received")
 _WORKLOAD = ("rate", "work", "input", "output", "deadline", "share", "active", "idle", "start", "stop")
 _LINK = ("rate", "delay", "loss", "energy")
@@ -157,6 +158,7 @@ def follow_kinds(state: State) -> None:
     processors = state.stations[0 : 3 * len(state.nodes) : 3]
     kind = state.nodes["kind"]
     processors["rate"], processors["servers"] = state.kinds["clock"][kind], state.kinds["cores"][kind]
+    processors["contention"] = state.kinds["contention"][kind]
     own = state.kinds[kind[state.hosts["slot"]]]
     for name in ("clock", "cores", "slots"):
         state.hosts[name] = own[name]

@@ -1,7 +1,9 @@
 """Stations: processors and links, served in virtual time.
 
 A station has `servers` servers of `rate` units/s. Its k tasks in service get
-`min(rate, servers * rate / k)` each, so that one number, the virtual time (units that every task in
+`min(rate, servers * rate / k)` each, less what busy servers take from one another (`contention`: caches
+and memory that they share slow every one of b busy servers down to rate / (1 + contention (b - 1))), so
+that one number, the virtual time (units that every task in
 service has got), tells when each of them is done: a task that enters at virtual time v with w units
 leaves at v + w. A change of the rate or of k changes the speed of virtual time and nothing else.
 
@@ -26,9 +28,10 @@ QUEUED, AT_DOOR = -2, -3  # in `child` of a task that waits for a server, or for
 @jit
 def speed(station: Record) -> float:
     """Units/s that one task in service gets."""
+    rate = station.rate / (1.0 + station.contention * (min(station.active, station.servers) - 1))
     if station.active <= station.servers:
-        return float(station.rate)
-    return float(station.rate * station.servers / station.active)
+        return float(rate)
+    return float(rate * station.servers / station.active)
 
 
 @jit

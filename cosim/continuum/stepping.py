@@ -198,7 +198,9 @@ def _left(s: State, tasks: NDArray[np.void]) -> Floats:
     on = np.flatnonzero(runs & (tasks["station"] >= 0) & (tasks["station"] < s.meta["first_accelerator"]))
     station = s.stations[tasks["station"][on]]
     # as `cosim.continuum.station`: what one task gets in virtual time since it was last brought up to date
-    share = np.minimum(station["rate"], station["rate"] * station["servers"] / np.maximum(station["active"], 1))
+    active = np.maximum(station["active"], 1)
+    rate = station["rate"] / (1.0 + station["contention"] * (np.minimum(active, station["servers"]) - 1))
+    share = np.minimum(rate, rate * station["servers"] / active)
     virtual = station["virtual"] + share * (float(s.meta["now"][0]) - station["since"])
     waits = tasks["child"][on] == -2
     units = np.where(waits, tasks["tag"][on], np.maximum(tasks["tag"][on] - virtual, 0.0))

@@ -46,6 +46,7 @@ class Kind:
     clock: float = 0.0  # cycles/s per core
     slots: int = 0  # tasks admitted at once, 0: unlimited
     power: tuple[float, ...] = ()  # W at equal load steps from 0 to 1; one value: constant
+    contention: float = 0.0  # slow-down of every busy core by each other one: b of them run at clock / (1 + c (b - 1))
     fcfs: bool = False  # one core per task and a queue, instead of sharing
     price_cpu: float = 0.0  # per second of a busy core
     price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
@@ -161,6 +162,7 @@ def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats
     for row, kind in zip(kinds, system.kinds, strict=True):
         table = hardware.double(kind.power)
         row["clock"], row["cores"], row["slots"], row["fcfs"] = kind.clock, kind.cores, kind.slots, kind.fcfs
+        row["contention"] = kind.contention
         row["first_power"], row["powers"] = len(power), len(table)
         power.extend(table)
         first.append(len(power))
@@ -274,7 +276,7 @@ def _stations(
     stations["servers"] = 1
     stations["root"] = stations["head"] = stations["tail"] = -1
     processors = stations[0 : 3 * count : 3]
-    for name, source in (("rate", "clock"), ("servers", "cores"), ("fcfs", "fcfs")):
+    for name, source in (("rate", "clock"), ("servers", "cores"), ("contention", "contention"), ("fcfs", "fcfs")):
         processors[name] = kinds[source][system.kind]
     rate = links["rate"] * (1.0 - links["loss"])
     stations["rate"][3 * count : behind : 2] = rate
