@@ -32,6 +32,7 @@ from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.remote import Done, Heard, Member, flown, take
 from cosim.autopilot.table import Address
 from cosim.errors import CosimError, RunError, SetupError
+from cosim.shore import Shore
 from cosim.vehicles import Copter, Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
@@ -41,7 +42,6 @@ BEACON = 14700  # UDP port on which vehicles tell each other where they are
 BEACONS = 0.2  # s of simulated time between two of them; ArduPilot's FOLLOW wants 2 to 5 Hz
 SLICE = 0.02  # s of simulated time between two looks at the tools
 POLL = 0.002  # s to wait for tools before the run is looked at again
-STRANDED = 3.0  # s without a network interface after which the program gives up
 
 
 @dataclass(slots=True)
@@ -178,27 +178,6 @@ class Flight:
     def close(self) -> None:
         """Close the sockets; may be called twice."""
         self._stack.close()
-
-
-class Shore:
-    """Whether the program still has a network.
-
-    A container joins the network namespace of its sidecar when it starts. A sidecar that dies comes back with
-    a new one, and whoever does not start again as well stays in the old one, without any interface.
-    """
-
-    def __init__(self, server: str) -> None:
-        self._wanted = server.startswith("tcp://")  # with Unix sockets a namespace lives on without its sidecar
-        self._seen = self._looked = monotonic()
-
-    def lost(self) -> bool:
-        """Whether there has been no interface but the loopback for `STRANDED` s."""
-        now = monotonic()
-        if self._wanted and now - self._looked >= 1.0:
-            self._looked = now
-            if any(name != "lo" for _, name in socket.if_nameindex()):
-                self._seen = now
-        return self._wanted and now - self._seen > STRANDED + 1.0
 
 
 def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> Fleet:

@@ -3,7 +3,8 @@
     python -m cosim.inference.node [OPTIONS OF THE SERVICE]
 
 The agent is started once the service answers, so that no task comes to a closed door, and again when it
-ends. When the service ends, so does the node: whoever has started it starts it again. SIGTERM ends both.
+ends. When the service ends, so does the node: whoever has started it starts it again. The same when the network
+interfaces are gone, as those of a container whose sidecar has died. SIGTERM ends both.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from subprocess import Popen
 from types import FrameType
+
+from cosim.shore import Shore
 
 PORT = 8500
 ENDING = 5.0  # s to end after SIGTERM
@@ -48,8 +51,11 @@ def answers(port: int) -> bool:
 class Pair:
     """The two processes. `stop` may be called in a signal handler."""
 
-    def __init__(self, service: list[str], agent: list[str], port: int, pause: float = PAUSE) -> None:
+    def __init__(
+        self, service: list[str], agent: list[str], port: int, pause: float = PAUSE, shore: Shore | None = None
+    ) -> None:
         self._service, self._agent, self._port, self._pause = service, agent, port, pause
+        self._shore = shore or Shore("")
         self._stopping = threading.Event()
 
     def stop(self) -> None:
@@ -57,7 +63,7 @@ class Pair:
         self._stopping.set()
 
     def run(self) -> int:
-        """Serve until stopped (0), or until the service has ended (its exit code)."""
+        """Serve until stopped (0), until the service has ended (its exit code), or the network is gone (1)."""
         own = {"COSIM_FORWARD": f"http://127.0.0.1:{self._port}/run"}
         service = Popen(self._service)
         agent: Popen[bytes] | None = None
@@ -67,6 +73,9 @@ class Pair:
                 wait = LOOK
                 if service.poll() is not None:
                     return service.returncode or 1  # it should not have ended
+                if self._shore.lost():
+                    sys.stderr.write("the network interfaces are gone; to be started again with new ones\n")
+                    return 1
                 if agent is not None and agent.poll() is not None:
                     agent, wait = None, self._pause
                 elif self._agent and agent is None and answers(self._port):
@@ -91,7 +100,7 @@ def _end(processes: Sequence[Popen[bytes]]) -> None:
 
 def main() -> int:
     """Run the node until SIGTERM or Ctrl-C."""
-    pair = Pair(*commands(sys.argv[1:], os.environ), PORT)
+    pair = Pair(*commands(sys.argv[1:], os.environ), PORT, shore=Shore(os.environ.get("COSIM_GATEWAY", "")))
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         pair.stop()

@@ -98,6 +98,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
                 "COSIM_REPORTS": f"tcp://network:{REPORTS}",
                 "COSIM_VEHICLES": f"tcp://0.0.0.0:{VEHICLES}",
                 "COSIM_GATEWAY": f"tcp://0.0.0.0:{GATEWAY}",
+                "COSIM_SET": "${COSIM_SET:-}",
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
             "networks": ["management"],

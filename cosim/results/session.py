@@ -161,8 +161,13 @@ def run_plan(
 def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], AbstractContextManager[object]] | None:
     """Starts the real nodes that are this run's to start, with their logs in a folder; None when there are none.
 
-    Raises `ScenarioError` or `SetupError` for links that cannot be carried, before anything is made.
+    Raises `ScenarioError` or `SetupError` for links that cannot be carried, and for containers that are
+    nowhere, before anything is made.
     """
+    if plan.scene.real == "containers":
+        from cosim.launch.within import require_containers
+
+        require_containers(plan, os.environ)
     if plan.scene.real != "netns":
         return None
     from cosim.launch.carrier import carrier  # most runs have no real nodes and need not load what starts them

@@ -42,10 +42,24 @@ def test_an_address_in_use_is_named_and_leaves_no_folder(scenario: Path, tmp_pat
     assert list((tmp_path / "runs").glob("*/*")) == []
 
 
-def test_namespaces_without_a_node_that_runs_something_are_refused(scenario: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["run", str(scenario), "--out", str(tmp_path / "runs"), "--nodes", "netns"])
+@pytest.mark.parametrize("nodes", ["netns", "containers"])
+def test_real_nodes_without_a_node_that_runs_something_are_refused(scenario: Path, tmp_path: Path, nodes: str) -> None:
+    done = CliRunner().invoke(app, ["run", str(scenario), "--out", str(tmp_path / "runs"), "--nodes", nodes])
     assert done.exit_code == 2
     assert "no node has 'runs'" in done.output
+    assert list((tmp_path / "runs").glob("*/*")) == []
+
+
+def test_containers_outside_a_compose_file_are_refused_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: lonely\nrun: {duration: 1 s}\nadapters: {wifi: {}}\nnodes:\n"
+        "  one: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: vedgenode}\n"
+    )
+    done = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "runs"), "--nodes", "containers"])
+    assert done.exit_code == 2
+    assert "`cosim render SCENARIO`" in done.output
+    assert "--nodes netns" in done.output
     assert list((tmp_path / "runs").glob("*/*")) == []
 
 

@@ -17,15 +17,16 @@ MAY_IMPORT = {
     "selector": set(),
     "telemetry": set(),
     "compiling": set(),
+    "shore": set(),
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
     "continuum": {"compiling", "errors", "schedulers", "radio"},
     "radio": {"compiling"},
     "vehicles": {"compiling"},
     "emulation": {"errors"},
     # An autopilot flies a fleet; it talks MAVLink and knows neither scenarios nor the bus.
-    "autopilot": {"errors", "vehicles"},
+    "autopilot": {"errors", "shore", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
-    "inference": {"errors"},
+    "inference": {"errors", "shore"},
     "launch": BASE | {"plan", "emulation", "live", "registry"},
     # What names a machine's clock is told by the service and read by those that call it.
     "live": BASE | {"inference.limits"},

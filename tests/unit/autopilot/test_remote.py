@@ -13,7 +13,6 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.autopilot import agent
 from cosim.autopilot.remote import LAYOUT, Done, Entry, Hub, Member, WrongMessage, flown, take, unpack
 from cosim.vehicles import Copter, Fleet, Waypoint
 from cosim.vehicles.layout import ITEM, STATE
@@ -205,24 +204,3 @@ def test_a_member_that_is_replaced_was_lost_and_one_that_asks_again_was_not(scen
     finally:
         first.close(0)
         second.close(0)
-
-
-def test_a_program_gives_up_when_its_interfaces_are_gone_for_long(monkeypatch):
-    now, names = [0.0], [(1, "lo"), (2, "eth0")]
-    monkeypatch.setattr(agent, "monotonic", lambda: now[0])
-    monkeypatch.setattr(agent.socket, "if_nameindex", lambda: names)
-    container, namespace = agent.Shore("tcp://run:5603"), agent.Shore("ipc:///run/vehicles")
-
-    def after(seconds):
-        for _ in range(10 * seconds):
-            now[0] += 0.1
-            found = container.lost(), namespace.lost()
-        return found
-
-    assert after(60) == (False, False)
-    del names[1]
-    assert after(3) == (False, False)
-    names.append((3, "eth0"))  # it was only away for a moment
-    assert after(60) == (False, False)
-    del names[1]
-    assert after(6) == (True, False)

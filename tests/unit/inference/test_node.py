@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,9 +54,9 @@ def port():
 class Running:
     """A pair that runs in a thread."""
 
-    def __init__(self, service, agent, port):
+    def __init__(self, service, agent, port, shore=None):
         self.code = None
-        self.pair = Pair(service, agent, port, pause=0.05)
+        self.pair = Pair(service, agent, port, pause=0.05, shore=shore)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -98,6 +99,16 @@ def test_an_agent_that_ends_is_started_again(port, tmp_path):
 def test_a_node_ends_with_its_service(port, code):
     running = Running([sys.executable, "-c", f"raise SystemExit({code})"], [], port)
     assert running.ended() == (code or 1)
+
+
+def test_a_node_without_a_network_ends_to_be_started_again(port):
+    lost = []
+    shore = SimpleNamespace(lost=lambda: bool(lost))
+    running = Running([sys.executable, "-c", SERVICE, str(port)], [], port, shore)
+    eventually(lambda: answers(port))
+    lost.append(True)
+    assert running.ended() == 1
+    assert not answers(port)
 
 
 def test_commands_follow_the_environment():

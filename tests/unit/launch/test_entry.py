@@ -59,3 +59,22 @@ def test_it_becomes_the_command(calls, monkeypatch, tmp_path):
     entry.main()
     assert calls == [("execv", sys.executable, [sys.executable, "-m", "cosim", "run", "/scenario"])]
     assert os.environ["HOME"] == "/tmp"
+
+
+def test_values_are_overridden_for_once(calls, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(sys, "argv", ["entry", "run", "/scenario"])
+    monkeypatch.setenv("HOME", "/nowhere")
+    monkeypatch.setenv("COSIM_SET", "run.duration='2 min' run.seed=3")
+    entry.main()
+    ((_, _, command),) = calls
+    assert command[-4:] == ["--set", "run.duration=2 min", "--set", "run.seed=3"]
+
+
+def test_quotes_that_are_not_closed_are_refused(calls, monkeypatch, capsys):
+    monkeypatch.setenv("COSIM_SET", "run.duration='2 min")
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == 2
+    assert "COSIM_SET: cannot read" in capsys.readouterr().err
+    assert calls == []

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Starts the sidecar again whenever it ends. The namespace lasts as long as this container, and other containers
+# are in it: they would stay in a dead one if the container ended with its program.
+pause=1
+trap 'trap - TERM INT; kill -TERM "$child"; wait "$child"; exit 0' TERM INT
+while :; do
+    began=$(date +%s)
+    python3 -m cosim.emulation.sidecar "$@" &
+    child=$!
+    wait "$child"
+    code=$?
+    [ $(($(date +%s) - began)) -lt 10 ] || pause=1
+    echo "the sidecar of $COSIM_NODE has ended with exit code $code; it is started again in $pause s" >&2
+    sleep "$pause" &
+    child=$!
+    wait "$child"
+    [ "$pause" -ge 8 ] || pause=$((2 * pause))
+done
