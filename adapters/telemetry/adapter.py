@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
+import os
 import time as wall
 from collections.abc import Mapping, Sequence
 
@@ -13,10 +13,9 @@ from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
 from cosim.errors import Problem, ScenarioError, SetupError
 from cosim.telemetry.export import Sample, otlp, prometheus, resource, samples
-from cosim.telemetry.serve import Collector, Endpoints
+from cosim.telemetry.serve import LISTEN, Collector, Endpoints, chosen, ports
 from cosim.telemetry.signals import CATALOGUE
 
-MOST = 1024  # endpoints
 _MINUTE = 60.0  # s
 
 
@@ -32,29 +31,29 @@ class TelemetryAdapter:
         """Open the endpoints. Raises `SetupError` when a port is taken, `ScenarioError` for names of no node."""
         config = self._config
         names = [node.id for node in context.scene.nodes]
-        self._nodes = {
-            slot: name for slot, name in enumerate(names) if any(fnmatch.fnmatchcase(name, p) for p in config.nodes)
-        }
+        wanted = set(chosen(names, config.nodes))
+        self._nodes = {slot: name for slot, name in enumerate(names) if name in wanted}
         self._values: Mapping[str, Sequence[Sample]] = {name: [] for name in self._nodes.values()}
         self._load = dict.fromkeys(self._nodes, 0.0)
         self._time = 0.0
         self._started, self._begun = wall.time_ns(), wall.monotonic()
-        if config.prometheus is not None:
-            self._open(context.name, config.prometheus)
+        host, _, port = os.environ.get(LISTEN, "").rpartition(":")
+        first = config.prometheus if config.prometheus is not None else int(port) if port.isdecimal() else None
+        if first is not None:
+            self._open(context.name, config.host or host or "127.0.0.1", first)
         if config.otlp is not None:
             self._collector = Collector(config.otlp, config.interval, self._export)
 
-    def _open(self, name: str, first: int) -> None:
-        if len(self._nodes) > MOST or first + len(self._nodes) > 65_535:
-            text = f"{len(self._nodes)} nodes are too many for endpoints of their own"
-            raise ScenarioError(Problem(text, f"adapters.{name}.nodes", hint="name those that are to be asked"))
-        ports = {node: first and first + k for k, node in enumerate(self._nodes.values())}
+    def _open(self, name: str, host: str, first: int) -> None:
         try:
-            self._endpoints = Endpoints(self._config.host, ports, self._page)
+            taken = ports(list(self._nodes.values()), first)
+        except ValueError as error:
+            hint = "name those that are to be asked"
+            raise ScenarioError(Problem(str(error), f"adapters.{name}.nodes", hint=hint)) from None
+        try:
+            self._endpoints = Endpoints(host, taken, self._page)
         except OSError as error:
-            raise SetupError(
-                f"the metrics cannot be shown at {self._config.host}, ports from {first}: {error}"
-            ) from error
+            raise SetupError(f"the metrics cannot be shown at {host}, ports from {first}: {error}") from error
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Take over what holds at `time`."""

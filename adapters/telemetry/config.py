@@ -16,9 +16,14 @@ class TelemetryConfig(AdapterConfig):
     nodes: list[str] = Field(["*"], description="names of static nodes, * stands for anything")
     service: str = Field("continuum-cosim", min_length=1, max_length=100, description="service.name of all metrics")
     prometheus: Annotated[int, Field(ge=0, le=65_000, strict=True)] | None = Field(
-        None, description="port of the first node's /metrics, the next ones follow; 0: the system chooses"
+        None,
+        description="port of the first node's /metrics, the next ones follow; 0: the system chooses; default: none, "
+        "in a compose project 9100",
     )
-    host: str = Field("127.0.0.1", min_length=1, description="address that the endpoints listen at")
+    host: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="address that the endpoints listen at; default: loopback, in a compose project its own network",
+    )
     otlp: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")] | None = Field(
         None, description="OTLP/HTTP collector, as http://127.0.0.1:4318"
     )

@@ -21,11 +21,14 @@ from cosim.errors import Problem, ScenarioError
 from cosim.launch.carrier import carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
+from cosim.launch.observability import SERVICES as OBSERVERS
+from cosim.launch.observability import observed
+from cosim.launch.observability import services as observers
 from cosim.launch.programs import Program, programs, software
 from cosim.plan.plan import Plan
 
 OURS = {"vuav": "vehicle", "vrover": "vehicle", "vedgenode": "vedgenode"}  # image -> its folder in containers/
-SERVICES = ("orchestrator", "network", "dashboard", "keys")  # besides those of nodes
+SERVICES = ("orchestrator", "network", "dashboard", "keys", *OBSERVERS)  # besides those of nodes
 PUBLISHED = 5600  # frames for observers
 LINKS = 5601  # link states, from the run to the network service
 REPORTS = 5602  # what it reports
@@ -83,6 +86,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     folder, file = _relative(scenario.parent, beside), scenario.name
     runs = _relative(repository or scenario.parent, beside) + "/runs"
     carried = carrier(plan, "containers")
+    shown = observed(plan, nodes)
     services: dict[str, Any] = {
         "orchestrator": {
             **made.image("cosim", made.variant),
@@ -99,6 +103,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
                 "COSIM_VEHICLES": f"tcp://0.0.0.0:{VEHICLES}",
                 "COSIM_GATEWAY": f"tcp://0.0.0.0:{GATEWAY}",
                 "COSIM_SET": "${COSIM_SET:-}",
+                **shown.environment,
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
             "networks": ["management"],
@@ -145,7 +150,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     for node in nodes:
         services[f"{node.node}-net"] = _sidecar(node, nodes, made)
         services[node.node] = _node(node, made)
-    document = {
+    document: dict[str, Any] = {
         "services": services,
         "networks": {"management": {"internal": True}, "front": {}},
         "volumes": {
@@ -154,6 +159,10 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         },
         **made.secrets(),
     }
+    if shown.targets and repository is not None:  # its settings are in the checkout
+        settings = f"{_relative(repository, beside)}/containers/observability"
+        for part, more in observers(shown, settings, _bare()).items():
+            document.setdefault(part, {}).update(more)
     yaml = YAML()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.default_flow_style = None

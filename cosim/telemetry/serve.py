@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
@@ -17,6 +18,20 @@ log = logging.getLogger("cosim.telemetry")
 _PATIENCE = 5.0  # s for a request
 _LONGEST = 8192  # B of a request
 _CONNECTIONS = 64  # at once, over all endpoints
+MOST = 1024  # endpoints
+LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario does not say
+
+
+def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Those of `names` that one of `patterns` (with *) fits, in their order."""
+    return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def ports(nodes: Sequence[str], first: int) -> dict[str, int]:
+    """A port of each node's own: `first` and those after it, 0 for all when it is 0. ValueError: too many nodes."""
+    if len(nodes) > MOST or first + len(nodes) > 65_535:
+        raise ValueError(f"{len(nodes)} nodes are too many for endpoints of their own")
+    return {node: first and first + k for k, node in enumerate(nodes)}
 
 
 class Endpoints:

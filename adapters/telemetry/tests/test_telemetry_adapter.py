@@ -94,6 +94,23 @@ def test_every_node_has_an_endpoint_of_its_own(tmp_path):
         adapter.close()
 
 
+def test_where_endpoints_are_may_be_told_by_whoever_starts_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSIM_METRICS", "127.0.0.2:0")
+    adapter = started(tmp_path)
+    try:
+        assert {host for host, _ in adapter._endpoints.addresses.values()} == {"127.0.0.2"}
+    finally:
+        adapter.close()
+    monkeypatch.setenv("COSIM_METRICS", "127.0.0.2:")  # the address alone
+    assert started(tmp_path).finish()["endpoints"] == {}
+    for host in ("127.0.0.1", None):
+        adapter = started(tmp_path, prometheus=0, host=host)
+        try:
+            assert {h for h, _ in adapter._endpoints.addresses.values()} == {host or "127.0.0.2"}
+        finally:
+            adapter.close()
+
+
 def test_the_endpoint_outlives_bad_requests(tmp_path):
     adapter = started(tmp_path, prometheus=0)
     try:

@@ -49,7 +49,10 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
     assert text == render(made, folder / "scenario.cosim.yaml", folder, ROOT if builds else None)
     found = YAML(typ="safe").load(text)
     services = found["services"]
-    assert set(services) == RUN | {f"{name}{part}" for name in nodes for part in ("", "-net")}
+    observed = builds and any(node.runs.image == "vedgenode" for node in made.scene.nodes)
+    observers = {"prometheus", "grafana"} if observed else set()
+    assert set(services) == RUN | observers | {f"{name}{part}" for name in nodes for part in ("", "-net")}
+    assert {name for name, service in services.items() if service.get("profiles")} == observers
     assert "docker.sock" not in text
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"]
@@ -117,7 +120,7 @@ def test_the_compose_file_of_the_checkout_takes_a_scenario_that_is_there():
     assert (ROOT / usual / "scenario.cosim.yaml").is_file()
 
 
-@pytest.mark.parametrize("name", ["network", "keys", "house-net"])
+@pytest.mark.parametrize("name", ["network", "keys", "grafana", "house-net"])
 def test_names_of_services_are_no_names_of_nodes(tmp_path, name):
     with pytest.raises(ScenarioError, match=f"'{name}'"):
         render(plan(tmp_path, house=EDGE, **{name: EDGE}), tmp_path / "s.cosim.yaml", tmp_path, None)

@@ -10,14 +10,14 @@ DRONE = "{kind: edge, at: [0 m, 0 m], cpu: 1 x 1 GHz, wifi: {}, runs: vuav}"
 EDGE = "{kind: edge, at: [9 m, 0 m], cpu: 2 x 2 GHz, wifi: {}, runs: vedgenode}"
 
 
-def write(folder, *, more="", **nodes):
+def write(folder, *, more="", adapters="", **nodes):
     """A scenario's file; node names are written with _ for -."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "scenario.cosim.yaml"
     lines = "".join(f"  {name.replace('_', '-')}: {text}\n" for name, text in nodes.items())
-    path.write_text(f"{_HEAD}adapters: {{vehicle: {{}}, wifi: {{}}, network: {{}}}}\nnodes:\n{lines}{more}")
+    path.write_text(f"{_HEAD}adapters: {{vehicle: {{}}, wifi: {{}}, network: {{}}{adapters}}}\nnodes:\n{lines}{more}")
     return path
 
 
-def plan(folder, *, nodes_are="containers", more="", **nodes):
-    return compile_plan(load(write(folder, more=more, **nodes), [f"run.nodes={nodes_are}"]))
+def plan(folder, *, nodes_are="containers", more="", adapters="", **nodes):
+    return compile_plan(load(write(folder, more=more, adapters=adapters, **nodes), [f"run.nodes={nodes_are}"]))
