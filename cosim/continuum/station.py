@@ -28,7 +28,7 @@ QUEUED, AT_DOOR = -2, -3  # in `child` of a task that waits for a server, or for
 @jit
 def speed(station: Record) -> float:
     """Units/s that one task in service gets."""
-    rate = station.rate / (1.0 + station.contention * (min(station.active, station.servers) - 1))
+    rate = station.rate / (1.0 + station.contention * max(min(station.active, station.servers) - 1, 0))
     if station.active <= station.servers:
         return float(rate)
     return float(rate * station.servers / station.active)
