@@ -21,11 +21,13 @@ def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = F
             "fleets": len(plan.scene.fleets),
             "adapters": [adapter.name for adapter in plan.adapters],
             "ticks": plan.ticks,
+            "warnings": list(plan.warnings),
         }
         emit(
             summary,
             as_json,
             f"{plan.name}: ok - {count(len(plan.scene.nodes), 'node')}, {count(len(plan.scene.fleets), 'fleet')}, "
             f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
-            f"adapters {', '.join(adapter.name for adapter in plan.adapters)}",
+            f"adapters {', '.join(adapter.name for adapter in plan.adapters)}"
+            + "".join(f"\nwarning: {warning}" for warning in plan.warnings),
         )

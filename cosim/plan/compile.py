@@ -10,6 +10,7 @@ from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
 from cosim.plan.scene import SceneBuilder
 from cosim.plan.seeds import stream
 from cosim.plan.wiring import Station, wire
+from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.tree import Keys
 from cosim.telemetry.signals import CATALOGUE, Signal
 
@@ -51,6 +52,7 @@ def compile_plan(loaded: Loaded) -> Plan:
         recordings=recordings,
         root=loaded.path.parent,
         resolved=loaded.text,
+        warnings=extrapolations(loaded) if scenario.calibrated else (),
     )
 
 

@@ -82,6 +82,7 @@ class Plan:
     recordings: tuple[Recording, ...]
     root: Path  # folder of the scenario file
     resolved: str  # the scenario after includes and overrides, as YAML
+    warnings: tuple[str, ...] = ()  # what a reader of the results should know: calibrated values that are extrapolated
 
     @property
     def step(self) -> float:
@@ -110,7 +111,7 @@ class Plan:
         description make no other run.
         """
         data = self.as_dict()
-        for words in ("title", "description", "resolved"):
+        for words in ("title", "description", "resolved", "warnings"):
             del data[words]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

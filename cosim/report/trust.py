@@ -197,6 +197,7 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
         ),
     ]
     out += _unfinished(run)
+    out += [("Warning", str(warning), "warn") for warning in m.get("warnings") or []]
     out += [("Fault", str(fault), "bad") for fault in run.metrics.get("faults") or m.get("faults") or []]
     out += [("Unreadable", entry, "bad") for entry in run.unreadable]
     out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))

@@ -217,6 +217,7 @@ def _first_manifest(plan: Plan, driver: str, compiled: bool, started: datetime) 
             for adapter in plan.adapters
         ],
         "signals": {},
+        "warnings": list(plan.warnings),
         "faults": [],
         "slow": [],
     }  # fmt: skip

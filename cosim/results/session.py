@@ -117,6 +117,9 @@ def run_plan(
     with ExitStack() as stack:
         stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
+        for warning in plan.warnings:
+            log.warning("%s", warning)
+            say(f"warning: {warning}")
         if launch is not None:
             stack.enter_context(launch(folder.path / "logs" / "nodes"))
         recorder = Recorder(folder, plan, signals)

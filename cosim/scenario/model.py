@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, model_validator
 from cosim import units
 from cosim.scenario.block import Block, Name
 from cosim.scenario.calibrate import CalibrateBlock
+from cosim.scenario.calibrated import CalibratedBlock
 from cosim.scenario.demand import SlaBlock, StageBlock, TariffBlock, ordered
 from cosim.scenario.hardware import (
     AcceleratorBlock,
@@ -313,6 +314,7 @@ class Scenario(Block):
     events: list[EventBlock] = Field([], description="failures and degradations, and their ends")
     record: dict[str, RecordBlock] = Field({}, description="signal, or * for all -> what is kept; default: everything")
     sweep: dict[str, Any] = Field({}, description="dotted key -> values; `cosim sweep` runs all combinations")
+    calibrated: dict[Name, CalibratedBlock] = Field({}, description="where values of included overlays come from")
     calibrate: CalibrateBlock | None = Field(None, description="`cosim calibrate` moves values towards measurements")
 
 
