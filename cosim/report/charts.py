@@ -46,11 +46,13 @@ def lines(
     empty: str = "nothing was recorded",
     end: float | None = None,
     top: float | None = None,
+    zero: bool = True,
     marks: Sequence[tuple[float, str]] = (),
 ) -> Chart:
     """Lines over a common axis; with `x_unit` s the axis reads as a clock from 0 to `end`.
 
-    `marks` are dashed uprights at an x, with words for the tooltip.
+    `marks` are dashed uprights at an x, with words for the tooltip. Without `zero` the upright axis
+    begins where the values do.
     """
     series = [s for s in series if any(math.isfinite(v) for v in s.y)]
     if not series:
@@ -59,7 +61,7 @@ def lines(
     highest = max((v for s in series for v in s.x), default=1.0)
     low = 0.0 if x_unit == "s" else min(v for s in series for v in s.x)
     across = Axis(low, max(end or highest, low + 1e-9), LEFT, RIGHT, x, x_unit, clock=x_unit == "s")
-    up = Axis.around([v for s in series for v in s.y], BOTTOM, TOP, y, y_unit)
+    up = Axis.around([v for s in series for v in s.y], BOTTOM, TOP, y, y_unit, zero=zero)
     if top is not None:
         up = Axis(0.0, top, BOTTOM, TOP, y, y_unit)
     canvas.y_axis(up, LEFT, RIGHT)
@@ -146,12 +148,15 @@ def distribution(
     unit: str,
     log: bool = False,
     reach: float | None = None,
+    zero: bool = True,
+    of: str = "tasks",
     note: str = "",
     empty: str = "nothing was recorded",
 ) -> Chart:
-    """Empirical cumulative distributions: x holds the values, y the share not above them.
+    """Empirical cumulative distributions of something (`of`): x holds the values, y the share not above them.
 
     Values above `reach` are left out of the picture, so that a few of them do not flatten the rest.
+    Without `zero` the axis begins at the least value, which may be negative.
     """
     curves = [c for c in curves if len(c.x) > 0]
     if not curves:
@@ -161,7 +166,8 @@ def distribution(
     if reach is not None:
         high = min(high, reach)
     log = log and low > 0 and high > low
-    across = Axis(low if log else 0.0, high if high > (low if log else 0.0) else 1.0, LEFT, RIGHT, x, unit, log=log)
+    first = low if log or not zero else 0.0
+    across = Axis(first, high if high > first else first + 1.0, LEFT, RIGHT, x, unit, log=log)
     up = Axis(0.0, 1.0, BOTTOM, TOP, "share not above", "%")
     canvas.y_axis(up, LEFT, RIGHT)
     canvas.x_axis(across, TOP, BOTTOM)
@@ -173,7 +179,7 @@ def distribution(
             points += [(across.at(value), points[-1][1]), (across.at(value), up.at(share))]
         canvas.line([*points, (RIGHT, points[-1][1])], f"l{color(i)}")
     for share in (0.5, 0.95, 0.99):
-        words = [f"{share:.0%} of tasks within"]
+        words = [f"{share:.0%} of {of} within"]
         for c in curves:
             value = next((v for v, s in zip(c.x, c.y, strict=True) if s >= share), c.x[-1])
             words.append(f"{shorten(c.name)}: {quantity(value, unit)}")

@@ -2,7 +2,7 @@
 
     misfit = Misfit(problem.fit.observed)
     losses = misfit.losses(problem.fit.simulate(values, seed))  # (n,)
-    told = gaps(problem.fit.observed, problem.fit.simulate(np.repeat(best, 20, axis=0), seed))
+    told = gaps(problem.fit.observed, replicate(problem.fit.simulate, best, range(1, 21)))  # cosim.twin.evidence
 
 All figures are scaled by the range of the measured values (`Signal.span`), so that signals with
 different units can be added. `gaps` always tells the noise floor beside them: the distance of one
