@@ -56,3 +56,14 @@ class Encoding:
         at = self.space.start
         at[column] = self.space.parameters[column].low + level
         return float(self.space.units(at)[0, column])
+
+    def relaxed(self, slopes: Floats) -> Floats:
+        """(n, d) slopes by units of slopes (n, e) by features, discrete levels taken for a line.
+
+        A unit of a category moves weight from its first choice to its last.
+        """
+        found = np.zeros((len(slopes), len(self.space)))
+        for column, p in enumerate(self.space.parameters):
+            first, last = self._first[column], self._first[column + 1]
+            found[:, column] = slopes[:, last - 1] - slopes[:, first] if p.kind == "category" else slopes[:, first]
+        return found

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-_MOST = 400  # rows; more are thinned evenly, because the cost grows with their cube
+MOST = 400  # rows; more are thinned evenly, because the cost grows with their cube
 _TRIALS = 40  # hyperparameter vectors tried
 _JITTER = 1e-6
 
@@ -26,8 +26,8 @@ class HeteroscedasticProcess:
 
     def __init__(self, inputs: ArrayLike, outputs: ArrayLike, *, seed: int = 1) -> None:
         x, y = np.atleast_2d(np.asarray(inputs, np.float64)), np.atleast_2d(np.asarray(outputs, np.float64))
-        if len(x) > _MOST:
-            kept = np.linspace(0, len(x) - 1, _MOST).round().astype(np.int64)
+        if len(x) > MOST:
+            kept = np.linspace(0, len(x) - 1, MOST).round().astype(np.int64)
             x, y = x[kept], y[kept]
         self._x = x
         self._mean, self._sd = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-9)

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.twin.surrogate import layers
 from cosim.twin.surrogate.layers import Architecture, Sizes, Torch, torch_module
-from cosim.twin.surrogate.target import Conditions
 
 Floats = NDArray[np.float64]
 
@@ -147,33 +146,3 @@ class Network:
             ) / draws  # fmt: skip
             (slope,) = torch.autograd.grad(gaps.sum(), x)
         return gaps.detach().numpy().astype(np.float64), slope.numpy().astype(np.float64)
-
-
-class Surrogate:
-    """A network under fixed conditions: parameter features to reality gaps."""
-
-    def __init__(self, network: Network, conditions: Conditions, measured: Floats, weights: Floats) -> None:
-        self.network, self._conditions = network, conditions
-        self._measured, self._weights = measured, weights
-
-    @property
-    def _around(self) -> tuple[Floats, Floats]:
-        return self._conditions.workload[None], self._conditions.hosts[None]
-
-    def fit(self, features: Floats, qos: Floats, training: Training) -> Learned:
-        """Train on simulated QoS vectors (n, q) of features (n, e)."""
-        return self.network.fit(*self._around, features, qos, training)
-
-    def predict(self, features: Floats) -> Floats:
-        """(n, q) mean QoS vectors."""
-        return np.asarray(self.network.predict(*self._around, features, draws=4).mean(axis=0), np.float64)
-
-    def gaps(self, features: Floats) -> Floats:
-        """(n,) surrogate reality gaps, means over Monte-Carlo dropout."""
-        said = self.network.predict(*self._around, features, draws=4)
-        found: Floats = np.sqrt(((said - self._measured) ** 2 * self._weights).sum(axis=2)).mean(axis=0)
-        return found
-
-    def gradients(self, features: Floats) -> Floats:
-        """(n, e) gradients of `gaps`."""
-        return self.network.slopes(*self._around, features, self._measured, self._weights, draws=4)[1]
