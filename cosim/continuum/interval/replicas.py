@@ -46,7 +46,7 @@ def _types(change: Callable[[Type], Type]) -> Callable[[Fleet, Workload], tuple[
     return apply
 
 
-def _applied(name: str, value: float, fleet: Fleet, workload: Workload) -> tuple[Fleet, Workload]:
+def applied(name: str, value: float, fleet: Fleet, workload: Workload) -> tuple[Fleet, Workload]:
     """Fleet and workload with one parameter at `value`; factors of 1 and the present values change nothing."""
     if name == "speed":
         return _types(lambda kind: replace(kind, mips=kind.mips * value))(fleet, workload)
@@ -155,7 +155,7 @@ def _simulate(
 ) -> Floats:  # fmt: skip
     for name, value in values.items():
         if name != "overhead":
-            fleet, workload = _applied(name, value, fleet, workload)
+            fleet, workload = applied(name, value, fleet, workload)
     overhead = {"overhead": values["overhead"]} if "overhead" in values else {}
     one = Interval(fleet, workload, 0, **{**options, **overhead, "keep": False})
     rows = np.empty((len(seeds), intervals, len(FIGURES)))

@@ -1,0 +1,154 @@
+"""Algorithm 1 of SimTune: while a fleet runs, its simulator and its scheduler are tuned after every interval.
+
+Per interval: monitor (lines 2 and 5), decide (3), enact (4), move the parameters to where the surrogate
+agrees with what was measured, by the tree search (6), make data for other decisions (7), tune the scheduler (8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.twin.surrogate import tree
+from cosim.twin.surrogate.encoding import Encoding
+from cosim.twin.surrogate.monitor import QOS, Model, Row, Testbed, Trace, explore, random_decisions
+from cosim.twin.surrogate.network import Learned, Network, Training
+from cosim.twin.surrogate.placement import LearnedPlacement
+
+Floats = NDArray[np.float64]
+
+_WEIGHTS = np.full(len(QOS), 1.0 / len(QOS))
+_DRAWS = 2  # of Monte-Carlo dropout per question
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """How the loop goes.
+
+    `generator` makes the data of line 7: the surrogate as in the paper, or the simulator itself (the
+    paper's "w/o LoFi"); `offline` says what the scheduler learned first: data of the simulator, or of the
+    surrogate ("w/o HiFi"). `tune` off keeps the parameters ("human set").
+    """
+
+    intervals: int = 40
+    window: int = 10  # of the last intervals that line 6 agrees with; the paper's is 1
+    candidates: int = 8  # decisions per interval in line 7
+    tune: bool = True
+    generator: Literal["surrogate", "simulator"] = "surrogate"
+    offline: Literal["surrogate", "simulator"] = "simulator"
+    tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=8, step=0.15))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """What happened, a row per interval."""
+
+    measured: Floats  # (n, 2) normalised QoS
+    values: Floats  # (n, d) parameters after the interval
+    surrogate_gap: Floats  # (n,) of the parameters that line 6 found, over its window
+    simulator_gap: Floats  # (n,) of the simulator one interval ahead, under the parameters before the interval
+    start_gap: Floats  # (n,) the same under the parameters of the beginning
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """The outcome of the offline part: f, f^ and how well it learned."""
+
+    model: Model
+    network: Network
+    learned: Learned
+    trace: Trace
+
+
+def prepare(
+    model: Model, *, runs: int = 60, intervals: int = 20, seed: int = 1, training: Training | None = None
+) -> Prepared:
+    """Train the surrogate on the simulator under a random scheduler and random parameters."""
+    trace = explore(model, runs=runs, intervals=intervals, seed=seed)
+    encoding = Encoding(model.space)
+    network = Network(trace.workload.shape[2], trace.hosts.shape[2], encoding.width, len(QOS), seed=seed)
+    how = training or Training(epochs=30)
+    learned = network.fit(trace.workload, trace.hosts, encoding.features(trace.units), trace.qos, how)
+    return Prepared(model, network, learned, trace)
+
+
+def scheduler(prepared: Prepared, unit: Floats, *, offline: str = "simulator", seed: int = 1) -> LearnedPlacement:
+    """g after its offline training with the parameters at `unit` (d,): data of the simulator or of the surrogate."""
+    if offline == "simulator":
+        trace = explore(prepared.model, runs=8, intervals=25, seed=seed, units=unit)
+    else:
+        some = Trace(*(part[::4] for part in prepared.trace))
+        features = np.repeat(Encoding(prepared.model.space).features(unit), len(some.units), axis=0)
+        said = prepared.network.predict(some.workload, some.hosts, features).mean(axis=0)
+        trace = some._replace(qos=np.asarray(said, np.float64))
+    learner = LearnedPlacement()
+    learner.tune(trace.workload[:, -1], trace.hosts, trace.qos)
+    return learner
+
+
+def run(
+    prepared: Prepared, reality: Testbed, start: Floats, *, online: Online | None = None, seed: int = 1
+) -> tuple[History, LearnedPlacement]:
+    """Algorithm 1 over `reality`, from the parameters at `start` (d,) of the unit cube; everything from `seed`."""
+    how, model = online or Online(), prepared.model
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x6F6E]))
+    learner = scheduler(prepared, start, offline=how.offline, seed=seed)
+    unit, seen = np.asarray(start, np.float64), list[Row]()
+    rows: list[tuple[Floats, Floats, float, float, float]] = []
+    values = model.space.values(unit)[0]
+    first = now = model.testbed(values, seed)
+    for t in range(how.intervals):
+        view = reality.view()
+        graph = reality.graph(view)
+        before = reality.step(view, np.empty((0, 2), np.int64))
+        decisions = learner.decide(view, before, graph)
+        state = reality.snapshot()
+        options = [random_decisions(view, random) for _ in range(how.candidates)]
+        series = np.array([reality.series(view, option) for option in options])
+        row = reality.enact(decisions)
+        seen = [*seen, row][-how.window :]
+        gaps = [_norm(row.qos - simulated.foretold(*state, decisions)) for simulated in (now, first)]
+        told = float("nan")
+        if how.tune:
+            unit, told = _line_6(prepared, seen, unit, how, seed + t)
+            now = model.testbed(model.space.values(unit)[0], seed)
+        if how.generator == "simulator":
+            qos = np.array([now.foretold(*state, option) for option in options])
+        else:
+            features = np.repeat(Encoding(model.space).features(unit), len(options), axis=0)
+            graphs = np.repeat(graph[None], len(options), axis=0)
+            qos = prepared.network.predict(series, graphs, features, draws=_DRAWS).mean(axis=0)
+        learner.tune(series[:, -1], graph[None], qos)
+        rows.append((row.qos, model.space.values(unit)[0], told, *gaps))
+    return History(*(np.array(column) for column in zip(*rows, strict=True))), learner
+
+
+def _norm(difference: Floats) -> float:
+    return float(np.sqrt((_WEIGHTS * difference**2).sum()))
+
+
+def _line_6(prepared: Prepared, seen: list[Row], unit: Floats, how: Online, seed: int) -> tuple[Floats, float]:
+    """The parameters, and their gap, that the tree search finds for the rows of the window, from `unit`."""
+    encoding = Encoding(prepared.model.space)
+    series, graphs, measured = (np.array([getattr(row, name) for row in seen]) for name in Row._fields)
+
+    def each(units: Floats) -> tuple[Floats, Floats, Floats]:
+        """Every unit with every row."""
+        count = len(units)
+        features = np.repeat(encoding.features(units), len(seen), axis=0)
+        return np.tile(series, (count, 1, 1)), np.tile(graphs, (count, 1, 1)), features
+
+    def loss(units: Floats) -> Floats:
+        said = prepared.network.predict(*each(units), draws=_DRAWS).mean(axis=0)
+        error = (said - np.tile(measured, (len(units), 1))) ** 2 @ _WEIGHTS
+        return np.asarray(np.sqrt(error).reshape(len(units), len(seen)).mean(axis=1), np.float64)
+
+    def gradient(at: Floats) -> Floats:
+        _, slopes = prepared.network.slopes(*each(at[None]), measured, _WEIGHTS, draws=_DRAWS)
+        return np.asarray(slopes.mean(axis=0), np.float64)
+
+    found = tree.search(encoding, loss, gradient, unit, tree=how.tree, seed=seed)
+    return found.units[0], float(found.losses[0])
