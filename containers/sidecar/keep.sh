@@ -1,6 +1,11 @@
 #!/bin/sh
 # Starts the sidecar again whenever it ends. The namespace lasts as long as this container, and other containers
 # are in it: they would stay in a dead one if the container ended with its program.
+# What a node has no interface for must not leave by another, as that of its published ports.
+for network in $COSIM_NETWORKS; do
+    ip route replace unreachable "$network" metric 4096
+done
+
 pause=1
 trap 'trap - TERM INT; kill -TERM "$child"; wait "$child"; exit 0' TERM INT
 while :; do

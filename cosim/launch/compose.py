@@ -24,7 +24,7 @@ from cosim.launch.keys import NODES, PRIVATE
 from cosim.launch.observability import SERVICES as OBSERVERS
 from cosim.launch.observability import observed
 from cosim.launch.observability import services as observers
-from cosim.launch.programs import Program, programs, software
+from cosim.launch.programs import NETWORKS, Program, programs, software
 from cosim.plan.plan import Plan
 
 OURS = {"vuav": "vehicle", "vrover": "vehicle", "vedgenode": "vedgenode"}  # image -> its folder in containers/
@@ -259,9 +259,10 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
                 for i in other.interfaces
                 if i.name in mine
             ),
+            "COSIM_NETWORKS": " ".join(map(str, NETWORKS.values())),
             "COSIM_SOCKET": f"{SOCKETS}/links.sock",
         },
-        "extra_hosts": [f"{other.node}:{other.address}" for other in others],
+        "extra_hosts": [f"{other.node}:{_address(other, mine)}" for other in nodes],
         "volumes": [f"sockets:{SOCKETS}"],
         "networks": ["management", "front"] if node.ports else ["management"],
         "depends_on": {"network": {"condition": "service_started"}},
@@ -272,6 +273,14 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
     if node.ports:
         service["ports"] = [f"127.0.0.1::{port}" for port in node.ports]
     return service
+
+
+def _address(other: Program, mine: set[str]) -> str:
+    """What a node with the interfaces `mine` calls another by: its first on a common network.
+
+    Without one its first of all: there is no way there, but the engine would name its management address instead.
+    """
+    return next((i.address for i in other.interfaces if i.name in mine), other.address)
 
 
 def _node(node: Program, made: _Images) -> dict[str, Any]:

@@ -6,12 +6,15 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+
+import psutil
 
 from tests.real.follow import LIMIT, ROOT, until
 
@@ -44,10 +47,21 @@ def render(scenario: Path) -> Path:
 class Project:
     """The containers of one scenario, between `up` and `down`."""
 
-    def __init__(self, scenario: Path) -> None:
-        self.scenario, self.runs = scenario, scenario / "runs"
+    def __init__(self, scenario: Path, *, file: Path | None = None, runs: Path | None = None, **variables: str) -> None:
+        """With the compose `file`, or that which `cosim render` writes; `variables` are for compose."""
+        self.scenario, self.runs = scenario, runs or scenario / "runs"
         self.name = f"cosim-test-{secrets.token_hex(4)}"
-        self._file = render(scenario)
+        self._file = file or render(scenario)
+        self._variables = variables
+
+    @staticmethod
+    def shipped(name: str, runs: Path, *values: str) -> Project:
+        """A scenario of the checkout, started as its docker-compose.yml says, with KEY=VALUE overridden."""
+        scenario = ROOT / "scenarios" / name
+        text = shlex.join(values)
+        return Project(
+            scenario, file=ROOT / "docker-compose.yml", runs=runs, SCENARIO=f"scenarios/{name}", COSIM_SET=text
+        )
 
     def __enter__(self) -> Project:
         return self
@@ -64,7 +78,7 @@ class Project:
         """What `docker compose ARGUMENTS` prints."""
         done = subprocess.run(
             ["docker", "compose", "-p", self.name, "-f", str(self._file), *arguments],
-            env=environment(COSIM_RUNS=str(self.runs)),
+            env=environment(COSIM_RUNS=str(self.runs), **self._variables),
             capture_output=True,
             text=True,
             timeout=limit,
@@ -123,11 +137,64 @@ class Project:
         )
 
 
+class Traces:
+    """What the containers of a project are to the machine: processes, namespaces, bridges. For root."""
+
+    def __init__(self, project: Project) -> None:
+        self._processes: dict[tuple[int, float], str] = {}
+        self._spaces: set[str] = set()
+        for container in project("ps", "-q").split():
+            (found,) = json.loads(docker("inspect", container))
+            if found["NetworkSettings"]["SandboxKey"]:
+                self._spaces.add(found["NetworkSettings"]["SandboxKey"])
+            for line in docker("top", container, "-o", "pid").splitlines()[1:]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process = psutil.Process(int(line))
+                    self._processes[process.pid, process.create_time()] = found["Name"]
+        label = f"label=com.docker.compose.project={project.name}"
+        self._bridges = {f"br-{key}" for key in docker("network", "ls", "-q", "--filter", label).split()}
+        own = self._space(os.getpid())
+        self._links = {space for pid, _ in self._processes if (space := self._space(pid)) not in ("", own)}
+        self.taps = sum(self._count(pid) for pid in self._inside().values())
+
+    def left(self) -> list[str]:
+        """What of it is still there."""
+        found = [path for path in self._spaces if Path(path).exists()]
+        found += [f"{space} of process {pid}" for space, pid in self._inside().items()]
+        found += [name for name in self._bridges if Path("/sys/class/net", name).exists()]
+        for (pid, created), name in self._processes.items():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if psutil.Process(pid).create_time() == created:
+                    found.append(f"process {pid} of {name}")
+        return found
+
+    def _inside(self) -> dict[str, int]:
+        """A process in each of the namespaces; TAPs last no longer than they do."""
+        found: dict[str, int] = {}
+        for pid in psutil.pids():
+            space = self._space(pid)
+            if space in self._links:
+                found.setdefault(space, pid)
+        return found
+
+    @staticmethod
+    def _space(pid: int) -> str:
+        try:
+            return str(Path(f"/proc/{pid}/ns/net").readlink())
+        except OSError:
+            return ""
+
+    @staticmethod
+    def _count(pid: int) -> int:
+        """TAPs in the network namespace of a container's process."""
+        return len(list(Path(f"/proc/{pid}/root/sys/class/net").glob("*/tun_flags")))
+
+
 @contextlib.contextmanager
-def built(scenario: Path) -> Iterator[None]:
+def built() -> Iterator[None]:
     """The images under the tests' own tag, for as long as the block lasts."""
     try:
-        Project(scenario).build()
+        Project.shipped("hello", ROOT / "runs").build()
         yield
     finally:
         found = docker(

@@ -55,9 +55,9 @@ def write(folder: Path, duration: float = 18.0, missing: str = "model") -> Path:
     return folder
 
 
-def simulated(folder: Path, out: Path) -> Path:
-    """The folder of the same run with all nodes simulated."""
-    return cosim.run(folder, out=out).folder
+def simulated(folder: Path, out: Path, *values: str) -> Path:
+    """The folder of the same run with all nodes simulated, with KEY=VALUE overridden."""
+    return cosim.run(folder, out=out, overrides=values).folder
 
 
 class Real:
@@ -174,8 +174,8 @@ def apart(one: Path, other: Path, since: float = 0.0) -> dict[str, float]:
 
 
 def phases(folder: Path) -> dict[str, float | None]:
-    """When the drone had reached each phase of its engagement, in s."""
-    (found,) = summary(folder, "vehicle")["engagements"]
+    """When the drone had reached each phase of its first engagement, in s."""
+    found = summary(folder, "vehicle")["engagements"][0]
     return {name: found[name] for name in ("t_command", "t_arm", "t_takeoff", "t_approach", "t_engage")}
 
 
@@ -186,6 +186,21 @@ def assert_alike(one: Path, other: Path) -> None:
     for name, at in ours.items():
         assert at is not None, f"the run was too short for {name}"
         assert abs(at - (theirs[name] or 0.0)) < SOON, name
+
+
+def links_apart(one: Path, other: Path) -> tuple[float, float, float]:
+    """The largest difference between links of two runs at equal times: rate (relative), delay (s), loss."""
+    tables = []
+    for folder in (one, other):
+        with contextlib.closing(cosim.load(folder)) as run:
+            rows = run.sql("select node, peer, time, rate, delay, loss from peer_link").fetchall()
+        tables.append({(node, peer, round(at, 6)): state for node, peer, at, *state in rows})
+    assert tables[0].keys() == tables[1].keys()
+    ours, theirs = (np.array([table[key] for key in tables[0]], float) for table in tables)
+    away = np.abs(ours - theirs)
+    away[:, 0] /= np.maximum(ours[:, 0], 1.0)
+    rate, delay, loss = np.nanmax(away, axis=0)
+    return float(rate), float(delay), float(loss)
 
 
 def delivered(folder: Path, after: float = 0.0) -> dict[tuple[str, str], int]:

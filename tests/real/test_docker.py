@@ -10,32 +10,25 @@ from pathlib import Path
 import pytest
 
 from tests.real import follow
-from tests.real.compose import Project, built, docker
+from tests.real.compose import Project, docker
 from tests.real.follow import NODES, until
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.xdist_group("docker"),
+    pytest.mark.usefixtures("images", "entered"),
+]
 
 OWNER = 12345  # a user that neither the host nor an image has
 SERVICES = ("orchestrator", "network", "dashboard", *(f"{node}{part}" for node in NODES for part in ("-net", "")))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def images(tmp_path_factory):
-    with built(follow.write(tmp_path_factory.mktemp("images") / "s")):
-        yield
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     base = tmp_path_factory.mktemp("simulated")
     return lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")
-
-
-@pytest.fixture(autouse=True)
-def world(tmp_path):
-    """Folders of tests can be entered by the users of containers."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
 
 
 def get(project: Project, path: str) -> bytes:

@@ -86,6 +86,18 @@ def test_sidecars_know_their_neighbours_and_nodes_their_names(tmp_path):
     assert services["host"]["cpu_quota"] == 2 * services["host"]["cpu_period"]
 
 
+def test_names_stand_for_addresses_on_a_common_network_or_for_one_without_a_way(tmp_path):
+    wired = "links: [{between: [base, cloud], rate: 1 Gbit/s, delay: 1 ms}]\n"
+    cloud = "{kind: cloud, cpu: 2 x 2 GHz, runs: vedgenode}"
+    made = plan(tmp_path, uav_1=DRONE, base=EDGE, cloud=cloud, more=wired)
+    services = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None))["services"]
+    assert dict(entry.split(":") for entry in services["cloud-net"]["extra_hosts"])["base"] == "10.173.0.2"
+    hosts = dict(entry.split(":") for entry in services["uav-1-net"]["extra_hosts"])
+    assert (hosts["base"], hosts["cloud"]) == ("10.171.0.2", "10.173.0.3")
+    networks = services["uav-1-net"]["environment"]["COSIM_NETWORKS"].split()
+    assert networks == ["10.171.0.0/16", "10.172.0.0/16", "10.173.0.0/16"]
+
+
 def test_a_checkout_is_found_around_a_scenario_or_around_the_package(tmp_path):
     (tmp_path / "a/containers/cosim").mkdir(parents=True)
     (tmp_path / "a/containers/cosim/Dockerfile").touch()

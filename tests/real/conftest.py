@@ -1,0 +1,22 @@
+"""What tests with containers share: images, built once, and folders that containers can enter."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.compose import built
+
+
+@pytest.fixture(scope="session")
+def images():
+    """Our images as the checkout has them, for all tests of a session; those tests are one group for xdist."""
+    with built():
+        yield
+
+
+@pytest.fixture
+def entered(tmp_path):
+    """The test's folder; the users of containers can enter it."""
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    return tmp_path
