@@ -87,6 +87,10 @@ class Project:
         assert done.returncode == 0, f"docker compose {' '.join(arguments)}: {done.stderr[-4000:]}"
         return done.stdout.strip()
 
+    def override(self, *values: str) -> None:
+        """Values (KEY=VALUE) of the scenario for the runs that are started from now on."""
+        self._variables["COSIM_SET"] = shlex.join(values)
+
     def build(self) -> None:
         """Make the images; with what is in the cache it takes a second."""
         self("build", "--quiet", limit=BUILDING)
@@ -116,17 +120,25 @@ class Project:
         """Kill a service as a fault would: for `docker kill` the engine does not start it again."""
         os.kill(int(str(self.state(service)["Pid"])), signal.SIGKILL)
 
+    def kill(self, service: str, module: str) -> None:
+        """Kill the program `python3 -m MODULE` in a service's container; the container itself goes on."""
+        lines = docker("top", self.container(service), "-o", "pid,args").splitlines()
+        (found,) = (line.split()[0] for line in lines if f" python3 -m {module}" in line)
+        os.kill(int(found), signal.SIGKILL)
+
+    def inside(self, service: str, code: str) -> str:
+        """What Python says to `code` in a service's container."""
+        return self("exec", "-T", service, "python3", "-c", code)
+
     @property
     def folder(self) -> Path:
-        """The only folder of results."""
-        (found,) = (path.parent for path in self.runs.glob("*/*/manifest.json"))
-        return found
+        """The newest folder of results."""
+        return max(path.parent for path in self.runs.glob("*/*/manifest.json"))
 
     @property
     def log(self) -> str:
-        """The log of the run so far."""
-        (found,) = self.runs.glob("*/*/logs/run.log")
-        return found.read_text()
+        """The log of the newest run so far."""
+        return max(self.runs.glob("*/*/logs/run.log")).read_text()
 
     @property
     def left(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.real import follow
 from tests.real.compose import built
 
 
@@ -20,3 +21,10 @@ def entered(tmp_path):
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(0o755)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """A folder of the run with simulated nodes, as long as asked for."""
+    base = tmp_path_factory.mktemp("simulated")
+    return lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")

@@ -25,12 +25,6 @@ OWNER = 12345  # a user that neither the host nor an image has
 SERVICES = ("orchestrator", "network", "dashboard", *(f"{node}{part}" for node in NODES for part in ("-net", "")))
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    base = tmp_path_factory.mktemp("simulated")
-    return lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")
-
-
 def get(project: Project, path: str) -> bytes:
     """What the dashboard answers, as soon as it does: its port is open before it is."""
     address = project("port", "dashboard", "8080")
@@ -109,7 +103,7 @@ def test_a_vehicle_whose_container_is_paused_is_flown_here_meanwhile(tmp_path, e
         project.flying()
         docker("pause", project.container("uav-1"))
         until(lambda: "the program of uav-1 does not answer; it is flown here" in project.log)
-        time.sleep(5.0)
+        time.sleep(10.0)
         docker("unpause", project.container("uav-1"))
         until(lambda: "uav-1 is flown by its own program" in project.log)
         assert project.ended() == 0, project("logs", "orchestrator")

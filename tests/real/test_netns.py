@@ -17,13 +17,6 @@ from tests.real.follow import PROGRAMS, ROOT, real, until
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """A folder of the run with simulated nodes, as long as the longest here."""
-    base = tmp_path_factory.mktemp("simulated")
-    return lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")
-
-
 def test_real_nodes_do_what_simulated_ones_do(tmp_path, expected):
     scenario = follow.write(tmp_path / "s")
     with real(scenario, tmp_path / "runs") as run:
