@@ -98,6 +98,7 @@ def courses(evidence: Evidence) -> list[Chart]:
             if name not in rows:
                 continue
             values = np.atleast_2d(rows[name])[0]
+            values = values if signal.paired else values[np.isfinite(values)]
             if len(values) == len(x):
                 series.append(Series(label, series[0].x, values[order].tolist()))
         alone = len(series) == 1

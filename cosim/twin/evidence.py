@@ -23,9 +23,18 @@ class Evidence:
 
 
 def replicate(simulate: Simulate, values: Floats, seeds: Sequence[int]) -> dict[str, Floats]:
-    """Signal -> (len(seeds), m) simulations of one vector `values` (d,) under each seed."""
+    """Signal -> (len(seeds), m) simulations of one vector `values` (d,) under each seed.
+
+    Where seeds lead to different numbers of values, NaN fills up the shorter rows.
+    """
     parts = [simulate(np.atleast_2d(values), seed) for seed in seeds]
-    return {name: np.concatenate([np.atleast_2d(part[name]) for part in parts]) for name in parts[0]}
+    found: dict[str, Floats] = {}
+    for name in parts[0]:
+        rows = [np.asarray(part[name], np.float64).ravel() for part in parts]
+        found[name] = np.full((len(rows), max(len(row) for row in rows)), np.nan)
+        for k, row in enumerate(rows):
+            found[name][k, : len(row)] = row
+    return found
 
 
 def numbers(space: Space, calibration: Calibration) -> Floats:

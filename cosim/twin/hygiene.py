@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cosim import units
 from cosim.errors import Problem, ScenarioError
 from cosim.twin.problem import Floats, Observed, Signal
+from cosim.twin.problem import Problem as Task
 
 Kind = Literal[
     "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
@@ -119,6 +120,33 @@ def examine(
     if refusals:
         raise ScenarioError(refusals)
     return cleaned, tuple(findings)
+
+
+def vetted(problem: Task, *, rules: Rules | None = None) -> Task:
+    """The problem with its measurements examined, and what is wrong with them among its warnings.
+
+    Parameters with a normal prior need no measurement of their own, so they are not counted. Raises
+    `ScenarioError` when nothing is left to fit; without anything to hold back there is a warning.
+    """
+    uniform = sum(parameter.prior.law == "uniform" for parameter in problem.space.parameters)
+    observed, findings = examine(problem.fit.observed, parameters=uniform, rules=rules)
+    warnings = [f"fitted data: {line}" for line in told(findings)]
+    held_back = problem.held_back
+    if held_back is not None:
+        try:
+            kept, findings = examine(held_back.observed, rules=rules)
+            held_back = replace(held_back, observed=kept)
+            warnings += [f"data held back: {line}" for line in told(findings)]
+        except ScenarioError as error:
+            held_back = None
+            warnings.append(f"nothing could be held back: {error}")
+    fresh = tuple(line for line in warnings if line not in problem.warnings)
+    return replace(
+        problem,
+        fit=replace(problem.fit, observed=observed),
+        held_back=held_back,
+        warnings=(*problem.warnings, *fresh),
+    )
 
 
 class _Examined:

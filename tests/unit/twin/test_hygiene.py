@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from cosim.errors import ScenarioError
 from cosim.twin.clocks import clock, clocks, corrected, out_of_order
-from cosim.twin.hygiene import Rules, bounds, examine, told
-from cosim.twin.problem import Signal
+from cosim.twin.hygiene import Rules, bounds, examine, told, vetted
+from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.space import Parameter, Prior, Space
 
 NODES, ROWS = ("a", "b", "c"), 60
 
@@ -209,3 +210,40 @@ def test_many_findings_of_a_kind_are_told_together():
     lines = told(findings)
     assert sum("are impossible" in line for line in lines) == 3
     assert any(line.startswith("9 more like the last one: power of uav-") for line in lines)
+
+
+def a_problem(fit: Signal, held_back: Signal | None = None, parameters: int = 2, prior: Prior | None = None) -> Problem:
+    def simulate(values, seed):
+        return {"power": values[:, :1]}
+
+    space = Space([Parameter(f"p{k}", prior=prior or Prior()) for k in range(parameters)])
+    later = Case({"power": held_back}, simulate) if held_back is not None else None
+    return Problem("host", space, Case({"power": fit}, simulate), later, warnings=("read from a copy",))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_problem_with_a_fault_is_fitted_in_silence(fault):
+    sound, _ = telemetry()
+    faulty = inject(fault, 1, np.random.default_rng(5))
+    assert vetted(a_problem(sound, sound)).warnings == ("read from a copy",)
+    problem = vetted(a_problem(faulty, sound))
+    assert len(problem.warnings) > 1
+    assert all(line.startswith("fitted data: power") for line in problem.warnings[1:])
+    later = vetted(a_problem(sound, faulty))
+    assert all(line.startswith("data held back: power") for line in later.warnings[1:])
+    assert len(later.warnings) > 1
+
+
+def test_too_few_measurements_are_refused_unless_a_prior_stands_in():
+    few = Signal(np.array([1.0, 2.0, 3.0]), "W")
+    with pytest.raises(ScenarioError, match="3 measured values cannot tell 4 parameters"):
+        vetted(a_problem(few, parameters=4))
+    assert "only 3 values" in vetted(a_problem(few, parameters=4, prior=Prior("normal", 0.5, 0.1))).warnings[-1]
+
+
+def test_held_back_data_that_are_no_data_are_told():
+    sound, _ = telemetry()
+    problem = vetted(a_problem(sound, Signal(np.full(20, np.nan), "W")))
+    assert problem.held_back is None
+    assert "nothing could be held back" in problem.warnings[-1]
+    assert vetted(problem).warnings == problem.warnings
