@@ -10,6 +10,7 @@ from typing import Any
 from cosim.report.folder import Folder
 from cosim.report.tables import ROWS, Cell, Table, amount, cut, word
 from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
+from cosim.twin.conditions import beyond
 
 _UNFINISHED = 0.05  # share of the tasks in flight at the end above which figures of ended tasks mislead
 _CLOSE = 1e-6  # relative gap at which a ledger of real numbers still counts as closed
@@ -197,7 +198,8 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
         ),
     ]
     out += _unfinished(run)
-    out += [("Warning", str(warning), "warn") for warning in m.get("warnings") or []]
+    warnings = [*(m.get("warnings") or []), *beyond(run.resolved, run.has, run.rows)]
+    out += [("Warning", str(warning), "warn") for warning in warnings]
     out += [("Fault", str(fault), "bad") for fault in run.metrics.get("faults") or m.get("faults") or []]
     out += [("Unreadable", entry, "bad") for entry in run.unreadable]
     out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))

@@ -92,7 +92,7 @@ def _conditions(loaded: Loaded, name: str, block: CalibratedBlock) -> Iterator[s
     for path, (low, high) in block.conditions.items():
         keys = split(loaded.root, path)
         now = _written(loaded, keys)
-        least, most, number = _number(low), _number(high), _number(now)
+        least, most, number = quantity(low), quantity(high), quantity(now)
         if least is None or most is None or number is None or not least[1] == most[1] == number[1]:
             continue
         if not least[0] * (1.0 - _NEAR) <= number[0] <= most[0] * (1.0 + _NEAR):
@@ -102,7 +102,7 @@ def _conditions(loaded: Loaded, name: str, block: CalibratedBlock) -> Iterator[s
             )
 
 
-def _number(value: object) -> tuple[float, str] | None:
+def quantity(value: object) -> tuple[float, str] | None:
     """The first quantity in `value` in SI and its dimension: of `exponential 200 kB` 2e5 and bytes."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
