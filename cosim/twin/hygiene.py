@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cosim import units
 from cosim.errors import Problem, ScenarioError
+from cosim.twin.lag import lag
 from cosim.twin.problem import Floats, Observed, Signal
 from cosim.twin.problem import Problem as Task
 
@@ -172,6 +173,7 @@ class _Examined:
                 self._stuck(name, rows)
                 self._outliers(name, rows)
                 self._gaps(name, rows)
+                self._lag(name, rows)
         self._missing()
         self._periods()
         return self.values
@@ -308,6 +310,15 @@ class _Examined:
             count = int(wide.sum())
             message = f"{count} gaps in time, the longest {steps.max():g} s; {share:.1%} of the period is missing"
             self._tell("gap", node, message, count)
+
+    def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
+        """A signal that follows the load of other rows: its meter has another clock than the load's."""
+        found = lag(self.load[rows], self.values[rows]) if self.load is not None else None
+        if found is not None:
+            order = "after" if found.rows > 0 else "before"
+            message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
+            message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"
+            self._tell("clock", node, message, len(rows))
 
     def _missing(self) -> None:
         missing = np.isnan(self.signal.values)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from cosim.errors import ScenarioError
 from cosim.twin.clocks import clock, clocks, corrected, out_of_order
 from cosim.twin.hygiene import Rules, bounds, examine, told, vetted
+from cosim.twin.inputs import examine_inputs
+from cosim.twin.lag import lag
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.space import Parameter, Prior, Space
 
@@ -43,7 +45,7 @@ FAULTS = {
     "constant": {"lying node"}, "nan": {"no values", "missing values"}, "negative": {"lying node"},
     "some negative": {"impossible values"}, "infinite": {"impossible values"}, "outlier": {"outliers"},
     "stuck": {"stuck"}, "frozen clock": {"lying node"}, "clock stops": {"frozen time"}, "gap": {"gap"},
-    "clock jumps back": {"time order"}, "other clock": {"period"}, "no time": {"time order"},
+    "clock jumps back": {"time order"}, "other clock": {"period"}, "no time": {"time order"}, "shifted": {"clock"},
 }  # fmt: skip
 
 
@@ -77,6 +79,8 @@ def inject(fault: str, node: int, random: np.random.Generator) -> Signal:
         times[start : (node + 1) * ROWS] -= random.uniform(1.5, 3)
     elif fault == "other clock":
         times[rows] += random.choice([-1, 1]) * random.uniform(4, 1e9)
+    elif fault == "shifted":
+        values[rows] = np.roll(values[rows], random.choice([-1, 1]) * int(random.integers(1, 12)))
     elif fault == "no time":
         times[some] = np.nan
     return with_values(signal, values, times)
@@ -221,7 +225,7 @@ def a_problem(fit: Signal, held_back: Signal | None = None, parameters: int = 2,
     return Problem("host", space, Case({"power": fit}, simulate), later, warnings=("read from a copy",))
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "shifted"])  # which needs the load
 def test_no_problem_with_a_fault_is_fitted_in_silence(fault):
     sound, _ = telemetry()
     faulty = inject(fault, 1, np.random.default_rng(5))
@@ -247,3 +251,36 @@ def test_held_back_data_that_are_no_data_are_told():
     assert problem.held_back is None
     assert "nothing could be held back" in problem.warnings[-1]
     assert vetted(problem).warnings == problem.warnings
+
+
+def test_inputs_are_refused_where_they_are_broken_and_told_where_they_are_odd():
+    random = np.random.default_rng(2)
+    loads = random.uniform(0, 100, (80, 4)) ** 2 / 100
+    effect = ("energy", 6000 + loads.sum(axis=1) + random.normal(0, 3, 80))
+    assert examine_inputs("cpu", loads, "%", effect=effect) == ()
+    still = loads.copy()
+    still[:, 2] = 50.0
+    (finding,) = examine_inputs("cpu", still, "%", nodes=["a", "b", "c", "d"])
+    assert (finding.kind, finding.subject) == ("constant", "cpu of c")
+    (finding,) = examine_inputs("cpu", np.roll(loads, 3, axis=0), "%", effect=effect)
+    assert (finding.kind, finding.subject) == ("clock", "energy")
+    assert "-3 rows" in finding.message
+    for wrong in (-1.0, 101.0, np.nan, np.inf):
+        broken = loads.copy()
+        broken[7, 1] = wrong
+        with pytest.raises(ScenarioError, match="cpu"):
+            examine_inputs("cpu", broken, "%")
+    assert examine_inputs("rate", loads[:, 0], "Hz") == ()
+
+
+@given(st.integers(-15, 15), st.integers(0, 1000))
+@settings(deadline=None)
+def test_a_lag_is_found_in_either_direction(rows, seed):
+    random = np.random.default_rng(seed)
+    cause = random.normal(size=120)
+    effect = np.roll(cause, rows) + random.normal(0, 0.3, 120)
+    found = lag(cause, effect)
+    assert (found.rows if found else 0) == rows
+    assert lag(cause, random.normal(size=120)) is None
+    assert lag(cause, np.ones(120)) is None
+    assert lag(cause[:20], effect[:20]) is None

@@ -1,0 +1,46 @@
+"""By how many rows one series comes after another: two clocks that differ, or a slow meter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosim.twin.problem import Floats
+
+_LEAST = 30  # rows, below which chance makes correlations
+_STRONG = 0.5  # correlation at the lag
+_BETTER = 0.2  # than without a lag
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """`effect` follows its cause `rows` rows later; negative: it comes before."""
+
+    rows: int
+    correlation: float  # at that lag
+    without: float  # correlation of the rows as they stand
+
+
+def lag(cause: Floats, effect: Floats, most: int = 20) -> Lag | None:
+    """The lag of `effect` (m,) behind `cause` (m,), None where the rows as they stand agree as well.
+
+    Rows with a missing value are left out. A lag counts when the correlation at it is strong, and
+    clearly stronger in size than without; it is sought up to `most` rows and a quarter of the series.
+    """
+    most = min(most, len(cause) // 4)
+    found = [(shift, _correlation(cause, effect, shift)) for shift in range(-most, most + 1)]
+    known = [(abs(value), -abs(shift), shift) for shift, value in found if np.isfinite(value)]
+    without = abs(_correlation(cause, effect, 0))
+    if not known or not np.isfinite(without):
+        return None
+    best, _, shift = max(known)
+    return Lag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
+
+
+def _correlation(cause: Floats, effect: Floats, shift: int) -> float:
+    first, second = (cause[: len(cause) - shift], effect[shift:]) if shift >= 0 else (cause[-shift:], effect[:shift])
+    kept = np.isfinite(first) & np.isfinite(second)
+    if kept.sum() < _LEAST or np.ptp(first[kept]) == 0.0 or np.ptp(second[kept]) == 0.0:
+        return float("nan")
+    return float(np.corrcoef(first[kept], second[kept])[0, 1])
