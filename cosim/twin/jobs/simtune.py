@@ -2,17 +2,17 @@
 
 Three tables without headers, a row an interval of 5 s: CPU of 16 hosts (%), energy of all of them (J)
 and the mean response of the tasks that ended (intervals, 0 when none did). Tasks, arrivals and
-decisions were not logged, so only distributions can be compared. The power curve of the hosts is fitted
-to the fit rows in closed form, the rest is searched.
+decisions were not logged, so only distributions can be compared. The power curve of the hosts and the CPU
+that they show without tasks follow from the fit rows in closed form, the rest is searched.
 
 Settings: `rows`, how many rows the fit takes (100, or half of what there is when there are fewer than
-200), `replicates`, how many simulated logs one run is made of (16).
+200), `replicates`, how many simulated logs one run is made of (4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 
 POINTS = np.arange(0.0, 101.0, 10.0)  # % of CPU at which the power curve is fitted
 FIT_ROWS = 100
+REPLICATES = 4
+IDLE = 2.0  # % of CPU and less that a host without tasks may show
 ASSUMPTIONS = (
     "arrivals: every interval begins with max(1, int N(0, 1.5)) new tasks, the law of the published code",
     "placement: hosts are drawn at random, all alike; migrations are not modelled",
@@ -111,10 +113,19 @@ def power_curve(log: Log, interval: float) -> Floats:
     return np.asarray(rises @ found.x, np.float64)
 
 
-def problem(fit: Log, held_back: Log | None, *, replicates: int = 16) -> Problem:
+def idle_noise(log: Log, weight: float) -> float:
+    """Mean steps of CPU of hosts without tasks: the mean of the figures up to `IDLE`, smoothing undone."""
+    last = np.vstack([np.zeros(log.cpu.shape[1]), log.cpu[:-1]])
+    raw = ((log.cpu - (1.0 - weight) * last) / weight)[1 if log.first else 0 :]
+    idle = raw[raw <= IDLE]
+    return float(idle.mean()) / intervals.STEP if len(idle) else 0.0
+
+
+def problem(fit: Log, held_back: Log | None, *, replicates: int = REPLICATES) -> Problem:
     """The calibration of the queueing model to `fit`, judged on `held_back`."""
-    testbed = intervals.Testbed(hosts=fit.cpu.shape[1])
-    curve = power_curve(fit, testbed.interval)
+    plain = intervals.Testbed(hosts=fit.cpu.shape[1])
+    curve, noise = power_curve(fit, plain.interval), idle_noise(fit, plain.weight)
+    testbed = replace(plain, noise=noise)
     parts = [fit] + ([held_back] if held_back is not None else [])
     cases = [_case(log, curve, testbed, replicates) for log in parts]
     return Problem(
@@ -123,7 +134,11 @@ def problem(fit: Log, held_back: Log | None, *, replicates: int = 16) -> Problem
         fit=cases[0],
         held_back=cases[1] if len(cases) > 1 else None,
         cost=1.2e-6 * replicates * len(fit),
-        assumptions=(*ASSUMPTIONS, f"power at {_list(POINTS)} % from the fit rows: {_list(curve)} W"),
+        assumptions=(
+            *ASSUMPTIONS,
+            f"power at {_list(POINTS)} % from the fit rows: {_list(curve)} W",
+            f"CPU without tasks from the fit rows: {noise:.3g} steps of {intervals.STEP} % on average",
+        ),
         sources=tuple(f"{log.source}: {case.name}" for log, case in zip(parts, cases, strict=True)),
     )
 
@@ -131,7 +146,7 @@ def problem(fit: Log, held_back: Log | None, *, replicates: int = 16) -> Problem
 def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     """The one problem of the log below `data`."""
     fit, held_back = split(read(data), int(setting(settings, "rows", FIT_ROWS)))
-    return [problem(fit, held_back, replicates=int(setting(settings, "replicates", 16)))]
+    return [problem(fit, held_back, replicates=int(setting(settings, "replicates", REPLICATES)))]
 
 
 def _case(log: Log, curve: Floats, testbed: intervals.Testbed, replicates: int) -> Case:

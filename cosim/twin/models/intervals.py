@@ -33,16 +33,16 @@ class Testbed:
     interval: float = 5.0  # s
     weight: float = 0.8  # of the new CPU figure in the smoothed one
     arrivals: float = 1.5  # sd of the normal law of mean 0 whose whole part, at least 1, arrives an interval
+    noise: float = 0.4  # mean steps of CPU that a host shows without tasks
 
 
 def space() -> Space:
-    """The free parameters; the start is a host at a third of its speed with tasks of half an interval."""
+    """The free parameters; the start is the middle of the bounds, along their scales."""
     return Space([
-        Parameter("work.median", 0.05, 20.0, scale="log", unit="s", start=2.5),  # of the whole host
-        Parameter("work.spread", 0.05, 2.5, start=0.5),  # sd of the logarithm
-        Parameter("share", 0.2, 1.0, start=0.35),  # of the host that one task can use
-        Parameter("overhead", 0.0, 15.0, unit="s", start=0.1),  # before work begins
-        Parameter("noise", 0.0, 1.5, start=0.1),  # mean steps of CPU that a host shows without tasks
+        Parameter("work.median", 0.05, 20.0, scale="log", unit="s"),  # of the whole host
+        Parameter("work.spread", 0.05, 2.5),  # sd of the logarithm
+        Parameter("share", 0.2, 1.0),  # of the host that one task can use
+        Parameter("overhead", 0.0, 15.0, unit="s"),  # before work begins
     ])  # fmt: skip
 
 
@@ -120,14 +120,14 @@ def _interval(
 
 @entry("continuum", "schedulers")
 def _run(
-    values: Floats, seeds: NDArray[np.uint64], hosts: int, length: float, weight: float, sd: float, until: int,
-    first: int, points: Floats, curve: Floats, energy: Floats, response: Floats,
+    values: Floats, seeds: NDArray[np.uint64], hosts: int, length: float, weight: float, sd: float, noise: float,
+    until: int, first: int, points: Floats, curve: Floats, energy: Floats, response: Floats,
 ) -> None:  # fmt: skip
     """Rows `first` to `until` of every vector under every seed, side by side in a row of the outputs."""
     rows = until - first
     host_of, start, work, since = np.empty(_TASKS), np.empty(_TASKS), np.empty(_TASKS), np.empty(_TASKS)
     for v in range(len(values)):
-        median, spread, rate, overhead, noise = values[v]
+        median, spread, rate, overhead = values[v]
         for s in range(len(seeds)):
             key = mix(seeds[s])
             smooth = np.zeros(hosts)
@@ -175,7 +175,7 @@ def simulate(
 ) -> dict[str, Floats]:
     """Energy (J an interval, all hosts) and mean response (intervals; 0 when nothing ended) of the log's rows.
 
-    `values` (n, 5) as `space()` has them, `seeds` (k,): the same random numbers for all n vectors.
+    `values` (n, 4) as `space()` has them, `seeds` (k,): the same random numbers for all n vectors.
     `points` (%) and `curve` (W) are the power table of a host. Row `first` to row `until` of each seed
     follow each other: both signals are (n, k (until - first)). A vector that piles up tasks without end
     answers with NaN from there on.
@@ -186,7 +186,8 @@ def simulate(
     shape = (len(values), len(seeds) * (until - first))
     energy, response = np.empty(shape), np.empty(shape)
     _run(
-        values, seeds, testbed.hosts, testbed.interval, testbed.weight, testbed.arrivals, until, first,
+        values, seeds, testbed.hosts, testbed.interval, testbed.weight, testbed.arrivals, testbed.noise,
+        until, first,
         np.ascontiguousarray(points, np.float64), np.ascontiguousarray(curve, np.float64), energy, response,
     )  # fmt: skip
     return {"energy": energy, "response": response}

@@ -38,6 +38,16 @@ def test_a_power_curve_never_falls_and_goes_on_where_there_are_no_figures():
     np.testing.assert_allclose(curve, np.linspace(70.0, 170.0, 11), atol=1.0)
 
 
+def test_the_cpu_of_hosts_without_tasks_is_found_behind_the_smoothing():
+    rng = np.random.default_rng(4)
+    raw = 0.5 * rng.poisson(0.4, (300, 8)) + 60.0 * (rng.random((300, 8)) < 0.1)
+    smooth = np.zeros((301, 8))
+    for t in range(300):
+        smooth[t + 1] = 0.8 * raw[t] + 0.2 * smooth[t]
+    found = simtune.idle_noise(simtune.Log(smooth[1:], raw[:, 0], raw[:, 0]), 0.8)
+    assert found == pytest.approx(0.4, abs=0.05)
+
+
 @pytest.mark.parametrize(("rows", "expected"), [(40, (20, 20)), (200, (100, 100)), (150, (75, 75)), (300, (100, 100))])
 def test_rows_are_split_without_overlap(tmp_path, rows, expected):
     write(tmp_path, rows)
@@ -50,11 +60,11 @@ def test_a_problem_simulates_the_rows_that_were_measured(tmp_path):
     curve = write(tmp_path, 40)
     problem, *others = load("simtune")(tmp_path, {"replicates": 3})
     assert not others
-    found = problem.held_back.simulate(problem.space.values(np.full((2, 5), 0.5)), 7)
+    found = problem.held_back.simulate(problem.space.values(np.full((2, 4), 0.5)), 7)
     assert {name: values.shape for name, values in found.items()} == {"energy": (2, 60), "response": (2, 60)}
-    again = problem.held_back.simulate(problem.space.values(np.full((1, 5), 0.5)), 7)
+    again = problem.held_back.simulate(problem.space.values(np.full((1, 4), 0.5)), 7)
     np.testing.assert_array_equal(again["energy"][0], found["energy"][0])
-    assert f"{curve[0]:.4g}" in problem.assumptions[-1]
+    assert f"{curve[0]:.4g}" in problem.assumptions[-2]
     assert problem.fit.observed["energy"].origin == "modelled"
 
 
