@@ -29,6 +29,7 @@ Kind = Literal[
 ]  # fmt: skip
 Mask = NDArray[np.bool_]
 
+_CHANCE = 1e-6  # expected runs by chance, below which a run is told
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
 
@@ -40,7 +41,7 @@ class Rules:
     outlier: float = 8.0  # robust standard deviations from the median of the node
     outliers: Literal["warn", "limit", "drop"] = "warn"  # limit: set to that distance (winsorised)
     gap: float = 3.0  # times the median period between rows of a node
-    stuck: int = 12  # equal values in a row, of a signal that otherwise hardly repeats one
+    stuck: int = 12  # equal values in a row; more where the signal often repeats one
     frozen: int = 5  # equal times in a row; 0: rows are events, and several may share a time
     lying: float = 0.2  # share of impossible values from which on a node is left out
 
@@ -224,7 +225,7 @@ class _Examined:
             )
         back = int((np.diff(own[~unknown]) < 0.0).sum())
         if back:
-            self._tell("time order", node, f"time goes back {back} times", back)
+            self._tell("time order", node, f"time goes back {_count(back, 'time')}", back)
         if not self.rules.frozen or len(own) < self.rules.frozen:
             return True
         if len(np.unique(own)) == 1:
@@ -250,11 +251,22 @@ class _Examined:
             self._tell("constant", node, f"{value}: it tells nothing about what moves it", int(kept.sum()))
 
     def _stuck(self, node: str, rows: NDArray[np.int64]) -> None:
-        """A sensor that froze: a long run of one value in a signal that hardly repeats one elsewhere."""
+        """A sensor that froze: one value in a run far longer than chance makes it in this signal.
+
+        With a share p of repetitions outside of the runs, n rows hold n p^k runs of k repetitions. A
+        value that has several long runs is a state (idle), not a fault.
+        """
         values = self.values[rows]
         run = _runs(values, self.rules.stuck)
         rest = values[~run]
-        if not run.any() or len(rest) < 3 or np.mean(np.diff(rest) == 0.0) > 0.1:
+        if not run.any() or len(rest) < 3:
+            return
+        share = float(np.clip(np.mean(np.diff(rest) == 0.0), 1e-3, 1.0 - 1e-9))
+        run = _runs(values, max(self.rules.stuck, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
+        starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
+        states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
+        run &= ~np.isin(values, list(states))
+        if not run.any():
             return
         count = int(run.sum())
         message = f"stands still at {values[run][0]:g} for {count} rows"
@@ -280,16 +292,16 @@ class _Examined:
         if count == 0:
             return
         worst = float(values[far][np.argmax(away[far])])
-        message = f"{count} outliers, the farthest {worst:g} with a median of {middle:g}"
+        message = f"{_count(count, 'outlier')}, the farthest {worst:g} with a median of {middle:g}"
         if self.rules.outliers == "drop":
             self.values[rows[far]] = np.nan
-            message += "; they are dropped"
+            message += "; dropped"
         elif self.rules.outliers == "limit":
             limit = self.rules.outlier * scale
             self.values[rows[far]] = np.clip(values[far], middle - limit, middle + limit)
-            message += f"; they are set to {limit:g} from it"
+            message += f"; limited to {limit:g} from it"
         else:
-            message += "; they are used as they are"
+            message += "; kept"
         self._tell("outliers", node, message, count)
 
     def _gaps(self, node: str, rows: NDArray[np.int64]) -> None:
@@ -308,7 +320,9 @@ class _Examined:
         if wide.any():
             share = float((steps[wide] - usual).sum() / (times[-1] - times[0]))
             count = int(wide.sum())
-            message = f"{count} gaps in time, the longest {steps.max():g} s; {share:.1%} of the period is missing"
+            message = (
+                f"{_count(count, 'gap')} in time, the longest {steps.max():g} s; {share:.1%} of the period is missing"
+            )
             self._tell("gap", node, message, count)
 
     def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
@@ -346,6 +360,10 @@ class _Examined:
             if max(abs(before), abs(after)) > slack:
                 message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
                 self._tell("period", node, message, len(spans[node]))
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _runs(values: Floats, least: int) -> Mask:

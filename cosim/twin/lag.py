@@ -25,10 +25,12 @@ class Lag:
 def lag(cause: Floats, effect: Floats, most: int = 20) -> Lag | None:
     """The lag of `effect` (m,) behind `cause` (m,), None where the rows as they stand agree as well.
 
-    Rows with a missing value are left out. A lag counts when the correlation at it is strong, and
+    Rows with a missing value are left out. Correlations are those of ranks (Spearman), which a single
+    outlier cannot make. A lag counts when the correlation at it is strong, and
     clearly stronger in size than without; it is sought up to `most` rows and a quarter of the series.
     """
     most = min(most, len(cause) // 4)
+    cause, effect = _ranks(cause), _ranks(effect)
     found = [(shift, _correlation(cause, effect, shift)) for shift in range(-most, most + 1)]
     known = [(abs(value), -abs(shift), shift) for shift, value in found if np.isfinite(value)]
     without = abs(_correlation(cause, effect, 0))
@@ -44,3 +46,11 @@ def _correlation(cause: Floats, effect: Floats, shift: int) -> float:
     if kept.sum() < _LEAST or np.ptp(first[kept]) == 0.0 or np.ptp(second[kept]) == 0.0:
         return float("nan")
     return float(np.corrcoef(first[kept], second[kept])[0, 1])
+
+
+def _ranks(values: Floats) -> Floats:
+    """(m,) the place of each value among the different ones; NaN where it is missing."""
+    ranks = np.full(len(values), np.nan)
+    kept = np.isfinite(values)
+    ranks[kept] = np.unique(values[kept], return_inverse=True)[1]
+    return ranks

@@ -136,6 +136,18 @@ def test_outliers_are_kept_limited_or_dropped(how, worst):
     assert np.nanmax(cleaned["power"].values) <= worst
 
 
+def test_a_state_that_comes_back_is_no_fault_and_a_long_rest_is():
+    random = np.random.default_rng(4)
+    values = np.round(random.normal(200, 3, 600))  # a meter that counts in steps repeats values
+    assert examine({"x": Signal(values)})[1] == ()
+    values[100:160] = 201.0
+    assert [finding.kind for finding in examine({"x": Signal(values)})[1]] == ["stuck"]
+    busy = random.uniform(1, 2, 600)
+    for start in (50, 200, 400):
+        busy[start : start + 60] = 0.0
+    assert "stuck" not in {finding.kind for finding in examine({"x": Signal(busy)})[1]}
+
+
 def test_one_outlier_among_equal_values_is_seen():
     values = np.full(100, 2.0)
     values[50] = 900.0
@@ -264,13 +276,16 @@ def test_inputs_are_refused_where_they_are_broken_and_told_where_they_are_odd():
     assert (finding.kind, finding.subject) == ("constant", "cpu of c")
     (finding,) = examine_inputs("cpu", np.roll(loads, 3, axis=0), "%", effect=effect)
     assert (finding.kind, finding.subject) == ("clock", "energy")
-    assert "-3 rows" in finding.message
+    assert "3 rows before" in finding.message
     for wrong in (-1.0, 101.0, np.nan, np.inf):
         broken = loads.copy()
         broken[7, 1] = wrong
         with pytest.raises(ScenarioError, match="cpu"):
             examine_inputs("cpu", broken, "%")
     assert examine_inputs("rate", loads[:, 0], "Hz") == ()
+    burst = loads[:, 0].copy()
+    burst[5] = 1e9
+    assert [finding.kind for finding in examine_inputs("rate", burst, "Hz")] == ["outliers"]
 
 
 @given(st.integers(-15, 15), st.integers(0, 1000))
