@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
+from cosim.twin.hygiene import told
+from cosim.twin.inputs import examine_inputs
 from cosim.twin.jobs.files import column, find, numbers, table
 from cosim.twin.models.power import LEVELS, Fleet
 from cosim.twin.problem import Case, Problem, Signal, Simulate
@@ -110,6 +112,11 @@ def counters(data: Path) -> Problem:
     rows = np.stack([numbers(column(found, name, path)) for name in COUNTERS], axis=1) * 1e-9
     if not (np.isfinite(rows).all() and np.isfinite(measured).all() and (measured > 0.0).all()):
         raise ScenarioError(Mistake("has counters or powers that are missing or negative", file=path))
+    findings = [
+        finding
+        for name, counts in zip(COUNTERS, rows.T, strict=True)
+        for finding in examine_inputs(name, counts, limits=(0.0, np.inf), effect=("power", measured))
+    ]
     block = np.arange(len(measured)) // BLOCK
     space = Space([
         Parameter("idle", 50.0, 400.0, unit="W", start=150.0),
@@ -143,6 +150,7 @@ def counters(data: Path) -> Problem:
         cost=5e-5,
         assumptions=("power follows the counters of the same interval at once, without heat or fans",),
         sources=(f"{path.name}: {len(measured)} rows",),
+        warnings=told(findings),
     )
 
 

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
+from cosim.twin.hygiene import told
+from cosim.twin.inputs import examine_inputs
 from cosim.twin.jobs.files import find, matrix, setting
 from cosim.twin.models import intervals
 from cosim.twin.problem import Case, Problem, Signal
@@ -122,7 +124,12 @@ def idle_noise(log: Log, weight: float) -> float:
 
 
 def problem(fit: Log, held_back: Log | None, *, replicates: int = REPLICATES) -> Problem:
-    """The calibration of the queueing model to `fit`, judged on `held_back`."""
+    """The calibration of the queueing model to `fit`, judged on `held_back`.
+
+    Raises `ScenarioError` for CPU figures that are missing or impossible.
+    """
+    nodes = [f"host {k + 1}" for k in range(fit.cpu.shape[1])]
+    findings = examine_inputs("CPU", fit.cpu, "%", nodes=nodes, effect=("energy", fit.energy))
     plain = intervals.Testbed(hosts=fit.cpu.shape[1])
     curve, noise = power_curve(fit, plain.interval), idle_noise(fit, plain.weight)
     testbed = replace(plain, noise=noise)
@@ -140,13 +147,21 @@ def problem(fit: Log, held_back: Log | None, *, replicates: int = REPLICATES) ->
             f"CPU without tasks from the fit rows: {noise:.3g} steps of {intervals.STEP} % on average",
         ),
         sources=tuple(f"{log.source}: {case.name}" for log, case in zip(parts, cases, strict=True)),
+        warnings=told(findings),
     )
 
 
 def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     """The one problem of the log below `data`."""
-    fit, held_back = split(read(data), int(setting(settings, "rows", FIT_ROWS)))
-    return [problem(fit, held_back, replicates=int(setting(settings, "replicates", REPLICATES)))]
+    log, rows = read(data), int(setting(settings, "rows", FIT_ROWS))
+    fit, held_back = split(log, rows)
+    found = problem(fit, held_back, replicates=int(setting(settings, "replicates", REPLICATES)))
+    if len(log) < 2 * rows:
+        fewer = (
+            f"the log has {len(log)} rows, {2 * rows} were wanted: {len(fit)} are fitted and {len(held_back)} held back"
+        )
+        found = replace(found, warnings=(*found.warnings, fewer))
+    return [found]
 
 
 def _case(log: Log, curve: Floats, testbed: intervals.Testbed, replicates: int) -> Case:
