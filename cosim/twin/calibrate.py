@@ -1,0 +1,361 @@
+"""From a problem to a calibration: screen, search, intervals, judgement.
+
+    answer = calibrate(problem, budget=Budget(runs=20_000, seconds=60.0), seed=1)
+    answer.value("clock"), answer.estimates, answer.held_back
+
+The search sees the fit part only; the held-back part is simulated once, when all is decided.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from cosim.errors import Problem as Mistake
+from cosim.errors import ScenarioError
+from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.judging import before_and_after, complaints
+from cosim.twin.methods import AUTO, METHODS, Searching, choose, search
+from cosim.twin.misfit import Misfit
+from cosim.twin.posterior import Posterior, laplace
+from cosim.twin.problem import Floats, Problem
+from cosim.twin.runs import Journal, Runs
+from cosim.twin.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
+from cosim.twin.search.meter import Budget, Progress
+from cosim.twin.summaries import Summaries
+from cosim.twin.synthetic import synthetic
+
+INTERRUPTED = "interrupted"
+_WEAK = 0.3  # changes below this many deviations over seeds cannot be told from chance
+_ROWS = 4  # points that share a seed while a posterior is made
+
+
+def calibrate(
+    problem: Problem,
+    *,
+    budget: Budget | None = None,
+    seed: int = 1,
+    method: str = AUTO,
+    screen: bool = True,
+    posterior: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    state: Path | None = None,
+) -> Calibration:
+    """Move the free parameters of `problem` until its simulation agrees with what was measured.
+
+    `method` is auto, least squares, cma-es, gradient, halving or bayesian. `state` names a file (npz)
+    in which answers are kept: with the same problem, seed and settings the next call goes on where this
+    one ended, and its budget of time begins anew. Ctrl-C ends the search; the answer is the best so far.
+    Raises `ScenarioError` for a method that does not fit, `KeyboardInterrupt` at a second Ctrl-C.
+    """
+    if method not in (AUTO, *METHODS):
+        known = ", ".join((AUTO, *METHODS))
+        raise ScenarioError(Mistake(f"there is no method '{method}'", "calibrate.method", hint=f"known: {known}"))
+    session = _Session(problem, budget or Budget(), seed, progress, state)
+    try:
+        session.guard(session.start)
+        if screen:
+            session.guard(session.screen)
+        session.guard(lambda: session.search(method))
+        if posterior:
+            session.guard(session.posterior)
+        return session.answer()
+    finally:
+        session.runs.journal.save()
+
+
+class _Session:
+    """One calibration under way."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        budget: Budget,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        state: Path | None,
+    ) -> None:
+        self.problem, self.seed, self._progress = problem, seed, progress
+        self._cpu, self._wall = _cpu(), time.monotonic()
+        self.space, self.case = problem.space, problem.fit
+        self.misfit, self.summaries = Misfit(self.case.observed), Summaries(self.case.observed)
+        start = self.space.units(self.space.start)[0]
+        self.runs = Runs(self.space, start, Journal(state), problem.cost, f"{problem.name} {seed}")
+        self.runs.report = self._told
+        affordable = budget.seconds / max(problem.cost, 1e-7)
+        self.budget = Budget(max(1, int(min(budget.runs, affordable))), budget.seconds)
+        self.start_units, self.best = start, start.copy()
+        self.loss = math.inf
+        roots = np.random.SeedSequence(seed).spawn(4)
+        self._random = [np.random.default_rng(root) for root in roots]
+        self._seeds = [int(word) for word in roots[3].generate_state(64, np.uint64) >> np.uint64(1)]
+        self.replicates = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
+        self.stage, self.stopped, self.method = "screen", "", "none"
+        self.warnings: list[str] = list(problem.warnings)
+        self.refused: dict[str, str] = {}
+        self.sensitivity: dict[str, float] = {}
+        self.verdicts: dict[str, Identity] = {}
+        self.intervals: dict[str, tuple[float, float]] = {}
+        self.figures: dict[str, float] = {}
+
+    def guard(self, stage: Callable[[], None]) -> None:
+        """Do a stage unless an earlier one was interrupted."""
+        if self.stopped == INTERRUPTED:
+            return
+        try:
+            stage()
+        except KeyboardInterrupt:
+            self.stopped = INTERRUPTED
+
+    def start(self) -> None:
+        """Simulate the start, so that there is something to go back to."""
+        seeds = self._seeds[: self.replicates]
+        losses = self.runs.ask(self.case, self.start_units[None], seeds, lambda s: self.misfit.losses(s)[:, None])
+        self.loss = float(losses.mean())
+        self.figures["misfit_before"] = self.loss
+        self._told()
+
+    def screen(self) -> None:
+        """Refuse the parameters that move nothing that was measured, and share out the misfit."""
+        d, names = len(self.space), self.space.names
+        seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
+        room = self.budget.runs // 8
+        trajectories = min(12, room // ((d + 1) * len(seeds)))
+        if trajectories < 2:
+            need = 16 * (d + 1) * len(seeds)
+            self.warnings.append(f"no screen was made: it needs a budget of {need} runs or more")
+            return
+        effects = morris(self._answers(seeds), d, self._random[0], trajectories)
+        if not len(effects.elementary):
+            self.warnings.append("no screen was made: too few points within the bounds could be simulated")
+            return
+        noise = np.maximum(effects.noise, 1e-9)
+        ratio = (effects.change / noise).max(axis=1)
+        for k, name in enumerate(names):
+            if ratio[k] < (1.0 if self.problem.deterministic else _WEAK):
+                self.refused[name] = (
+                    "no effect on any measured signal: moving it over its bounds changes the misfit by "
+                    f"{effects.change[k, -1]:.3g}, seeds by {effects.noise[-1]:.3g}"
+                )
+        lengths = effects.mean_absolute[:, -1]
+        shares = lengths / (lengths.sum() or 1.0)
+        count = min(256, room // (d + 2))
+        if count >= 32:
+            shares = np.clip(sobol(self._losses(seeds[:1]), d, self._random[0], count)[1], 0.0, 1.0)
+        self.sensitivity = {name: 0.0 if name in self.refused else float(shares[k]) for k, name in enumerate(names)}
+        self.runs.searched = np.array([name not in self.refused for name in names])
+
+    def search(self, method: str) -> None:
+        """Find the best point and judge the candidates anew under seeds that the search has not seen."""
+        self.stage = "search"
+        if not self.runs.searched.any():
+            self.warnings.append("nothing was searched: no free parameter has an effect on what was measured")
+            self.stopped = self.stopped or "nothing to search"
+            return
+        self.method = choose(self.problem, self.runs.searched) if method == AUTO else method
+        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
+        spent = self.runs.count
+        part = Budget(max(1, int(0.55 * (self.budget.runs - spent))), 0.55 * self.budget.seconds)
+        searching = Searching(
+            start=self.start_units[self.runs.searched],
+            losses=lambda units, seeds: self._losses(seeds)(units),
+            residuals=lambda units: self.runs.ask(self.case, units, self._seeds[:1], self.misfit.residuals),
+            seeds=self._seeds[:many],
+            more_seeds=self._seeds[:27],
+            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
+            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
+            random=self._random[1],
+            budget=part,
+            clock=self.runs.journal.clock,
+        )
+        try:
+            self.stopped = search(self.method, searching)
+        finally:
+            points = searching.candidates()
+            if len(points):
+                self.best = self.runs.whole(points[:1])[0]
+        points = np.concatenate([points, self.start_units[self.runs.searched][None]])
+        self._settle(points)
+
+    def _settle(self, points: Floats) -> None:
+        """Take the point (n, d searched) with the least misfit under fresh seeds."""
+        fresh = self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
+        losses = self._by_seed(points, fresh).mean(axis=1)
+        k = int(np.argmin(losses))
+        if math.isfinite(losses[k]):
+            self.best, self.loss = self.runs.whole(points[k : k + 1])[0], float(losses[k])
+
+    def posterior(self) -> None:
+        """Intervals, and which parameters the data tell apart."""
+        self.stage = "posterior"
+        # Categories have no interval; nor has anything discrete where intervals rest on slopes.
+        open_kinds = {"real"} if self.problem.deterministic else {"real", "integer", "boolean"}
+        kept = self.runs.searched & np.array([p.kind in open_kinds for p in self.space.parameters])
+        if not kept.any():
+            return
+        self.runs.rest, self.runs.searched = self.best.copy(), kept
+        names = [p.name for p, one in zip(self.space.parameters, kept, strict=True) if one]
+        found = self._sampled(self.best[kept])
+        if found is None:
+            information, _ = fisher(self._answers(self._seeds[:3]), self.best[kept])
+            covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
+        else:
+            covariance = found.covariance
+            self._center(found)
+            self._note(found, names)
+        for name, one in zip(names, identify(covariance, names), strict=True):
+            self.verdicts[name] = one
+
+    def _sampled(self, at: Floats) -> Posterior | None:
+        """The posterior, None when the budget is too small for one."""
+        paired = all(signal.paired for signal in self.case.observed.values() if signal.weight > 0.0)
+        room = self.budget.runs - self.runs.count
+
+        def believed(points: Floats) -> Floats:
+            return self.space.log_prior(self.runs.whole(points))
+
+        if self.problem.deterministic and paired:
+            runs = min(room, 6000)
+            if runs >= 2 * len(at) + 1:
+                return laplace(self._residuals, at, self._random[2], runs=runs, log_prior=believed)
+        runs = min(room, max(2000, 600 * len(at)))
+        if runs >= 60 * (len(at) + 1):
+            names = self.case.observed
+            one = dict.fromkeys(names, 1.0 if self.problem.deterministic else 0.0)
+            extra = self.summaries.sampling(self._random[2], one)
+            try:
+                return synthetic(
+                    self._draw, self.summaries.observed, at, self._random[2], runs=runs, extra=extra,
+                    log_prior=believed, sample=lambda n: self.space.sample(n, self._random[2])[:, self.runs.searched],
+                )  # fmt: skip
+            except ValueError as error:
+                self.warnings.append(f"there are no intervals: {error}")
+                return None
+        self.warnings.append(f"there are no intervals: they need {60 * (len(at) + 1)} runs, {max(room, 0)} were left")
+        return None
+
+    def _center(self, found: Posterior) -> None:
+        """Take the posterior's middle where its misfit is not worse than the best by more than chance."""
+        if self.problem.deterministic:
+            return
+        both = np.stack([self.best[self.runs.searched], found.middle])
+        losses = self._by_seed(both, self._seeds[32 : 32 + 2 * self.replicates])
+        worse = losses[1] - losses[0]
+        if worse.mean() <= max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean()):
+            self.best, self.loss = self.runs.whole(found.middle[None])[0], float(losses[1].mean())
+            self.runs.rest = self.best.copy()
+
+    def _note(self, found: Posterior, names: list[str]) -> None:
+        low, high = found.interval()
+        at = self.best[self.runs.searched]
+        low, high = np.minimum(low, at), np.maximum(high, at)
+        lows, highs = self.space.values(self.runs.whole(low[None])), self.space.values(self.runs.whole(high[None]))
+        for name, a, b in zip(names, lows[0][self.runs.searched], highs[0][self.runs.searched], strict=True):
+            self.intervals[name] = float(a), float(b)
+        self.figures["widened"] = found.widened
+        if found.widened > 1.0:
+            self.warnings.append(
+                "the model does not reproduce the data within its noise; "
+                f"intervals are {found.widened:.2g} times as wide"
+            )
+
+    def answer(self) -> Calibration:
+        """Judge, and put everything together."""
+        self.stage = "judgement"
+        for name, one in self.verdicts.items():
+            if one.verdict == "no effect":  # back to where it was: what was found for it is chance
+                k = self.space.names.index(name)
+                self.best[k] = self.start_units[k]
+        seeds = self._seeds[-self.replicates :]
+        both = np.stack([self.space.start, self.space.values(self.best[None])[0]])
+        for k in range(len(self.space)):
+            if self.best[k] == self.start_units[k]:
+                both[1, k] = both[0, k]  # exactly as declared, not by way of the cube
+        fit, runs = before_and_after(self.case, both, seeds, "fit")
+        self.runs.count += runs
+        held: Judgement | None = None
+        if self.problem.held_back is not None:
+            held, runs = before_and_after(self.problem.held_back, both, seeds, "held back")
+            self.runs.count += runs
+        estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
+        self.figures["misfit_after"] = self.loss
+        self._told()
+        return Calibration(
+            problem=self.problem.name,
+            estimates=estimates,
+            fit=fit,
+            held_back=held,
+            method=self.method,
+            runs=self.runs.count,
+            cpu_seconds=_cpu() - self._cpu,
+            wall_seconds=time.monotonic() - self._wall,
+            seed=self.seed,
+            stopped=self.stopped,
+            warnings=(*self.warnings, *complaints(self.space, self.best, estimates, fit, held)),
+            assumptions=self.problem.assumptions,
+            sources=self.problem.sources,
+            figures=dict(self.figures),
+        )
+
+    def _estimate(self, k: int, both: Floats) -> Estimate:
+        p = self.space.parameters[k]
+        verdict = self.verdicts.get(p.name, Identity("fitted"))
+        if p.name in self.refused:
+            verdict = Identity("no effect", self.refused[p.name])
+        elif self.stopped == "nothing to search":
+            verdict = Identity("fixed", "nothing was searched")
+        low, high = self.intervals.get(p.name, (None, None))
+        return Estimate(
+            p.name, p.told(both[1, k]), low, high, p.told(both[0, k]), p.unit, verdict.verdict, verdict.reason,
+            self.sensitivity.get(p.name), None if p.kind == "category" else (p.low, p.high), p.members,
+        )  # fmt: skip
+
+    def _losses(self, seeds: list[int]) -> Callable[[Floats], Floats]:
+        """Mean misfit over seeds."""
+        return lambda units: self._by_seed(units, seeds).mean(axis=1)
+
+    def _by_seed(self, units: Floats, seeds: list[int]) -> Floats:
+        """(n, seeds) misfits."""
+        return self.runs.ask(self.case, units, seeds, lambda s: self.misfit.losses(s)[:, None])
+
+    def _residuals(self, units: Floats) -> Floats:
+        return self.runs.ask(self.case, units, self._seeds[:1], self.misfit.residuals)
+
+    def _answers(self, seeds: list[int]) -> Callable[[Floats], Floats]:
+        """Summaries and, as the last figure, the misfit: (n, seeds, k + 1)."""
+
+        def told(units: Floats) -> Floats:
+            found = self.runs.ask(
+                self.case, units, seeds,
+                lambda s: np.concatenate([self.summaries.of(s), self.misfit.losses(s)[:, None]], axis=1),
+            )  # fmt: skip
+            return found.reshape(len(units), len(seeds), -1)
+
+        return told
+
+    def _draw(self, units: Floats, first: int) -> Floats:
+        """Summaries (n, k) of one run per point, every few points under a seed of their own."""
+        parts = []
+        for row in range(0, len(units), _ROWS):
+            words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
+            some = units[row : row + _ROWS]
+            parts.append(self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], self.summaries.of))
+        return np.concatenate(parts)
+
+    def _told(self) -> None:
+        if self._progress is None:
+            return
+        spent, runs = self.runs.journal.clock(), max(self.runs.count, 1)
+        left = min(self.budget.seconds - spent, (self.budget.runs - runs) * spent / runs)
+        self._progress(Progress(self.stage, self.runs.count, self.loss, max(left, 0.0)))
+
+
+def _cpu() -> float:
+    """s of CPU of this process with its threads and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime

@@ -1,0 +1,225 @@
+"""The whole way from telemetry with known parameters to values with intervals."""
+
+import numpy as np
+import pytest
+
+from cosim.errors import ScenarioError
+from cosim.twin.calibrate import calibrate
+from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.search import Budget
+from cosim.twin.space import Parameter, Space
+
+LOADS = np.linspace(0.0, 1.0, 24)
+
+
+def power(values, seed):
+    """Idle power and two more for a curve; a price that no meter sees."""
+    idle, span, bend, _ = values.T[:, :, None]
+    return {"power": idle + span * LOADS**bend}
+
+
+POWER = Space(
+    [
+        Parameter("idle", 1.0, 10.0, unit="W", start=2.0),
+        Parameter("span", 0.5, 20.0, unit="W"),
+        Parameter("bend", 0.3, 3.0),
+        Parameter("price", 0.0, 1.0),
+    ]
+)
+TRUE_POWER = np.array([[3.1, 6.4, 0.8, 0.2]])
+
+
+def power_problem(noise=0.05, seed=1, **settings):
+    clean = power(TRUE_POWER, 0)["power"][0]
+    errors = noise * np.random.default_rng(seed).standard_normal((2, len(clean)))
+    parts = [
+        Case({"power": Signal(clean + one, "W", paired=True)}, power, name)
+        for one, name in zip(errors, "ab", strict=True)
+    ]
+    return Problem("power", POWER, parts[0], parts[1], deterministic=True, assumptions=("one curve",), **settings)
+
+
+WAITS = Space(
+    [
+        Parameter("clock", 0.5e9, 8e9, scale="log", unit="Hz"),
+        Parameter("work", 1e7, 1e9, scale="log", unit="cycles", start=6e8),
+        Parameter("delay", 0.0, 0.1, unit="s"),
+        Parameter("price", 0.0, 1.0),
+    ]
+)
+TRUE_WAITS = np.array([[2e9, 1e8, 0.03, 0.5]])
+
+
+def waits(values, seed):
+    """Response times of 80 tasks; only work over clock matters, and the delay."""
+    clock, work, delay, _ = values.T[:, :, None]
+    draws = np.random.default_rng(seed).exponential(size=80)
+    return {"response": delay + work / clock * draws}
+
+
+def waits_problem(seed=9):
+    later = waits(TRUE_WAITS, seed + 1)["response"][0]
+    observed = {"response": Signal(waits(TRUE_WAITS, seed)["response"][0], "s")}
+    return Problem("waits", WAITS, Case(observed, waits), Case({"response": Signal(later, "s")}, waits))
+
+
+def by_name(answer):
+    return {estimate.name: estimate for estimate in answer.estimates}
+
+
+def test_a_power_curve_is_found_with_intervals():
+    answer = calibrate(power_problem(), budget=Budget(4_000))
+    found = by_name(answer)
+    assert answer.method == "least squares"
+    assert answer.stopped == "converged"
+    for name, true in (("idle", 3.1), ("span", 6.4), ("bend", 0.8)):
+        assert found[name].verdict == "fitted"
+        assert found[name].low < true < found[name].high
+        assert found[name].high - found[name].low < 0.2 * true
+        assert found[name].value == pytest.approx(true, rel=0.05)
+    assert found["price"].verdict == "no effect"
+    assert "no effect on any measured signal" in found["price"].reason
+    assert found["price"].value == found["price"].start
+    assert answer.runs <= 4_000 + 4
+    assert answer.fit.after[-1].nrmse < 0.1 * answer.fit.before[-1].nrmse
+    assert answer.held_back.after[-1].nrmse < 0.1 * answer.held_back.before[-1].nrmse
+    assert answer.assumptions == ("one curve",)
+
+
+def test_what_only_matters_together_is_named():
+    answer = calibrate(waits_problem(), budget=Budget(12_000))
+    found = by_name(answer)
+    assert answer.method == "cma-es"
+    assert found["clock"].verdict == found["work"].verdict == "correlated"
+    assert "work" in found["clock"].reason
+    assert found["delay"].verdict == "fitted"
+    assert found["delay"].low <= 0.03 <= found["delay"].high
+    assert found["price"].verdict == "no effect"
+    assert found["work"].value / found["clock"].value == pytest.approx(0.05, rel=0.3)
+    assert answer.held_back.after[-1].w1 < 0.3 * answer.held_back.before[-1].w1
+    assert answer.runs <= 12_000 + 32
+
+
+@pytest.mark.parametrize("method", ["cma-es", "gradient", "halving", "bayesian"])
+def test_all_methods_come_close(method):
+    runs = 700 if method == "bayesian" else 8_000
+    answer = calibrate(waits_problem(), budget=Budget(runs), method=method, posterior=False)
+    found = by_name(answer)
+    assert answer.method == method
+    assert answer.fit.after[-1].w1 < 0.25 * answer.fit.before[-1].w1
+    assert found["delay"].low is None
+
+
+def test_the_same_seed_gives_the_same_answer():
+    answers = [calibrate(waits_problem(), budget=Budget(3_000), seed=4) for _ in range(2)]
+    assert answers[0].estimates == answers[1].estimates
+    other = calibrate(waits_problem(), budget=Budget(3_000), seed=5)
+    assert other.estimates != answers[0].estimates
+
+
+def test_a_calibration_goes_on_where_it_ended(tmp_path):
+    state = tmp_path / "state.npz"
+    whole = calibrate(waits_problem(), budget=Budget(3_000))
+    simulated = [0]
+    problem = waits_problem()
+
+    def stopping(values, seed):
+        simulated[0] += len(values)
+        if simulated[0] > 900:
+            raise OSError("the machine is switched off")
+        return waits(values, seed)
+
+    cut = Problem("waits", WAITS, Case(problem.fit.observed, stopping), problem.held_back)
+    with pytest.raises(OSError, match="switched off"):
+        calibrate(cut, budget=Budget(3_000), state=state)
+    spent = [0]
+
+    def counting(values, seed):
+        spent[0] += len(values)
+        return waits(values, seed)
+
+    rest = Problem("waits", WAITS, Case(problem.fit.observed, counting), problem.held_back)
+    again = calibrate(rest, budget=Budget(3_000), state=state)
+    assert again.estimates == whole.estimates
+    assert spent[0] < whole.runs - 600
+
+
+def test_a_state_file_that_is_none_is_refused(tmp_path):
+    state = tmp_path / "state.npz"
+    state.write_text("nothing of the kind")
+    with pytest.raises(ScenarioError, match="delete it to begin anew"):
+        calibrate(waits_problem(), budget=Budget(500), state=state)
+
+
+def test_an_interrupted_search_answers_with_the_best_so_far():
+    simulated = [0]
+
+    def interrupted(values, seed):
+        before, simulated[0] = simulated[0], simulated[0] + len(values)
+        if before < 6_000 <= simulated[0]:  # once
+            raise KeyboardInterrupt
+        return waits(values, seed)
+
+    problem = waits_problem()
+    answer = calibrate(Problem("waits", WAITS, Case(problem.fit.observed, interrupted)), budget=Budget(20_000))
+    assert answer.stopped == "interrupted"
+    assert answer.fit.after[-1].w1 < answer.fit.before[-1].w1
+    assert any("no data were held back" in warning for warning in answer.warnings)
+
+
+def test_progress_is_told():
+    told = []
+    calibrate(waits_problem(), budget=Budget(2_000, 60.0), progress=told.append)
+    assert list(dict.fromkeys(one.stage for one in told)) == [
+        "screen", "search", "posterior", "judgement",
+    ]  # fmt: skip
+    runs = [one.runs for one in told]
+    assert runs == sorted(runs)
+    assert all(0.0 <= one.seconds_left <= 60.0 for one in told)
+
+
+def test_values_that_do_worse_elsewhere_are_told():
+    right = Space([Parameter(p.name, p.low, p.high, scale=p.scale, start=v) for p, v in zip(
+        WAITS.parameters, TRUE_WAITS[0], strict=True
+    )])  # fmt: skip
+    odd = {"response": Signal(0.08 + 0.001 * np.random.default_rng(1).random(80), "s")}
+    answer = calibrate(Problem("odd", right, Case(odd, waits), waits_problem().held_back), budget=Budget(6_000))
+    assert any("less with the data held back" in warning for warning in answer.warnings)
+
+
+def test_a_model_that_cannot_be_right_says_so():
+    two = {"response": Signal(np.repeat([0.06, 0.3], 40), "s")}
+    answer = calibrate(Problem("two", WAITS, Case(two, waits)), budget=Budget(6_000))
+    assert answer.figures["widened"] > 1.5
+    assert any("does not reproduce the data" in warning for warning in answer.warnings)
+
+
+def test_a_method_that_does_not_fit_is_refused():
+    with pytest.raises(ScenarioError, match="known: auto, least squares"):
+        calibrate(waits_problem(), method="guessing")
+    with pytest.raises(ScenarioError, match="not paired"):
+        calibrate(waits_problem(), method="least squares", budget=Budget(2_000))
+
+
+def test_categories_and_whole_numbers_are_found():
+    space = Space(
+        [
+            Parameter("law", kind="category", choices=("linear", "square", "root")),
+            Parameter("cores", 1, 8, kind="integer"),
+            Parameter("work", 0.1, 10.0, scale="log"),
+        ]
+    )
+
+    def model(values, seed):
+        law, cores, work = values.T[:, :, None]
+        load = np.where(law == 0, LOADS, np.where(law == 1, LOADS**2, np.sqrt(LOADS)))
+        chance = np.random.default_rng(seed).standard_normal((2, len(LOADS)))
+        return {"time": work * load / cores + 0.01 * chance[0], "idle": (8 - cores) + 0.1 * chance[1]}
+
+    truth = model(np.array([[1.0, 5.0, 4.0]]), 77)
+    observed = {"time": Signal(truth["time"][0], paired=True), "idle": Signal(truth["idle"][0])}
+    found = by_name(calibrate(Problem("mixed", space, Case(observed, model)), budget=Budget(12_000)))
+    assert found["law"].value == "square"
+    assert found["law"].low is None
+    assert found["cores"].value == 5
+    assert found["work"].value == pytest.approx(4.0, rel=0.05)
