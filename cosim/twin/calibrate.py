@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from cosim.twin.methods import AUTO, METHODS, Searching, choose, search
 from cosim.twin.misfit import Misfit
 from cosim.twin.posterior import Posterior, laplace
 from cosim.twin.problem import Floats, Problem
-from cosim.twin.runs import Journal, Runs
+from cosim.twin.runs import Journal, Runs, fingerprint
 from cosim.twin.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
 from cosim.twin.search.meter import Budget, Progress
 from cosim.twin.summaries import Summaries
@@ -85,7 +85,9 @@ class _Session:
         self.space, self.case = problem.space, problem.fit
         self.misfit, self.summaries = Misfit(self.case.observed), Summaries(self.case.observed)
         start = self.space.units(self.space.start)[0]
-        self.runs = Runs(self.space, start, Journal(state), problem.cost, f"{problem.name} {seed}")
+        self.runs = Runs(
+            self.space, start, Journal(state), problem.cost, f"{problem.name} {fingerprint(self.case.observed)}"
+        )
         self.runs.report = self._told
         affordable = budget.seconds / max(problem.cost, 1e-7)
         self.budget = Budget(max(1, int(min(budget.runs, affordable))), budget.seconds)
@@ -115,7 +117,7 @@ class _Session:
     def start(self) -> None:
         """Simulate the start, so that there is something to go back to."""
         seeds = self._seeds[: self.replicates]
-        losses = self.runs.ask(self.case, self.start_units[None], seeds, lambda s: self.misfit.losses(s)[:, None])
+        losses = self.runs.ask(self.case, self.start_units[None], seeds, "losses", self._misfits)
         self.loss = float(losses.mean())
         self.figures["misfit_before"] = self.loss
         self._told()
@@ -164,7 +166,8 @@ class _Session:
         searching = Searching(
             start=self.start_units[self.runs.searched],
             losses=lambda units, seeds: self._losses(seeds)(units),
-            residuals=lambda units: self.runs.ask(self.case, units, self._seeds[:1], self.misfit.residuals),
+            residuals=self._residuals,
+            squares=self._squares,
             seeds=self._seeds[:many],
             more_seeds=self._seeds[:27],
             levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
@@ -222,7 +225,7 @@ class _Session:
         if self.problem.deterministic and paired:
             runs = min(room, 6000)
             if runs >= 2 * len(at) + 1:
-                return laplace(self._residuals, at, self._random[2], runs=runs, log_prior=believed)
+                return laplace(self._residuals, self._squares, at, self._random[2], runs=runs, log_prior=believed)
         runs = min(room, max(2000, 600 * len(at)))
         if runs >= 60 * (len(at) + 1):
             names = self.case.observed
@@ -315,23 +318,35 @@ class _Session:
             self.sensitivity.get(p.name), None if p.kind == "category" else (p.low, p.high), p.members,
         )  # fmt: skip
 
+    def _misfits(self, simulated: Mapping[str, Floats]) -> Floats:
+        return self.misfit.losses(simulated)[:, None]
+
     def _losses(self, seeds: list[int]) -> Callable[[Floats], Floats]:
         """Mean misfit over seeds."""
         return lambda units: self._by_seed(units, seeds).mean(axis=1)
 
     def _by_seed(self, units: Floats, seeds: list[int]) -> Floats:
         """(n, seeds) misfits."""
-        return self.runs.ask(self.case, units, seeds, lambda s: self.misfit.losses(s)[:, None])
+        return self.runs.ask(self.case, units, seeds, "losses", self._misfits)
 
     def _residuals(self, units: Floats) -> Floats:
-        return self.runs.ask(self.case, units, self._seeds[:1], self.misfit.residuals)
+        return self.runs.ask(self.case, units, self._seeds[:1], "residuals", self.misfit.residuals)
+
+    def _squares(self, units: Floats) -> Floats:
+        """(n,) sums of squared residuals."""
+
+        def summed(simulated: Mapping[str, Floats]) -> Floats:
+            rows = self.misfit.residuals(simulated)
+            return np.asarray(np.einsum("ij,ij->i", rows, rows))[:, None]
+
+        return self.runs.ask(self.case, units, self._seeds[:1], "squares", summed)[:, 0]
 
     def _answers(self, seeds: list[int]) -> Callable[[Floats], Floats]:
         """Summaries and, as the last figure, the misfit: (n, seeds, k + 1)."""
 
         def told(units: Floats) -> Floats:
             found = self.runs.ask(
-                self.case, units, seeds,
+                self.case, units, seeds, "summaries and losses",
                 lambda s: np.concatenate([self.summaries.of(s), self.misfit.losses(s)[:, None]], axis=1),
             )  # fmt: skip
             return found.reshape(len(units), len(seeds), -1)
@@ -344,7 +359,9 @@ class _Session:
         for row in range(0, len(units), _ROWS):
             words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
             some = units[row : row + _ROWS]
-            parts.append(self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], self.summaries.of))
+            parts.append(
+                self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], "summaries", self.summaries.of)
+            )
         return np.concatenate(parts)
 
     def _told(self) -> None:

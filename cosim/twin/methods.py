@@ -40,6 +40,7 @@ class Searching:
     start: Floats  # (d,)
     losses: Callable[[Floats, list[int]], Floats]  # mean over seeds
     residuals: Callable[[Floats], Floats]
+    squares: Callable[[Floats], Floats]  # sums of squared residuals
     seeds: list[int]  # the same for all candidates
     more_seeds: list[int]  # for successive halving
     levels: Floats  # (d,) of discrete parameters, 0 for real ones
@@ -102,11 +103,7 @@ def _least_squares(given: Searching) -> str:
         hint = "use cma-es, or leave them out"
         raise ScenarioError(Mistake("least squares cannot search whole numbers and categories", "calibrate", hint=hint))
 
-    def squares(units: Floats) -> Floats:
-        rows = given.residuals(units)
-        return np.asarray(np.einsum("ij,ij->i", rows, rows))
-
-    scout = given.meter(squares)
+    scout = given.meter(given.squares)
     d = len(given.start)
     count = min(16 * d, scout.room // 4)
     scout(np.concatenate([given.start[None], given.sample(count)]) if count else given.start[None])

@@ -15,7 +15,7 @@ import numpy as np
 
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.least_squares import Residuals, jacobian
-from cosim.twin.search.meter import Floats
+from cosim.twin.search.meter import Floats, Objective
 
 LEVEL = 0.9  # of the intervals
 
@@ -67,6 +67,7 @@ def independent(residuals: Floats) -> float:
 
 def laplace(
     residuals: Residuals,
+    squares_of: Objective,
     at: Floats,
     random: np.random.Generator,
     *,
@@ -76,6 +77,7 @@ def laplace(
 ) -> Posterior:
     """Posterior (count, d) around the least squares `at` (d,), spending at most `runs` runs.
 
+    `squares_of` answers with the sums of squared residuals alone, as there may be many residuals.
     With the size of the errors integrated out under Jeffreys' prior the density is the sum of squares to
     the power -n/2 (Gelman et al., Bayesian Data Analysis, 3rd edition, 14.2), where n is the number of
     independent residuals. Proposals are Student's t with 5 degrees of freedom around `at`, with the
@@ -100,8 +102,7 @@ def laplace(
         return Posterior(normal, "laplace")
 
     def density(points: Floats) -> Floats:
-        answers = residuals(points)
-        total = np.einsum("ij,ij->i", answers, answers)
+        total = squares_of(points)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = -0.5 * n * np.log((np.maximum(total, 1e-24)) / squares)
         logs = np.where(np.isfinite(total), logs, -np.inf)

@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from cosim.errors import Problem, ScenarioError
-from cosim.twin.problem import Case, Floats
+from cosim.twin.problem import Case, Floats, Observed
 from cosim.twin.space import Space
 
 Reduce = Callable[[Mapping[str, Floats]], Floats]  # simulated signals -> (n, k), what is kept of them
 _AT_ONCE = 2.0  # s of simulations between two reports
+_LARGEST = 4e6  # simulated values asked for at once
 _SAVED = 5.0  # s between two writes of the state file
 
 
@@ -69,10 +70,12 @@ class Journal:
         return None
 
     def add(self, key: str, answer: Floats) -> None:
+        if self._path is None:
+            return
         self._keys.append(key)
         self._answers.append(answer)
         self._next = self._known = len(self._keys)
-        if self._path is not None and time.monotonic() - self._written > _SAVED:
+        if time.monotonic() - self._written > _SAVED:
             self.save()
 
     def save(self) -> None:
@@ -87,6 +90,15 @@ class Journal:
             np.savez(file, keys=np.array(self._keys, str), shapes=shapes, answers=flat)
         beside.replace(self._path)
         self._written = time.monotonic()
+
+
+def fingerprint(observed: Observed) -> str:
+    """A hash of what was measured: answers that were made by comparing with other data are of no use."""
+    made = hashlib.sha256()
+    for name, signal in sorted(observed.items()):
+        made.update(f"{name} {signal.paired} {signal.weight!r}".encode())
+        made.update(np.ascontiguousarray(signal.values, np.float64).tobytes())
+    return made.hexdigest()[:24]
 
 
 class Runs:
@@ -106,23 +118,23 @@ class Runs:
         full[:, self.searched] = units
         return full
 
-    def ask(self, case: Case, units: Floats, seeds: Sequence[int], keep: Reduce) -> Floats:
-        """(n, seeds * k) what `keep` keeps of every point under every seed, seed after seed."""
-        return np.concatenate([self._one(case, units, seed, keep) for seed in seeds], axis=1)
+    def ask(self, case: Case, units: Floats, seeds: Sequence[int], what: str, keep: Reduce) -> Floats:
+        """(n, seeds * k) what `keep`, by the name `what`, keeps of every point under every seed, seed after seed."""
+        return np.concatenate([self._one(case, units, seed, what, keep) for seed in seeds], axis=1)
 
-    def _one(self, case: Case, units: Floats, seed: int, keep: Reduce) -> Floats:
+    def _one(self, case: Case, units: Floats, seed: int, what: str, keep: Reduce) -> Floats:
         values = self.space.values(self.whole(units))
-        asked = [self._token.encode(), case.name.encode(), str(seed).encode(), np.ascontiguousarray(values).tobytes()]
-        key = hashlib.sha256(b"|".join(asked)).hexdigest()[:24]
+        asked = f"{self._token} {what} {seed} {values.shape}".encode() + np.ascontiguousarray(values).tobytes()
+        key = hashlib.sha256(asked).hexdigest()[:24]
         known = self.journal.look(key)
         if known is not None and len(known) == len(units):
             self.count += len(units)
             self.report()
             return known
         parts: list[Floats] = []
-        first = 0
+        first, width = 0, max(1, sum(len(signal.values) for signal in case.observed.values()))
         while first < len(units):
-            some = values[first : first + max(1, int(_AT_ONCE / self._cost))]
+            some = values[first : first + max(1, int(min(_AT_ONCE / self._cost, _LARGEST / width)))]
             began = time.perf_counter()
             parts.append(np.asarray(keep(case.simulate(some, seed)), np.float64).reshape(len(some), -1))
             self._cost = max((time.perf_counter() - began) / len(some), 1e-7)

@@ -144,6 +144,13 @@ def test_a_calibration_goes_on_where_it_ended(tmp_path):
     assert spent[0] < whole.runs - 600
 
 
+def test_answers_about_other_data_are_not_taken(tmp_path):
+    state = tmp_path / "state.npz"
+    calibrate(waits_problem(seed=9), budget=Budget(1_000), posterior=False, state=state)
+    other = calibrate(waits_problem(seed=30), budget=Budget(1_000), posterior=False, state=state)
+    assert other.estimates == calibrate(waits_problem(seed=30), budget=Budget(1_000), posterior=False).estimates
+
+
 def test_a_state_file_that_is_none_is_refused(tmp_path):
     state = tmp_path / "state.npz"
     state.write_text("nothing of the kind")
