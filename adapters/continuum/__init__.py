@@ -19,6 +19,7 @@ ADAPTER = AdapterKind(
     factory="adapters.continuum.adapter:ContinuumAdapter",
     ports=_ports,
     compiled="cosim.continuum.warm:compiled",
+    batch="adapters.continuum.batch:prepare",
     example="""\
 continuum:
   scheduler: least-loaded

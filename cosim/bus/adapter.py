@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # scenarios are read without numpy
     import numpy as np
 
     from cosim.bus.frame import Frame
+    from cosim.continuum.prepared import Prepared
 
 Origin = Literal["simulated", "emulated", "measured"]
 Summary = Mapping[str, Any]  # what an adapter says about its run: JSON values
@@ -185,6 +186,7 @@ class AdapterKind:
     fleet: bool = False  # can own fleets
     signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
     compiled: str = ""  # "cosim.radio.warm:compiled"
+    batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
     def load_config(self) -> type[BaseModel]:
@@ -204,6 +206,13 @@ class AdapterKind:
     def is_compiled(self) -> bool:
         """Whether an adapter of this kind starts without compiling code first. May import a lot."""
         return not self.compiled or bool(_import(self.compiled)())
+
+    def prepare(self, config: BaseModel, context: Context, events: Sequence[Event]) -> Prepared | None:
+        """What many runs in one process need, as an adapter that is alone in its scenario; None: it cannot."""
+        if not self.batch:
+            return None
+        found: Prepared = _import(self.batch)(config, context, events)
+        return found
 
     def build(self, config: BaseModel) -> Adapter:
         """An adapter that has not started yet."""

@@ -5,6 +5,7 @@
     kind.0.slots            1                   workload.0.input      B, the mean of its law
     kind.0.power.idle       W, the table's      workload.0.output     B, the mean of its law
     kind.0.power.max        first and last      workload.0.deadline   s; also share, active, idle, start, stop
+    kind.0.power.2          W, its third value
     kind.0.contention       1
     kind.0.price_cpu        as in `Kind`        link.0.rate           bit/s; also delay (s), loss (1), energy (J/bit)
     patience, threshold, drop_late, scheduler   as in `Engine`
@@ -53,9 +54,18 @@ class Tariffs:
         self.links[:] = other.links
 
 
+def _point(field: str) -> int:
+    """The number of a point of the power table, -1 when `field` names none."""
+    table, _, number = field.partition(".")
+    return int(number) if table == "power" and number.isdecimal() else -1
+
+
 def _set_power(state: State, number: int, field: str, value: float) -> None:
     kind = state.kinds[number]
     table = state.power[kind["first_power"] : kind["first_power"] + kind["powers"]]
+    if (point := _point(field)) >= 0:
+        table[point] = value
+        return
     low, high = table[0], table[-1]
     new_low, new_high = (value, high) if field == "power.idle" else (low, value)
     part = (table - low) / (high - low) if high != low else np.linspace(0.0, 1.0, len(table))
@@ -107,7 +117,7 @@ def _known(system: System, name: str) -> tuple[str, list[int], str]:
             "kind.N.FIELD, workload.N.FIELD, link.N.FIELD"
         )
     count, fields = tables[table]
-    if field not in fields:
+    if field not in fields and not (table == "kind" and _point(field) >= 0):
         raise ValueError(f"'{name}' names no field of a {table}; known: {', '.join(fields)}")
     if number == "*":
         return table, list(range(count)), field
@@ -137,6 +147,8 @@ def change(system: System, name: str) -> Change:
     tables = [len(kind.power) for kind in system.kinds]
     if field.startswith("power") and not all(tables[number] for number in numbers):
         raise ValueError(f"'{name}' changes a power table, but the kind has none")
+    if _point(field) >= 0 and not all(_point(field) < tables[number] > 1 for number in numbers):
+        raise ValueError(f"'{name}' names no point of the power table")
 
     if field == "clock" and table == "kind" and any(system.kinds[number].scaling for number in numbers):
         raise ValueError(f"'{name}' changes a clock that operating points decide on")

@@ -44,7 +44,7 @@ MAY_IMPORT = {
     # Readers of other simulators' files and of traces; what they make is a scenario's text.
     "importing": BASE | {"scenario", "continuum", "traces", "plan.geo"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
-    "twin": BASE | {"compiling", "scenario", "plan", "results", "continuum", "radio", "vehicles"},
+    "twin": BASE | {"compiling", "scenario", "plan", "results", "continuum", "radio", "vehicles", "bus.adapter"},
     "report": BASE | {"plan", "bus", "results", "twin"},
     "testing": BASE | {"plan", "registry", "bus"},
     "cli": BASE

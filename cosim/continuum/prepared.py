@@ -1,0 +1,33 @@
+"""The continuum of a whole scenario, ready to be run many times in one process (`cosim.continuum.batches`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from cosim.continuum.batches import Action
+from cosim.continuum.engine import Engine
+from cosim.continuum.system import System
+
+# (time in s) -> columns of the signal `host` at that time, and `slot`
+HostRows = Callable[[float], Mapping[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """What the adapter makes its engine from, and all that it tells the engine while time passes."""
+
+    system: System
+    seed: int  # of the engine under the scenario's root seed
+    scheduler: int | Callable[[Any, Any, Any], int]
+    options: Mapping[str, float | bool]  # patience, drop_late, threshold
+    duration: float  # s
+    period: float  # s between two rows of the signal `host`
+    names: tuple[str, ...]  # of the nodes, by slot
+    workloads: tuple[str, ...]
+    timeline: tuple[tuple[float, Action], ...]  # events, and the access network at every step
+    hosts: Callable[[Engine], HostRows]  # reads one engine, from time 0 on at every period
+    rest: object  # configuration that is in none of the above; compared for equality

@@ -1,0 +1,106 @@
+"""The tasks of a recorded run, made again: as traces of arrivals, and as a scheduler that repeats decisions."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cosim.continuum.prepared import Prepared
+from cosim.errors import Problem, ScenarioError
+
+if TYPE_CHECKING:
+    from cosim.results.load import Run
+    from cosim.scenario.load import Loaded
+
+_SLACK = 1e-9  # s; a decision falls at the creation of its task
+
+
+def traces(loaded: Loaded, run: Run, sizes: Sequence[str], folder: Path) -> list[str]:
+    """Overrides that make every workload follow the tasks that `run` recorded; the files go to `folder`.
+
+    `sizes` are those of input, output and work that are taken over; the others are drawn by the
+    workload's own laws. Tasks in flight at the end of `run` are not recorded, so its last seconds have
+    fewer tasks in a replay. Raises `ScenarioError` when nothing can be replayed.
+    """
+    overrides: list[str] = []
+    picked = ", ".join(f'"{name}"' for name in sizes)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, load in loaded.scenario.workloads.items():
+        query = (
+            f"SELECT created, node::VARCHAR{', ' if picked else ''}{picked} FROM task WHERE workload = ? ORDER BY task"
+        )
+        rows = run.execute(query, [name]).fetchall()
+        if not rows:
+            continue
+        begin = load.start
+        lines = [["time", "device", *sizes]]
+        lines += [
+            [repr(max(row[0] - begin, 0.0)), row[1], *("" if v is None else repr(v) for v in row[2:])] for row in rows
+        ]
+        text = json.dumps(lines)
+        file = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.csv"
+        with file.open("w", newline="", encoding="utf-8") as out:
+            csv.writer(out).writerows(lines)
+        overrides.append(f"workloads.{name}.arrivals={json.dumps(f'trace {file.resolve()}')}")
+        overrides += [f"workloads.{name}.{key}=null" for key in ("active", "idle") if getattr(load, key) is not None]
+        if load.share != 1.0:
+            overrides.append(f'workloads.{name}.share="100 %"')
+    if not overrides:
+        raise ScenarioError(
+            Problem(f"{run.path} has recorded no task of this scenario's workloads", "calibrate.replay")
+        )
+    return overrides
+
+
+class Placed:
+    """A scheduler that puts every task on the host on which it ran; see `cosim.schedulers`."""
+
+    def __init__(self, run: Run, prepared: Prepared) -> None:
+        staged = [name for name, load in zip(prepared.workloads, prepared.system.workloads, strict=True) if load.graph]
+        if staged:
+            message = f"the placement of stages is not recorded, and workload '{staged[0]}' has some"
+            raise ScenarioError(Problem(message, "calibrate.replay", hint="write 'placement: false'"))
+        slots = {name: slot for slot, name in enumerate(prepared.names)}
+        loads = {name: number for number, name in enumerate(prepared.workloads)}
+        rows = run.execute(
+            "SELECT created, node::VARCHAR, workload::VARCHAR, host::VARCHAR FROM task "
+            "WHERE host IS NOT NULL ORDER BY created"
+        ).fetchall()
+        self._when: dict[tuple[int, int], list[float]] = {}
+        self._where: dict[tuple[int, int], list[int]] = {}
+        unknown: dict[str, None] = {}
+        for created, node, load, host in rows:
+            if load not in loads:
+                continue
+            if node not in slots or host not in slots:
+                unknown[host if node in slots else node] = None
+                continue
+            key = slots[node], loads[load]
+            self._when.setdefault(key, []).append(created)
+            self._where.setdefault(key, []).append(slots[host])
+        if unknown:
+            hint = "take 'placement: false', or add the nodes"
+            raise ScenarioError(
+                Problem(f"this scenario has no node '{next(iter(unknown))}'", "calibrate.replay", hint=hint)
+            )
+        self._positions: Mapping[int, int] = {}
+
+    def __call__(self, request: Any, reach: Any, hosts: Any) -> int:  # noqa: ANN401 - a scheduler's arguments
+        key = request.device, request.workload
+        times = self._when.get(key)
+        if times is None:
+            return -1
+        index = max(bisect_right(times, request.time + _SLACK) - 1, 0)
+        slot = self._where[key][index]
+        if slot == request.device:
+            return -2
+        if not self._positions:
+            self._positions = {int(s): k for k, s in enumerate(np.asarray(hosts["slot"]).tolist())}
+        return self._positions.get(slot, -1)
