@@ -138,7 +138,9 @@ class CalibrateBlock(Block):
     method: Name = Field("auto", description="of the search; auto: by the problem")
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="of the search")
     distance: Literal["w1", "energy"] = Field("w1", description="between distributions: Wasserstein-1, energy distance")
-    job: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] | None = Field(None, description="a job that brings its own model and data, instead of this scenario's")
+    job: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] | None = Field(
+        None, description="a job that brings its own model and data, instead of this scenario's"
+    )
     data: str | None = Field(None, description="folder with the job's data")
     settings: dict[str, Any] = Field({}, description="of the job")
 
