@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from adapters.live.config import OffloadBlock
-from cosim.launch.programs import Interface, programs
+from cosim.launch.programs import programs
 from cosim.live.lease import Standing
 from cosim.live.roster import Roster
 from cosim.plan.entities import Scene
@@ -17,16 +16,14 @@ PORT = 8500  # of the inference service on nodes that run `vedgenode`
 class Choice:
     """Finds the node that a task goes to, and for one that crosses the emulated network who sends it.
 
-    A real device calls the service of a node that computes, over an interface that both have; the nodes of the
-    tier `device` are callers, all others hosts.
+    A real device calls the service of a node that computes, over an interface that both have or across a base station;
+    the nodes of the tier `device` are callers, all others hosts.
     """
 
     def __init__(self, scene: Scene) -> None:
         self._devices = {node.id for node in scene.nodes if node.tier == "device" and node.runs is not None}
         self._slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
-        self._interfaces: Mapping[str, tuple[Interface, ...]] = (
-            {program.node: program.interfaces for program in programs(scene)} if scene.real else {}
-        )
+        self._programs = {program.node: program for program in programs(scene)} if scene.real else {}
         self._called: Counter[str] = Counter()  # tasks under way to each host, by way of devices
 
     def direct(self, roster: Roster, block: OffloadBlock) -> str:
@@ -43,19 +40,17 @@ class Choice:
         mine = next((s for s in roster.standings if s.slot.node == device), None)
         if mine is None or not _does(mine, "call"):
             return "", ""
-        names = {interface.name for interface in self._interfaces.get(device, ())}
         able = [
             standing
             for standing in roster.standings
             if standing.slot.node not in self._devices
             and _does(standing, "forward")
-            and any(i.name in names for i in self._interfaces.get(standing.slot.node, ()))
+            and self._address(device, standing.slot.node)
         ]
         host = self._least(roster, able)
         if not host:
             return "", ""
-        address = next(i.address for i in self._interfaces[host] if i.name in names)
-        return host, f"{address}:{PORT}"
+        return host, f"{self._address(device, host)}:{PORT}"
 
     def slot(self, node: str) -> int:
         """The slot of a node in the scene."""
@@ -68,6 +63,11 @@ class Choice:
     def ended(self, host: str) -> None:
         """Such a call has ended."""
         self._called[host] -= 1
+
+    def _address(self, device: str, host: str) -> str:
+        if device not in self._programs or host not in self._programs:
+            return ""
+        return self._programs[device].reached(self._programs[host])
 
     def _least(self, roster: Roster, able: list[Standing]) -> str:
         def load(standing: Standing) -> float:

@@ -10,12 +10,14 @@ import numpy as np
 
 from adapters.network.config import NetworkConfig
 from adapters.network.probing import Probing
+from adapters.network.routes import Routes
 from adapters.network.states import WIFI, States
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Array, Frame
 from cosim.emulation.client import Client
 from cosim.emulation.message import LinkKey
 from cosim.emulation.protocol import PairCount
+from cosim.emulation.tc import TRAFFIC_CONTROL
 from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
 
@@ -43,7 +45,7 @@ class NetworkAdapter:
         nodes = programs(context.scene)
         self._slots = {node.node: node.slot for node in nodes}
         self._names = {node.slot: node.node for node in nodes}
-        self._states = States(context.scene, nodes, config.jitter)
+        self._states, self._routes = States(context.scene, nodes, config.jitter), Routes(nodes)
         commands = config.commands or os.environ.get("COSIM_NETWORK", "")
         reports = config.reports or os.environ.get("COSIM_REPORTS", "")
         if not commands or not reports:
@@ -62,6 +64,9 @@ class NetworkAdapter:
         changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"))
         self._client.links(changed)
         self._updates += len(changed)
+        # Traffic control knows links by the address of their far end, which is not where a route leads first.
+        if changed and not self._kernel():
+            self._client.routes(self._routes.changed(self._states.told))
         places: dict[str, tuple[float, float, float]] = {}
         for frame in inputs.all("mobility"):
             columns = [frame[axis].tolist() for axis in "xyz"]
@@ -94,6 +99,11 @@ class NetworkAdapter:
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def _kernel(self) -> bool:
+        """Whether the kernel imposes the links."""
+        report = self._client.report if self._client else None
+        return report is not None and report.backend.startswith(TRAFFIC_CONTROL)
 
     def _listen(self) -> None:
         """Keep track of the silence of the service."""

@@ -14,6 +14,7 @@ from cosim.emulation import message
 from cosim.emulation.message import LinkKey, Report
 from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount, ProtocolError
+from cosim.emulation.routing import Hop, Table
 from cosim.emulation.state import LinkState, Position
 from cosim.errors import RunError
 
@@ -36,6 +37,7 @@ class Client:
         self._service = ""
         self._links: dict[LinkKey, LinkState] = {}
         self._positions: dict[str, Position] = {}
+        self._routes: dict[str, dict[str, Hop | None]] = {}
         self._report: Report | None = None
         self._counts: dict[LinkKey, PairCount] = {}
         self._earlier: dict[LinkKey, PairCount] = {}  # by services that are gone
@@ -84,6 +86,13 @@ class Client:
         if positions:
             self._positions.update(positions)
             self._send(message.move, positions)
+
+    def routes(self, tables: Mapping[str, Table]) -> None:
+        """Set routes inside nodes, by node and destination; None withdraws one. Those that are not named stay."""
+        if tables:
+            for node, table in tables.items():
+                self._routes.setdefault(node, {}).update(table)
+            self._send(message.routes, tables)
 
     def probe(self, rates: Mapping[LinkKey, float]) -> int:
         """Have links measured, one after the other; `rates` are those that they should have, bit/s.
@@ -167,6 +176,7 @@ class Client:
         self._said_at = time.monotonic()
         self._send(message.links, self._links)
         self._send(message.move, self._positions)
+        self._send(message.routes, self._routes)
 
     def _meet(self, service: str, *, anew: bool) -> None:
         """Take note of who is speaking; `anew`: an unknown one may have missed something."""

@@ -42,7 +42,8 @@ PIPE = 1 << 20  # B of commands under way, the most that an ordinary user may as
 class EngineBackend:
     """Imposes link states by the engine that `command` starts (a `Backend`).
 
-    `shared` names the interfaces whose ports share one medium each. Queues hold `queue` s at their link's
+    `shared` names the interfaces whose ports share one medium each, `cells` the ports of base stations, whose
+    links share one transmitter in each direction. Queues hold `queue` s at their link's
     rate. An engine that says nothing for `silence` s is killed. SetupError when it cannot be started at all.
     Safe to use from several threads.
     """
@@ -52,12 +53,14 @@ class EngineBackend:
         command: Sequence[str],
         *,
         shared: Collection[str] = (),
+        cells: Collection[Port] = (),
         queue: float = 0.1,
         silence: float = 10.0,
         starting: float = 30.0,
     ) -> None:
         self._command = list(command)
         self._channels = {interface: number for number, interface in enumerate(sorted(shared))}
+        self._cells = frozenset(cells)
         self._queue, self._silence = queue, silence
         self._lock = threading.RLock()
         self._indices: dict[Port, int] = {}
@@ -193,6 +196,8 @@ class EngineBackend:
         node, interface = self._ports[port]
         if interface in self._channels:
             yield protocol.channel_line(port, self._channels[interface])
+        if (node, interface) in self._cells:
+            yield protocol.cell_line(port, True)
         if node in self._positions:
             yield protocol.position_line(port, self._positions[node])
 

@@ -4,10 +4,11 @@ A sidecar connects and says for each interface one packet (SOCK_SEQPACKET) with 
 
     {"protocol": 1, "node": "uav-1", "interface": "wlan0", "mac": "02:00:00:00:00:01"}
 
-and gets for each {"taken": true} or {"refused": "why"}. Then it waits, for orders to probe links among others
-(`cosim.emulation.probing`). The ports stay attached until the connection ends; then the service closes them at once,
-because an open descriptor would keep the network of a dead node alive, which goes on answering pings. When the service
-is gone, the interfaces are gone as well, and the sidecar makes and hands over new ones.
+and gets for each {"taken": true} or {"refused": "why"}. Then it waits, for orders to probe links
+(`cosim.emulation.probing`) and for routes (`cosim.emulation.routing`). The ports stay attached until the connection
+ends; then the service closes them at once, because an open descriptor would keep the network of a dead node alive,
+which goes on answering pings. When the service is gone, the interfaces are gone as well, and the sidecar makes and
+hands over new ones.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class Reception:
 
     def __init__(self, path: Path, backend: Backend, mode: int = 0o660) -> None:
         self._path, self._backend = path, backend
-        self.heard: Callable[[str, Mapping[str, Any]], None] = lambda _node, _word: None  # takes words about probes
+        self.heard: Callable[[str, Mapping[str, Any]], None] = lambda _node, _word: None  # takes words of sidecars
         self._owner: dict[tuple[str, str], socket.socket] = {}  # port -> connection that brought it
         self._selector = selectors.EpollSelector()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -189,7 +190,7 @@ class Reception:
         if not data and not descriptors:
             self._end(link)
             return
-        if not descriptors and self._about_probes(link, data):
+        if not descriptors and self._word(link, data):
             return
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)  # a child that held it would keep a dead node alive
@@ -210,8 +211,8 @@ class Reception:
         with contextlib.suppress(OSError):  # gone: its end will be seen
             link.send(json.dumps(answer).encode())
 
-    def _about_probes(self, link: socket.socket, data: bytes) -> bool:
-        """Pass on what a sidecar says about a probe; whether it did."""
+    def _word(self, link: socket.socket, data: bytes) -> bool:
+        """Pass on what a sidecar says about a probe or its routes; whether it did."""
         node = next((node for (node, _), owner in self._owner.items() if owner is link), None)
         if node is None:
             return False
@@ -219,7 +220,7 @@ class Reception:
             word = json.loads(data)
         except (ValueError, RecursionError):
             return False
-        if not isinstance(word, dict) or "probe" not in word:
+        if not isinstance(word, dict) or not {"probe", "routes"} & set(word):
             return False
         self.heard(node, word)
         return True

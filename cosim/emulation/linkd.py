@@ -34,6 +34,7 @@ PR_SET_PDEATHSIG, PR_SET_TIMERSLACK = 1, 29
 
 _LINK = re.compile(rb"L (\d{1,4}) (\d{1,4}) (\d{1,8}) (\d{1,8}) (\d{1,7}) (\d{1,13}) (\d{1,10})")
 _CHANNEL = re.compile(rb"C (\d{1,4}) (-1|\d{1,4})")
+_CELL = re.compile(rb"B (\d{1,4}) ([01])")
 
 
 class Commands:
@@ -74,6 +75,13 @@ class Commands:
             sound = port < protocol.MAX_PORTS and channel < protocol.MAX_PORTS
             if sound:
                 self._switch.channel(port, channel)
+            return sound
+        found = _CELL.fullmatch(line)
+        if found:
+            port, cell = map(int, found.groups())
+            sound = port < protocol.MAX_PORTS
+            if sound:
+                self._switch.cell(port, bool(cell))
             return sound
         if line == b"Q":
             self.ended = True

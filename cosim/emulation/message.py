@@ -5,6 +5,7 @@ To the service (any number of clients; the latest state wins):
     {"protocol": 1, "verb": "links", "session": id, "number": n, ...}   states of links, by columns
     {"protocol": 1, "verb": "move", "session": id, "number": n, ...}    positions of nodes, by columns
     {"protocol": 1, "verb": "probe", "session": id, "number": n, ...}   links to be measured, with their rates
+    {"protocol": 1, "verb": "routes", "session": id, "number": n, ...}  routes of nodes, new and withdrawn
     {"protocol": 1, "verb": "hello", "session": id, "number": n}        answered like the others
 
 A client numbers its messages from 1. Each is answered by {"protocol": 1, "service": id, "number": n, "error": ""}; what
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
@@ -26,6 +27,7 @@ import numpy as np
 
 from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount, ProtocolError, check
+from cosim.emulation.routing import Hop, Table, checked
 from cosim.emulation.state import Health, LinkState, Position
 
 PROTOCOL = 1
@@ -47,9 +49,10 @@ class Command:
     verb: str
     session: str
     number: int
-    links: Mapping[LinkKey, LinkState]
-    positions: Mapping[str, Position]
-    probes: Mapping[LinkKey, float]  # bit/s that the links should have, inf: not limited
+    links: Mapping[LinkKey, LinkState] = field(default_factory=dict)
+    positions: Mapping[str, Position] = field(default_factory=dict)
+    probes: Mapping[LinkKey, float] = field(default_factory=dict)  # bit/s that links should have, inf: not limited
+    routes: Mapping[str, Table] = field(default_factory=dict)  # of nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,12 @@ def probes(session: str, number: int, rates: Mapping[LinkKey, float]) -> bytes:
     return _packed({**_head("probe", session, number), "names": list(names), "keys": keys, "rates": wanted})
 
 
+def routes(session: str, number: int, tables: Mapping[str, Table]) -> bytes:
+    """A message with routes of nodes."""
+    rows = [[node, to, *(hop or (None, None))] for node, table in tables.items() for to, hop in table.items()]
+    return _packed({**_head("routes", session, number), "routes": rows})
+
+
 def hello(session: str, number: int) -> bytes:
     """A message that only wants to be answered."""
     return _packed(_head("hello", session, number))
@@ -116,14 +125,16 @@ def command(data: bytes) -> Command:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 2**63:
         raise ProtocolError(f"number is none: {number!r}")
     if verb == "links":
-        return Command("links", session, number, _links(found), {}, {})
+        return Command("links", session, number, links=_links(found))
     if verb == "move":
-        return Command("move", session, number, {}, _positions(found), {})
+        return Command("move", session, number, positions=_positions(found))
     if verb == "probe":
-        return Command("probe", session, number, {}, {}, _probes(found))
+        return Command("probe", session, number, probes=_probes(found))
+    if verb == "routes":
+        return Command("routes", session, number, routes=_routes(found))
     if verb == "hello":
-        return Command("hello", session, number, {}, {}, {})
-    raise ProtocolError(f"verb is none of links, move, probe, hello: {verb!r}")
+        return Command("hello", session, number)
+    raise ProtocolError(f"verb is none of links, move, probe, routes, hello: {verb!r}")
 
 
 def answer(service: str, number: int, error: str = "") -> bytes:
@@ -234,6 +245,22 @@ def _probes(found: Mapping[str, Any]) -> dict[LinkKey, float]:
     if not all(rate >= 0 for (rate,) in rates):
         raise ProtocolError("the rate of a link is negative or none")
     return dict(zip(keys, (rate for (rate,) in rates), strict=True))
+
+
+def _routes(found: Mapping[str, Any]) -> dict[str, dict[str, Hop | None]]:
+    rows = found.get("routes")
+    if not isinstance(rows, list) or len(rows) > MAX_ROWS:
+        raise ProtocolError(f"routes is no list of at most {MAX_ROWS}")
+    tables: dict[str, dict[str, Hop | None]] = {}
+    for row in rows:
+        try:
+            node, destination, interface, via = row
+            name = _name(node)
+        except (ValueError, TypeError) as error:
+            raise ProtocolError(f"not a node's route: {row!r}"[:200]) from error
+        network, hop = checked(destination, interface, via)
+        tables.setdefault(name, {})[network] = hop
+    return tables
 
 
 def _keyed(found: Mapping[str, Any], names: list[str], name: str, width: int) -> tuple[list[LinkKey], list[Any]]:

@@ -7,6 +7,8 @@ Standard input, one command a line; ports are numbers from 0; a line that is wro
 
     P port x y z                                                  position, m (engines without a radio ignore it)
     C port channel                                                ports of a channel share its air; -1: none
+    B port 0|1                                                    1: a base station; all links from it share one
+                                                                  transmitter, all links to it another
     L from to delay_us jitter_us loss_ppm rate_bps limit          state of a link; rate 0: not limited
     Q                                                             end
 
@@ -120,6 +122,11 @@ def position_line(port: int, position: Position) -> bytes:
 def channel_line(port: int, channel: int) -> bytes:
     """`C`: whose air a port shares."""
     return b"C %d %d\n" % (port, channel)
+
+
+def cell_line(port: int, cell: bool) -> bytes:
+    """`B`: whether a port is that of a base station."""
+    return b"B %d %d\n" % (port, cell)
 
 
 def link_line(sender: int, receiver: int, state: LinkState, queue: float) -> bytes:

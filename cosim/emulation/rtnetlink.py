@@ -18,9 +18,10 @@ from cosim.emulation import netns
 from cosim.errors import RunError, SetupError
 
 NEWLINK, DELLINK, GETLINK = 16, 17, 18
+NEWROUTE, DELROUTE = 24, 25
 NEWQDISC, DELQDISC, GETQDISC = 36, 37, 38
 NEWCLASS, GETCLASS, NEWFILTER = 40, 42, 44
-ECHO, EXCLUSIVE, CREATE, DUMP = 0x8, 0x200, 0x400, 0x300
+ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 0x8, 0x100, 0x200, 0x400, 0x300
 ROOT = 0xFFFFFFFF
 TICK = 64e-9  # s, unit of times in traffic control (PSCHED_SHIFT of every kernel since 2.6.31)
 LIMITLESS = 0xFFFFFFFF  # B/s, the highest rate that 32 bits can say: 34 Gbit/s
@@ -163,6 +164,21 @@ def veth(name: str) -> bytes:
 def no_device(interface: int) -> bytes:
     """Delete a device."""
     return _message(DELLINK, 0, struct.pack("=BxHiII", 0, 0, interface, 0, 0))
+
+
+def route(destination: str, interface: int, via: str, *, new: bool) -> bytes:
+    """Make or change the route to `destination` (IPv4, with the length of its prefix), or delete it if it is not `new`.
+
+    `via` need not be in a network of the interface; "": the destination is a neighbour itself.
+    """
+    address, _, prefix = destination.partition("/")
+    scope = 0 if via or not new else 253  # of the link; when deleting, any
+    onlink = 4 if via else 0
+    body = struct.pack("=BBBBBBBBI", socket.AF_INET, int(prefix or 32), 0, 0, 254, 4, scope if new else 255, 1, onlink)
+    body += attribute(1, socket.inet_aton(address))
+    if new:
+        body += attribute(4, struct.pack("=i", interface)) + (attribute(5, socket.inet_aton(via)) if via else b"")
+    return _message(NEWROUTE if new else DELROUTE, CREATE | REPLACE if new else 0, body)
 
 
 def attributes(data: bytes) -> dict[int, bytes]:

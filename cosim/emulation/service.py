@@ -1,7 +1,7 @@
 """The network service: owns the interfaces of the nodes and imposes the links that the bus's side asks for.
 
     python -m cosim.emulation.service [--backend linkd|linkd-python|tc] [--address uav-1,wlan0,10.9.0.1]
-        [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--seed 0]
+        [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--cell north,lte0] [--seed 0]
         [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
 
 It needs no right at all: sidecars hand it the descriptors. Only for `tc`, to which they hand their network
@@ -22,8 +22,9 @@ import signal
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import zmq
 
@@ -34,7 +35,8 @@ from cosim.emulation.handover import Reception
 from cosim.emulation.message import Command, LinkKey, Report
 from cosim.emulation.probing import Orders
 from cosim.emulation.protocol import PairCount
-from cosim.emulation.tc import TcBackend
+from cosim.emulation.routing import Routes
+from cosim.emulation.tc import TRAFFIC_CONTROL, TcBackend
 from cosim.errors import CosimError, SetupError
 
 log = logging.getLogger("cosim.network")
@@ -54,7 +56,8 @@ class Service:
         self._told: dict[LinkKey, PairCount] = {}
         self._reception = Reception(sidecars, backend, mode)
         self._probes = Orders(self._reception.tell)
-        self._reception.heard = self._probes.heard
+        self._routes = Routes(self._reception.tell)
+        self._reception.heard = self._heard
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._commands, self._reports = self._zmq.socket(zmq.ROUTER), self._zmq.socket(zmq.PUB)
         self._commands.setsockopt(zmq.MAXMSGSIZE, message.MAX_MESSAGE)
@@ -119,6 +122,7 @@ class Service:
             if links:
                 self._backend.links(links)
             for command in fresh:
+                self._routes.change(command.routes)
                 for key, rate in command.probes.items():
                     self._probes.ask(key, rate, command.session, command.number)
         except CosimError as error:
@@ -126,6 +130,13 @@ class Service:
             log.warning("links were refused: %s", error)
         for client, command in taken:
             self._commands.send_multipart([client, message.answer(self.id, command.number, refusal)], zmq.NOBLOCK)
+
+    def _heard(self, node: str, word: Mapping[str, Any]) -> None:
+        """Take what a sidecar says."""
+        if "routes" in word:
+            self._routes.wanted(node)
+        else:
+            self._probes.heard(node, word)
 
     def _fresh(self, command: Command) -> bool:
         """Whether a command was not applied before."""
@@ -161,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commands", default="tcp://127.0.0.1:5560", help="where clients send link states")
     parser.add_argument("--reports", default="tcp://127.0.0.1:5561", help="where reports are published")
     parser.add_argument("--shared", action="append", default=[], help="interface whose ports share one medium")
+    parser.add_argument("--cell", action="append", default=[], metavar="NODE,INTERFACE", help="a base station's port")
     parser.add_argument("--queue", type=float, default=0.1, help="s that a link's queue holds at its rate")
     parser.add_argument("--seed", type=int, default=0, help="of loss and jitter")
     options = parser.parse_args(arguments)
@@ -194,13 +206,14 @@ def _backend(options: argparse.Namespace) -> tuple[Carrying, str]:
     """The backend that is asked for, and what it is in words. Raises `CosimError` when it cannot be had."""
     made: Carrying
     if options.backend == "tc":
-        made, name = TcBackend(_addresses(options.address)), "traffic control"
+        made, name = TcBackend(_addresses(options.address)), TRAFFIC_CONTROL
     elif options.engine and not options.carries:
         command = shlex.split(options.engine)
         made, name = EngineBackend(command, shared=options.shared, queue=options.queue), f"engine {command[0]}"
     else:
         command, name = compiled.command(options.seed, python=options.backend == "linkd-python")
-        rest = made = EngineBackend(command, shared=options.shared, queue=options.queue)
+        cells = [(node, interface) for node, _, interface in (text.partition(",") for text in options.cell)]
+        rest = made = EngineBackend(command, shared=options.shared, cells=cells, queue=options.queue)
         if options.engine:
             command = shlex.split(options.engine)
             name = f"{Path(command[0]).name} for {', '.join(options.carries)}, {name} for the rest"

@@ -7,6 +7,7 @@ It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. What is not given by an a
 environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces). With
 `--namespace` (COSIM_NAMESPACE=1) the interfaces are there already, for traffic control: the descriptor of this network
 namespace is handed over in place of those of TAPs.
+`--forwards` (COSIM_FORWARDS=1) lets the node pass on packets that are for others.
 When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
 service listens again. It ends with exit code 2 when it cannot work: no right to, or wrongly configured.
 """
@@ -17,6 +18,7 @@ import argparse
 import contextlib
 import errno
 import ipaddress
+import json
 import logging
 import os
 import signal
@@ -27,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosim.emulation import handover, probing, taps
+from cosim.emulation import handover, probing, routing, taps
 from cosim.emulation.handover import Announcement
 from cosim.emulation.probing import Inside
 from cosim.emulation.taps import Tap
@@ -49,6 +51,7 @@ class Settings:
     service: Path
     interfaces: tuple[Tap, ...]
     namespace: bool = False  # the namespace is handed over, as the interfaces are there already
+    forwards: bool = False  # packets that are for others are passed on
 
 
 def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -59,6 +62,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     parser.add_argument("--interface", action="append", metavar="NAME,MAC[,ADDRESS/PREFIX[,MTU]]")
     parser.add_argument("--neighbour", action="append", metavar="ADDRESS,MAC")
     parser.add_argument("--namespace", action="store_true", default=environment.get("COSIM_NAMESPACE") == "1")
+    parser.add_argument("--forwards", action="store_true", default=environment.get("COSIM_FORWARDS") == "1")
     found = parser.parse_args(arguments)
     interfaces = found.interface or environment.get("COSIM_INTERFACES", "").split()
     neighbours = found.neighbour or environment.get("COSIM_NEIGHBOURS", "").split()
@@ -73,7 +77,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
             Announcement(found.node, tap.name, tap.mac).packed()
     except handover.RefusedError as error:
         raise SetupError(f"node '{found.node}': {error}") from error
-    return Settings(found.node, Path(found.socket), made, found.namespace)
+    return Settings(found.node, Path(found.socket), made, found.namespace, found.forwards)
 
 
 def hand_over_all(settings: Settings) -> socket.socket:
@@ -93,6 +97,8 @@ def hand_over_all(settings: Settings) -> socket.socket:
 def run(settings: Settings) -> None:
     """Keep the interfaces attached, for ever; SetupError when they cannot be made."""
     pause = FIRST_PAUSE
+    if settings.forwards:
+        routing.forward()
     while True:
         try:
             with hand_over_all(settings) as link:
@@ -110,13 +116,17 @@ def run(settings: Settings) -> None:
 
 
 def _listen(link: socket.socket, settings: Settings) -> None:
-    """Make the probes that the service orders, until it is gone."""
+    """Make the probes and the routes that the service orders, until it is gone."""
     inside = Inside(link, {tap.name: tap.address.partition("/")[0] for tap in settings.interfaces})
+    kernel = routing.Kernel()
     try:
+        link.send(json.dumps(routing.ALL).encode())
         while word := link.recv(probing.WORD):
             inside.take(word)
+            kernel.take(word)
     finally:
         inside.close()
+        kernel.close()
 
 
 def main() -> int:

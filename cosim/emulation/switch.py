@@ -6,7 +6,8 @@ has a link. On each link it passes, in this order:
 1. The queue and the transmitter. The frame waits until those before it have been sent and then takes
    its length / rate. It is refused when it had to wait and would not fit into the queue any more.
    Ports of a channel share one transmitter, the air. There a group frame is sent once, at the rate of
-   its slowest receiver.
+   its slowest receiver. The port of a cell has two: one for all that it sends, one for all that is sent
+   to it.
 2. The loss, after the transmission: a lost frame has taken its time on the air as well.
 3. The way: delay, plus a uniform jitter, but never past the frame before it.
 
@@ -74,6 +75,8 @@ class Switch:
         self._ports: dict[bytes, int] = {}
         self._channels: dict[int, int] = {}
         self._air: dict[int, int] = {}  # channel -> when its air is free, ns
+        self._down: dict[int, int] = {}  # port of a cell -> when the transmitter of what it sends is free, ns
+        self._up: dict[int, int] = {}  # and that of what is sent to it
         self._links: dict[int, dict[int, Link]] = {}  # sender -> receiver -> link
         self._way: list[tuple[int, int, int, int, bytes]] = []  # due, serial, sender, receiver, frame
         self._serial = 0
@@ -95,6 +98,14 @@ class Switch:
     def channel(self, port: int, channel: int) -> None:
         """Let the port share the air of a channel, none if it is negative."""
         self._channels[port] = channel
+
+    def cell(self, port: int, cell: bool) -> None:
+        """Let all links from the port share one transmitter and all links to it another, or none of them any."""
+        for busy in (self._down, self._up):
+            if cell:
+                busy.setdefault(port, 0)
+            else:
+                busy.pop(port, None)
 
     def link(self, sender: int, receiver: int, delay: int, jitter: int, loss: int, rate: int, limit: int) -> None:
         """Set the state of a link: ns, ns, ppm, bit/s, B. Frames that are on it keep their times."""
@@ -181,14 +192,24 @@ class Switch:
             self._pass(sender, receiver, link, frame, now)
             return
         channel = self._channels.get(sender, -1)
-        shared = channel >= 0 and self._channels.get(receiver, -1) == channel
-        sent = self._transmit(now, self._air.get(channel, 0) if shared else link.free_at, link, len(frame))
-        if sent is not None:
-            if shared:
-                self._air[channel] = sent
-            else:
+        if channel >= 0 and self._channels.get(receiver, -1) == channel:
+            sent = self._on(self._air, channel, now, link, frame)
+        elif sender in self._down:
+            sent = self._on(self._down, sender, now, link, frame)
+        elif receiver in self._up:
+            sent = self._on(self._up, receiver, now, link, frame)
+        else:
+            sent = self._transmit(now, link.free_at, link, len(frame))
+            if sent is not None:
                 link.free_at = sent
         self._pass(sender, receiver, link, frame, sent)
+
+    def _on(self, busy: dict[int, int], key: int, now: int, link: Link, frame: bytes) -> int | None:
+        """Send a frame by a transmitter that several links share."""
+        sent = self._transmit(now, busy.get(key, 0), link, len(frame))
+        if sent is not None:
+            busy[key] = sent
+        return sent
 
     @staticmethod
     def _transmit(now: int, free_at: int, link: Link, length: int) -> int | None:

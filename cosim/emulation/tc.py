@@ -25,6 +25,7 @@ from cosim.emulation.rtnetlink import CREATE, Netlink, failure
 from cosim.emulation.state import DOWN, Health, LinkState, Position, differs
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
 
+TRAFFIC_CONTROL = "traffic control"  # its name in reports
 HANDLE = 0x5E10000  # 5e1:, our root's; whatever carries it was left by us
 DESTINATIONS = 60_000  # per interface: class 5e1:n has the leaf (0x1000 + n):
 QUEUE = 100  # packets that may wait for the rate

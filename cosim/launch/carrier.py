@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from cosim.emulation.tc import probe_netem
 from cosim.errors import Problem, ScenarioError
-from cosim.launch.programs import programs
+from cosim.launch.programs import CELL, programs
 from cosim.plan.plan import Plan
 from cosim.registry import engine_command
 
@@ -46,13 +46,19 @@ def carrier(plan: Plan, where: Where) -> Carrier:
         reason = probe_netem() if where == "netns" else "traffic control is for namespaces, not yet for containers"
         if not reason:
             return Carrier(asked, ("--backend", "tc", *_addresses(plan)), kernel=True)
-        arguments = (*Carrier().arguments, *seed, "--remark", f"{asked} was asked for, but {reason.partition(';')[0]}")
+        arguments = (
+            *Carrier().arguments,
+            *seed,
+            *_cells(plan),
+            "--remark",
+            f"{asked} was asked for, but {reason.partition(';')[0]}",
+        )
         return Carrier(asked, arguments, remark=f"backend {asked}: linkd, because {reason}")
     options = config.get("radio") or {}
     if asked in BUILT_IN:
         if options:
             raise ScenarioError(Problem(f"backend {asked} has no radio of its own", f"adapters.{name}.radio"))
-        return Carrier(asked, ("--backend", asked, "--shared", RADIO, *seed))
+        return Carrier(asked, ("--backend", asked, "--shared", RADIO, *seed, *_cells(plan)))
     if not any(interface.name == RADIO for node in programs(plan.scene) for interface in node.interfaces):
         hint = "give nodes 'wifi: {}', or take backend linkd"
         raise ScenarioError(
@@ -61,12 +67,17 @@ def carrier(plan: Plan, where: Where) -> Carrier:
     command = engine_command(asked)(plan.scene, options, plan.seed, where == "containers")
     arguments = ("--engine", shlex.join(command), "--carries", RADIO)
     remark = f"backend {asked}: its own radio decides the links of {RADIO}; what peer_link says is not imposed"
-    return Carrier(asked, (*arguments, *seed), engine=asked, remark=remark)
+    return Carrier(asked, (*arguments, *seed, *_cells(plan)), engine=asked, remark=remark)
 
 
 def _block(plan: Plan) -> tuple[str, Mapping[str, Any]]:
     found = [adapter for adapter in plan.adapters if adapter.use == "network"]
     return (found[0].name, found[0].config) if found else ("network", {})
+
+
+def _cells(plan: Plan) -> list[str]:
+    """The ports of base stations."""
+    return [word for node in programs(plan.scene) if node.base for word in ("--cell", f"{node.node},{CELL}")]
 
 
 def _addresses(plan: Plan) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from cosim.emulation.routing import FORWARDING
 from cosim.errors import Problem, ScenarioError
 from cosim.launch.carrier import carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
@@ -243,12 +244,20 @@ def _bare(*capabilities: str) -> dict[str, Any]:
 def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[str, Any]:
     mine = {interface.name for interface in node.interfaces}
     others = [other for other in nodes if mine & {interface.name for interface in other.interfaces}]
+    # Whoever is not reached has a name all the same, or the engine would say its management address instead.
     service: dict[str, Any] = {
         **made.image("sidecar"),
         **_bare("NET_ADMIN"),
         "devices": ["/dev/net/tun"],
         "hostname": node.node,
-        "sysctls": {"net.ipv4.ping_group_range": "0 2147483647"},  # ping without a capability
+        "sysctls": {
+            "net.ipv4.ping_group_range": "0 2147483647",  # ping without a capability
+            **(
+                {f"net.ipv4.{name.replace('/', '.')}": value for name, value in FORWARDING.items()}
+                if node.forwards
+                else {}
+            ),
+        },
         "environment": {
             "COSIM_NODE": node.node,
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
@@ -261,8 +270,9 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
             ),
             "COSIM_NETWORKS": " ".join(map(str, NETWORKS.values())),
             "COSIM_SOCKET": f"{SOCKETS}/links.sock",
+            **({"COSIM_FORWARDS": "1"} if node.forwards else {}),
         },
-        "extra_hosts": [f"{other.node}:{_address(other, mine)}" for other in nodes],
+        "extra_hosts": [f"{other.node}:{node.reached(other) or other.interfaces[0].address}" for other in nodes],
         "volumes": [f"sockets:{SOCKETS}"],
         "networks": ["management", "front"] if node.ports else ["management"],
         "depends_on": {"network": {"condition": "service_started"}},
@@ -273,14 +283,6 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
     if node.ports:
         service["ports"] = [f"127.0.0.1::{port}" for port in node.ports]
     return service
-
-
-def _address(other: Program, mine: set[str]) -> str:
-    """What a node with the interfaces `mine` calls another by: its first on a common network.
-
-    Without one its first of all: there is no way there, but the engine would name its management address instead.
-    """
-    return next((i.address for i in other.interfaces if i.name in mine), other.address)
 
 
 def _node(node: Program, made: _Images) -> dict[str, Any]:

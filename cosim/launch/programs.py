@@ -15,6 +15,7 @@ NETWORKS: Mapping[str, ipaddress.IPv4Network] = {
     "lte0": ipaddress.IPv4Network("10.172.0.0/16"),
     "eth1": ipaddress.IPv4Network("10.173.0.0/16"),
 }
+CELL, WIRE = "lte0", "eth1"
 MOST = 2**16 - 2  # nodes that a network has addresses for
 
 
@@ -52,11 +53,20 @@ class Program:
     memory: int  # B, 0: not limited
     attaches: bool  # to the run, as a live node
     device: bool  # makes tasks and sends them to others
+    base: bool = False  # a base station: all links of its cell share the air
+    forwards: bool = False  # passes on packets that are for others
+    routed: bool = False  # packets get from cells to wired nodes and back
 
-    @property
-    def address(self) -> str:
-        """Where the others reach it: on its first interface."""
-        return self.interfaces[0].address
+    def reached(self, other: Program) -> str:
+        """The address at which it reaches another node, "" when it does not: of an interface that both have, or
+        across a base station."""
+        mine = {interface.name for interface in self.interfaces}
+        across = {CELL, WIRE} if self.routed and mine & {CELL, WIRE} else set()
+        for names in (mine, across):
+            for interface in other.interfaces:
+                if interface.name in names:
+                    return interface.address
+        return ""
 
 
 def interface(name: str, slot: int) -> Interface:
@@ -81,6 +91,7 @@ def programs(scene: Scene) -> tuple[Program, ...]:
         for slot in range(part.first, part.first + part.count)
     }
     found = []
+    routed = any(node.runs is not None and node.cell is not None for node in scene.nodes)
     for slot, node in enumerate(scene.nodes):
         if node.runs is None:
             continue
@@ -97,7 +108,8 @@ def programs(scene: Scene) -> tuple[Program, ...]:
             Program(
                 node.id, slot, node.runs.image, node.runs.command, node.runs.environment, node.runs.ports,
                 tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
-                node.tier == "device",
+                node.tier == "device", node.cell is not None,
+                node.cell is not None or (routed and slot in wired and node.tier != "device"), routed,
             )
         )  # fmt: skip
     return tuple(found)
@@ -109,7 +121,10 @@ def software(node: Program) -> dict[str, str]:
     if node.cores:
         found["COSIM_CORES"] = str(node.cores)
     if node.device and node.attaches:
-        found["COSIM_CALLS"] = " ".join(str(NETWORKS[interface.name]) for interface in node.interfaces)
+        names = [interface.name for interface in node.interfaces]
+        if node.routed and CELL in names and WIRE not in names:
+            names.append(WIRE)
+        found["COSIM_CALLS"] = " ".join(str(NETWORKS[name]) for name in names)
     return found
 
 

@@ -169,7 +169,9 @@ class _Program:
 
     def __init__(self, node):
         self.node = node
-        self.interfaces = (type("Interface", (), {"name": "lo", "address": "127.0.0.1"})(),)
+
+    def reached(self, _other):
+        return "127.0.0.1"
 
 
 def steps(made, enough):

@@ -184,16 +184,22 @@ static bool set_link(const char *text)
 
 static bool set_channel(const char *text)
 {
-    uint64_t port, channel;
+    uint64_t port, channel = 0;
     if (!number(&text, 4, ' ', &port) || port >= SWITCH_PORTS)
         return false;
-    if (!strcmp(text, "-1")) {
-        switch_channel(the_switch, (uint32_t)port, -1);
-        return true;
-    }
-    if (!number(&text, 4, '\0', &channel) || channel >= SWITCH_PORTS)
+    bool none = !strcmp(text, "-1");
+    if (!none && (!number(&text, 4, '\0', &channel) || channel >= SWITCH_PORTS))
         return false;
-    switch_channel(the_switch, (uint32_t)port, (int)channel);
+    switch_channel(the_switch, (uint32_t)port, none ? -1 : (int)channel);
+    return true;
+}
+
+static bool set_cell(const char *text)
+{
+    uint64_t port, cell;
+    if (!number(&text, 4, ' ', &port) || !number(&text, 1, '\0', &cell) || port >= SWITCH_PORTS || cell > 1)
+        return false;
+    switch_cell(the_switch, (uint32_t)port, cell == 1);
     return true;
 }
 
@@ -203,6 +209,8 @@ static bool apply(const char *line)
         return set_link(line + 2);
     if (!strncmp(line, "C ", 2))
         return set_channel(line + 2);
+    if (!strncmp(line, "B ", 2))
+        return set_cell(line + 2);
     if (!strcmp(line, "Q")) {
         ended = true;
         return true;

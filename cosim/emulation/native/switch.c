@@ -34,6 +34,8 @@ struct ether_switch {
     switch_count count;
     uint64_t air[SWITCH_PORTS]; /* when the air of a channel is free */
     int channel[SWITCH_PORTS];
+    bool cell[SWITCH_PORTS];
+    uint64_t down[SWITCH_PORTS], up[SWITCH_PORTS]; /* when the transmitters from and to a cell's port are free */
     bool open[SWITCH_PORTS];
     uint8_t mac[SWITCH_PORTS][6];
     uint16_t slot[SLOTS];                    /* port + 1 by hash of the MAC, 0: free */
@@ -127,6 +129,13 @@ void switch_detach(ether_switch *s, uint32_t port)
 void switch_channel(ether_switch *s, uint32_t port, int channel)
 {
     s->channel[port] = channel;
+}
+
+void switch_cell(ether_switch *s, uint32_t port, bool cell)
+{
+    if (!s->cell[port] || !cell)
+        s->down[port] = s->up[port] = 0;
+    s->cell[port] = cell;
 }
 
 bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
@@ -266,13 +275,23 @@ static bool share(const ether_switch *s, uint32_t sender, uint32_t receiver)
     return s->channel[sender] >= 0 && s->channel[receiver] == s->channel[sender];
 }
 
+/* When the transmitter of a link is free. */
+static uint64_t *transmitter(ether_switch *s, uint32_t sender, uint32_t receiver)
+{
+    if (share(s, sender, receiver))
+        return &s->air[s->channel[sender]];
+    if (s->cell[sender])
+        return &s->down[sender];
+    return s->cell[receiver] ? &s->up[receiver] : &s->links[sender][receiver]->free_at;
+}
+
 static void send_one(ether_switch *s, uint64_t now, uint32_t sender, uint32_t receiver, const uint8_t *frame,
                      uint32_t length)
 {
     link *l = s->links[sender][receiver];
     uint64_t sent = now;
     if (l->loss < SWITCH_ALL_LOST && l->rate) {
-        uint64_t *free_at = share(s, sender, receiver) ? &s->air[s->channel[sender]] : &l->free_at;
+        uint64_t *free_at = transmitter(s, sender, receiver);
         sent = transmit(now, *free_at, l, length);
         if (sent != SWITCH_NEVER)
             *free_at = sent;

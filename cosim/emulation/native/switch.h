@@ -35,6 +35,8 @@ void switch_free(ether_switch *s);
 void switch_attach(ether_switch *s, uint32_t port, const uint8_t mac[6]);
 void switch_detach(ether_switch *s, uint32_t port);
 void switch_channel(ether_switch *s, uint32_t port, int channel); /* below SWITCH_PORTS, negative: none */
+/* Links from a cell's port share one transmitter, links to it another. */
+void switch_cell(ether_switch *s, uint32_t port, bool cell);
 /* ns, ns, ppm, bit/s (at most 10^12), B (at most 2^30); false when there is no memory. */
 bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
                  uint64_t rate, uint64_t limit);

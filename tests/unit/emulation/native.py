@@ -38,6 +38,7 @@ def library():
     found.switch_free.argtypes = [pointer]
     found.switch_attach.argtypes = [pointer, u32, text]
     found.switch_detach.argtypes = [pointer, u32]
+    found.switch_cell.argtypes = [pointer, u32, ctypes.c_bool]
     found.switch_channel.argtypes = [pointer, u32, i32]
     found.switch_link.argtypes = [pointer, u32, u32, u64, u64, u32, u64, u64]
     found.switch_link.restype = ctypes.c_bool
@@ -68,6 +69,9 @@ class NativeSwitch:
 
     def channel(self, port, channel):
         self._library.switch_channel(self._switch, port, channel)
+
+    def cell(self, port, cell):
+        self._library.switch_cell(self._switch, port, cell)
 
     def link(self, *state):
         assert self._library.switch_link(self._switch, *state)

@@ -19,13 +19,16 @@ class Recorder:
     """What commands ask of a switch."""
 
     def __init__(self):
-        self.links, self.channels = [], []
+        self.links, self.channels, self.cells = [], [], []
 
     def link(self, *state):
         self.links.append(state)
 
     def channel(self, *values):
         self.channels.append(values)
+
+    def cell(self, *values):
+        self.cells.append(values)
 
 
 def applied(data):
@@ -40,6 +43,12 @@ def test_a_state_arrives_as_it_was_sent():
     assert line == b"L 3 7 20000 2000 50000 5000000 62500\n"
     recorder, commands = applied(line)
     assert recorder.links == [(3, 7, 20_000_000, 2_000_000, 50_000, 5_000_000, 62_500)]
+    assert commands.bad == 0
+
+
+def test_a_port_becomes_a_cell_and_none_again():
+    recorder, commands = applied(protocol.cell_line(7, True) + protocol.cell_line(7, False))
+    assert recorder.cells == [(7, True), (7, False)]
     assert commands.bad == 0
 
 
@@ -103,6 +112,8 @@ def test_impossible_states_are_refused(state):
 @example(b"L 0 1 1 1 1 1 1_0")
 @example(b"C 0 1024")
 @example(b"C 1")
+@example(b"B 1024 1")
+@example(b"B 1 2")
 @example(b"")
 def test_bad_lines_are_counted_and_change_nothing(line):
     line = line.replace(b"\n", b"")

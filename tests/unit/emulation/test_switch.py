@@ -190,6 +190,25 @@ def test_ports_of_a_channel_share_its_air(kind):
     assert finished(4) == 20 * MS
 
 
+def test_links_from_a_cell_share_one_transmitter_and_links_to_it_another(kind):
+    def finished(cell):
+        bench = Bench(kind, ports=4)
+        bench.switch.cell(0, cell)
+        for device, rate in ((1, 8_000_000), (2, 4_000_000), (3, 8_000_000)):
+            bench.switch.link(0, device, 0, 0, 0, rate, BIG)
+            bench.switch.link(device, 0, 0, 0, 0, rate, BIG)
+        for _ in range(10):
+            for device in (1, 2):
+                bench.offer(0, 0, frame(device, length=1000))
+                bench.offer(0, device, frame(0, length=1000))
+        bench.advance(SECOND)
+        return bench.times(1)[-1], bench.times(2)[-1], bench.times(0)[-1]
+
+    assert finished(False) == (10 * MS, 20 * MS, 20 * MS)
+    # Each frame of 1000 B takes 1 ms to the one and 2 ms to the other; both directions at the same time.
+    assert finished(True) == (28 * MS, 30 * MS, 30 * MS)
+
+
 def test_a_group_frame_takes_the_air_once_at_the_rate_of_the_slowest(kind):
     bench = Bench(kind)
     for port in range(3):
@@ -309,6 +328,7 @@ events = st.one_of(
         st.integers(0, 20_000),
     ),
     st.tuples(st.just("channel"), ports, st.integers(-1, 1)),
+    st.tuples(st.just("cell"), ports, st.booleans()),
     st.tuples(st.just("detach"), ports),
     st.tuples(st.just("attach"), ports),
 )
@@ -330,6 +350,8 @@ def play(kind, script, seed):
             bench.switch.link(*values)
         elif verb == "channel":
             bench.switch.channel(*values)
+        elif verb == "cell":
+            bench.switch.cell(*values)
         elif verb == "detach":
             bench.switch.detach(*values)
         elif verb == "attach":

@@ -45,9 +45,29 @@ def test_media_of_a_node_become_its_interfaces(tmp_path):
     assert [i.name for i in host.interfaces] == ["lte0", "eth1"]
     assert [i.address for i in host.interfaces] == ["10.172.0.3", "10.173.0.3"]  # the node between them counts
     assert (drone.node, drone.slot, drone.image, drone.command) == ("uav-1", 0, "vuav", ())
-    assert drone.address == "10.171.0.1"
+    assert drone.interfaces[0].address == "10.171.0.1"
+    assert (drone.reached(host), host.reached(drone)) == ("10.172.0.3", "10.172.0.1")
+    assert (drone.base, drone.forwards) == (False, False)
+    assert (host.base, host.forwards) == (True, True)
     assert (host.image, host.command, host.environment) == ("example.org/host:3", ("serve",), (("A", "b"),))
     assert (host.ports, host.cores, host.memory) == ((80,), 4, 2_000_000_000)
+
+
+def test_a_cell_reaches_wired_nodes_across_its_base_station(tmp_path):
+    uav = "{kind: uav, at: [0 m, 0 m], radio: {}, runs: vuav}"
+    mast = "{kind: base-station, at: [9 m, 0 m], cpu: 4 x 1 GHz, cell: {}RUNS}"
+    cloud = "{kind: cloud, cpu: 4 x 1 GHz, runs: vedgenode}"
+    more = "links: [{between: [mast, cloud], rate: 1 Gbit/s, delay: 1 ms}]\n"
+    real = programs(
+        plan(tmp_path, uav=uav, mast=mast.replace("RUNS", ", runs: vedgenode"), cloud=cloud, more=more).scene
+    )
+    drone, station, far = real
+    assert (drone.reached(far), far.reached(drone)) == ("10.173.0.3", "10.172.0.1")
+    assert drone.reached(station) == "10.172.0.2"
+    assert [node.forwards for node in real] == [False, True, True]
+    drone, far = programs(plan(tmp_path, uav=uav, mast=mast.replace("RUNS", ""), cloud=cloud, more=more).scene)
+    assert drone.reached(far) == far.reached(drone) == ""  # the base station is simulated: nobody passes packets on
+    assert not far.forwards
 
 
 def test_nodes_without_software_are_no_programs(tmp_path):

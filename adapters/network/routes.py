@@ -1,0 +1,103 @@
+"""How packets get from a cell to the wired nodes behind its base station, and back: routes inside the real nodes.
+
+A device sends everything that is not for its own cell's base station to that base station, which passes it on
+over wires: along the fewest of them, and of equally few along the fastest. Every wired node knows by which of its
+neighbours each served device is reached. A handover changes routes and no address, so connections outlast it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from cosim.emulation.message import Links
+from cosim.emulation.routing import Hop
+from cosim.launch.programs import CELL, NETWORKS, WIRE, Program
+
+Table = dict[str, Hop]
+Changes = dict[str, dict[str, Hop | None]]
+
+# More specific than the network of the interface itself, where every other device seems to be a neighbour.
+_ALL_CELLS = [str(half) for half in NETWORKS[CELL].subnets()]
+_ALL_WIRES = str(NETWORKS[WIRE])
+
+
+class Routes:
+    """The routes of the real nodes, and which of them have changed since they were told last.
+
+    Without a real base station there are none.
+    """
+
+    def __init__(self, nodes: Sequence[Program]) -> None:
+        self._addresses = {(node.node, i.name): i.address for node in nodes for i in node.interfaces}
+        self._bases = [node.node for node in nodes if node.base]
+        self._wired = [node.node for node in nodes if (node.node, WIRE) in self._addresses]
+        self._forwards = {node.node for node in nodes if node.forwards}
+        self._wires: dict[tuple[str, str], float] | None = None
+        self._next: dict[str, dict[str, str]] = {}  # node -> far node -> neighbour
+        self._told: dict[str, Table] = {}
+
+    def changed(self, links: Links) -> Changes:
+        """The routes that these links give, if they are not those told last; None withdraws one."""
+        if not self._bases:
+            return {}
+        up = {key: state for key, state in links.items() if state.rate > 0.0 and state.loss < 1.0}
+        wires = {(a, b): state.delay for (a, b, interface), state in up.items() if interface == WIRE}
+        if wires != self._wires:
+            self._wires, self._next = wires, {node: self._hops(node, wires) for node in self._wired}
+        bases = set(self._bases)
+        serving = {a: b for (a, b, interface) in up if interface == CELL and b in bases and a not in bases}
+        tables = {node: self._behind(node, serving) for node in self._wired}
+        for device, base in serving.items():
+            tables[device] = {**self._within(device, base), **tables.get(device, {})}
+        changes: Changes = {}
+        for node in {**tables, **self._told}:
+            new, old = tables.get(node, {}), self._told.get(node, {})
+            change: dict[str, Hop | None] = {to: hop for to, hop in new.items() if old.get(to) != hop}
+            change.update(dict.fromkeys(old.keys() - new.keys()))
+            if change:
+                changes[node] = change
+        self._told = tables
+        return changes
+
+    def _within(self, device: str, base: str) -> Table:
+        """What a device needs: everything goes to the base station."""
+        via = Hop(CELL, self._addresses[base, CELL])
+        table = {f"{via.via}/32": Hop(CELL), **dict.fromkeys(_ALL_CELLS, via)}
+        if (device, WIRE) not in self._addresses:
+            table[_ALL_WIRES] = via
+        return table
+
+    def _behind(self, node: str, serving: dict[str, str]) -> Table:
+        """What a wired node needs: the way to devices and base stations by wire, and to wired nodes farther away."""
+        hops, table = self._next[node], Table()
+        ends = {far: far for far in self._bases if far != node} | {d: b for d, b in serving.items() if d != node}
+        for end, base in ends.items():
+            if base in hops:
+                table[f"{self._addresses[end, CELL]}/32"] = self._over(hops[base])
+        for far, near in hops.items():
+            if far != near:
+                table[f"{self._addresses[far, WIRE]}/32"] = self._over(near)
+        return table
+
+    def _over(self, neighbour: str) -> Hop:
+        return Hop(WIRE, self._addresses[neighbour, WIRE])
+
+    def _hops(self, start: str, wires: dict[tuple[str, str], float]) -> dict[str, str]:
+        """The first hop to each node that wires reach; between start and end are only nodes that pass packets on."""
+        near: dict[str, list[tuple[str, float]]] = {}
+        for (a, b), delay in wires.items():
+            near.setdefault(a, []).append((b, delay))
+        found: dict[str, str] = {}
+        queue = [(0, 0.0, start, start)]
+        while queue:
+            wires_so_far, delay, node, first = heapq.heappop(queue)
+            if node in found or (node == start and wires_so_far):
+                continue
+            if node != start:
+                found[node] = first
+                if node not in self._forwards:
+                    continue
+            for far, more in near.get(node, ()):
+                heapq.heappush(queue, (wires_so_far + 1, delay + more, far, far if node == start else first))
+        return found

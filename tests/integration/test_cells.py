@@ -1,0 +1,160 @@
+"""Real nodes on cells: wired nodes are reached across base stations, whose air is shared, and after a handover."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from adapters.network.routes import Routes
+from cosim.emulation import netns, probe
+from cosim.emulation.client import Client
+from cosim.emulation.state import DOWN, LinkState
+from cosim.launch.carrier import Carrier
+from cosim.launch.netns import netns_nodes
+from cosim.launch.programs import programs
+from cosim.plan.entities import Cell, Link, Node, Radio, Scene, SlotRange
+from cosim.plan.reality import Runs
+from tests.unit.emulation.conftest import until
+
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root and /dev/net/tun"),
+]
+
+RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
+IDLE = Runs("box", ("sleep", "600"))
+SCENE = Scene.build(
+    (
+        Node("uav-1", "uav", "device", (0, 0, 0), radio=RADIO, runs=IDLE),
+        Node("uav-2", "uav", "device", (0, 0, 0), radio=RADIO, runs=IDLE),
+        Node("north", "base-station", "edge", (0, 0, 0), cell=CELL, runs=IDLE),
+        Node("south", "base-station", "edge", (0, 0, 0), cell=CELL, runs=IDLE),
+        Node("cloud", "cloud", "cloud", runs=IDLE),
+    ),
+    (),
+    (Link((SlotRange(2, 2),), (SlotRange(4),), 1e9, 0.005, 0.0, 0.0),),
+    real="netns",
+)
+RATE = 4e6  # bit/s of a cell in each direction
+AIR = LinkState(RATE, 0.01, 0.0, 0.0)
+WIRE = LinkState(1e9, 0.005, 0.0, 0.0)
+
+
+def both(a, b, name, state):
+    return {(a, b, name): state, (b, a, name): state}
+
+
+class World:
+    """The nodes, and who tells them of links."""
+
+    def __init__(self, nodes, client):
+        self.nodes, self.client = nodes, client
+        self.routes, self.links = Routes(programs(SCENE)), {}
+
+    def served(self, **by):
+        """Each device is served by one base station, or by none."""
+        now = both("north", "cloud", "eth1", WIRE) | both("south", "cloud", "eth1", WIRE)
+        for device, base in by.items():
+            now |= both(device.replace("_", "-"), base, "lte0", AIR) if base else {}
+        self.links = {**dict.fromkeys(self.links, DOWN), **now}
+        self.client.links(self.links)
+        self.client.routes(self.routes.changed(self.links))
+        self.client.wait()
+
+    def within(self, node, call):
+        return netns.inside(netns.FOLDER / self.nodes._spaces._names[node], call)
+
+    def ping(self, node, to):
+        command = ["ping", "-q", "-n", "-c", "2", "-i", "0.1", "-W", "1", ADDRESS[to]]
+        return self.nodes._spaces.run(node, command)
+
+    def reaches(self, node, to):
+        return self.ping(node, to).returncode == 0
+
+    def card(self, node):
+        """Number of the present interface."""
+        return self.nodes._spaces.run(node, ["ip", "-o", "link", "show", "lte0"]).stdout.partition(":")[0]
+
+
+@pytest.fixture
+def world(tmp_path):
+    cells = [word for node in ("north", "south") for word in ("--cell", f"{node},lte0")]
+    carrier = Carrier(arguments=(*Carrier().arguments, *cells))
+    with contextlib.ExitStack() as stack:
+        nodes = stack.enter_context(netns_nodes(SCENE, tmp_path, lambda _text: None, carrier))
+        client = stack.enter_context(Client(os.environ["COSIM_NETWORK"], os.environ["COSIM_REPORTS"]))
+        client.await_ports({(n.node, i.name) for n in programs(SCENE) for i in n.interfaces})
+        yield World(nodes, client)
+
+
+ADDRESS = {node.node: node.interfaces[0].address for node in programs(SCENE)}
+
+
+def test_devices_reach_wired_nodes_and_each_other_across_their_base_stations(world):
+    world.served(uav_1="north", uav_2="south")
+    for pair in ("uav-1 cloud", "cloud uav-1", "uav-1 uav-2", "uav-1 south", "south uav-1"):
+        node, to = pair.split()
+        until(lambda node=node, to=to: world.reaches(node, to))
+    world.served(uav_1="north", uav_2="north")  # both in one cell: there and back by the base station
+    until(lambda: world.reaches("uav-1", "uav-2"))
+    until(lambda: world.reaches("uav-2", "cloud"))
+
+
+def test_after_a_handover_and_a_new_sidecar_addresses_are_as_before(world):
+    world.served(uav_1="north")
+    until(lambda: world.reaches("uav-1", "cloud"))
+    world.served(uav_1="south")
+    until(lambda: world.reaches("uav-1", "cloud"))
+    hops = world.nodes._spaces.run("uav-1", ["ip", "route", "get", ADDRESS["cloud"]]).stdout
+    assert f"via {ADDRESS['south']}" in hops
+    card = world.card("uav-1")
+    world.nodes.restart("uav-1-net")  # its interface is made anew, and is told its routes again
+    until(lambda: world.card("uav-1") not in ("", card))
+    until(lambda: world.reaches("uav-1", "cloud"))
+    world.served(uav_1=None)
+    until(lambda: not world.reaches("uav-1", "cloud"))
+
+
+def test_the_uplinks_of_a_cell_share_its_rate_and_two_cells_do_not(world):
+    def together():
+        """bit/s that the cloud gets of each device when both send all that they can."""
+        ended, found = threading.Event(), {}
+        answering = world.within("cloud", probe.opened)
+        to = (ADDRESS["cloud"], answering.getsockname()[1])
+        answers = threading.Thread(target=probe.answer, args=(answering, ended.is_set))
+        answers.start()
+
+        def send(node):
+            with world.within(node, probe.opened) as asking:
+                found[node] = probe.rate(asking, to, 2 * RATE, 1.0).received
+
+        senders = [threading.Thread(target=send, args=(node,)) for node in ("uav-1", "uav-2")]
+        for sender in senders:
+            sender.start()
+        for thread in senders:
+            thread.join()
+        ended.set()
+        answers.join()
+        answering.close()
+        return found
+
+    world.served(uav_1="north", uav_2="north")
+    until(lambda: world.reaches("uav-1", "cloud") and world.reaches("uav-2", "cloud"))
+    shared = together()
+    assert sum(shared.values()) == pytest.approx(RATE, rel=0.2), shared
+    assert min(shared.values()) > 0.1 * RATE
+    world.served(uav_1="north", uav_2="south")
+    until(lambda: world.reaches("uav-2", "cloud"))
+    assert sum(together().values()) == pytest.approx(2 * RATE, rel=0.2)
+
+
+def test_a_packet_takes_the_time_of_air_and_wire(world):
+    world.served(uav_1="north")
+    until(lambda: world.reaches("uav-1", "cloud"))
+    said = world.ping("uav-1", "cloud").stdout
+    least = float(said.split("rtt min/avg/max/mdev = ")[1].split("/")[0]) * 1e-3
+    assert 2 * (AIR.delay + WIRE.delay) <= least < 0.2
