@@ -29,6 +29,7 @@ Kind = Literal[
 ]  # fmt: skip
 Mask = NDArray[np.bool_]
 
+_LONG_TAIL = 4.0  # robust standard deviations of the logarithm
 _CHANCE = 1e-6  # expected runs by chance, below which a run is told
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
@@ -276,18 +277,22 @@ class _Examined:
         self._tell("stuck", node, message, count)
 
     def _outliers(self, node: str, rows: NDArray[np.int64]) -> None:
-        """Far from the node's median in robust standard deviations (Iglewicz and Hoaglin, 1993)."""
+        """Far from the node's median in robust standard deviations (Iglewicz and Hoaglin, 1993).
+
+        Values that are all positive may have a long tail, as response times do: then the logarithm
+        must be far off too, half as many deviations or `_LONG_TAIL`.
+        """
         values = self.values[rows]
         kept = np.isfinite(values)
         if kept.sum() < 5:
             return
-        middle = float(np.median(values[kept]))
+        middle, scale = _robust(values[kept])
         away = np.abs(values - middle)
-        scale = 1.4826 * float(np.median(away[kept]))
-        if scale == 0.0:  # most values are equal
-            scale = 1.2533 * float(np.mean(away[kept]))
         with np.errstate(invalid="ignore"):
-            far = kept & (away > self.rules.outlier * scale) if scale > 0.0 else np.zeros(len(rows), np.bool_)
+            far = kept & (away > self.rules.outlier * scale)
+            if scale > 0.0 and values[kept].min() > 0.0:
+                center, spread = _robust(np.log(values[kept]))
+                far &= np.abs(np.log(values) - center) > min(self.rules.outlier / 2.0, _LONG_TAIL) * spread
         count = int(far.sum())
         if count == 0:
             return
@@ -360,6 +365,14 @@ class _Examined:
             if max(abs(before), abs(after)) > slack:
                 message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
                 self._tell("period", node, message, len(spans[node]))
+
+
+def _robust(values: Floats) -> tuple[float, float]:
+    """Median, and a standard deviation by the median absolute deviation; by the mean one if most values are equal."""
+    middle = float(np.median(values))
+    away = np.abs(values - middle)
+    scale = 1.4826 * float(np.median(away))
+    return middle, scale if scale > 0.0 else 1.2533 * float(np.mean(away))
 
 
 def _count(count: int, noun: str) -> str:

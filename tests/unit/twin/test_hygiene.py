@@ -148,6 +148,13 @@ def test_a_state_that_comes_back_is_no_fault_and_a_long_rest_is():
     assert "stuck" not in {finding.kind for finding in examine({"x": Signal(busy)})[1]}
 
 
+def test_a_long_tail_is_no_fault_and_what_is_beyond_it_is():
+    times = np.random.default_rng(6).exponential(0.2, 5000)
+    assert examine({"response": Signal(times, "s")})[1] == ()
+    times[9] = 500.0
+    assert [finding.count for finding in examine({"response": Signal(times, "s")})[1]] == [1]
+
+
 def test_one_outlier_among_equal_values_is_seen():
     values = np.full(100, 2.0)
     values[50] = 900.0
