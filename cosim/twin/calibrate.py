@@ -19,6 +19,7 @@ import numpy as np
 from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
 from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.hygiene import vetted
 from cosim.twin.judging import before_and_after, complaints
 from cosim.twin.methods import AUTO, METHODS, Searching, choose, search
 from cosim.twin.misfit import Misfit
@@ -51,12 +52,14 @@ def calibrate(
     `method` is auto, least squares, cma-es, gradient, halving or bayesian. `state` names a file (npz)
     in which answers are kept: with the same problem, seed and settings the next call goes on where this
     one ended, and its budget of time begins anew. Ctrl-C ends the search; the answer is the best so far.
-    Raises `ScenarioError` for a method that does not fit, `KeyboardInterrupt` at a second Ctrl-C.
+    Measurements are examined first (`cosim.twin.hygiene`), and what is wrong with them stands among the
+    warnings. Raises `ScenarioError` for a method that does not fit and for data that nothing can be
+    fitted to, `KeyboardInterrupt` at a second Ctrl-C.
     """
     if method not in (AUTO, *METHODS):
         known = ", ".join((AUTO, *METHODS))
         raise ScenarioError(Mistake(f"there is no method '{method}'", "calibrate.method", hint=f"known: {known}"))
-    session = _Session(problem, budget or Budget(), seed, progress, state)
+    session = _Session(vetted(problem), budget or Budget(), seed, progress, state)
     try:
         session.guard(session.start)
         if screen:
