@@ -22,12 +22,12 @@ from cosim.errors import Problem, ScenarioError
 from cosim.twin.lag import lag
 from cosim.twin.problem import Floats, Observed, Signal
 from cosim.twin.problem import Problem as Task
+from cosim.twin.timing import apart, gaps, runs, sampled
 
 Kind = Literal[
     "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
     "gap", "frozen time", "time order", "period", "clock", "unit",
 ]  # fmt: skip
-Mask = NDArray[np.bool_]
 
 _LONG_TAIL = 4.0  # robust standard deviations of the logarithm
 _CHANCE = 1e-6  # expected runs by chance, below which a run is told
@@ -43,7 +43,7 @@ class Rules:
     outliers: Literal["warn", "limit", "drop"] = "warn"  # limit: set to that distance (winsorised)
     gap: float = 3.0  # times the median period between rows of a node
     stuck: int = 12  # equal values in a row; more where the signal often repeats one
-    frozen: int = 5  # equal times in a row; 0: rows are events, and several may share a time
+    frozen: int = 5  # equal times in a row, of rows that come from a sampler
     lying: float = 0.2  # share of impossible values from which on a node is left out
 
 
@@ -227,17 +227,25 @@ class _Examined:
         back = int((np.diff(own[~unknown]) < 0.0).sum())
         if back:
             self._tell("time order", node, f"time goes back {_count(back, 'time')}", back)
-        if not self.rules.frozen or len(own) < self.rules.frozen:
+        still = runs(own, self.rules.frozen)
+        if not still.any():
+            return True
+        count = int(still.sum())
+        if not (sampled(own) or self._sampled(node)):
+            what = f"{count} rows have the time of the row before: events at once, or a clock that stands still"
+            self._tell("frozen time", node, what, count)
             return True
         if len(np.unique(own)) == 1:
             self._leave_out(node, rows, f"all {len(rows)} rows have the same time")
             return False
-        still = _runs(own, self.rules.frozen)
-        if still.any():
-            self.values[rows[still]] = np.nan
-            count = int(still.sum())
-            self._tell("frozen time", node, f"the clock stands still in {count} rows; they are blanked", count)
+        self.values[rows[still]] = np.nan
+        self._tell("frozen time", node, f"the clock stands still in {count} rows; they are blanked", count)
         return True
+
+    def _sampled(self, node: str) -> bool:
+        """Whether the rows of another node are those of a sampler."""
+        times = self.signal.times
+        return times is not None and any(sampled(times[rows]) for other, rows in self.nodes.items() if other != node)
 
     def _constant(self, node: str, rows: NDArray[np.int64]) -> None:
         values = self.values[rows]
@@ -258,12 +266,12 @@ class _Examined:
         value that has several long runs is a state (idle), not a fault.
         """
         values = self.values[rows]
-        run = _runs(values, self.rules.stuck)
+        run = runs(values, self.rules.stuck)
         rest = values[~run]
         if not run.any() or len(rest) < 3:
             return
         share = float(np.clip(np.mean(np.diff(rest) == 0.0), 1e-3, 1.0 - 1e-9))
-        run = _runs(values, max(self.rules.stuck, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
+        run = runs(values, max(self.rules.stuck, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
         starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
         states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
         run &= ~np.isin(values, list(states))
@@ -310,25 +318,10 @@ class _Examined:
         self._tell("outliers", node, message, count)
 
     def _gaps(self, node: str, rows: NDArray[np.int64]) -> None:
-        if self.signal.times is None:
-            return
-        times = np.unique(self.signal.times[rows][np.isfinite(self.signal.times[rows])])
-        if len(times) < 4:
-            return
-        steps = np.diff(times)
-        usual = float(np.median(steps))
-        wide = steps > self.rules.gap * usual
-        # Arrivals at random have wide steps too; a gap of regular rows, or one far longer than any other, is told.
-        regular = float(np.median(np.abs(steps - usual))) <= 0.2 * usual
-        if not regular:
-            wide = steps > 10.0 * self.rules.gap * usual
-        if wide.any():
-            share = float((steps[wide] - usual).sum() / (times[-1] - times[0]))
-            count = int(wide.sum())
-            message = (
-                f"{_count(count, 'gap')} in time, the longest {steps.max():g} s; {share:.1%} of the period is missing"
-            )
-            self._tell("gap", node, message, count)
+        found = gaps(self.signal.times[rows], self.rules.gap) if self.signal.times is not None else None
+        if found is not None:
+            message = f"{_count(found.number, 'gap')} in time, the longest {found.longest:g} s; "
+            self._tell("gap", node, f"{message}{found.share:.1%} of the period is missing", found.number)
 
     def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
         """A signal that follows the load of other rows: its meter has another clock than the load's."""
@@ -350,21 +343,12 @@ class _Examined:
     def _periods(self) -> None:
         """Nodes that were measured together cover the same period; one that does not has another clock, or a gap."""
         times = self.signal.times
-        if times is None or len(self.nodes) < 2:
+        if times is None:
             return
         spans = {node: times[rows][np.isfinite(times[rows])] for node, rows in self.nodes.items()}
-        ends = {node: (float(own.min()), float(own.max())) for node, own in spans.items() if len(own) > 1}
-        if len(ends) < 2:
-            return
-        usual = np.median(np.array(list(ends.values())), axis=0)
-        lengths = [last - first for first, last in ends.values()]
-        period = float(np.median([np.ptp(own) / (len(own) - 1) for own in spans.values() if len(own) > 1]))
-        slack = max(self.rules.gap * period, 0.05 * float(np.median(lengths)))
-        for node, (first, last) in ends.items():
-            before, after = first - float(usual[0]), last - float(usual[1])
-            if max(abs(before), abs(after)) > slack:
-                message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
-                self._tell("period", node, message, len(spans[node]))
+        for node, (before, after) in apart(spans, self.rules.gap).items():
+            message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
+            self._tell("period", node, message, len(spans[node]))
 
 
 def _robust(values: Floats) -> tuple[float, float]:
@@ -377,16 +361,3 @@ def _robust(values: Floats) -> tuple[float, float]:
 
 def _count(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _runs(values: Floats, least: int) -> Mask:
-    """(m,) which values repeat the one before them in runs of `least` equal values or more; not the first of a run."""
-    repeats = np.zeros(len(values), np.bool_)
-    if len(values) < 2:
-        return repeats
-    same = np.diff(values) == 0.0
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
-    for start, stop in zip(edges[::2], edges[1::2], strict=True):
-        if stop - start + 1 >= least:
-            repeats[start + 1 : stop + 1] = True
-    return repeats

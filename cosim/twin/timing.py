@@ -1,0 +1,84 @@
+"""What the times of rows say: whether they were sampled, where they stand still, where some are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.twin.problem import Floats
+
+Mask = NDArray[np.bool_]
+_RANDOM = 10.0  # times as wide a step is needed of arrivals at random
+
+
+class Gaps(NamedTuple):
+    number: int
+    longest: float  # s
+    share: float  # of the period
+
+
+def runs(values: Floats, least: int) -> Mask:
+    """(m,) which values repeat the one before them in runs of `least` equal values or more; not the first of a run."""
+    repeats = np.zeros(len(values), np.bool_)
+    if len(values) < 2:
+        return repeats
+    same = np.diff(values) == 0.0
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+    for start, stop in zip(edges[::2], edges[1::2], strict=True):
+        if stop - start + 1 >= least:
+            repeats[start + 1 : stop + 1] = True
+    return repeats
+
+
+def known(times: Floats) -> Floats:
+    """The finite ones, in order, each once."""
+    return np.unique(times[np.isfinite(times)])
+
+
+def regular(times: Floats) -> bool:
+    """Whether the steps between different times are alike: rows of a sampler, not events."""
+    steps = np.diff(known(times))
+    if len(steps) < 3:
+        return False
+    usual = float(np.median(steps))
+    return float(np.median(np.abs(steps - usual))) <= 0.2 * usual
+
+
+def sampled(times: Floats) -> bool:
+    """Whether rows are those of a sampler: regular, and hardly two at the same time."""
+    finite = times[np.isfinite(times)]
+    return regular(times) and len(known(times)) > 0.5 * len(finite)
+
+
+def gaps(times: Floats, factor: float) -> Gaps | None:
+    """Steps wider than `factor` times the usual one; of events, which come at random, ten times as wide."""
+    different = known(times)
+    if len(different) < 4:
+        return None
+    steps = np.diff(different)
+    usual = float(np.median(steps))
+    wide = steps > (factor if regular(times) else _RANDOM * factor) * usual
+    if not wide.any():
+        return None
+    share = float((steps[wide] - usual).sum() / (different[-1] - different[0]))
+    return Gaps(int(wide.sum()), float(steps.max()), share)
+
+
+def apart(times: Mapping[str, Floats], factor: float) -> dict[str, tuple[float, float]]:
+    """Node -> by how many s it begins and ends later than the others, for nodes that cover another period.
+
+    Another period is one that is off by `factor` usual steps (ten times as many where rows are events)
+    and by a twentieth of the whole.
+    """
+    ends = {node: (float(own.min()), float(own.max())) for node, own in times.items() if len(own) > 1}
+    if len(ends) < 2:
+        return {}
+    usual = np.median(np.array(list(ends.values())), axis=0)
+    step = float(np.median([np.ptp(own) / (len(own) - 1) for own in times.values() if len(own) > 1]))
+    step *= 1.0 if any(regular(own) for own in times.values()) else _RANDOM
+    slack = max(factor * step, 0.05 * float(np.median([last - first for first, last in ends.values()])))
+    off = {node: (first - float(usual[0]), last - float(usual[1])) for node, (first, last) in ends.items()}
+    return {node: both for node, both in off.items() if max(abs(both[0]), abs(both[1])) > slack}
