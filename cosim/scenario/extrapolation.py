@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
 
 _NEAR = 1e-6  # relative; texts are rounded
+_ALIKE = 0.1  # relative; how far from the only value that was seen nothing is said
 _QUANTITY = re.compile(r"(?<![\w.])([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s,()]*)", re.ASCII)
 
 
@@ -95,10 +96,12 @@ def _conditions(loaded: Loaded, name: str, block: CalibratedBlock) -> Iterator[s
         least, most, number = quantity(low), quantity(high), quantity(now)
         if least is None or most is None or number is None or not least[1] == most[1] == number[1]:
             continue
-        if not least[0] * (1.0 - _NEAR) <= number[0] <= most[0] * (1.0 + _NEAR):
+        slack = _ALIKE if least[0] == most[0] else _NEAR
+        if not least[0] - slack * abs(least[0]) <= number[0] <= most[0] + slack * abs(most[0]):
+            has_seen = _short(low) if low == high else f"{_short(low)} to {_short(high)}"
             yield (
-                f"{tree.dotted(keys)} is {_short(now)}, and calibration '{name}' has seen "
-                f"{_short(low)} to {_short(high)}: its values are extrapolated"
+                f"{tree.dotted(keys)} is {_short(now)}, and calibration '{name}' has seen {has_seen}: "
+                "its values are extrapolated"
             )
 
 

@@ -1,13 +1,17 @@
-"""Did a run leave the conditions under which its calibrated values were measured?
+"""The conditions under which values are calibrated, and whether a run has left them.
 
-What a scenario's text can tell is checked before the run (`cosim.scenario.extrapolation`); conditions
+    write(path, calibration, loaded=loaded, free=free, conditions=seen(loaded))
+
+What a scenario's text can tell is checked before a run (`cosim.scenario.extrapolation`); conditions
 that name a signal, such as `host.utilisation`, are held against what the run recorded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from cosim.errors import Problem
 from cosim.scenario import tree
@@ -16,7 +20,52 @@ from cosim.scenario.extrapolation import quantity
 from cosim.scenario.reading import read_text
 from cosim.telemetry.signals import CATALOGUE
 
+if TYPE_CHECKING:
+    from cosim.scenario.load import Loaded
+
 Query = Callable[[str], Sequence[tuple[Any, ...]]]
+_TELLING = {"host": ("utilisation", "running"), "link": ("snr",), "cell": ("utilisation",)}  # what loads and links are
+
+
+def seen(loaded: Loaded) -> dict[str, tuple[object, object]]:
+    """The conditions of a scenario with a block `calibrate`: path or SIGNAL.COLUMN -> lowest and highest.
+
+    Of every workload the rate and the sizes that the scenario gives, unless they are free or replayed,
+    and of every recorded run that it is compared with the range of loads and of link qualities.
+    """
+    block = loaded.scenario.calibrate
+    if block is None:
+        return {}
+    found: dict[str, tuple[object, object]] = {}
+    for name, workload in (loaded.data.get("workloads") or {}).items():
+        for key in ("arrivals", "input", "output", "work"):
+            path, value = f"workloads.{name}.{key}", workload.get(key)
+            replayed = block.replay is not None and key == "arrivals"
+            if value is not None and not replayed and quantity(value) is not None and path not in block.free:
+                found[path] = value, value
+    ranges: dict[str, tuple[float, float]] = {}
+    for folder in dict.fromkeys(one.run for one in block.observed.values() if one.run is not None):
+        for condition, (low, high) in _recorded_ranges(loaded.path.parent / folder).items():
+            before = ranges.get(condition, (low, high))
+            ranges[condition] = min(low, before[0]), max(high, before[1])
+    return {**found, **ranges}
+
+
+def _recorded_ranges(folder: Path) -> dict[str, tuple[float, float]]:
+    """The range of what a recorded run tells about loads and links."""
+    from cosim.results.load import load
+
+    found = {}
+    with closing(load(folder)) as run:
+        for table, columns in _TELLING.items():
+            there = run.table(table).columns if table in run.signals else ()
+            for column in columns:
+                if column in there:
+                    query = f'SELECT min("{column}"), max("{column}") FROM "{table}" WHERE isfinite("{column}"::DOUBLE)'
+                    low, high = run.sql(query).fetchall()[0]
+                    if low is not None:
+                        found[f"{table}.{column}"] = float(low), float(high)
+    return found
 
 
 def beyond(resolved: str, has: Callable[[str], bool], rows: Query) -> tuple[str, ...]:

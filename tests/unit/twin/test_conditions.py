@@ -11,7 +11,8 @@ import pytest
 import cosim
 from cosim.report import trust, write_report
 from cosim.report.folder import Folder
-from cosim.twin.conditions import beyond
+from cosim.scenario.load import load
+from cosim.twin.conditions import beyond, seen
 from tests.unit.results import synthetic
 
 
@@ -66,3 +67,26 @@ def test_the_report_tells_both_kinds_of_warning(tmp_path):
     assert len(told) == 2
     assert "calibration 'pi' has seen 5 MW to 6 MW" in told[1]
     assert "100.0% of the rows are extrapolated" in write_report(path).read_text(encoding="utf-8")
+
+
+def test_conditions_are_those_of_the_scenario_and_of_its_runs(run, tmp_path):
+    hello = Path(__file__).resolve().parents[3] / "scenarios" / "hello" / "scenario.cosim.yaml"
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        f"include: {hello}\n"
+        "calibrate:\n"
+        "  free: {workloads.weed-detection.work: {bounds: [exponential 100 Mcycles, exponential 900 Mcycles]}}\n"
+        f"  observed: {{power: {{run: {run}, signal: host.power}}}}\n",
+        encoding="utf-8",
+    )
+    found = seen(load(file))
+    assert found["workloads.weed-detection.arrivals"] == ("poisson 2 Hz", "poisson 2 Hz")
+    assert found["workloads.position-report.input"] == ("200 B", "200 B")
+    assert "workloads.weed-detection.work" not in found  # which is free
+    with closing(cosim.load(run)) as told:
+        low, high = told.sql("SELECT min(utilisation), max(utilisation) FROM host").fetchall()[0]
+    assert found["host.utilisation"] == (low, high)
+    with Folder(run) as folder:
+        lines = "".join(f"      {name}: [{low}, {high}]\n" for name, (low, high) in found.items() if "host" in name)
+        assert beyond(f"calibrated:\n  pi:\n    conditions:\n{lines}", folder.has, folder.rows) == ()
+    assert seen(load(hello)) == {}

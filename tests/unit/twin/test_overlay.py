@@ -153,6 +153,8 @@ def test_a_value_inside_its_interval_or_without_effect_is_not(base, change):
         ("workloads.weed-detection.arrivals=every 50 ms", True),
         ("workloads.weed-detection.input=exponential 0.2 MB", False),
         ("workloads.weed-detection.input=2 MB", True),
+        ("workloads.position-report.input=210 B", False),
+        ("workloads.position-report.input=300 B", True),
         ("nodes.uav-1.at=[0 m, 0 m, 0 m]", False),
     ],
 )
@@ -160,6 +162,7 @@ def test_conditions_beyond_those_of_the_measurement_are_told(base, change, told)
     conditions: dict[str, tuple[object, object]] = {
         "workloads.weed-detection.arrivals": ("1 Hz", "3 Hz"),
         "workloads.weed-detection.input": ("100 kB", "300 kB"),
+        "workloads.position-report.input": ("200 B", "200 B"),  # nothing else was measured
         "workloads.gone.input": ("100 kB", "300 kB"),
         "host.utilisation": (0.1, 0.7),
     }
