@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cosim import units
 from cosim.errors import Problem, ScenarioError
 from cosim.twin.lag import lag
+from cosim.twin.outliers import far, robust, spikes
 from cosim.twin.problem import Floats, Observed, Signal
 from cosim.twin.problem import Problem as Task
 from cosim.twin.timing import apart, gaps, runs, sampled
@@ -29,7 +30,7 @@ Kind = Literal[
     "gap", "frozen time", "time order", "period", "clock", "unit",
 ]  # fmt: skip
 
-_LONG_TAIL = 4.0  # robust standard deviations of the logarithm
+_MANY = 0.1  # of the values: so many may be another kind, and are never changed
 _CHANCE = 1e-6  # expected runs by chance, below which a run is told
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
@@ -285,34 +286,29 @@ class _Examined:
         self._tell("stuck", node, message, count)
 
     def _outliers(self, node: str, rows: NDArray[np.int64]) -> None:
-        """Far from the node's median in robust standard deviations (Iglewicz and Hoaglin, 1993).
-
-        Values that are all positive may have a long tail, as response times do: then the logarithm
-        must be far off too, half as many deviations or `_LONG_TAIL`.
-        """
         values = self.values[rows]
-        kept = np.isfinite(values)
-        if kept.sum() < 5:
-            return
-        middle, scale = _robust(values[kept])
-        away = np.abs(values - middle)
-        with np.errstate(invalid="ignore"):
-            far = kept & (away > self.rules.outlier * scale)
-            if scale > 0.0 and values[kept].min() > 0.0:
-                center, spread = _robust(np.log(values[kept]))
-                far &= np.abs(np.log(values) - center) > min(self.rules.outlier / 2.0, _LONG_TAIL) * spread
-        count = int(far.sum())
+        apart_from_all = far(values, self.rules.outlier)
+        found = apart_from_all | spikes(values, self.rules.outlier)
+        count = int(found.sum())
         if count == 0:
             return
-        worst = float(values[far][np.argmax(away[far])])
+        middle, scale = robust(values[np.isfinite(values)])
+        if count > 1 + _MANY * len(values):
+            message = (
+                f"{count} of {len(values)} values lie far from the median {middle:g}: two kinds of rows, or faults"
+            )
+            self._tell("outliers", node, f"{message}; kept", count)
+            return
+        worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
         message = f"{_count(count, 'outlier')}, the farthest {worst:g} with a median of {middle:g}"
         if self.rules.outliers == "drop":
-            self.values[rows[far]] = np.nan
+            self.values[rows[found]] = np.nan
             message += "; dropped"
         elif self.rules.outliers == "limit":
             limit = self.rules.outlier * scale
-            self.values[rows[far]] = np.clip(values[far], middle - limit, middle + limit)
-            message += f"; limited to {limit:g} from it"
+            self.values[rows[apart_from_all]] = np.clip(values[apart_from_all], middle - limit, middle + limit)
+            self.values[rows[found & ~apart_from_all]] = np.nan
+            message += f"; limited to {limit:g} from it, spikes are dropped"
         else:
             message += "; kept"
         self._tell("outliers", node, message, count)
@@ -349,14 +345,6 @@ class _Examined:
         for node, (before, after) in apart(spans, self.rules.gap).items():
             message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
             self._tell("period", node, message, len(spans[node]))
-
-
-def _robust(values: Floats) -> tuple[float, float]:
-    """Median, and a standard deviation by the median absolute deviation; by the mean one if most values are equal."""
-    middle = float(np.median(values))
-    away = np.abs(values - middle)
-    scale = 1.4826 * float(np.median(away))
-    return middle, scale if scale > 0.0 else 1.2533 * float(np.mean(away))
 
 
 def _count(count: int, noun: str) -> str:

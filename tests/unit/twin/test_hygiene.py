@@ -171,6 +171,28 @@ def test_a_long_tail_is_no_fault_and_what_is_beyond_it_is():
     assert [finding.count for finding in examine({"response": Signal(times, "s")})[1]] == [1]
 
 
+@given(st.integers(0, 199), st.sampled_from([-1.0, 1.0]), st.integers(0, 100))
+@settings(deadline=None)
+def test_a_spike_in_a_smooth_course_is_seen(row, sign, seed):
+    random = np.random.default_rng(seed)
+    course = 20.0 + 5.0 * np.sin(np.arange(200) / 20.0) + random.normal(0, 0.1, 200)
+    assert examine({"temperature": Signal(course, "degC")})[1] == ()
+    course[row] += sign * 4.0  # within the range of the series
+    assert [finding.kind for finding in examine({"temperature": Signal(course, "degC")})[1]] == ["outliers"]
+    cleaned, _ = examine({"temperature": Signal(course, "degC")}, rules=Rules(outliers="drop"))
+    assert np.flatnonzero(np.isnan(cleaned["temperature"].values)).tolist() == [row]
+
+
+def test_a_series_that_jumps_has_no_spikes():
+    random = np.random.default_rng(8)
+    switched = np.where(random.random(300) < 0.3, 6.0, 2.0) + random.normal(0, 0.1, 300)
+    counted = np.round(10 * np.sin(np.arange(300) / 30.0))
+    assert examine({"x": Signal(counted)})[1] == ()
+    cleaned, (finding,) = examine({"x": Signal(switched)}, rules=Rules(outliers="drop"))
+    assert "two kinds of rows" in finding.message
+    assert np.array_equal(cleaned["x"].values, switched)
+
+
 def test_one_outlier_among_equal_values_is_seen():
     values = np.full(100, 2.0)
     values[50] = 900.0

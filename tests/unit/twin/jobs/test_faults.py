@@ -15,9 +15,22 @@ from cosim.twin.jobs import load
 from cosim.twin.jobs.files import find, matrix, table
 from tests.unit.twin.jobs.data import DATA, needs
 
-pytestmark = needs("edge_power")
 Matrices = dict[str, np.ndarray]
 Columns = dict[str, list[str]]
+
+
+def needing(folder: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Marks a test that reads the data below `folder`."""
+
+    def marked(test: Callable[..., None]) -> Callable[..., None]:
+        for mark in needs(folder):
+            test = mark(test)
+        return test
+
+    return marked
+
+
+needs_power, needs_flights = needing("edge_power"), needing("uav")
 QUANTITIES = ("cpu", "energytotalinterval", "avgresponsetime")
 
 
@@ -28,6 +41,13 @@ def outcome(job: str, folder: Path, settings: dict[str, object], words: str) -> 
     except ScenarioError as refused:
         told = (str(refused),)
     assert any(words in line for line in told), told
+
+
+def write_csv(path: Path, columns: Columns) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
 
 
 def put(quantity: str, rows: object, value: float) -> Callable[[Matrices], None]:
@@ -52,6 +72,7 @@ def late(log: Matrices) -> None:
 EVERY = slice(None)
 
 
+@needs_power
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -117,6 +138,7 @@ def flat(columns: Columns) -> None:
 FIRST = slice(0, 1)
 
 
+@needs_power
 @pytest.mark.parametrize(
     ("pattern", "change", "words"),
     [
@@ -143,15 +165,56 @@ def test_a_fault_in_measured_power(tmp_path, pattern, change, words):
     path = find(DATA / "edge_power", pattern)[0]
     columns = table(path)
     change(columns)
-    with (tmp_path / path.name.removesuffix(".gz")).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+    write_csv(tmp_path / path.name.removesuffix(".gz"), columns)
     outcome("power", tmp_path, {"set": "counters"} if "counter" in pattern else {}, words)
 
 
+@needs_power
 def test_sound_data_are_taken_as_they_are():
     pytest.importorskip("scipy")
     assert vetted(load("power")(DATA, {"set": "counters"})[0]).warnings == ()
     told = vetted(load("simtune")(DATA, {})[0]).warnings
     assert all("rows" in warning for warning in told)  # at most that the log is shorter than the published one
+
+
+def flight(number: str, change: Callable[[list[float]], list[float]]) -> Callable[[Columns], None]:
+    """The voltages of one flight changed."""
+
+    def put_in(columns: Columns) -> None:
+        rows = [k for k, name in enumerate(columns["flight"]) if name == number]
+        changed = change([float(columns["battery_voltage"][k]) for k in rows])
+        for row, value in zip(rows, changed, strict=True):
+            columns["battery_voltage"][row] = "" if np.isnan(value) else repr(value)
+
+    return put_in
+
+
+def halfway(value: float | None) -> Callable[[list[float]], list[float]]:
+    """From the middle on `value`, or the value that the middle has."""
+
+    def change(volts: list[float]) -> list[float]:
+        middle = len(volts) // 2
+        return volts[:middle] + [volts[middle] if value is None else value] * (len(volts) - middle)
+
+    return change
+
+
+@needs_flights
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (without("battery_voltage"), "has no column 'battery_voltage'"),
+        (only(300), "fewer than two flights"),
+        (flight("4", halfway(float("nan"))), "flight 4 has missing values and was left out"),
+        (flight("4", halfway(-3.0)), "voltages that no lithium cell has"),
+        (flight("4", halfway(9.9)), "voltages that no lithium cell has"),
+        (flight("4", halfway(None)), "voltage of 4: stands still"),
+        (flight("4", lambda volts: [3.8] * len(volts)), "voltage of 4: always 3.8 V"),
+        (flight("4", lambda volts: [*volts[:400], *[2.1] * 10, *volts[410:]]), "outlier"),
+    ],
+)
+def test_a_fault_in_a_flight_log(tmp_path, change, words):
+    columns = table(find(DATA / "uav", "flights_10hz.csv*")[0])
+    change(columns)
+    write_csv(tmp_path / "flights_10hz.csv", columns)
+    outcome("battery", tmp_path, {}, words)

@@ -1,0 +1,70 @@
+"""Values that are far from their kind: from the median of all, or from their neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.twin.problem import Floats
+
+Mask = NDArray[np.bool_]
+
+_LEAST = 5  # values
+_LONG_TAIL = 4.0  # robust standard deviations of the logarithm
+_WINDOW = 5  # neighbours, the value itself among them
+_SMOOTH = 0.1  # deviation from the neighbours over that from the median: below it a series is smooth
+
+
+def robust(values: Floats) -> tuple[float, float]:
+    """Median, and a standard deviation by the median absolute deviation; by the mean one if most values are equal.
+
+    Source: Iglewicz and Hoaglin, How to detect and handle outliers (1993).
+    """
+    middle = float(np.median(values))
+    away = np.abs(values - middle)
+    scale = 1.4826 * float(np.median(away))
+    return middle, scale if scale > 0.0 else 1.2533 * float(np.mean(away))
+
+
+def far(values: Floats, threshold: float) -> Mask:
+    """(m,) which values are `threshold` robust standard deviations from the median; missing ones are not.
+
+    Values that are all positive may have a long tail, as response times do: then the logarithm must be
+    far off too, half as many deviations or `_LONG_TAIL`.
+    """
+    kept = np.isfinite(values)
+    if kept.sum() < _LEAST:
+        return np.zeros(len(values), np.bool_)
+    middle, scale = robust(values[kept])
+    with np.errstate(invalid="ignore"):
+        found = kept & (np.abs(values - middle) > threshold * scale)
+        if scale > 0.0 and values[kept].min() > 0.0:
+            center, spread = robust(np.log(values[kept]))
+            found &= np.abs(np.log(values) - center) > min(threshold / 2.0, _LONG_TAIL) * spread
+    return found
+
+
+def spikes(values: Floats, threshold: float) -> Mask:
+    """(m,) which single values of a smooth series are far from their neighbours (Hampel's filter).
+
+    Far is `threshold` robust standard deviations of what values usually differ from the median of
+    `_WINDOW` neighbours, and half a standard deviation of the series. A series that also jumps without
+    coming back at once, as power does with its load, has no spikes.
+    """
+    found = np.zeros(len(values), np.bool_)
+    rows = np.flatnonzero(np.isfinite(values))
+    if len(rows) < 4 * _WINDOW:
+        return found
+    kept = values[rows]
+    padded = np.pad(kept, _WINDOW // 2, mode="reflect")
+    off = np.abs(kept - np.median(np.lib.stride_tricks.sliding_window_view(padded, _WINDOW), axis=1))
+    usual, scale = 1.4826 * float(np.median(off)), robust(kept)[1]
+    if usual >= _SMOOTH * scale:
+        return found
+    limit = max(threshold * usual, 0.5 * scale)
+    single = off > limit
+    jumps = np.abs(np.diff(kept)) > limit
+    beside = np.concatenate([[False], single]) | np.concatenate([single, [False]])  # of the steps, with both ends
+    if not (jumps & ~beside[1:-1]).any():
+        found[rows] = single
+    return found
