@@ -33,7 +33,7 @@ from cosim.twin.synthetic import synthetic
 
 INTERRUPTED = "interrupted"
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be told from chance
-_ROWS = 4  # points that share a seed while a posterior is made
+_ROWS = 4  # points that share a seed while a posterior is made, where a call would cost more than its runs
 
 
 def calibrate(
@@ -92,8 +92,7 @@ class _Session:
             self.space, start, Journal(state), problem.cost, f"{problem.name} {fingerprint(self.case.observed)}"
         )
         self.runs.report = self._told
-        affordable = budget.seconds / max(problem.cost, 1e-7)
-        self.budget = Budget(max(1, int(min(budget.runs, affordable))), budget.seconds)
+        self.budget = budget
         self.start_units, self.best = start, start.copy()
         self.loss = math.inf
         roots = np.random.SeedSequence(seed).spawn(4)
@@ -129,7 +128,7 @@ class _Session:
         """Refuse the parameters that move nothing that was measured, and share out the misfit."""
         d, names = len(self.space), self.space.names
         seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
-        room = self.budget.runs // 8
+        room = self._room("screen", 0.125)
         trajectories = min(12, room // ((d + 1) * len(seeds)))
         if trajectories < 2:
             need = 16 * (d + 1) * len(seeds)
@@ -220,7 +219,7 @@ class _Session:
     def _sampled(self, at: Floats) -> Posterior | None:
         """The posterior, None when the budget is too small for one."""
         paired = all(signal.paired for signal in self.case.observed.values() if signal.weight > 0.0)
-        room = self.budget.runs - self.runs.count
+        room = self._room("posterior", 1.0)
 
         def believed(points: Floats) -> Floats:
             return self.space.log_prior(self.runs.whole(points))
@@ -230,19 +229,21 @@ class _Session:
             if runs >= 2 * len(at) + 1:
                 return laplace(self._residuals, self._squares, at, self._random[2], runs=runs, log_prior=believed)
         runs = min(room, max(2000, 600 * len(at)))
-        if runs >= 60 * (len(at) + 1):
+        rounds = min(4, runs // (20 * (len(at) + 1)) + 1)
+        if rounds > 1:
             names = self.case.observed
             one = dict.fromkeys(names, 1.0 if self.problem.deterministic else 0.0)
             extra = self.summaries.sampling(self._random[2], one)
             try:
                 return synthetic(
-                    self._draw, self.summaries.observed, at, self._random[2], runs=runs, extra=extra,
-                    log_prior=believed, sample=lambda n: self.space.sample(n, self._random[2])[:, self.runs.searched],
+                    self._draw, self.summaries.observed, at, self._random[2],
+                    runs=runs, rounds=rounds, extra=extra, log_prior=believed,
+                    sample=lambda n: self.space.sample(n, self._random[2])[:, self.runs.searched],
                 )  # fmt: skip
             except ValueError as error:
                 self.warnings.append(f"there are no intervals: {error}")
                 return None
-        self.warnings.append(f"there are no intervals: they need {60 * (len(at) + 1)} runs, {max(room, 0)} were left")
+        self.warnings.append(f"there are no intervals: they need {20 * (len(at) + 1)} runs, {max(room, 0)} were left")
         return None
 
     def _center(self, found: Posterior) -> None:
@@ -335,6 +336,15 @@ class _Session:
     def _residuals(self, units: Floats) -> Floats:
         return self.runs.ask(self.case, units, self._seeds[:1], "residuals", self.misfit.residuals)
 
+    def _room(self, stage: str, share: float) -> int:
+        """Runs that a stage may make: a share of those left, or of those that the time left allows."""
+        kept = 8 * self.replicates  # for the choice between points and the judgement
+        room = share * (self.budget.runs - self.runs.count - kept)
+        if math.isfinite(self.budget.seconds):
+            left = self.budget.seconds - self.runs.journal.clock()
+            room = min(room, share * 0.9 * left / self.runs.cost)
+        return self.runs.decided(stage, max(0, int(room)))
+
     def _squares(self, units: Floats) -> Floats:
         """(n,) sums of squared residuals."""
 
@@ -358,10 +368,10 @@ class _Session:
 
     def _draw(self, units: Floats, first: int) -> Floats:
         """Summaries (n, k) of one run per point, every few points under a seed of their own."""
-        parts = []
-        for row in range(0, len(units), _ROWS):
+        parts, rows = [], 1 if self.problem.cost >= 0.01 else _ROWS
+        for row in range(0, len(units), rows):
             words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
-            some = units[row : row + _ROWS]
+            some = units[row : row + rows]
             parts.append(
                 self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], "summaries", self.summaries.of)
             )
