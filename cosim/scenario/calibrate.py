@@ -125,6 +125,19 @@ class BudgetBlock(Block):
     time: Period | None = Field(None, description="wall-clock time")
 
 
+class FollowBlock(Block):
+    """How `cosim calibrate --follow` goes along with a run."""
+
+    window: Period = Field(30.0, description="time after which the simulation is compared again")
+    last: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(4, description="windows that are fitted at most")
+    warm: Duration = Field(0.0, description="simulated before a window, so that it begins under load")
+    settle: Duration = Field(0.0, description="waited for the tasks of a window to end")
+    runs: Annotated[int, Field(ge=1, strict=True)] = Field(400, description="simulated runs of each calibration")
+    threshold: Annotated[float, Field(gt=0.0)] = Field(
+        6.0, description="of the cumulative sum of the misfit, in standard deviations: higher is slower and surer"
+    )
+
+
 class CalibrateBlock(Block):
     """What `cosim calibrate` moves, compares and holds back."""
 
@@ -135,6 +148,7 @@ class CalibrateBlock(Block):
     fit: PartBlock = Field(PartBlock(), description="what is fitted; default: all")
     held_back: PartBlock | None = Field(None, alias="held-back", description="what the result is judged on")
     budget: BudgetBlock = Field(BudgetBlock(), description="when the search ends at the latest")
+    follow: FollowBlock = Field(FollowBlock(), description="for a run that goes on")
     method: Name = Field("auto", description="of the search; auto: by the problem")
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="of the search")
     distance: Literal["w1", "energy"] = Field("w1", description="between distributions: Wasserstein-1, energy distance")

@@ -119,6 +119,8 @@ class Pairing:
         inside = quantity.within(measured)
         self.measured = measured.only(inside)
         self._keys: list[tuple[int, int, int]] = []
+        whole = self.measured.values[np.isfinite(self.measured.values)]
+        self._longest = float(whole.max()) if len(whole) else 0.0
         if paired and quantity.of_tasks:
             self._keys = [key for key, kept in zip(task_keys(measured), inside.tolist(), strict=True) if kept]
 
@@ -130,8 +132,8 @@ class Pairing:
     def values(self, simulated: Rows, end: float) -> Floats:
         """(count,) simulated values, from rows of all times up to `end` (s); NaN for what is not there.
 
-        A distribution is told by its quantiles. The duration of a task that has not ended at `end`, or
-        has failed, counts up to there in a pair: it would have taken at least that long.
+        A distribution is told by its quantiles. In a pair the duration of a task that failed is the longest
+        measured one, and of a task that has not ended at `end` the time up to there, if that is longer.
         """
         if not self.paired:
             found = simulated.values[self._quantity.within(simulated) & np.isfinite(simulated.values)]
@@ -140,11 +142,13 @@ class Pairing:
             return np.asarray(np.quantile(found, (np.arange(self.count) + 0.5) / self.count))
         found = np.full(self.count, np.nan)
         if self._quantity.of_tasks:
-            values = dict(zip(task_keys(simulated), simulated.values.tolist(), strict=True))
-            found = np.array([values.get(key, np.nan) for key in self._keys])
             if self._quantity.duration:
-                found = np.where(np.isfinite(found), found, np.maximum(end - self.measured.times, 0.0))
-            return found
+                known = np.where(np.isfinite(simulated.values), simulated.values, self._longest)
+                missing = np.maximum(end - self.measured.times, self._longest)
+            else:
+                known, missing = simulated.values, found
+            values = dict(zip(task_keys(simulated), known.tolist(), strict=True))
+            return np.array([values.get(key, late) for key, late in zip(self._keys, missing.tolist(), strict=True)])
         for node in np.unique(self.measured.nodes):
             mine, theirs = self.measured.nodes == node, simulated.nodes == node
             if theirs.any():

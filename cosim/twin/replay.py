@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from cosim.continuum.prepared import Prepared
 from cosim.errors import Problem, ScenarioError
+from cosim.units import parse, show
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
@@ -22,8 +24,14 @@ if TYPE_CHECKING:
 _SLACK = 1e-9  # s; a decision falls at the creation of its task
 
 
-def traces(loaded: Loaded, run: Run, sizes: Sequence[str], folder: Path) -> list[str]:
+Span = tuple[float, float]  # s of the recorded run; the simulation of a span begins at time 0
+WHOLE: Span = (0.0, math.inf)
+
+
+def traces(loaded: Loaded, run: Run, sizes: Sequence[str], folder: Path, span: Span = WHOLE) -> list[str]:
     """Overrides that make every workload follow the tasks that `run` recorded; the files go to `folder`.
+
+    A workload without tasks in the span makes none.
 
     `sizes` are those of input, output and work that are taken over; the others are drawn by the
     workload's own laws. Tasks in flight at the end of `run` are not recorded, so its last seconds have
@@ -49,7 +57,10 @@ def traces(loaded: Loaded, run: Run, sizes: Sequence[str], folder: Path) -> list
         with file.open("w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerows(lines)
         overrides.append(f"workloads.{name}.arrivals={json.dumps(f'trace {file.resolve()}')}")
-        overrides += [f"workloads.{name}.{key}=null" for key in ("active", "idle") if getattr(load, key) is not None]
+        gone = ("active", "idle") if span == WHOLE else ("active", "idle", "stop")
+        overrides += [f"workloads.{name}.{key}=null" for key in gone if getattr(load, key) is not None]
+        if span != WHOLE and load.start > 0.0:
+            overrides.append(f'workloads.{name}.start="0 s"')
         if load.share != 1.0:
             overrides.append(f'workloads.{name}.share="100 %"')
     if not overrides:
@@ -62,7 +73,7 @@ def traces(loaded: Loaded, run: Run, sizes: Sequence[str], folder: Path) -> list
 class Placed:
     """A scheduler that puts every task on the host on which it ran; see `cosim.schedulers`."""
 
-    def __init__(self, run: Run, prepared: Prepared) -> None:
+    def __init__(self, run: Run, prepared: Prepared, since: float = 0.0) -> None:
         staged = [name for name, load in zip(prepared.workloads, prepared.system.workloads, strict=True) if load.graph]
         if staged:
             message = f"the placement of stages is not recorded, and workload '{staged[0]}' has some"
@@ -83,7 +94,7 @@ class Placed:
                 unknown[host if node in slots else node] = None
                 continue
             key = slots[node], loads[load]
-            self._when.setdefault(key, []).append(created)
+            self._when.setdefault(key, []).append(created - since)
             self._where.setdefault(key, []).append(slots[host])
         if unknown:
             hint = "take 'placement: false', or add the nodes"
@@ -104,3 +115,22 @@ class Placed:
         if not self._positions:
             self._positions = {int(s): k for k, s in enumerate(np.asarray(hosts["slot"]).tolist())}
         return self._positions.get(slot, -1)
+
+
+def shifted(events: Sequence[Mapping[str, Any]], span: Span) -> list[dict[str, Any]]:
+    """The scenario's `events` as they are in the simulation of a span, with times from its beginning on.
+
+    What began before and still lasts happens at its beginning, for what is left.
+    """
+    found = []
+    for event in events:
+        at = parse(event["at"], "time")
+        length = parse(event["for"], "time") if "for" in event else math.inf
+        if at >= span[1] or at + length <= span[0]:
+            continue
+        begin = max(at - span[0], 0.0)
+        moved = {**event, "at": show(begin, "time")}
+        if "for" in event:
+            moved["for"] = show(at + length - span[0] - begin, "time")
+        found.append(moved)
+    return found

@@ -6,6 +6,8 @@ far as the free fields allow; all others are run whole (`cosim.twin.whole`).
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +27,14 @@ from cosim.telemetry.signals import CATALOGUE
 from cosim.telemetry.signals import Signal as Described
 from cosim.twin.batched import BatchedRuns, Pairs
 from cosim.twin.effects import NotBatchableError
+from cosim.twin.hygiene import Rules, examine, told
 from cosim.twin.measured import file_rows, origins, recorded, run_table, unit_of
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.quantities import Codes, Pairing, Quantity, Rows
-from cosim.twin.replay import Placed, traces
+from cosim.twin.replay import WHOLE, Placed, Span, shifted, traces
 from cosim.twin.space import Parameter, Prior, Space, Value
 from cosim.twin.whole import WholeRuns
+from cosim.units import show
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
@@ -61,11 +65,14 @@ class Study:
 
 
 def study(
-    scenario: Path, overrides: Sequence[str] = (), *, folder: Path, workers: int | None = None, whole: bool = False
-) -> Study:
+    scenario: Path, overrides: Sequence[str] = (), *, folder: Path, workers: int | None = None, whole: bool = False,
+    run: Path | None = None, span: Span = WHOLE, warm: float = 0.0,
+) -> Study:  # fmt: skip
     """The calibration that `scenario` declares; `folder` keeps traces and what runs gave.
 
-    `whole` runs it run by run in any case. Raises `ScenarioError` with everything that is wrong.
+    `run` takes the place of the recorded runs that the scenario names, and of it only the times of
+    `span` (s) are fitted, after `warm` s that are simulated before; nothing is held back then. `whole`
+    runs it run by run in any case. Raises `ScenarioError` with everything that is wrong.
     """
     loaded = load(scenario, overrides)
     block = loaded.scenario.calibrate
@@ -73,14 +80,17 @@ def study(
         raise ScenarioError(loaded.problem("", "has no block 'calibrate' with free values", "see 'cosim calibrate -h'"))
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
-    measured = _Measured(loaded)
+    window = (max(span[0] - warm, 0.0), span[1]) if span != WHOLE else WHOLE
+    measured = _Measured(loaded, run, window, span)
     settings = list(overrides)
+    if span != WHOLE:
+        settings += _moved(loaded, window)
     place = None
     if block.replay is not None:
-        run = measured.run(block.replay.run, "calibrate.replay.run")
-        settings += traces(loaded, run, block.replay.sizes, folder / "traces")
-        if block.replay.placement:
-            place = lambda prepared: Placed(run, prepared)  # noqa: E731 - a scheduler is made when its system is known
+        recording = measured.run(block.replay.run, "calibrate.replay.run")
+        settings += traces(loaded, recording, block.replay.sizes, folder / "traces", window)
+        if block.replay.placement:  # a scheduler is made when its system is known
+            place = lambda prepared: Placed(recording, prepared, window[0])  # noqa: E731
     parts = measured.parts()
     tables = sorted({quantity.table for pairs in parts.values() for quantity, _ in pairs.values()})
     simulator: Simulator
@@ -102,7 +112,10 @@ def study(
     shared = _Shared(simulator, parts)
     space = Space([_parameter(one) for one in free])
     cost = _cost(shared, space, simulator)
-    cases = {name: Case(measured.signals(pairs), shared.part(name), name) for name, pairs in parts.items()}
+    cases = {
+        name: Case(measured.examined(pairs, len(space) if name == "fit" else 0), shared.part(name), name)
+        for name, pairs in parts.items()
+    }
     paired = all(signal.paired for signal in cases["fit"].observed.values())
     problem = Problem(
         loaded.scenario.name,
@@ -116,6 +129,14 @@ def study(
         warnings=tuple(measured.warnings),
     )
     return Study(problem, tuple(free), how)
+
+
+def _moved(loaded: Loaded, window: Span) -> list[str]:
+    """Overrides that let a run be of a span of time only. Raises `ScenarioError` for what has no part."""
+    step = loaded.scenario.run.step
+    length = math.ceil((window[1] - window[0]) / step - 1e-9) * step
+    events = loaded.data.get("events") or []
+    return [f"run.duration={json.dumps(show(length, 'time'))}", f"events={json.dumps(shifted(events, window))}"]
 
 
 def _parameter(free: Free) -> Parameter:
@@ -187,8 +208,8 @@ class _Shared:
 class _Measured:
     """Reads what was measured; collects what is to be said about it."""
 
-    def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
+    def __init__(self, loaded: Loaded, run: Path | None = None, window: Span = WHOLE, span: Span = WHOLE) -> None:
+        self._loaded, self._followed, self._window, self._span = loaded, run, window, span
         self._runs: dict[str, Run] = {}
         self.nodes = Codes([node.id for node in loaded.world.nodes])
         self.workloads = Codes(list(loaded.scenario.workloads))
@@ -202,7 +223,7 @@ class _Measured:
 
     def run(self, text: str, at: str) -> Run:
         if text not in self._runs:
-            self._runs[text] = recorded(self._loaded.path.parent / text, at)
+            self._runs[text] = recorded(self._followed or self._loaded.path.parent / text, at)
         return self._runs[text]
 
     def parts(self) -> dict[str, dict[str, tuple[Quantity, Pairing]]]:
@@ -210,7 +231,16 @@ class _Measured:
         block = self._loaded.scenario.calibrate
         assert block is not None
         rows = {name: self._rows(name, one) for name, one in block.observed.items()}
-        fit, held_back = self._windows(block.fit, block.held_back, rows)
+        if self._span != WHOLE:
+            begin = self._window[0]
+            rows = {
+                name: (quantity, replace(r, times=r.times - begin).only((r.times >= begin) & (r.times < self._span[1])))
+                for name, (quantity, r) in rows.items()
+            }
+            windows: tuple[Span, Span | None] = (self._span[0] - begin, math.inf), None
+        else:
+            windows = self._windows(block.fit, block.held_back, rows)
+        fit, held_back = windows
         found: dict[str, dict[str, tuple[Quantity, Pairing]]] = {}
         for part, window in (("fit", fit), ("held-back", held_back)):
             if window is None:
@@ -234,7 +264,26 @@ class _Measured:
                 del found[part]
         return found
 
-    def signals(self, pairs: Mapping[str, tuple[Quantity, Pairing]]) -> dict[str, Signal]:
+    def examined(self, pairs: Pairs, parameters: int) -> dict[str, Signal]:
+        """The measured signals of a part without what cannot be true; what was found is told as warnings.
+
+        Raises `ScenarioError` when too little is left for that many parameters.
+        """
+        signals = self.signals(pairs)
+        tasks = {name: signals[name] for name, (quantity, _) in pairs.items() if quantity.of_tasks}
+        rest = {name: signal for name, signal in signals.items() if name not in tasks}
+        found: dict[str, Signal] = {}
+        for part, rules in ((tasks, Rules(frozen=0)), (rest, Rules())):
+            cleaned, findings = examine(part, rules=rules) if part else ({}, ())
+            found.update(cleaned)
+            self.warnings += [warning for warning in told(findings) if warning not in self.warnings]
+        count = sum(int(np.isfinite(signal.values).sum()) for signal in found.values())
+        if count < parameters:
+            message = f"{count} measured values cannot tell {parameters} parameters"
+            self._loaded_problem("free", message)
+        return {name: found[name] for name in pairs}
+
+    def signals(self, pairs: Pairs) -> dict[str, Signal]:
         block = self._loaded.scenario.calibrate
         assert block is not None
         found = {}
