@@ -61,7 +61,7 @@ class FreeBlock(Block):
 class ObservedBlock(Block):
     """Measured values of one signal, in a recorded run or in a table (CSV, .gz too; Parquet)."""
 
-    run: str | None = Field(None, description="folder of a recorded run")
+    run: str | None = Field(None, description="folder of a recorded run; of several below it the youngest is taken")
     file: str | None = Field(None, description="table with a header, instead of a run")
     signal: Annotated[str, Field(pattern=r"^[a-z_]+\.[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="what it is compared with: host.power, link.snr, or of tasks "
@@ -111,7 +111,7 @@ class PartBlock(Block):
 class ReplayBlock(Block):
     """What of a recorded run happens again in the simulation, so that its tasks can be compared one by one."""
 
-    run: str = Field(description="folder of the recorded run")
+    run: str = Field(description="folder of the recorded run; of several below it the youngest is taken")
     placement: bool = Field(True, description="every task runs on the node that it ran on")
     sizes: list[Literal["input", "output", "work"]] = Field(
         ["input", "output"], description="of each task, as recorded; the others are drawn by the workload's laws"

@@ -116,10 +116,13 @@ def unit_of(signal: str, units: Mapping[str, str]) -> str:
 
 
 def recorded(folder: Path, at: str) -> Run:
-    """The run in `folder`. Raises `ScenarioError` when it is not one."""
+    """The run in `folder`, or the youngest one below it. Raises `ScenarioError` when there is none."""
     from cosim.errors import SetupError
     from cosim.results.load import load
 
+    if not (folder / "manifest.json").is_file():
+        below = sorted((path.parent for path in folder.glob("**/manifest.json")), key=lambda path: path.name)
+        folder = below[-1] if below else folder
     try:
         return load(folder)
     except SetupError as error:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
 
 _SLACK = 1e-9  # s; a decision falls at the creation of its task
-
-
 Span = tuple[float, float]  # s of the recorded run; the simulation of a span begins at time 0
 WHOLE: Span = (0.0, math.inf)
 
@@ -31,23 +29,23 @@ WHOLE: Span = (0.0, math.inf)
 def traces(loaded: Loaded, run: Run, sizes: Sequence[str], folder: Path, span: Span = WHOLE) -> list[str]:
     """Overrides that make every workload follow the tasks that `run` recorded; the files go to `folder`.
 
-    A workload without tasks in the span makes none.
-
     `sizes` are those of input, output and work that are taken over; the others are drawn by the
     workload's own laws. Tasks in flight at the end of `run` are not recorded, so its last seconds have
-    fewer tasks in a replay. Raises `ScenarioError` when nothing can be replayed.
+    fewer tasks in a replay. In a span a workload without tasks makes none. Raises `ScenarioError` when
+    nothing can be replayed.
     """
     overrides: list[str] = []
     picked = ", ".join(f'"{name}"' for name in sizes)
     folder.mkdir(parents=True, exist_ok=True)
     for name, load in loaded.scenario.workloads.items():
         query = (
-            f"SELECT created, node::VARCHAR{', ' if picked else ''}{picked} FROM task WHERE workload = ? ORDER BY task"
+            f"SELECT created, node::VARCHAR{', ' if picked else ''}{picked} FROM task "
+            "WHERE workload = ? AND created >= ? AND created < ? ORDER BY task"
         )
-        rows = run.execute(query, [name]).fetchall()
-        if not rows:
+        rows = run.execute(query, [name, *span]).fetchall()
+        if not rows and span == WHOLE:
             continue
-        begin = load.start
+        begin = load.start if span == WHOLE else span[0]
         lines = [["time", "device", *sizes]]
         lines += [
             [repr(max(row[0] - begin, 0.0)), row[1], *("" if v is None else repr(v) for v in row[2:])] for row in rows
