@@ -12,6 +12,7 @@ import typer
 
 from cosim.cli import (
     attach,
+    calibrate,
     check,
     compare,
     doctor,
@@ -45,6 +46,7 @@ app.command("render")(render.render)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("calibrate")(calibrate.calibrate)
 app.command("attach")(attach.attach)
 app.command("live-key")(attach.live_key)
 app.command("nodes")(nodes.nodes)

@@ -1,0 +1,267 @@
+"""`cosim calibrate`: move the free values of a scenario until it agrees with what was measured."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.console import Json, emit, errors, note
+from cosim.errors import Problem, ScenarioError
+from cosim.units import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cosim.scenario.free import Free
+    from cosim.scenario.load import Loaded
+    from cosim.twin.calibration import Calibration, Judgement
+    from cosim.twin.problem import Problem as Task
+    from cosim.twin.search.meter import Budget, Progress
+
+_EVERY = 2.0  # s between two lines of progress
+_RUNS = 20_000  # simulated runs, where neither the scenario nor the command says how many
+
+
+def calibrate(
+    scenario: ScenarioPath,
+    overrides: Overrides = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the data of a job.")] = None,
+    held_back: Annotated[Path | None, typer.Option(help="Folder with data of a job for the judgement only.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Wall-clock time for the search, as '2 min'.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Simulated runs for the search.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the search.", min=0)] = None,
+    method: Annotated[str | None, typer.Option(help="Method of the search; auto: by the problem.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("calibrations"),
+    workers: Annotated[int, typer.Option(help="Runs at the same time; 0: one per core.", min=0)] = 0,
+    screen_only: Annotated[
+        bool, typer.Option("--screen-only", help="Say what each free value does; no search.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the last calibration was stopped.")] = False,
+    follow: Annotated[
+        Path | None, typer.Option(help="Follow this run, going on or finished, and calibrate when it drifts.")
+    ] = None,
+    with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Calibrate the values that `calibrate:` frees, and judge them on data that the search has not seen."""
+    with errors(as_json):
+        from cosim.scenario.load import load
+
+        loaded = load(scenario, overrides or ())
+        block = loaded.scenario.calibrate
+        if block is None:
+            hint = "say what is free and what was measured; see docs/twin.md"
+            raise ScenarioError(loaded.problem("", "has no block 'calibrate'", hint))
+        say: Callable[[str], None] = (lambda _: None) if quiet or as_json else note
+        folder = out / loaded.scenario.name
+        seed = block.seed if seed is None else seed
+        if follow is not None:
+            from cosim.cli.following import follow_run
+
+            follow_run(scenario, overrides or [], follow, folder, seed, workers or None, say, as_json)
+            return
+        tasks = _tasks(loaded, overrides or [], folder, data, held_back, workers, say)
+        if screen_only:
+            _screen(tasks, seed, as_json)
+            return
+        limit = _budget(budget, runs, block.budget.time, block.budget.runs)
+        found = []
+        for task, free in tasks:
+            own = folder if len(tasks) == 1 else folder / task.name
+            found.append(
+                _carry_out(task, free, loaded, own, limit, seed, method or block.method, resume, with_report, say)
+            )
+        emit(
+            {"calibrations": [data for _, data in found]},
+            as_json,
+            lambda: "\n\n".join(text for text, _ in found),
+        )
+        if any(data["stopped"] == "interrupted" for _, data in found):
+            raise typer.Exit(1)
+
+
+def _tasks(
+    loaded: Loaded,
+    overrides: list[str],
+    folder: Path,
+    data: Path | None,
+    held_back: Path | None,
+    workers: int,
+    say: Callable[[str], None],
+) -> list[tuple[Task, Sequence[Free]]]:
+    """The problems that the scenario declares, each with the free values of the scenario behind it."""
+    block = loaded.scenario.calibrate
+    assert block is not None
+    if block.job is None:
+        if data is not None or held_back is not None:
+            hint = "name the files under 'calibrate.observed'"
+            raise ScenarioError(Problem("'--data' and '--held-back' are for scenarios with a 'job'", hint=hint))
+        from cosim.twin.scenario import study
+
+        found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
+        say(f"simulated {found.how}: about {_words(found.problem.cost)} of CPU per run")
+        return [(found.problem, found.free)]
+    from cosim.twin.jobs import load as load_job
+
+    make = load_job(block.job)
+    place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
+    if place is None or not place.is_dir():
+        message = "nobody says where the job's data are" if place is None else f"there is no folder {place}"
+        raise ScenarioError(loaded.problem("calibrate.data", message, "give it with --data DIR"))
+    settings = dict(block.settings)
+    if held_back is not None:
+        if not held_back.is_dir():
+            raise ScenarioError(Problem(f"there is no folder {held_back}", "held-back"))
+        settings["held_back"] = str(held_back)
+    return [(task, ()) for task in make(place, settings)]
+
+
+def _budget(time_text: str | None, runs: int | None, seconds: float | None, declared: int | None) -> Budget:
+    from cosim.twin.search.meter import Budget
+
+    if time_text is not None:
+        try:
+            seconds = parse(time_text, "time")
+        except ValueError as error:
+            raise ScenarioError(Problem(str(error), "budget", hint="write it as '90 s' or '2 min'")) from None
+        if not seconds > 0.0:
+            raise ScenarioError(
+                Problem(f"'{time_text}' leaves no time to search", "budget", hint="write a time above 0")
+            )
+    return Budget(runs or declared or _RUNS, math.inf if seconds is None else seconds)
+
+
+def _carry_out(
+    task: Task,
+    free: Sequence[Free],
+    loaded: Loaded,
+    folder: Path,
+    budget: Budget,
+    seed: int,
+    method: str,
+    resume: bool,
+    with_report: bool,
+    say: Callable[[str], None],
+) -> tuple[str, dict[str, Any]]:
+    """Calibrate one problem and write what was found; as text and as data."""
+    from cosim.results.folder import write_json
+    from cosim.twin.calibrate import calibrate as search
+    from cosim.twin.overlay import SUFFIX, write
+
+    folder.mkdir(parents=True, exist_ok=True)
+    state = folder / "state.npz"
+    if not resume:
+        state.unlink(missing_ok=True)
+    for parameter in task.space.parameters:
+        bounds = f"{parameter.low:g} to {parameter.high:g} {parameter.unit}".rstrip()
+        what = ", ".join(map(str, parameter.choices)) or bounds
+        say(f"free: {parameter.name}  {what}")
+    found = search(task, budget=budget, seed=seed, method=method, progress=_Shown(task.name, say), state=state)
+    files = {
+        "overlay": write(folder / f"{_file(task.name)}{SUFFIX}", found, loaded=loaded if free else None, free=free)
+    }
+    files["calibration"] = folder / "calibration.json"
+    if with_report:
+        from cosim.report.calibration import write_calibration
+        from cosim.twin.evidence import gather
+
+        files["report"] = write_calibration(found, gather(task, found), folder / "report.html")
+    data = {**asdict(found), **{name: str(path) for name, path in files.items()}}
+    write_json(files["calibration"], data)
+    return "\n".join([*lines(found), *(f"{name:<12} {path}" for name, path in files.items())]), data
+
+
+def _file(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
+
+
+def _screen(tasks: Sequence[tuple[Task, Sequence[Free]]], seed: int, as_json: bool) -> None:
+    from cosim.twin.sensitivity import sensitivities
+
+    found = {task.name: sensitivities(task, seed=seed) for task, _ in tasks}
+
+    def text() -> str:
+        parts = []
+        for (task, _), rows in zip(tasks, found.values(), strict=True):
+            header = ["parameter", "effect", *task.fit.observed, "all", "over seeds"]
+            cells = [
+                [row.name, "yes" if row.effect else "none", *(f"{v:.3g}" for v in row.signals.values()),
+                 f"{row.misfit:.3g}", f"{row.noise:.2g}"]
+                for row in rows
+            ]  # fmt: skip
+            parts += [f"{task.name}: change of the misfit over the bounds", *table([header, *cells])]
+        return "\n".join(parts)
+
+    emit({name: [asdict(row) for row in rows] for name, rows in found.items()}, as_json, text)
+
+
+class _Shown:
+    """Tells how a search goes: now and then a line with the time left."""
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self._name, self._say, self._shown, self._stage = name, say, 0.0, ""
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.stage == self._stage and now - self._shown < _EVERY:
+            return
+        self._shown, self._stage = now, progress.stage
+        best = f", least misfit {progress.best:.4g}" if math.isfinite(progress.best) else ""
+        left = f", at most {_words(progress.seconds_left)} left" if math.isfinite(progress.seconds_left) else ""
+        self._say(f"{self._name}: {progress.stage}, {progress.runs:,} runs{best}{left}")
+
+
+def lines(found: Calibration) -> list[str]:
+    """The answer as text: the gaps before and after, the values with intervals, and what is to be said."""
+    text = [
+        f"{found.problem}: {found.method}, {found.runs:,} runs, {_words(found.cpu_seconds)} of CPU, {found.stopped}"
+    ]
+    for name, judgement in (("fit", found.fit), ("held back", found.held_back)):
+        if judgement is not None:
+            text += ["", f"gap on the data {name} (W1 over the measured range)", *_gaps(judgement)]
+    if found.held_back is None:
+        text += ["", "nothing was held back: nobody knows how good the values are on other data"]
+    rows = [["parameter", "value", "90 % interval", "before", "unit", "verdict"]]
+    for e in found.estimates:
+        interval = "" if e.low is None or e.high is None else f"{e.low:.4g} to {e.high:.4g}"
+        rows.append([e.name, _value(e.value), interval, _value(e.start), e.unit, e.verdict])
+    text += ["", *table(rows)]
+    text += [f"{e.name}: {e.reason}" for e in found.estimates if e.reason]
+    text += [f"{name}: {value:.4g}" for name, value in found.figures.items()]
+    text += [f"warning: {warning}" for warning in found.warnings]
+    return [*text, ""]
+
+
+def _gaps(judgement: Judgement) -> list[str]:
+    before = {gap.signal: gap for gap in judgement.before}
+    rows = [["signal", "before", "after", "floor", "rmse before", "rmse after", "unit"]]
+    for gap in judgement.after:
+        was = before.get(gap.signal, gap)
+        figures = (was.w1, gap.w1, gap.floor, was.rmse, gap.rmse)
+        rows.append([gap.signal, *("" if math.isnan(x) else f"{x:.4g}" for x in figures), gap.unit])
+    return table(rows)
+
+
+def _value(value: object) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as aligned lines."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _words(seconds: float) -> str:
+    """A time to the precision that it deserves."""
+    if seconds < 1.0:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 100.0 else f"{seconds / 60:.0f} min"
