@@ -67,6 +67,8 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         "parameters": len(found[0].estimates),
         "beats mean and per-cell mean": _beats(summary),
         "RSRP: beats mean and per-cell mean": _beats(levels),
+        "throughput: over gradient boosting": _distance(summary),
+        "RSRP: over gradient boosting": _distance(levels),
         "cpu_seconds": sum(answer.cpu_seconds for answer in found),
         "runs": sum(answer.runs for answer in found),
         "assumption": [*found[0].assumptions, *problem.assumptions],
@@ -161,6 +163,15 @@ def _beats(rows: list[dict[str, object]]) -> dict[str, bool]:
     by_curve = {row["curve"]: row for row in rows}
     return {
         error: all(float(str(by_curve["after"][error])) < float(str(by_curve[name][error])) for name in _SIMPLE)
+        for error in ("mae", "rmse")
+    }
+
+
+def _distance(rows: list[dict[str, object]]) -> dict[str, float]:
+    """Error of the model over that of gradient boosting on the same features, less 1."""
+    by_curve = {row["curve"]: row for row in rows}
+    return {
+        error: float(str(by_curve["after"][error])) / float(str(by_curve["gradient boosting"][error])) - 1.0
         for error in ("mae", "rmse")
     }
 

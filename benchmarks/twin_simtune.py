@@ -30,12 +30,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     """The figures over several seeds of the calibration; rows of `held_back` beyond the fit rows are judged."""
     if data is None:
         raise SetupError("this job reads a published log: name its folder with --data")
-    log = simtune.read(data)
-    fit, judged = simtune.split(log)
-    every = log
-    if held_back is not None:
-        fit = log.part(0, min(len(log), simtune.FIT_ROWS))
-        judged, every = _later(log, simtune.read(held_back), len(fit))
+    fit, judged, every = simtune.parts(data, held_back)
     spans = {"energy": float(np.ptp(every.energy)), "response": float(np.ptp(every.response))}
     problem = simtune.problem(fit, judged)
     assert problem.held_back is not None
@@ -85,21 +80,6 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         "warning": sorted(warnings),
         "assumption": list(problem.assumptions),
     }
-
-
-def _later(known: simtune.Log, given: simtune.Log, fitted: int) -> tuple[simtune.Log, simtune.Log]:
-    """The rows to judge, and all rows: those of `given` that come after the fit rows, or follow `known`."""
-    shared = min(len(known), len(given), fitted)
-    if np.array_equal(known.energy[:shared], given.energy[:shared]):  # the whole log, from its first row
-        if len(given) <= fitted:
-            raise ScenarioError("the data held back are the rows of the fit")
-        return given.part(fitted, min(2 * fitted, len(given))), given
-    together = simtune.Log(
-        np.concatenate([known.cpu[:fitted], given.cpu]),
-        np.concatenate([known.energy[:fitted], given.energy]),
-        np.concatenate([known.response[:fitted], given.response]),
-    )
-    return together.part(fitted, len(together)), together
 
 
 def _judge(case: Case, values: Floats, name: str, real: Floats) -> tuple[float, float]:

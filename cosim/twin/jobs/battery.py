@@ -5,7 +5,7 @@ and resistance over the capacity only, so the capacity is taken from the data sh
 every other one is fitted, those between are judged, without the first seconds, which are an input.
 
 Settings: `capacity` (mAh, 240), `seen`, s at the start of each flight that the model may use (10; 0: the
-voltage at rest alone).
+voltage at rest alone), `held_back`, a folder with flights to be judged; then all others are fitted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
-from cosim.twin.jobs.files import column, find, numbers, setting, table
+from cosim.twin.jobs.files import column, find, held_back, numbers, setting, table
 from cosim.twin.models import discharge
 from cosim.twin.models.discharge import PER_SECOND, Flights
 from cosim.twin.problem import Case, Problem, Signal
@@ -94,8 +94,10 @@ def problem(fit: list[Flight], judged: list[Flight], *, capacity: float = CAPACI
 def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     """The one problem of the flights below `data`, which take turns in fit and judgement."""
     flights, warnings = read(data)
+    later = held_back(settings)
+    fit, judged = (flights[::2], flights[1::2]) if later is None else (flights, read(later)[0])
     made = problem(
-        flights[::2], flights[1::2],
+        fit, judged,
         capacity=setting(settings, "capacity", CAPACITY), seen=setting(settings, "seen", SEEN),
     )  # fmt: skip
     return [

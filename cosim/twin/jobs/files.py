@@ -78,6 +78,12 @@ def setting(settings: Mapping[str, object], name: str, default: float) -> float:
     return float(value)
 
 
+def held_back(settings: Mapping[str, object]) -> Path | None:
+    """The folder with data for the judgement only, when `settings` names one as `held_back`."""
+    found = settings.get("held_back")
+    return None if found is None else Path(str(found))
+
+
 def _number(cell: str) -> float:
     try:
         return float(cell)

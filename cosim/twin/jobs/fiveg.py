@@ -5,8 +5,8 @@ unknown, so a second's throughput scatters by more than a factor of two whatever
 are compared, which scatter alike at all rates; the square of a predicted root is near the median.
 `level`: RSRP of cells seen by a drone, fitted at some altitudes and judged at others.
 
-Settings: `set`, `throughput` (default) or `level`; `held-back`, the day that is judged (default: the last
-day of the data).
+Settings: `set`, `throughput` (default) or `level`; `day`, the day that is judged (default: the last day
+of the data), `held_back`, a folder with drives to be judged; then all others are fitted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
-from cosim.twin.jobs.files import column, find, numbers, table
+from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.models import cellular
 from cosim.twin.models.cellular import LTE, NR, SLOW, Receptions, Samples
 from cosim.twin.problem import Case, Problem, Signal
@@ -184,14 +184,14 @@ def level(fit: Flights, judged: Flights) -> Problem:
 
 
 def _throughput_problem(data: Path, settings: Mapping[str, object]) -> Problem:
-    drives = read_drives(data)
+    drives, later = read_drives(data), held_back(settings)
+    if later is not None:
+        return throughput(drives, read_drives(later))
     days = sorted(set(drives.day.tolist()))
-    last = str(settings.get("held-back", days[-1]))
+    last = str(settings.get("day", days[-1]))
     if last not in days or len(days) < 2:
         raise ScenarioError(
-            Mistake(
-                f"the day {last} cannot be held back", "calibrate.settings.held-back", hint="days: " + ", ".join(days)
-            )
+            Mistake(f"the day {last} cannot be held back", "calibrate.settings.day", hint="days: " + ", ".join(days))
         )
     return throughput(drives.where(drives.day != last), drives.where(drives.day == last))
 

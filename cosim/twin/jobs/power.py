@@ -5,7 +5,8 @@ as the prior. The platform power of a node is fitted to its processor's counters
 time and judged on the blocks between.
 
 Settings: `set`, `servers` (default) or `counters`; `machine`, a part of a server's name (default: every
-server); `levels`, the measured loads in % (default 0 20 40 60 80 100).
+server); `levels`, the measured loads in % (default 0 20 40 60 80 100); `held_back`, a folder with servers that
+are to be predicted with those of the data as the prior.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
 from cosim.twin.hygiene import told
 from cosim.twin.inputs import examine_inputs
-from cosim.twin.jobs.files import column, find, numbers, table
+from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.models.power import LEVELS, Fleet
 from cosim.twin.problem import Case, Problem, Signal, Simulate
 from cosim.twin.space import Parameter, Prior, Space
@@ -63,13 +64,14 @@ def read_servers(data: Path) -> Servers:
     return Servers(tuple(names), np.concatenate(parts), ", ".join(path.name for path in paths))
 
 
-def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS) -> Problem:
+def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prior: Servers | None = None) -> Problem:
     """The curve of one server from its watts at `loads` (%), judged at the loads between.
 
     Free are the power at full load and how much the shape of the curve has of the first principal
-    components of the other servers' shapes, in their standard deviations.
+    components of the other servers' shapes, or of those of `prior`, in their standard deviations.
     """
-    mean, components = Fleet(servers.watts).without(machine).components(COMPONENTS)
+    fleet = Fleet(servers.watts).without(machine) if prior is None else Fleet(prior.watts)
+    mean, components = fleet.components(COMPONENTS)
     watts = servers.watts[machine]
     at = _levels(loads)
     full = float(watts[-1])
@@ -88,16 +90,16 @@ def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS) -> Prob
         told = ", ".join(f"{100 * level:.0f}" for level in LEVELS[levels])
         return Case({"power": Signal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {told} %")
 
-    held_back = np.setdiff1d(np.arange(len(LEVELS)), at)
+    rest = np.setdiff1d(np.arange(len(LEVELS)), at)
     return Problem(
         servers.names[machine],
         space,
         fit=case(at),
-        held_back=case(held_back) if len(held_back) else None,
+        held_back=case(rest) if len(rest) else None,
         deterministic=True,
         cost=2e-6,
         assumptions=(
-            f"the shape of the curve is the mean of {len(servers.names) - 1} other servers and {COMPONENTS} components",
+            f"the shape of the curve is the mean of {len(fleet.watts)} other servers and {COMPONENTS} components",
             "the actual load is the target load",
         ),
         sources=(f"{servers.source}: {servers.names[machine]}; the other servers are the prior",),
@@ -161,7 +163,9 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
         return [counters(data)]
     if which != "servers":
         raise ScenarioError(Mistake(f"there is no set '{which}'", "calibrate.settings.set", hint="servers or counters"))
-    servers = read_servers(data)
+    later = held_back(settings)
+    prior = None if later is None else read_servers(data)
+    servers = read_servers(data if later is None else later)
     wanted = str(settings.get("machine", "")).lower()
     found = [k for k, name in enumerate(servers.names) if wanted in name.lower()]
     if not found:
@@ -169,7 +173,7 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     loads = settings.get("levels", LOADS)
     if not isinstance(loads, Sequence) or isinstance(loads, str):
         raise ScenarioError(Mistake(f"{loads!r} is no list of loads in %", "calibrate.settings.levels"))
-    return [server(servers, k, [int(load) for load in loads]) for k in found]
+    return [server(servers, k, [int(load) for load in loads], prior=prior) for k in found]
 
 
 def _levels(loads: Sequence[int]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ decisions were not logged, so only distributions can be compared. The power curv
 that they show without tasks follow from the fit rows in closed form, the rest is searched.
 
 Settings: `rows`, how many rows the fit takes (100, or half of what there is when there are fewer than
-200), `replicates`, how many simulated logs one run is made of (4).
+200), `replicates`, how many simulated logs one run is made of (4), `held_back`, a folder with later rows.
 """
 
 from __future__ import annotations
@@ -93,6 +93,29 @@ def split(log: Log, rows: int = FIT_ROWS) -> tuple[Log, Log]:
     return log.part(0, rows), log.part(rows, min(2 * rows, len(log)))
 
 
+def parts(data: Path, later: Path | None, rows: int = FIT_ROWS) -> tuple[Log, Log, Log]:
+    """The rows of the fit, those of the judgement, and all rows of the real log at hand.
+
+    `later` is a folder with the whole log, of which the rows after the fit's are taken, or with the rows
+    that follow. Raises `ScenarioError` when it has nothing but the rows of the fit.
+    """
+    log = read(data)
+    if later is None:
+        return (*split(log, rows), log)
+    fit, given = log.part(0, rows), read(later)
+    shared = min(len(fit), len(given))
+    if not np.array_equal(fit.energy[:shared], given.energy[:shared]):
+        given = Log(
+            np.concatenate([fit.cpu, given.cpu]),
+            np.concatenate([fit.energy, given.energy]),
+            np.concatenate([fit.response, given.response]),
+            source=given.source,
+        )
+    if len(given) <= len(fit):
+        raise ScenarioError(Mistake("the data held back are the rows of the fit", file=later))
+    return fit, given.part(len(fit), 2 * len(fit)), given
+
+
 def power_curve(log: Log, interval: float) -> Floats:
     """(11,) W at `POINTS` of one host, never falling, fitted to the energies of `log` by least squares.
 
@@ -123,7 +146,7 @@ def idle_noise(log: Log, weight: float) -> float:
     return float(idle.mean()) / intervals.STEP if len(idle) else 0.0
 
 
-def problem(fit: Log, held_back: Log | None, *, replicates: int = REPLICATES) -> Problem:
+def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Problem:
     """The calibration of the queueing model to `fit`, judged on `held_back`.
 
     Raises `ScenarioError` for CPU figures that are missing or impossible.
@@ -133,8 +156,8 @@ def problem(fit: Log, held_back: Log | None, *, replicates: int = REPLICATES) ->
     plain = intervals.Testbed(hosts=fit.cpu.shape[1])
     curve, noise = power_curve(fit, plain.interval), idle_noise(fit, plain.weight)
     testbed = replace(plain, noise=noise)
-    parts = [fit] + ([held_back] if held_back is not None else [])
-    cases = [_case(log, curve, testbed, replicates) for log in parts]
+    logs = [fit] + ([judged] if judged is not None else [])
+    cases = [_case(log, curve, testbed, replicates) for log in logs]
     return Problem(
         "simtune",
         intervals.space(),
@@ -146,7 +169,7 @@ def problem(fit: Log, held_back: Log | None, *, replicates: int = REPLICATES) ->
             f"power at {_list(POINTS)} % from the fit rows: {_list(curve)} W",
             f"CPU without tasks from the fit rows: {noise:.3g} steps of {intervals.STEP} % on average",
         ),
-        sources=tuple(f"{log.source}: {case.name}" for log, case in zip(parts, cases, strict=True)),
+        sources=tuple(f"{log.source}: {case.name}" for log, case in zip(logs, cases, strict=True)),
         warnings=told(findings),
     )
 

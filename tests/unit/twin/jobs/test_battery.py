@@ -35,6 +35,14 @@ def test_flights_take_turns_and_what_the_model_is_told_is_not_judged(tmp_path):
     assert told["end"].shape == (3, 2)
 
 
+def test_other_flights_can_be_judged(tmp_path):
+    for name, numbers in (("fit", (1, 2)), ("judged", (3, 4))):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, {k: falling(4.0, seed=k) for k in numbers})
+    (problem,) = battery.problems(tmp_path / "fit", {"held_back": str(tmp_path / "judged")})
+    assert (problem.fit.name, problem.held_back.name) == ("flights 1, 2", "flights 3, 4")
+
+
 def test_later_voltages_do_not_change_what_is_predicted(tmp_path):
     flights = {k: falling(4.0, seed=k) for k in range(4)}
     write(tmp_path, flights)

@@ -28,13 +28,22 @@ def write(folder, rows=200, days=("2020.01.03", "2020.01.05")):
 
 def test_days_are_fitted_and_judged(tmp_path):
     write(tmp_path)
-    (problem,) = load("5g")(tmp_path, {"held-back": "2020.01.03"})
+    (problem,) = load("5g")(tmp_path, {"day": "2020.01.03"})
     assert problem.fit.name == "days 2020.01.05"
     assert problem.held_back.name == "days 2020.01.03"
     told = problem.held_back.simulate(np.repeat(problem.space.start[None], 2, axis=0), 1)
     assert told["throughput.root"].shape == (2, 200)
     assert np.isfinite(told["throughput.root"]).all()
     np.testing.assert_allclose(problem.held_back.observed["throughput.root"].values ** 2, np.arange(200.0))
+
+
+def test_other_drives_can_be_judged(tmp_path):
+    for name, days in (("fit", ("2020.01.03", "2020.01.05")), ("judged", ("2020.01.04",))):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, days=days)
+    (problem,) = fiveg.problems(tmp_path / "fit", {"held_back": str(tmp_path / "judged")})
+    assert problem.fit.name == "days 2020.01.03, 2020.01.05"
+    assert problem.held_back.name == "days 2020.01.04"
 
 
 def test_files_by_the_publishers_names_are_read(tmp_path):

@@ -39,6 +39,16 @@ def test_the_searched_shapes_can_reach_the_measured_curve(tmp_path):
     np.testing.assert_allclose(told, problem.held_back.observed["power"].values, rtol=0.01)
 
 
+def test_other_servers_can_be_judged_with_those_of_the_data_as_the_prior(tmp_path):
+    for name, seed in (("fit", 1), ("judged", 2)):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "spec_data.csv", machines(20, seed))
+    found = power.problems(tmp_path / "fit", {"held_back": str(tmp_path / "judged")})
+    assert len(found) == 20
+    assert "20 other servers" in found[0].assumptions[0]
+    np.testing.assert_allclose(found[3].fit.observed["power"].values, machines(20, 2)[3, ::2])
+
+
 def test_wrong_settings_and_tables_are_named(tmp_path):
     watts = machines(20)
     write(tmp_path / "spec_data.csv", watts)

@@ -56,6 +56,23 @@ def test_rows_are_split_without_overlap(tmp_path, rows, expected):
     assert (fit.first, held_back.first) == (0, expected[0])
 
 
+def test_later_rows_are_judged_whether_the_whole_log_or_its_end_is_given(tmp_path):
+    for name in ("data", "whole", "end"):
+        (tmp_path / name).mkdir()
+    write(tmp_path / "whole", 40)
+    for path in (tmp_path / "whole").iterdir():
+        lines = path.read_text().splitlines()
+        (tmp_path / "data" / path.name).write_text("\n".join(lines[:25]))
+        (tmp_path / "end" / path.name).write_text("\n".join(lines[15:]))
+    every = simtune.read(tmp_path / "whole")
+    for name in ("whole", "end"):
+        fit, judged, log = simtune.parts(tmp_path / "data", tmp_path / name, rows=15)
+        np.testing.assert_array_equal(judged.energy, every.energy[15:30])
+        assert (len(fit), judged.first, len(log)) == (15, 15, 40)
+    with pytest.raises(ScenarioError, match="are the rows of the fit"):
+        simtune.parts(tmp_path / "data", tmp_path / "data")
+
+
 def test_a_problem_simulates_the_rows_that_were_measured(tmp_path):
     curve = write(tmp_path, 40)
     problem, *others = load("simtune")(tmp_path, {"replicates": 3})
