@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.twin.surrogate import linear
+
 Floats = NDArray[np.float64]
 
 MOST = 400  # rows; more are thinned evenly, because the cost grows with their cube
@@ -36,8 +38,8 @@ class HeteroscedasticProcess:
         self._scales, noise = _chosen(x, z, random)
         first = _posterior(_kernel(x, x, self._scales), np.full(len(x), noise), z)
         # The residual of a row is that of leaving it out, so that a process that follows every row has some.
-        inverse = np.linalg.inv(first[0] @ first[0].T)
-        residual = (first[1] / np.diag(inverse)[:, None]) ** 2
+        inverse = (linear.solve(first[0], np.eye(len(x))) ** 2).sum(axis=0)  # its diagonal
+        residual = (first[1] / inverse[:, None]) ** 2
         log_noise = np.log(np.maximum(residual.mean(axis=1), 1e-8))
         self._level = float(log_noise.mean())
         wide = 2.0 * self._scales
@@ -47,18 +49,19 @@ class HeteroscedasticProcess:
 
     def _noise(self, x: Floats) -> Floats:
         """(n,) variances of the noise in standardised outputs."""
-        log = self._level + (_kernel(x, self._x, self._wide) @ self._second)[:, 0]
+        log = self._level + linear.product(_kernel(x, self._x, self._wide), self._second)[:, 0]
         return np.asarray(np.exp(np.clip(log, -18.0, 4.0)), np.float64)
 
     def predict(self, inputs: ArrayLike) -> Floats:
         """(n, q) means."""
         x = np.atleast_2d(np.asarray(inputs, np.float64))
-        return np.asarray(self._mean + self._sd * (_kernel(x, self._x, self._scales) @ self._alpha), np.float64)
+        said = linear.product(_kernel(x, self._x, self._scales), self._alpha)
+        return np.asarray(self._mean + self._sd * said, np.float64)
 
     def spread(self, inputs: ArrayLike) -> Floats:
         """(n, q) standard deviations of an answer of the simulator: of the mean, and of its noise."""
         x = np.atleast_2d(np.asarray(inputs, np.float64))
-        cross = np.linalg.solve(self._lower, _kernel(x, self._x, self._scales).T)
+        cross = linear.solve(self._lower, _kernel(x, self._x, self._scales).T)
         variance = np.maximum(1.0 - (cross**2).sum(axis=0), 0.0) + self._noise(x)
         return np.asarray(np.sqrt(variance)[:, None] * self._sd, np.float64)
 
@@ -66,14 +69,14 @@ class HeteroscedasticProcess:
 def _kernel(a: Floats, b: Floats, scales: Floats) -> Floats:
     """(n, m) squared-exponential covariances with unit variance."""
     a, b = a / scales, b / scales
-    square = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * a @ b.T
+    square = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * linear.product(a, b.T)
     return np.asarray(np.exp(-0.5 * np.maximum(square, 0.0)), np.float64)
 
 
 def _posterior(kernel: Floats, noise: Floats, z: Floats) -> tuple[Floats, Floats]:
     """The Cholesky factor of covariance plus noise, and the weights of the rows (n, q)."""
-    lower = np.asarray(np.linalg.cholesky(kernel + np.diag(noise + _JITTER)), np.float64)
-    return lower, np.linalg.solve(lower.T, np.linalg.solve(lower, z))
+    lower = linear.cholesky(kernel + np.diag(noise + _JITTER))
+    return lower, linear.solve(lower, linear.solve(lower, z), transposed=True)
 
 
 def _chosen(x: Floats, z: Floats, random: np.random.Generator) -> tuple[Floats, float]:

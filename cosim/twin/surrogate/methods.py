@@ -49,7 +49,7 @@ class Pipeline:
     rounds: int = 4  # of training, search and simulation
     streams: int = 4  # of random numbers that the random vectors are spread over
     finalists: int = 8  # proposals simulated once more under every stream
-    training: Training = field(default_factory=lambda: Training(epochs=60, patience=10))
+    training: Training = field(default_factory=lambda: Training(epochs=30, patience=10))
     tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=60))
 
 
@@ -124,12 +124,12 @@ def _through(
     proposed, gaps = start[None], simulator.gaps(start) if high else np.array([np.inf])
     learned = Learned(0, float("nan"), float("nan"), "")
     for turn in range(how.rounds):
-        share = (
-            how.training.seconds if simulator.seconds == float("inf") else simulator.time_left() / (how.rounds - turn)
-        )
-        epochs = how.training.epochs if turn == 0 else max(1, how.training.epochs // 3)
+        # The first training is the long one; the others go on from its weights.
+        share = 0.7 if turn == 0 else 0.8 / (how.rounds - turn)
+        epochs = how.training.epochs if turn == 0 else max(1, how.training.epochs // 6)
+        seconds = min(how.training.seconds, share * simulator.time_left())
         features = simulator.encoding.features(units)
-        learned = model.fit(features, qos, replace(how.training, epochs=epochs, seconds=0.8 * share))
+        learned = model.fit(features, qos, replace(how.training, epochs=epochs, seconds=seconds))
         tried = _searched(METHODS[method][1], model, simulator.encoding, proposed[np.argmin(gaps)], how, seed + turn)
         fresh = _apart(tried.units, each)
         # Without the simulator the surrogate's own answers are what is learned next, and what is believed.

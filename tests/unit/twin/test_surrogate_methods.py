@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -32,9 +35,14 @@ def simulate(values, seed):
 
 PROBLEM = Problem("laws", SPACE, Case({"delay": Signal(simulate(TRUTH, 99)["delay"][0])}, simulate))
 SMALL = Pipeline(
-    runs=240, rounds=2, finalists=4, training=Training(rate=3e-3, epochs=30, patience=10), tree=tree.Tree(rollouts=20)
+    runs=160, rounds=2, finalists=4, training=Training(rate=5e-3, epochs=20, patience=10), tree=tree.Tree(rollouts=12)
 )
 WITHOUT_TORCH = ["human set", "SimTune w/o LoFi", "HGP+ES"]
+
+
+@cache
+def tuned(method):
+    return tune(PROBLEM, method, pipeline=SMALL, seed=2)
 
 
 def judged(found):
@@ -56,7 +64,7 @@ def test_the_human_set_values_are_the_start():
 def test_every_method_keeps_to_its_runs_and_comes_nearer(method):
     if method not in WITHOUT_TORCH:
         pytest.importorskip("torch")
-    found = tune(PROBLEM, method, pipeline=SMALL, seed=2)
+    found = tuned(method)
     assert found.runs <= SMALL.runs
     assert judged(found) < 0.6 * BEFORE
     assert np.isnan(found.r2) == (method == "SimTune w/o LoFi")
@@ -72,15 +80,15 @@ def test_equal_seeds_give_equal_answers(method):
 
 def test_the_networks_answer_is_equal_on_repetition():
     pytest.importorskip("torch")
-    one, two = (tune(PROBLEM, "SimTune", pipeline=SMALL, seed=3) for _ in range(2))
+    short = replace(SMALL, runs=80, training=Training(epochs=2), tree=tree.Tree(rollouts=3))
+    one, two = (tune(PROBLEM, "SimTune", pipeline=short, seed=3) for _ in range(2))
     np.testing.assert_array_equal(one.unit, two.unit)
     assert one.r2 == two.r2
 
 
 def test_without_simulations_of_its_proposals_fewer_runs_are_spent():
     pytest.importorskip("torch")
-    found = tune(PROBLEM, "SimTune w/o HiFi", pipeline=SMALL)
-    assert found.runs == int(SMALL.first * SMALL.runs)
+    assert tuned("SimTune w/o HiFi").runs == int(SMALL.first * SMALL.runs)
 
 
 def test_more_runs_than_the_budget_are_refused():

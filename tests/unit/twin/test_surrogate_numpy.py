@@ -7,6 +7,7 @@ import pytest
 
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.space import Parameter, Space
+from cosim.twin.surrogate import linear
 from cosim.twin.surrogate.encoding import Encoding
 from cosim.twin.surrogate.evolution import descent, evolution_strategy, mutation_crossover
 from cosim.twin.surrogate.hgp import HeteroscedasticProcess
@@ -94,6 +95,18 @@ def test_descent_finds_a_bowl_and_rounds_what_is_discrete():
 def test_a_loss_that_is_not_finite_comes_last():
     found = evolution_strategy(lambda u: np.where(u[:, 0] < 0.5, np.nan, u[:, 0]), [0.9], seed=1)
     assert 0.5 <= found.units[0, 0] < 0.52
+
+
+def test_linear_systems_equal_those_of_numpy():
+    a = RANDOM.standard_normal((30, 30))
+    matrix, right = a @ a.T + np.eye(30), RANDOM.standard_normal((30, 4))
+    lower = linear.cholesky(matrix)
+    np.testing.assert_allclose(lower, np.linalg.cholesky(matrix))
+    np.testing.assert_allclose(linear.solve(lower, right), np.linalg.solve(lower, right))
+    np.testing.assert_allclose(linear.solve(lower, right, transposed=True), np.linalg.solve(lower.T, right))
+    np.testing.assert_allclose(linear.product(a, right), a @ right)
+    with pytest.raises(ValueError, match="not positive definite"):
+        linear.cholesky(-matrix)
 
 
 def test_the_process_knows_mean_and_where_it_is_noisy():
