@@ -46,7 +46,6 @@ class Cells:
         return np.array([values[rows].mean() if level is None else np.quantile(values[rows], level)
                          for rows in self.rows])  # fmt: skip
 
-
     def middle(self, values: Floats) -> Floats:
         """(cells,) means of what lies between the 10th and the 90th percentile: smooth, and deaf to outliers."""
         found = []
@@ -187,21 +186,22 @@ def cells(part: Telemetry, *, sizes: bool) -> Cells:
 
 
 def _case(of: Twin, part: Telemetry) -> Case:
+    """Signals are natural logarithms of s: relative errors count alike, and overload in a trial stays finite."""
     replay = of.replay(part)
     by_size, by_load = cells(part, sizes=True), cells(part, sizes=False)
     overhead = (part.uploaded - part.assigned) + (part.ended - part.computed)
     observed = {
-        "computed": Signal(by_size.middle(part.busy), "s", paired=True, groups=by_size.names),
-        "response": Signal(by_load.take(part.response), "s", paired=True, groups=by_load.names),
-        "overhead": Signal(np.array([np.median(overhead)]), "s", paired=True, weight=0.1),
+        "computed": Signal(np.log(by_size.middle(part.busy)), "ln s", paired=True, groups=by_size.names),
+        "response": Signal(np.log(by_load.take(part.response)), "ln s", paired=True, groups=by_load.names),
+        "overhead": Signal(np.log([np.median(overhead)]), "ln s", paired=True, weight=0.1),
     }
 
     def simulate(values: Floats, seed: int) -> dict[str, Floats]:
         rows = [of.run(replay, row, seed) for row in np.atleast_2d(values)]
         return {
-            "computed": np.stack([by_size.middle(computed) for computed, _ in rows]),
-            "response": np.stack([by_load.take(response) for _, response in rows]),
-            "overhead": np.atleast_2d(values)[:, -1:],
+            "computed": np.log([by_size.middle(computed) for computed, _ in rows]),
+            "response": np.log([by_load.take(response) for _, response in rows]),
+            "overhead": np.log(np.atleast_2d(values)[:, -1:]),
         }
 
     return Case(observed, simulate, " and ".join(f"{load:g}" for load in sorted({w.load for w in part.windows})))

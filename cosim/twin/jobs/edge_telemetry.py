@@ -7,7 +7,7 @@ start of the window, one clock) and status (200: answered).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +79,31 @@ class Telemetry:
             source=self.source, warnings=self.warnings, **columns,
         )  # fmt: skip
 
+    def judged_by(self, other: Telemetry) -> Telemetry:
+        """With the loads of another measurement of the same nodes as the part held back, instead of its own.
 
-def read(data: Path) -> Telemetry:
-    """The measurement below `data`. Raises `ScenarioError` when there is none, or it cannot be used.
+        Raises `ScenarioError` for nodes and services that this one has not.
+        """
+        loads = other.of("fit", "held-back")
+        unknown = {window.node for window in loads.windows} - {window.node for window in self.windows}
+        unknown |= {f"{service}.{size}" for service, size in set(loads.works) - set(self.works)}
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise ScenarioError(Problem(f"nothing was fitted that tells about {names}", file=other.source))
+        own = self.of("pilot", "fit")
+        windows = [replace(window, part="held-back") for window in loads.windows]
+        names_of = ("service", "size", *STAMPS)
+        both = {name: np.concatenate([getattr(own, name), getattr(loads, name)]) for name in names_of}
+        return Telemetry(
+            (*own.windows, *windows), np.concatenate([own.window, len(own.windows) + loads.window]),
+            source=self.source, warnings=(*self.warnings, *other.warnings), **both,
+        )  # fmt: skip
+
+
+def read(data: Path, parts: tuple[str, ...] = ("fit", "held-back")) -> Telemetry:
+    """The measurement below `data`; `parts` have to be in it.
+
+    Raises `ScenarioError` when there is none, or it cannot be used.
 
     Disturbed windows are left out where that leaves two loads for the fit and one to judge by of every
     node; else they stay, with a warning.
@@ -116,7 +138,7 @@ def read(data: Path) -> Telemetry:
         tuple(kept), at[order], services[rows], values["size"][rows].astype(np.int64),
         source=listed.parent, warnings=(*warnings, *more), **stamped,
     )  # fmt: skip
-    for part in ("fit", "held-back"):
+    for part in parts:
         if not any(window.part == part for window in told.windows):
             raise ScenarioError(Problem(f"no window of the part '{part}' can be used", file=listed))
     return told

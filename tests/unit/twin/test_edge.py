@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from cosim.errors import ScenarioError
+from cosim.twin.calibrate import calibrate
 from cosim.twin.jobs import edge
 from cosim.twin.jobs.edge_judgement import judge, repeated
 from cosim.twin.jobs.edge_telemetry import read
 from cosim.twin.models.edge import Replay, Requests
+from cosim.twin.search.meter import Budget
 from tests.unit.twin import edge_nodes
 
 
@@ -68,10 +70,8 @@ def test_true_values_predict_unseen_loads_and_the_start_does_not(telemetry):
 
 
 def test_calibration_finds_the_values_and_predicts_unseen_loads(telemetry):
-    calibrate = pytest.importorskip("cosim.twin.calibrate").calibrate
-    budget = pytest.importorskip("cosim.twin.search.meter").Budget
     of = edge.twin(telemetry)
-    answer = calibrate(edge.problem(of), budget=budget(runs=1500, seconds=60.0), seed=3)
+    answer = calibrate(edge.problem(of), budget=Budget(runs=1500, seconds=60.0), seed=3)
     values = np.array([estimate.value for estimate in answer.estimates])
     assert values[:-1] == pytest.approx(truth(of)[:-1], rel=0.08)
     figures = judge(of, values).figures()

@@ -1,0 +1,97 @@
+"""Edge nodes under loads that the twin was not fitted on.
+
+`data` holds a measurement by `benchmarks.edge_telemetry`; without one the recording of the scenario
+calibrate-edge serves. The windows below `held_back` are judged instead of the measurement's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from cosim.errors import ScenarioError
+from cosim.twin.calibrate import calibrate
+from cosim.twin.jobs import edge
+from cosim.twin.jobs.edge_judgement import Prediction, judge, repeated
+from cosim.twin.jobs.edge_telemetry import Telemetry, read
+from cosim.twin.search.meter import Budget
+
+RECORDING = Path(__file__).resolve().parents[1] / "scenarios" / "calibrate-edge" / "recording"
+TARGETS = {"mape_mean": 0.10, "mape_p95": 0.20}
+COVERAGE = (0.80, 0.97)
+
+
+def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, object]:
+    """The errors of predicted mean and 95th percentile by (node, service, load), before and after calibration."""
+    telemetry = _measured(data, held_back)
+    of = edge.twin(telemetry)
+    problem = edge.problem(of)
+    answer = calibrate(problem, budget=Budget(runs=600 if quick else 6000, seconds=120.0), seed=1)
+    values = problem.space.start.copy()
+    for k, estimate in enumerate(answer.estimates):
+        values[k] = float(estimate.value)
+    before, after = judge(of, problem.space.start), judge(of, values)
+    figures, floor = after.figures(), repeated(telemetry)
+    return {
+        "loads": _rows(before, after),
+        "values": [
+            {
+                "name": e.name,
+                "start": e.start,
+                "value": e.value,
+                "low": e.low,
+                "high": e.high,
+                "verdict": e.verdict,
+            }
+            for e in answer.estimates
+        ],
+        "before": before.figures(),
+        "after": figures,
+        "floor": floor,
+        "fit": judge(of, values, "fit").figures(),
+        "met": {
+            **{name: figures[name] <= target for name, target in TARGETS.items()},
+            "coverage": COVERAGE[0] <= figures["coverage"] <= COVERAGE[1],
+        },
+        "requests_fitted": len(telemetry.of("fit").window),
+        "requests_held_back": len(telemetry.of("held-back").window),
+        "cpu_seconds": answer.cpu_seconds,
+        "runs": answer.runs,
+        "method": answer.method,
+        "data": str(telemetry.source),
+        "split": "fitted on the loads of the part 'fit'; judged by those of 'held-back', which nothing was chosen by",
+        "assumptions": list(answer.assumptions),
+        "warnings": list(answer.warnings),
+    }
+
+
+def _measured(data: Path | None, held_back: Path | None) -> Telemetry:
+    """The measurement below `data`, else the scenario's recording."""
+    try:
+        found = read(data or RECORDING)
+    except ScenarioError:
+        if data is not None and any(data.rglob("windows.csv")):
+            raise
+        found = read(RECORDING)
+    return found.judged_by(read(held_back, parts=())) if held_back else found
+
+
+def _rows(before: Prediction, after: Prediction) -> list[dict[str, object]]:
+    """A record per (node, service, load)."""
+    rows: list[dict[str, object]] = []
+    for k, name in enumerate(after.names):
+        node, service, load = name.split(" ")
+        rows.append({
+            "node": node, "service": service, "load": load, "requests": int(after.count[k]),
+            "mean (ms)": 1e3 * after.mean[k],
+            "before": 1e3 * before.predicted_mean[k],
+            "after": 1e3 * after.predicted_mean[k],
+            "error": float(np.abs(after.predicted_mean[k] / after.mean[k] - 1.0)),
+            "p95 (ms)": 1e3 * after.p95[k],
+            "p95 before": 1e3 * before.predicted_p95[k],
+            "p95 after": 1e3 * after.predicted_p95[k],
+            "p95 error": float(np.abs(after.predicted_p95[k] / after.p95[k] - 1.0)),
+            "coverage": float(after.coverage[k]),
+        })  # fmt: skip
+    return rows
