@@ -65,7 +65,7 @@ class Caller:
         """Send it now; `origin` is the start by the monotonic clock."""
         data, nan = picture(request.size), float("nan")
         head = f"POST /run/{request.service}?size={request.size} HTTP/1.1\r\nHost: {self._host}\r\n"
-        sent = time.monotonic()
+        sent, writer = time.monotonic(), None
         try:
             async with asyncio.timeout(LATE):
                 reader, writer = ends = await self._connection()
@@ -75,6 +75,8 @@ class Caller:
                 length = int(top.partition("content-length:")[2].split("\r\n", 1)[0])
                 answer = json.loads(await reader.readexactly(length))
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            if writer is not None:
+                writer.close()
             return Answered(request, 0, sent - origin, nan, nan, nan, nan)
         ended = time.monotonic() - origin
         self._idle.append((time.monotonic(), ends))

@@ -109,7 +109,7 @@ class Files:
         disturbed = others > OTHERS or steal > STEAL
         for a in answers:
             times = (a.request.time, a.assigned, a.uploaded, a.started, a.computed, a.ended)
-            told = ["" if t != t else f"{t:.6f}" for t in times]
+            told = ["" if t != t else f"{t:.5f}" for t in times]  # 10 us: below the clocks of processes
             self.tasks.writerow([window, a.request.service, a.request.size, *told, a.status, "measured"])
         for at, *used in meter.rows:
             self.nodes.writerow([window, node.name, f"{at:.2f}", *(f"{value:.3f}" for value in used)])
@@ -169,10 +169,12 @@ def collect(folder: Path, nodes: str = "containers", seconds: float = 17.0, seed
     began = time.monotonic()
     with started(usual(), nodes) as running:
         files = Files(folder)
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the load has a core of its own against one-core nodes
+        everywhere = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(everywhere)})  # the load has a core of its own against one-core nodes
         try:
             asyncio.run(measure(running, files, seconds, seed))
         finally:
+            os.sched_setaffinity(0, everywhere)
             files.close(about(nodes, seconds, seed, time.monotonic() - began))
     return files
 

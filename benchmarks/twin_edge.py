@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.errors import ScenarioError
 from cosim.twin.calibrate import calibrate
 from cosim.twin.jobs import edge
 from cosim.twin.jobs.edge_judgement import Prediction, judge, repeated
-from cosim.twin.jobs.edge_telemetry import Telemetry, read
+from cosim.twin.jobs.edge_telemetry import Telemetry
 from cosim.twin.search.meter import Budget
 
 RECORDING = Path(__file__).resolve().parents[1] / "scenarios" / "calibrate-edge" / "recording"
@@ -68,13 +67,8 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
 
 def _measured(data: Path | None, held_back: Path | None) -> Telemetry:
     """The measurement below `data`, else the scenario's recording."""
-    try:
-        found = read(data or RECORDING)
-    except ScenarioError:
-        if data is not None and any(data.rglob("windows.csv")):
-            raise
-        found = read(RECORDING)
-    return found.judged_by(read(held_back, parts=())) if held_back else found
+    there = data is not None and any(data.rglob("windows.csv"))
+    return edge.measured(data if data is not None and there else RECORDING, held_back)
 
 
 def _rows(before: Prediction, after: Prediction) -> list[dict[str, object]]:

@@ -96,9 +96,18 @@ class Twin:
         return next(window for window in self.telemetry.windows if window.node == node)
 
 
-def problems(data: Path, _settings: Mapping[str, object]) -> list[Problem]:
-    """The one problem of the measurement below `data`; see `read` for what is refused."""
-    return [problem(twin(read(data)))]
+def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+    """The one problem of the measurement below `data`; see `read` for what is refused.
+
+    The setting `held_back` names a folder with another measurement, whose loads are judged instead.
+    """
+    return [problem(twin(measured(data, settings.get("held_back"))))]
+
+
+def measured(data: Path, held_back: object = None) -> Telemetry:
+    """The measurement below `data`, judged by the one below `held_back` where there is one."""
+    found = read(data)
+    return found if held_back is None else found.judged_by(read(Path(str(held_back)), parts=()))
 
 
 def twin(telemetry: Telemetry) -> Twin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from cosim.errors import ScenarioError
 from cosim.twin.calibrate import calibrate
 from cosim.twin.jobs import edge
 from cosim.twin.jobs.edge_judgement import judge, repeated
-from cosim.twin.jobs.edge_telemetry import read
+from cosim.twin.jobs.edge_telemetry import Telemetry, read
 from cosim.twin.models.edge import Replay, Requests
 from cosim.twin.search.meter import Budget
 from tests.unit.twin import edge_nodes
+
+RECORDING = Path(__file__).parents[3] / "scenarios" / "calibrate-edge" / "recording"
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +149,30 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     rewrite(folder, nothing)
     with pytest.raises(ScenarioError, match="no window of the part 'fit'"):
         read(folder)
+
+
+def test_another_measurement_may_judge(telemetry, tmp_path):
+    other = read(edge_nodes.write(tmp_path, 20.0, seed=77), parts=())
+    joined = telemetry.judged_by(other)
+    assert {window.load for window in joined.of("held-back").windows} == {0.2, 0.35, 0.5, 0.65, 0.8}
+    assert len(joined.of("fit").window) == len(telemetry.of("fit").window)
+    of = edge.twin(joined)
+    assert judge(of, truth(of)).figures()["mape_mean"] <= 0.05
+    renamed = Telemetry(**{**columns(other), "service": np.full(len(other.service), "yolo")})
+    with pytest.raises(ScenarioError, match=r"nothing was fitted that tells about yolo"):
+        telemetry.judged_by(renamed)
+
+
+def columns(telemetry):
+    return {name: getattr(telemetry, name) for name in Telemetry.__slots__}
+
+
+def test_the_recording_is_predicted_far_better_than_before_calibration():
+    (problem,) = edge.problems(RECORDING, {})
+    of = edge.twin(read(RECORDING))
+    answer = calibrate(problem, budget=Budget(runs=800, seconds=60.0), seed=1)
+    values = np.array([estimate.value for estimate in answer.estimates])
+    before, after = judge(of, problem.space.start).figures(), judge(of, values).figures()
+    assert after["mape_mean"] < 0.6 * before["mape_mean"]
+    assert after["mape_p95"] < 0.7 * before["mape_p95"]
+    assert 0.80 <= after["coverage"] <= 0.97
