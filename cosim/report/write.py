@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cosim.errors import RunError
-from cosim.report import compare, measure, sections, sweep, tables, trust
+from cosim.report import compare, measure, reality, sections, sweep, tables, trust
 from cosim.report.engagements import engagement_table, vehicle_charts
 from cosim.report.folder import Folder
 from cosim.report.groups import group, text_diff
@@ -58,10 +58,11 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
                 tables.named_table("cells", "Cell", run.metrics.get("cells"), known, "no base stations in this run"),
                 tables.node_table(run),
                 tables.event_table(run),
+                *(probed for probed in (reality.probe_table(run),) if probed is not None),
             ],
             origins=trust.origins(run),
             figures=tables.figure_table(run),
-            validity=trust.validity(run, checks),
+            validity=[*trust.validity(run, checks), *reality.validity(run)],
             resolved=run.resolved,
         )
         return save(text, out or run.path / "report.html")
@@ -94,6 +95,7 @@ def write_comparison(run_folders: Sequence[Path], out: Path) -> Path:
             failures=compare.failure_chart(groups),
             scenario=compare.scenario_table(groups),
             diffs=[(g.key, text) for g in groups[1:] if (text := text_diff(groups[0], g))],
+            reality=[reality.comparison(groups), reality.apart(groups)] if reality.involved(groups) else [],
             environment=compare.environment_table(groups),
         )
         return save(text, out)

@@ -1,0 +1,185 @@
+"""What the pages say of real nodes: who carried their packets and how well, and how far runs are apart by that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cosim.report.folder import Folder
+from cosim.report.groups import Group, configuration
+from cosim.report.tables import ROWS, Table, amount, cut, word
+from cosim.report.text import NOTHING, digits, finite, quantity
+
+LATE = 0.02  # s that packets may be late before the emulation is in doubt
+_WHERE = {"netns": "in network namespaces", "containers": "in containers"}
+_GRANTED = "places and links are simulated, from the time that the run grants"
+
+
+def _summaries(run: Folder, use: str) -> list[Mapping[str, Any]]:
+    listed = [a for a in run.manifest.get("adapters") or [] if isinstance(a, dict) and a.get("use") == use]
+    return [summary for a in listed if isinstance(summary := a.get("summary"), dict)]
+
+
+def carried(run: Folder) -> Mapping[str, Any]:
+    """What the network service told of a run with real nodes; empty for any other."""
+    return next((found for found in _summaries(run, "network") if finite(found.get("nodes"))), {})
+
+
+def _away(run: Folder) -> dict[str, int]:
+    """How often the programs of vehicles were away, without those that never were."""
+    found = [summary.get("absences") for summary in _summaries(run, "vehicle")]
+    return {name: int(count) for each in found if isinstance(each, dict) for name, count in each.items() if count}
+
+
+def _probed(run: Folder) -> Mapping[str, Any]:
+    found = carried(run).get("probe")
+    return found if isinstance(found, dict) else {}
+
+
+def validity(run: Folder) -> list[tuple[str, str, str]]:
+    """(question, answer, mark) about the real nodes of a run; [] when it had none."""
+    network = carried(run)
+    if not network:
+        return []
+    where = _WHERE.get(str(configuration(run.resolved).get("run.nodes")), "")
+    late, restarts = finite(network.get("lag_max")) or 0.0, int(finite(network.get("restarts")) or 0)
+    out = [
+        (
+            "Real nodes",
+            f"{network['nodes']} {where}, their packets emulated by {network.get('backend') or NOTHING}; {_GRANTED}",
+            "",
+        ),
+        (
+            "Emulation",
+            f"packets at most {quantity(late, 's')} late, service silent for "
+            f"{quantity(network.get('longest_silence'), 's')} at most, restarted {restarts} times"
+            + (f"; above {quantity(LATE, 's')} delays are longer than the links say" if late > LATE else ""),
+            "warn" if late > LATE or restarts else "good",
+        ),
+    ]
+    if away := _away(run):
+        told = ", ".join(f"{name} {count} times" for name, count in sorted(away.items()))
+        out.append(("Programs", f"away and replaced by the run meanwhile: {told}", "warn"))
+    probe = _probed(run)
+    if probe:
+        worst, off = finite(probe.get("worst_deviation")), int(probe.get("deviating") or 0)
+        failed = len(probe.get("failed") or ())
+        text = f"{probe.get('measured')} links measured from inside the nodes, {off} off by more than the threshold"
+        text += f", {failed} not measured" if failed else ""
+        text += f"; largest deviation {digits(worst)} of it ({probe.get('worst_link')})" if worst is not None else ""
+        out.append(("Probe", text, "warn" if off or failed else "good"))
+    return out
+
+
+def probe_table(run: Folder) -> Table | None:
+    """Links as asked for and as measured; None when no link was probed."""
+    if not run.has("link_probe"):
+        return None
+    found = run.rows(
+        "SELECT node::VARCHAR, peer::VARCHAR, interface::VARCHAR, rate_asked, rate, delay_asked, delay, mdev, "
+        "loss_asked, loss, loss_low, loss_high, deviation FROM link_probe ORDER BY time, 1, 2 LIMIT ?",
+        ROWS,
+    )
+    rows = []
+    for node, peer, interface, rate_asked, rate, delay_asked, delay, mdev, loss_asked, loss, low, high, off in found:
+        span = f"{quantity(low, '%')} to {quantity(high, '%')}"
+        rows.append(
+            (
+                *(word(text) for text in (node, peer, interface)),
+                *(amount("rate", value, "bit/s") for value in (rate_asked, rate)),
+                *(amount("delay", value, "s") for value in (delay_asked, delay, mdev)),
+                *(amount("loss", value, "1") for value in (loss_asked, loss)),
+                word(span if finite(low) is not None else ""),
+                amount("", off, "1", "" if finite(off) is None else "warn" if off > 1 else "good"),
+            )
+        )
+    heads = (
+        "From", "To", "Interface", "Rate asked", "Rate measured", "Delay asked", "Delay measured", "Deviation of it",
+        "Loss asked", "Loss measured", "99.9 % interval", "Off, in thresholds",
+    )  # fmt: skip
+    note = "Asked: when the measurement began. The measured delay has the time that the probe's frame takes to be sent."
+    return Table("probed links", heads, tuple(rows), note + cut(len(rows)))
+
+
+def involved(groups: Sequence[Group]) -> bool:
+    """Whether any of the runs had real nodes."""
+    return any(carried(run) for group in groups for run in group.runs)
+
+
+def comparison(groups: Sequence[Group]) -> Table:
+    """What may explain that runs with real nodes differ from others: who did what, and how late."""
+    rows = []
+    for group in groups:
+        run = group.runs[0]
+        network, probe, away = carried(run), _probed(run), _away(run)
+        where = _WHERE.get(str(group.settings.get("run.nodes")), "simulated in the run")
+        worst, late = finite(probe.get("worst_deviation")), finite(network.get("lag_max"))
+        rows.append(
+            (
+                word(group.key),
+                word(where),
+                word(f"emulated by {network['backend']}" if network else "simulated", 60),
+                amount("", (run.manifest.get("lag") or {}).get("max"), "s"),
+                amount("", late, "s", "warn" if (late or 0.0) > LATE else ""),
+                amount("", network.get("restarts"), "1"),
+                word(", ".join(f"{name} {count}" for name, count in sorted(away.items()))),
+                amount("", worst, "1", "warn" if (worst or 0.0) > 1 else ""),
+            )
+        )
+    heads = (
+        "", "Nodes", "Packets", "Late for the wall clock", "Packets late", "Restarts", "Programs away",
+        "Probe, in thresholds",
+    )  # fmt: skip
+    note = "Of the first run of each configuration; times are the longest."
+    return Table("real nodes", heads, tuple(rows), note)
+
+
+def apart(groups: Sequence[Group]) -> Table:
+    """How far nodes were from where the first configuration had them at equal times, first run against first run."""
+    base = _places(groups[0].runs[0])
+    rows = []
+    for group in groups[1:]:
+        other = _places(group.runs[0])
+        for node in sorted(base.keys() & other.keys()):
+            times, ours, theirs = np.intersect1d(base[node][0], other[node][0], return_indices=True)
+            if not len(times):
+                continue
+            way = np.linalg.norm(base[node][1][ours] - other[node][1][theirs], axis=1)
+            worst = int(np.argmax(way))
+            largest, at = float(way[worst]), float(times[worst])
+            rows.append((group.key, node, largest, at, float(way.mean()), len(times)))
+    rows.sort(key=lambda row: (row[0], -row[2], row[1]))
+    note = (
+        f"Against {groups[0].key}. Real programs learn of each other by packets, which come a little earlier or later "
+        "than the model has them, so that who follows another flies a little differently."
+    )
+    return Table(
+        "places apart",
+        ("", "Node", "Largest", "At", "Mean", "Times"),
+        tuple(
+            (
+                word(key),
+                word(node),
+                amount("", most, "m"),
+                amount("", at, "s"),
+                amount("", mean, "m"),
+                amount("", count, "1"),
+            )
+            for key, node, most, at, mean, count in rows[:ROWS]
+        ),
+        note + cut(len(rows)),
+        "no node has places in both",
+    )
+
+
+def _places(run: Folder) -> dict[str, tuple[Any, Any]]:
+    """Per node its times (s, to the microsecond) and its places (n, 3), m."""
+    if not run.has("mobility"):
+        return {}
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for node, *row in run.rows("SELECT node::VARCHAR, time, x, y, z FROM mobility ORDER BY 1, 2"):
+        found.setdefault(node, []).append(tuple(row))
+    arrays = {node: np.array(rows, float) for node, rows in found.items()}
+    return {node: (np.round(array[:, 0], 6), array[:, 1:]) for node, array in arrays.items()}
