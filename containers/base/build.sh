@@ -10,6 +10,22 @@ mirror="${2:-http://deb.debian.org/debian}"
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 debootstrap --variant=minbase --include=ca-certificates bookworm "$folder/root" "$mirror"
-rm -rf "$folder"/root/var/cache/apt/archives/*.deb "$folder"/root/var/lib/apt/lists/*
-rm -rf "$folder"/root/usr/share/{doc,man,locale}/*
+# As in Debian's own image: what images install later leaves no packages, indices, manuals and translations behind.
+cat >"$folder/root/etc/apt/apt.conf.d/99-lean" <<'END'
+APT::Keep-Downloaded-Packages "false";
+DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
+APT::Update::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
+Dir::Cache::pkgcache ""; Dir::Cache::srcpkgcache "";
+END
+cat >"$folder/root/etc/dpkg/dpkg.cfg.d/99-lean" <<'END'
+path-exclude /usr/share/doc/*
+path-include /usr/share/doc/*/copyright
+path-exclude /usr/share/man/*
+path-exclude /usr/share/locale/*
+END
+rm -rf "$folder"/root/var/cache/apt/* "$folder"/root/var/lib/apt/lists/* "$folder"/root/var/log/*
+find "$folder"/root/usr/share/doc -type f ! -name copyright -delete
+find "$folder"/root/usr/share/doc -depth -mindepth 1 -type d -empty -delete
+rm -rf "$folder"/root/usr/share/{man,locale}/*
+chmod 755 "$folder/root"
 tar -C "$folder/root" --numeric-owner -c . | docker import --change 'CMD ["bash"]' - "$tag"

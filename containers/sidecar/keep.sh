@@ -1,6 +1,7 @@
 #!/bin/sh
 # Starts the sidecar again whenever it ends. The namespace lasts as long as this container, and other containers
 # are in it: they would stay in a dead one if the container ended with its program.
+
 # What a node has no interface for must not leave by another, as that of its published ports.
 for network in $COSIM_NETWORKS; do
     ip route replace unreachable "$network" metric 4096
