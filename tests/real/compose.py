@@ -103,9 +103,9 @@ class Project:
         """Wait until time passes in the run."""
         until(lambda: list(self.runs.glob("*/*/frames/mobility/*")))
 
-    def ended(self) -> int:
-        """Wait for the end of the run; its exit code."""
-        return int(docker("wait", self.container("orchestrator"), limit=LIMIT + 120.0))
+    def ended(self, limit: float = LIMIT + 120.0) -> int:
+        """Wait for the end of the run, for `limit` s; its exit code."""
+        return int(docker("wait", self.container("orchestrator"), limit=limit))
 
     def container(self, service: str) -> str:
         """The container of a service."""
