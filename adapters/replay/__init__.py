@@ -1,5 +1,9 @@
-"""Recorded trajectories as a fleet: SUMO floating car data or plain tables."""
+"""Recorded trajectories as a fleet: SUMO floating car data, plain tables, logs of autopilots."""
 
+from pathlib import Path
+
+from adapters.replay.backend import FLIGHTS, kind_of
+from adapters.replay.config import ReplayConfig
 from cosim.bus.adapter import AdapterKind, Ports
 
 EXAMPLE = """\
@@ -8,12 +12,17 @@ replay:
   interpolate: true
 """
 
+
+def _ports(config: ReplayConfig) -> Ports:
+    return Ports(writes=("mobility", "vehicle") if kind_of(Path(config.file)) in FLIGHTS else ("mobility",))
+
+
 ADAPTER = AdapterKind(
     name="replay",
-    summary="replays recorded trajectories: SUMO FCD (XML, CSV, Parquet) or a table of time, id, x, y",
+    summary="replays recorded trajectories: SUMO FCD, tables of time, id, x, y, logs of PX4, ArduPilot and MAVLink",
     config="adapters.replay.config:ReplayConfig",
     factory="adapters.replay.adapter:ReplayAdapter",
-    ports=Ports(writes=("mobility",)),
+    ports=_ports,
     fleet=True,
     example=EXAMPLE,
 )

@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.replay.backend import UnreadableError, read
+from adapters.replay.backend import FLIGHTS, UnreadableError, kind_of, read
 from adapters.replay.config import ReplayConfig
-from adapters.replay.trajectories import Indices, Samples, Trajectories
+from adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices, Samples, Trajectories
 from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
+from cosim.bus.frame import Array, Frame
 from cosim.bus.slots import SlotBook
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Geo
 from cosim.plan.geo import LocalFrame
+from cosim.telemetry.signals import VEHICLE
 
 
 class ReplayAdapter:
@@ -47,6 +48,7 @@ class ReplayAdapter:
             raise ScenarioError(self._problem(context.name, path, error)) from error
         fleet = fleets[0]
         self._book = SlotBook(fleet.first, fleet.capacity, fleet.name)
+        self._flights = kind_of(path) in FLIGHTS
         self._ids = np.array(self._trajectories.ids, dtype=object)
         self._shown = self._ids
         self._lap = 0
@@ -66,7 +68,21 @@ class ReplayAdapter:
             self._slots = self._book.assign(self._shown[there].tolist())
             self._there, self._lap = there, lap
         self._most = max(self._most, len(there))
-        return [Frame("mobility", time, self._slots.copy(), columns, self._book.table())]
+        place = {name: columns[name] for name in COLUMNS}
+        frames = [Frame("mobility", time, self._slots.copy(), place, self._book.table())]
+        if self._flights:
+            frames.append(Frame("vehicle", time, self._slots.copy(), self._vehicle(columns), self._book.table()))
+        return frames
+
+    def _vehicle(self, columns: dict[str, Floats]) -> dict[str, Array]:
+        """The columns of the signal `vehicle`; what a log does not have is NaN, or the first of its words."""
+        found: dict[str, Array] = {}
+        for column in VEHICLE.columns:
+            values = columns.get(column.name, np.full(len(self._slots), np.nan))
+            if column.name in HELD:
+                values = np.nan_to_num(values)
+            found[column.name] = values.astype(column.dtype)
+        return found
 
     def finish(self) -> Summary:
         """What was read, and how many members there were at once."""

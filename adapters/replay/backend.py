@@ -30,6 +30,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "height": ("height", "altitude", "alt"),
 }
 BYTES_PER_SAMPLE = 160  # of memory at the peak: the raw columns and their sorted copies
+FLIGHTS = (".ulg", ".tlog", ".bin")  # logs of autopilots
 _CHUNK = 1 << 20  # bytes of XML handed to the parser at once
 
 
@@ -49,15 +50,28 @@ def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
     if not path.is_file():
         raise UnreadableError("there is no such file")
     most = int(memory / BYTES_PER_SAMPLE)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    kind = kind_of(path)
     if kind == ".xml":
         return _read_xml(path, columns, most)
     if kind in (".csv", ".txt"):
         return _read_table(_csv_batches(path, columns), most)
     if kind in (".parquet", ".pq"):
         return _read_table(_parquet_batches(path, columns), most)
-    raise UnreadableError(f"'{path.name}' is neither .xml, .csv (both also .gz) nor .parquet")
+    if kind in FLIGHTS:
+        from adapters.replay import flight, mavlog
+
+        try:
+            found = flight.read_px4(path, int(memory / 8)) if kind == ".ulg" else mavlog.read_mavlink(path, most)
+            return flight.samples(found)
+        except ValueError as error:
+            raise UnreadableError(str(error)) from error
+    raise UnreadableError(f"'{path.name}' is neither .xml, .csv, .ulg (all also .gz), .parquet, .tlog nor .bin")
+
+
+def kind_of(path: Path) -> str:
+    """What the name says of the format: ".csv" of cars.csv.gz."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    return suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
 
 
 def _too_many(most: int) -> UnreadableError:

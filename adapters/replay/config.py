@@ -16,7 +16,8 @@ class ReplayConfig(AdapterConfig):
     """Which file, and how its samples become positions at the steps of the run."""
 
     file: Annotated[str, InputFile()] = Field(
-        min_length=1, description="FCD as .xml, .csv or .parquet, or a table; .xml.gz and .csv.gz too"
+        min_length=1,
+        description="FCD as .xml, .csv or .parquet, a table, or a flight's log as .ulg, .tlog or .bin",
     )
     interpolate: bool = Field(True, description="linear between samples; false: the last sample holds")
     gap: units.Period | None = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ Indices = NDArray[np.int64]
 
 FASTEST = 1000.0  # m/s between two samples; whoever is faster has wrong units
 COLUMNS = ("x", "y", "z", "speed", "heading")
+HELD = ("mode", "armed", "failsafe")  # what holds until the next sample
+ANGLES = ("heading", "roll")  # deg, the short way round
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Samples:
     ids: tuple[str, ...]
     member: Indices  # index into `ids`
     columns: Mapping[str, Floats]  # "time" in s, then x, y or lat, lon, and what else there was
+    extras: Mapping[str, Floats] = field(default_factory=dict)  # columns of the signal `vehicle`; NaN: not known
 
 
 def moments(time: Floats) -> Indices:
@@ -73,6 +76,8 @@ class Trajectories:
         if "heading" not in given:
             given["heading"] = self._headings(np.diff(x), np.diff(y), travel, same)
         self._columns = {name: given[name] for name in COLUMNS}
+        self._columns |= {name: values[order] for name, values in samples.extras.items()}
+        self.extras = tuple(samples.extras)
         self._first, self._last = self._moment[self._start], self._moment[self._stop - 1]  # (members,) ns
         self.span = (int(self._first.min()), int(self._last.max()))  # ns, times of the first and the last sample
         distinct = np.unique(self._moment)
@@ -86,7 +91,7 @@ class Trajectories:
         return len(self._moment)
 
     def at(self, moment: int, *, interpolate: bool, gap: int | None) -> tuple[Indices, dict[str, Floats]]:
-        """Who is there at `moment` (ns), as ascending indices into `ids`, and their columns (x, y, z, ...).
+        """Who is there at `moment` (ns), as ascending indices into `ids`, and their columns (x, y, z, ..., and extras).
 
         A member is there from its first to its last sample, except between two samples that are more
         than `gap` ns apart. Cheap for moments that ascend.
@@ -113,8 +118,11 @@ class Trajectories:
         part = np.where(passed == 0, 0.0, passed / np.maximum(width, 1))
         result = {}
         for name, column in self._columns.items():
+            if name in HELD:
+                result[name] = column[now]
+                continue
             change = column[then] - column[now]
-            if name == "heading":
+            if name in ANGLES:
                 change = (change + 180.0) % 360.0 - 180.0
             result[name] = column[now] + part * change
         result["heading"] %= 360.0
