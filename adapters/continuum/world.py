@@ -46,7 +46,7 @@ def _kind(node: Node, fcfs: bool, numbers: dict[str, int], tariffs: dict[str, in
     cell = node.cell
     return Kind(
         cores=node.cores, clock=node.clock, slots=node.slots, power=equipment.power_table(node.power, node.cores),
-        fcfs=fcfs,
+        contention=node.contention, fcfs=fcfs,
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
         tariff=tariffs.get(node.cost.tariff, -1),
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,

@@ -164,6 +164,7 @@ def _node(block: model.NodeBlock) -> Node:
         clock=block.cpu.clock if block.cpu else 0.0,
         memory=block.memory or 0.0,
         slots=block.slots or 0,
+        contention=block.contention or 0.0,
         power=power(block.power) if block.power else None,
         radio=_radio(block.radio) if block.radio else None,
         cell=_cell(block.cell) if block.cell else None,

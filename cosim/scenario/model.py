@@ -146,6 +146,9 @@ class KindBlock(Block):
     tier: Tier | None = Field(None, description="device: makes tasks; edge and cloud: run them")
     at: Position | None = Field(None, description="east, north[, up] of the origin")
     cpu: CpuText | None = Field(None, description="cores x clock; without it the node runs nothing")
+    contention: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
+        None, description="c: b busy cores, which share caches and memory, run at clock / (1 + c (b - 1)) each"
+    )
     memory: Bytes | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
     storage: Bytes | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
     accelerators: dict[AcceleratorName, AcceleratorBlock] | None = Field(

@@ -266,6 +266,8 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
         if node.cpu.clock != fastest:
             hint = "the clock of 'cpu' is that of the fastest operating point"
             wrong("scaling", f"the fastest point is {fastest:g} Hz, the processor {node.cpu.clock:g} Hz", hint)
+    if node.contention and node.cpu is None:
+        wrong("contention", "its cores slow one another down, but it has no processor", "give it a 'cpu'")
     if node.accelerators and node.cpu is None:
         wrong("accelerators", "has accelerators but no processor", "give it a 'cpu'")
     if node.fleet:
