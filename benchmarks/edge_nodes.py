@@ -72,7 +72,8 @@ def _container(node: Node, _port: int) -> Iterator[Running]:
     limits += ["--cpu-period", str(PERIOD), "--cpu-quota", str(int(PERIOD * node.cores))]
     rights = ["--cap-drop", "ALL", "--security-opt", "no-new-privileges:true"]
     who = ["-e", f"COSIM_NODE={node.name}", "-e", f"COSIM_CORES={node.concurrency}"]
-    _docker("run", "-d", "--rm", "--name", name, *limits, *rights, *who, IMAGE)
+    # looking after its health every few seconds takes time from the node
+    _docker("run", "-d", "--rm", "--no-healthcheck", "--name", name, *limits, *rights, *who, IMAGE)
     try:
         form = "{{.State.Pid}} {{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
         pid, host = _docker("inspect", "-f", form, name).split()[:2]

@@ -3,7 +3,7 @@
     function = fit(sizes, seconds)
     function.typical([224.0]), function.interval([224.0])  # s, and the bounds of 90 % of the runs
 
-CoRaiS (Hu et al. 2024) fits such functions from the history of every edge, linear in the size. Here
+CoRaiS (Hu et al. 2024) fits such functions from the history of every edge, as lines in its experiments. Here
 the shape is chosen by cross-validation among a constant, a line, a broken line and a monotone one. Runs
 scatter in proportion to what they take, or by the same seconds everywhere; cross-validation says which.
 Intervals are conformal (Vovk et al. 2005; Romano et al. 2019): quantiles of the residuals of runs

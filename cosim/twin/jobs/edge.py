@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cosim.twin.jobs.edge_telemetry import FEW, Telemetry, Window, read
 from cosim.twin.models.edge import Replay, Requests
 from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.service_time import ServiceTime, fit_all
 from cosim.twin.space import Parameter, Space
 
 Floats = NDArray[np.float64]
@@ -116,7 +117,7 @@ def twin(telemetry: Telemetry) -> Twin:
     nodes = tuple(dict.fromkeys(window.node for window in telemetry.windows))
     workers = {window.node: window.concurrency for window in telemetry.windows}
     shared = tuple(k for k, node in enumerate(nodes) if workers[node] > 1)
-    return Twin(telemetry, works, nodes, shared, _scatter(telemetry.of("fit"), works, workers))
+    return Twin(telemetry, works, nodes, shared, _scatter(telemetry.of("fit"), works))
 
 
 def space(of: Twin) -> Space:
@@ -160,10 +161,23 @@ def problem(of: Twin) -> Problem:
     )
 
 
-def _scatter(fit: Telemetry, works: Sequence[tuple[str, int]], workers: Mapping[str, int]) -> tuple[Floats, ...]:
+def service_times(part: Telemetry) -> dict[tuple[str, str], ServiceTime]:
+    """(service, node) -> run time over the picture's side squared, of the nodes with the fewest workers."""
+    rows = lone(part)
+    nodes = [part.windows[k].node for k in part.window[rows]]
+    return fit_all([str(s) for s in part.service[rows]], nodes, part.size[rows].astype(float) ** 2, part.busy[rows])
+
+
+def lone(part: Telemetry) -> Ints:
+    """The requests that were computed on nodes with the fewest workers: nothing else was computed meanwhile."""
+    workers = np.array([window.concurrency for window in part.windows])
+    return np.flatnonzero((workers == workers.min())[part.window])
+
+
+def _scatter(fit: Telemetry, works: Sequence[tuple[str, int]]) -> tuple[Floats, ...]:
     """Ratios of runs to the typical one of their work and window, by work; of all works where one has few."""
-    least = min(workers.values())
-    alone = np.array([workers[window.node] == least for window in fit.windows])[fit.window]
+    alone = np.zeros(len(fit.window), np.bool_)
+    alone[lone(fit)] = True
     found = []
     for service, size in works:
         mine = alone & (fit.service == service) & (fit.size == size)
