@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 from cosim.errors import ScenarioError
 from cosim.twin.calibrate import calibrate
@@ -17,7 +20,8 @@ from cosim.twin.models.edge import Replay, Requests
 from cosim.twin.search.meter import Budget
 from tests.unit.twin import edge_nodes
 
-RECORDING = Path(__file__).parents[3] / "scenarios" / "calibrate-edge" / "recording"
+ROOT = Path(__file__).parents[3]
+RECORDING = ROOT / "scenarios" / "calibrate-edge" / "recording"
 
 
 @pytest.fixture(scope="module")
@@ -183,3 +187,16 @@ def test_the_recording_is_predicted_far_better_than_before_calibration():
     assert after["mape_mean"] < 0.6 * before["mape_mean"]
     assert after["mape_p95"] < 0.7 * before["mape_p95"]
     assert 0.80 <= after["coverage"] <= 0.97
+
+
+def test_the_scenario_is_calibrated_from_the_command_line(tmp_path):
+    command = [sys.executable, "-m", "cosim", "calibrate", str(RECORDING.parent), "--runs", "500", "--json", "-q"]
+    command += ["--no-report", "--out", str(tmp_path), "--held-back", str(RECORDING)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (overlay,) = tmp_path.rglob("*.calibration.yaml")
+    values = YAML(typ="safe").load(overlay)["calibrated"]["edge"]["values"]
+    assert float(values["resnet18.64"]["value"].split()[0]) == pytest.approx(0.013, rel=0.3)
+    nowhere = [*command[:-1], str(tmp_path / "none")]
+    done = subprocess.run(nowhere, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2
