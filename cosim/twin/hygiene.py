@@ -293,13 +293,11 @@ class _Examined:
         if count == 0:
             return
         middle, scale = robust(values[np.isfinite(values)])
-        if count > 1 + _MANY * len(values):
-            message = (
-                f"{count} of {len(values)} values lie far from the median {middle:g}: two kinds of rows, or faults"
-            )
-            self._tell("outliers", node, f"{message}; kept", count)
-            return
         worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
+        if count > 1 + _MANY * len(values):
+            message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
+            self._tell("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
+            return
         message = f"{_count(count, 'outlier')}, the farthest {worst:g} with a median of {middle:g}"
         if self.rules.outliers == "drop":
             self.values[rows[found]] = np.nan
@@ -343,7 +341,9 @@ class _Examined:
             return
         spans = {node: times[rows][np.isfinite(times[rows])] for node, rows in self.nodes.items()}
         for node, (before, after) in apart(spans, self.rules.gap).items():
-            message = f"begins {before:+g} s and ends {after:+g} s from the other nodes: a gap, or another clock"
+            message = (
+                f"begins {before:+g} s and ends {after:+g} s from the middle of all nodes: a gap, or another clock"
+            )
             self._tell("period", node, message, len(spans[node]))
 
 

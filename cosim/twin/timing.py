@@ -68,7 +68,7 @@ def gaps(times: Floats, factor: float) -> Gaps | None:
 
 
 def apart(times: Mapping[str, Floats], factor: float) -> dict[str, tuple[float, float]]:
-    """Node -> by how many s it begins and ends later than the others, for nodes that cover another period.
+    """Node -> by how many s it begins and ends later than the middle of all, for nodes that cover another period.
 
     Another period is one that is off by `factor` usual steps (ten times as many where rows are events)
     and by a twentieth of the whole.

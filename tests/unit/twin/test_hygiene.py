@@ -32,7 +32,7 @@ def with_values(signal: Signal, values: np.ndarray, times: np.ndarray | None = N
 
 
 @given(st.integers(0, 10_000))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_sound_telemetry_is_left_alone(seed):
     signal, load = telemetry(seed)
     cleaned, findings = examine({"power": signal}, parameters=3, loads={"power": load})
@@ -334,7 +334,7 @@ def test_inputs_are_refused_where_they_are_broken_and_told_where_they_are_odd():
 
 
 @given(st.integers(-15, 15), st.integers(0, 1000))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_a_lag_is_found_in_either_direction(rows, seed):
     random = np.random.default_rng(seed)
     cause = random.normal(size=120)
