@@ -1,6 +1,4 @@
-"""The conditions under which values are calibrated, and whether a run has left them.
-
-    write(path, calibration, loaded=loaded, free=free, conditions=seen(loaded))
+"""The conditions under which values are calibrated, which overlays keep, and whether a run has left them.
 
 What a scenario's text can tell is checked before a run (`cosim.scenario.extrapolation`); conditions
 that name a signal, such as `host.utilisation`, are held against what the run recorded.
@@ -13,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.errors import Problem
+from cosim.errors import Problem, SetupError
 from cosim.scenario import tree
 from cosim.scenario.calibrate import TASK_DURATIONS
 from cosim.scenario.extrapolation import quantity
@@ -52,11 +50,15 @@ def seen(loaded: Loaded) -> dict[str, tuple[object, object]]:
 
 
 def _recorded_ranges(folder: Path) -> dict[str, tuple[float, float]]:
-    """The range of what a recorded run tells about loads and links."""
+    """The range of what a recorded run tells about loads and links; nothing for a run that cannot be read now."""
     from cosim.results.load import load
 
-    found = {}
-    with closing(load(folder)) as run:
+    found: dict[str, tuple[float, float]] = {}
+    try:
+        run = load(folder)
+    except SetupError:
+        return found
+    with closing(run):
         for table, columns in _TELLING.items():
             there = run.table(table).columns if table in run.signals else ()
             for column in columns:

@@ -26,6 +26,7 @@ from cosim.scenario.reading import read_file
 from cosim.scenario.tree import Item, Keys, Place
 from cosim.scenario.wording import problems_of
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
+from cosim.twin.conditions import seen
 from cosim.units import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def document(
     """What the overlay file of `calibration` holds, as plain data.
 
     `free` are the scenario's free values, by the names of the estimates; `loaded` is the scenario, of
-    which lists are copied whole, because an included list replaces another one. Without `free`, fields
+    which lists are copied whole, because an included list replaces another one, and of which the
+    conditions are kept (`cosim.twin.conditions.seen`); `conditions` adds to them. Without `free`, fields
     are set from the estimate's `members` and unit. Parameters without effect set nothing.
     """
     by_name = {value.name: value for value in free}
@@ -79,7 +81,9 @@ def document(
         "cpu": f"{calibration.cpu_seconds:.3g} s",
         "stopped": calibration.stopped,
         "values": values,
-        "conditions": {path: [low, high] for path, (low, high) in (conditions or {}).items()},
+        "conditions": {
+            path: list(ends) for path, ends in {**(seen(loaded) if loaded else {}), **(conditions or {})}.items()
+        },
         "data": list(calibration.sources),
         "fit": _judgement(calibration.fit),
         "assumptions": list(calibration.assumptions),

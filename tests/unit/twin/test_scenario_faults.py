@@ -15,7 +15,6 @@ from cosim.report.calibration import write_calibration
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.twin.calibrate import calibrate
-from cosim.twin.conditions import seen
 from cosim.twin.evidence import gather
 from cosim.twin.hygiene import vetted
 from cosim.twin.overlay import read, write
@@ -107,7 +106,7 @@ def test_from_telemetry_to_a_scenario_that_includes_what_was_found(telemetry, tm
     declared = study(file, folder=tmp_path / "work", workers=1)
     found = calibrate(declared.problem, budget=Budget(runs=500), posterior=False)
     loaded = load(file)
-    path = write(tmp_path / "bench.calibration.yaml", found, loaded=loaded, free=declared.free, conditions=seen(loaded))
+    path = write(tmp_path / "bench.calibration.yaml", found, loaded=loaded, free=declared.free)
     write_calibration(found, gather(declared.problem, found), tmp_path / "bench.html")
     assert read(path).calibrated["bench"].held_back is not None
     (tmp_path / "plain.yaml").write_text(BENCH, encoding="utf-8")
