@@ -231,9 +231,11 @@ class _Session:
         runs = min(room, max(2000, 600 * len(at)))
         rounds = min(4, runs // (20 * (len(at) + 1)) + 1)
         if rounds > 1:
-            names = self.case.observed
-            one = dict.fromkeys(names, 1.0 if self.problem.deterministic else 0.0)
-            extra = self.summaries.sampling(self._random[2], one)
+            extra = None
+            if self.problem.deterministic:
+                best = self.case.simulate(self.space.values(self.runs.whole(at[None])), self._seeds[0])
+                self.runs.count += 1
+                extra = self.summaries.sampling(self._random[2], best)
             try:
                 return synthetic(
                     self._draw, self.summaries.observed, at, self._random[2],

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from cosim.twin.posterior import independent
 from cosim.twin.problem import Floats, Observed, Signal
 
 _LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
@@ -50,13 +51,17 @@ class _One:
             told.append(np.quantile(rows, self._levels, axis=1).T)
         return np.arcsinh(np.concatenate(told, axis=1) / self._scale)
 
-    def varied(self, random: np.random.Generator, repeats: int) -> Floats:
-        """(repeats, k) summaries of the measurement drawn again, in blocks that keep what hangs together."""
-        block = max(1, round(self.count ** (1 / 3)))
-        starts = random.integers(0, max(1, self.count - block + 1), (repeats, -(-self.count // block)))
+    def varied(self, random: np.random.Generator, repeats: int, simulated: Floats | None) -> Floats:
+        """(repeats, k) summaries of the measurement drawn again, see `Summaries.sampling`."""
+        pool, block = self.values, round(self.count ** (1 / 3))
+        if independent(self.values) >= 0.8 * self.count:
+            block = 1
+            if simulated is not None and np.isfinite(simulated).all():
+                pool = simulated
+        starts = random.integers(0, max(1, len(pool) - block + 1), (repeats, -(-self.count // block)))
         places = (starts[:, :, None] + np.arange(block)).reshape(repeats, -1)[:, : self.count]
         drawn = np.full((repeats, len(self._kept)), np.nan)
-        drawn[:, self._kept] = self.values[places]
+        drawn[:, self._kept] = pool[places]
         return self.of(drawn)
 
 
@@ -77,20 +82,23 @@ class Summaries:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.concatenate([one.of(simulated[name]) for name, one in self._signals.items()], axis=1)
 
-    def sampling(self, random: np.random.Generator, drawn: Mapping[str, float], repeats: int = 400) -> Floats:
-        """(k, k) covariance that the summaries of the measurement have because it is finite.
+    def sampling(
+        self, random: np.random.Generator, simulated: Mapping[str, Floats] | None = None, repeats: int = 400
+    ) -> Floats:
+        """(k, k) covariance that the summaries have because the measurement is finite, for models without chance.
 
-        `drawn[name]` says how much of it simulations of signal `name` leave out: 1 for those without
-        chance, 0 for those with as many values as were measured.
+        A bootstrap: values are drawn again in blocks of n^(1/3), where they hang together (Hall, Horowitz,
+        Jing, Biometrika 82, 1995). Where they do not, single ones are drawn from `simulated` (signal -> (1, m)),
+        the model at its best: the few measured ones tell their own chance badly. Paired signals have 0.
         """
         k = len(self.observed)
         covariance = np.zeros((k, k))
         first = 0
         for name, one in self._signals.items():
             last = first + len(one.observed)
-            share = drawn.get(name, 0.0)
-            if share > 0.0 and one.count > 1 and not one.paired:
-                part = np.cov(one.varied(random, repeats).T.reshape(last - first, -1))
-                covariance[first:last, first:last] = share * np.atleast_2d(part)
+            if one.count > 1 and not one.paired:
+                pool = None if simulated is None else np.asarray(simulated[name], np.float64)[0]
+                part = np.cov(one.varied(random, repeats, pool).T.reshape(last - first, -1))
+                covariance[first:last, first:last] = np.atleast_2d(part)
             first = last
         return covariance

@@ -182,6 +182,9 @@ def test_a_finite_measurement_has_chance_of_its_own():
     random = np.random.default_rng(1)
     many = [Summaries({"a": Signal(10.0 + random.standard_normal(400))}) for _ in range(300)]
     scatter = many[0].of({"a": np.array([10.0 + random.standard_normal(400) for _ in range(1_000)])})
-    told = np.mean([one.sampling(random, {"a": 1.0}, 100)[0, 0] for one in many])
-    assert told == pytest.approx(scatter[:, 0].var(), rel=0.15)
-    assert not many[0].sampling(random, {}).any()
+    law = {"a": 10.0 + random.standard_normal((1, 4_000))}
+    for simulated in (None, law):
+        told = np.mean([one.sampling(random, simulated, 100)[0, 0] for one in many])
+        assert told == pytest.approx(scatter[:, 0].var(), rel=0.15)
+    paired = Summaries({"a": Signal(random.standard_normal(40), paired=True)})
+    assert not paired.sampling(random).any()
