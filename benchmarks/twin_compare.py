@@ -14,13 +14,14 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks import twin_algorithm1
 from cosim.errors import SetupError
-from cosim.twin.calibration import Gap
+from cosim.twin.calibrate import calibrate
+from cosim.twin.distances import wasserstein
 from cosim.twin.jobs import simtune
-from cosim.twin.misfit import Misfit, gaps
-from cosim.twin.problem import Floats, Problem
-from cosim.twin.search.cma import cma_es
-from cosim.twin.search.meter import Budget, Meter
+from cosim.twin.misfit import Misfit
+from cosim.twin.problem import Case, Floats, Problem
+from cosim.twin.search.meter import Budget
 from cosim.twin.space import Space
 from cosim.twin.surrogate.methods import METHODS, Pipeline, tune
 from cosim.twin.surrogate.network import Training
@@ -30,7 +31,7 @@ from cosim.twin.surrogate.tree import Tree
 EXACT, CHANCE = "exact search", "random search"
 LOGS = 8  # per run
 JUDGED = 64  # logs per judgement
-RUNS, SECONDS, SEEDS = 2000, 60.0, 5
+RUNS, SECONDS, SEEDS = 1000, 60.0, 5
 QUICK_RUNS, QUICK_SEEDS = 160, 2
 
 Method = Callable[[int], tuple[Floats, int, float, float]]  # seed -> values (d,), runs, CPU s, R2 of the surrogate
@@ -53,19 +54,13 @@ def _neutral(problem: Problem) -> Problem:
 
 
 def _exact(problem: Problem, runs: int) -> Method:
+    """Search alone: the others make no screen and no intervals either."""
+
     def method(seed: int) -> tuple[Floats, int, float, float]:
-        began, misfit = process_time(), Misfit(problem.fit.observed)
-        streams = np.random.SeedSequence([seed, 1]).generate_state(4).tolist()
-
-        def objective(units: Floats) -> Floats:
-            values = problem.space.values(units)
-            losses: Floats = np.mean([misfit.losses(problem.fit.simulate(values, s)) for s in streams], axis=0)
-            return losses
-
-        meter = Meter(objective, Budget(runs, SECONDS), runs_per_point=len(streams))
-        start = problem.space.units(problem.space.start)[0]
-        found = cma_es(meter, start, np.random.default_rng(np.random.SeedSequence([seed, 2])))
-        return problem.space.values(found.units)[0], meter.runs, process_time() - began, float("nan")
+        alone = replace(problem, held_back=None)
+        answer = calibrate(alone, budget=Budget(runs), seed=seed, screen=False, posterior=False)
+        values = np.array([answer.value(name) for name in problem.space.names], np.float64)
+        return values, answer.runs, answer.cpu_seconds, float("nan")
 
     return method
 
@@ -94,12 +89,14 @@ def _tuned(problem: Problem, name: str, pipeline: Pipeline, conditions: Conditio
     return method
 
 
-def _judged(problem: Problem, values: Floats, part: str) -> dict[str, Gap]:
-    case = problem.fit if part == "fit" else problem.held_back
-    assert case is not None
-    rows = [case.simulate(values[None], 1_000_000 + k) for k in range(JUDGED)]
-    simulated = {name: np.concatenate([row[name] for row in rows]) for name in case.observed}
-    return {gap.signal: gap for gap in gaps(case.observed, simulated)}
+def _judged(case: Case, values: Floats, spans: Mapping[str, float]) -> dict[str, float]:
+    """W1 per signal and G1 over `JUDGED` logs, scaled by `spans`, the ranges of all measured rows."""
+    logs = [case.simulate(values[None], 1_000_000 + k) for k in range(JUDGED)]
+    rows = {name: np.concatenate([log[name] for log in logs]) for name in case.observed}
+    real = {name: signal.values for name, signal in case.observed.items()}
+    told = {f"W1 {name}": float(wasserstein(real[name], rows[name]).mean()) / spans[name] for name in rows}
+    squares = [((rows[name] - real[name]) / spans[name]) ** 2 for name in rows]
+    return told | {"G1": float(np.sqrt(np.sum(squares, axis=0)).mean())}
 
 
 def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, object]:
@@ -108,6 +105,9 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         raise SetupError("the testbed log of SimTune is needed: --data DIR")
     fit, later = logs(data, held_back)
     problem, judge = (_neutral(simtune.problem(fit, later, replicates=count)) for count in (LOGS, 1))
+    measured = {"energy": (fit.energy, later.energy), "response": (fit.response, later.response)}
+    spans = {name: float(np.ptp(np.concatenate(both))) for name, both in measured.items()}
+    problem.fit.simulate(problem.space.start[None], 0)  # machine code is made or loaded here
     conditions = Conditions.measured(fit.cpu / 100.0)
     runs, seeds = (QUICK_RUNS, QUICK_SEEDS) if quick else (RUNS, SEEDS)
     pipeline = Pipeline(runs=runs, seconds=SECONDS)
@@ -121,13 +121,23 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     skipped: list[str] = []
     for name, method in methods.items():
         try:
-            table.append(_row(name, method, judge, 1 if name == "human set" else seeds))
+            table.append(_row(name, method, judge, spans, 1 if name == "human set" else seeds))
         except SetupError as error:  # the networks without torch
             skipped.append(f"{name}: {error}")
-    floors = {signal: gap.floor for signal, gap in _judged(judge, problem.space.start, "held back").items()}
+    try:
+        small, usual = {"runs": 12, "epochs": 2, "intervals": 4}, {"runs": 40, "epochs": 20}
+        online = twin_algorithm1.rows(1, **small) if quick else twin_algorithm1.rows(3, **usual)
+    except SetupError as error:
+        online, skipped = [], [*skipped, f"Algorithm 1: {error}"]
+    halves = {
+        name: float(wasserstein(*np.array_split(np.concatenate(both), 2))[0]) / spans[name]
+        for name, both in measured.items()
+    }
     return {
         "methods": table,
-        "noise floor": floors,
+        "Algorithm 1": online,
+        "noise floor, half of all rows against half": halves,
+        "scale, range of all rows": spans,
         "fit": judge.fit.name,
         "held back": judge.held_back.name if judge.held_back else "",
         "budget": {"runs": runs, "CPU s": SECONDS, "logs per run": LOGS},
@@ -138,22 +148,18 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     }
 
 
-def _row(name: str, method: Method, judge: Problem, seeds: int) -> Mapping[str, object]:
+def _row(name: str, method: Method, judge: Problem, spans: Mapping[str, float], seeds: int) -> Mapping[str, object]:
+    assert judge.held_back is not None
     found = [method(seed) for seed in range(1, seeds + 1)]
     figures: dict[str, list[float]] = {}
-    for values, spent, seconds, r2 in found:
-        for part in ("fit", "held back"):
-            told = _judged(judge, values, part)
-            for label, figure in (
-                ("W1 energy", told["energy"].w1), ("W1 response", told["response"].w1), ("G1", told["all"].g1)
-            ):  # fmt: skip
-                if part == "held back" or label != "G1":
-                    figures.setdefault(f"{part} {label}", []).append(figure)
-        for label, figure in (("runs", float(spent)), ("CPU s", seconds), ("R2", r2)):
-            figures.setdefault(label, []).append(figure)
+    for values, *_ in found:
+        for part, case in (("fit", judge.fit), ("held back", judge.held_back)):
+            for label, figure in _judged(case, values, spans).items():
+                figures.setdefault(f"{part} {label}", []).append(figure)
     row: dict[str, object] = {"method": name}
-    for label, values_of in figures.items():
-        row[label] = float(np.mean(values_of))
-        if label not in ("runs", "CPU s", "R2"):
-            row[f"sd {label}"] = float(np.std(values_of, ddof=1)) if len(values_of) > 1 else 0.0
+    for label, each in figures.items():
+        row[label] = float(np.mean(each))
+        if label.startswith("held back"):
+            row[f"sd {label}"] = float(np.std(each, ddof=1)) if len(each) > 1 else 0.0
+    row["runs"], row["CPU s"], row["R2"] = (float(np.mean([one[k] for one in found])) for k in (1, 2, 3))
     return row

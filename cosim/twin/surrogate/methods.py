@@ -43,14 +43,14 @@ METHODS: Mapping[str, tuple[str, str]] = {
 class Pipeline:
     """How the budget is spent."""
 
-    runs: int = 2000
+    runs: int = 1000
     seconds: float = 60.0  # of CPU; training ends when it is spent
     first: float = 0.6  # share of the runs for random parameters, before there is a surrogate
     rounds: int = 4  # of training, search and simulation
     streams: int = 4  # of random numbers that the random vectors are spread over
     finalists: int = 8  # proposals simulated once more under every stream
     training: Training = field(default_factory=lambda: Training(epochs=30, patience=10))
-    tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=60))
+    tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=40))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +126,7 @@ def _through(
     for turn in range(how.rounds):
         # The first training is the long one; the others go on from its weights.
         share = 0.7 if turn == 0 else 0.8 / (how.rounds - turn)
-        epochs = how.training.epochs if turn == 0 else max(1, how.training.epochs // 6)
+        epochs = how.training.epochs if turn == 0 else max(1, how.training.epochs // 10)
         seconds = min(how.training.seconds, share * simulator.time_left())
         features = simulator.encoding.features(units)
         learned = model.fit(features, qos, replace(how.training, epochs=epochs, seconds=seconds))

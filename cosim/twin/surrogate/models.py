@@ -14,7 +14,7 @@ from cosim.twin.surrogate.target import Conditions, Target
 
 Floats = NDArray[np.float64]
 
-_DRAWS = 4  # of Monte-Carlo dropout per question
+_DRAWS = 2  # of Monte-Carlo dropout per question
 
 
 class Surrogate(Protocol):
