@@ -9,6 +9,7 @@ from cosim.errors import Problem, ScenarioError
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
 from cosim.plan.scene import SceneBuilder
 from cosim.plan.seeds import stream
+from cosim.plan.unanswered import unanswered
 from cosim.plan.wiring import Station, wire
 from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.tree import Keys
@@ -35,6 +36,7 @@ def compile_plan(loaded: Loaded) -> Plan:
     recordings = _recordings(loaded, ordered, builder, signals, step, problems)
     if problems:
         raise ScenarioError(problems)
+    scene = builder.scene()
     return Plan(
         name=scenario.name,
         title=scenario.title,
@@ -46,13 +48,16 @@ def compile_plan(loaded: Loaded) -> Plan:
         pacing=run.pacing.factor or (0.0 if run.nodes == "process" else 1.0),
         lag=Lag(run.lag.policy, run.lag.warn, run.lag.fail),
         timeout=run.timeout,
-        scene=builder.scene(),
+        scene=scene,
         adapters=tuple(ordered),
         events=builder.events(),
         recordings=recordings,
         root=loaded.path.parent,
         resolved=loaded.text,
-        warnings=extrapolations(loaded) if scenario.calibrated else (),
+        warnings=(
+            *(extrapolations(loaded) if scenario.calibrated else ()),
+            *unanswered(scene, [adapter.use for adapter in ordered]),
+        ),
     )
 
 
