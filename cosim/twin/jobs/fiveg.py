@@ -196,11 +196,23 @@ def _throughput_problem(data: Path, settings: Mapping[str, object]) -> Problem:
     return throughput(drives.where(drives.day != last), drives.where(drives.day == last))
 
 
+def _level_problem(data: Path, settings: Mapping[str, object]) -> Problem:
+    flights, later = read_flights(data), held_back(settings)
+    if later is None:
+        return level(*alternate(flights))
+    judged = read_flights(later)
+    if judged.names != flights.names:
+        raise ScenarioError(
+            Mistake(f"has the cells {', '.join(judged.names)}, not {', '.join(flights.names)}", file=later)
+        )
+    return level(flights, judged)
+
+
 def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     """The problem of the set asked for. Raises `ScenarioError`."""
     makers: dict[str, Callable[[], Problem]] = {
         "throughput": lambda: _throughput_problem(data, settings),
-        "level": lambda: level(*alternate(read_flights(data))),
+        "level": lambda: _level_problem(data, settings),
     }
     which = str(settings.get("set", "throughput"))
     if which not in makers:

@@ -160,6 +160,10 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     """A problem for every server asked for, or that of the counters. Raises `ScenarioError`."""
     which = settings.get("set", "servers")
     if which == "counters":
+        if held_back(settings) is not None:
+            raise ScenarioError(
+                Mistake("the blocks between are judged: no other data can be", "calibrate.settings.held_back")
+            )
         return [counters(data)]
     if which != "servers":
         raise ScenarioError(Mistake(f"there is no set '{which}'", "calibrate.settings.set", hint="servers or counters"))

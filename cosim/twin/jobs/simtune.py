@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
+from cosim.errors import ScenarioError, SetupError
 from cosim.twin.hygiene import told
 from cosim.twin.inputs import examine_inputs
-from cosim.twin.jobs.files import find, matrix, setting
+from cosim.twin.jobs.files import find, held_back, matrix, setting
 from cosim.twin.models import intervals
 from cosim.twin.problem import Case, Problem, Signal
 
@@ -120,9 +120,12 @@ def power_curve(log: Log, interval: float) -> Floats:
     """(11,) W at `POINTS` of one host, never falling, fitted to the energies of `log` by least squares.
 
     The energy of a row is `interval` times the sum of the hosts' power. Where no CPU figure lies, a
-    small penalty on the change of slope carries the neighbours' slope on.
+    small penalty on the change of slope carries the neighbours' slope on. Raises `SetupError` without SciPy.
     """
-    from scipy.optimize import lsq_linear
+    try:
+        from scipy.optimize import lsq_linear
+    except ImportError:
+        raise SetupError("the power curve needs SciPy: pip install 'continuum-cosim[twin]'") from None
 
     at = np.clip(log.cpu / 10.0, 0.0, 10.0)
     left = np.minimum(at.astype(np.int64), 9)
@@ -147,7 +150,7 @@ def idle_noise(log: Log, weight: float) -> float:
 
 
 def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Problem:
-    """The calibration of the queueing model to `fit`, judged on `held_back`.
+    """The calibration of the queueing model to `fit`, judged on `judged`.
 
     Raises `ScenarioError` for CPU figures that are missing or impossible.
     """
@@ -176,12 +179,12 @@ def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Pr
 
 def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
     """The one problem of the log below `data`."""
-    log, rows = read(data), int(setting(settings, "rows", FIT_ROWS))
-    fit, held_back = split(log, rows)
-    found = problem(fit, held_back, replicates=int(setting(settings, "replicates", REPLICATES)))
+    rows = int(setting(settings, "rows", FIT_ROWS))
+    fit, judged, log = parts(data, held_back(settings), rows)
+    found = problem(fit, judged, replicates=int(setting(settings, "replicates", REPLICATES)))
     if len(log) < 2 * rows:
         fewer = (
-            f"the log has {len(log)} rows, {2 * rows} were wanted: {len(fit)} are fitted and {len(held_back)} held back"
+            f"the log has {len(log)} rows, {2 * rows} were wanted: {len(fit)} are fitted and {len(judged)} held back"
         )
         found = replace(found, warnings=(*found.warnings, fewer))
     return [found]

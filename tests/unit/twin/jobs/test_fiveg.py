@@ -82,6 +82,17 @@ def test_altitudes_take_turns(tmp_path):
     assert problem.fit.name == "altitudes 20, 40 m"
     assert problem.held_back.name == "altitudes 30 m"
     assert len(problem.space) == 7
+    for name, cells in (("same", (5, 9)), ("other", (5, 7))):
+        (tmp_path / name).mkdir()
+        rows = [lines[0], *(f"50,{c},150,-80" for c in cells)]
+        (tmp_path / name / "filtered_even_altitudes.csv").write_text("\n".join(rows))
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "filtered_even_altitudes.csv").rename(data / "filtered_even_altitudes.csv")
+    (problem,) = fiveg.problems(data, {"set": "level", "held_back": str(tmp_path / "same")})
+    assert (problem.fit.name, problem.held_back.name) == ("altitudes 20, 30, 40 m", "altitudes 50 m")
+    with pytest.raises(ScenarioError, match="has the cells 5, 7, not 5, 9"):
+        fiveg.problems(data, {"set": "level", "held_back": str(tmp_path / "other")})
 
 
 class TestRealData:

@@ -58,6 +58,8 @@ def test_wrong_settings_and_tables_are_named(tmp_path):
         power.problems(tmp_path, {"levels": [0, 15, 100]})
     with pytest.raises(ScenarioError, match="there is no set 'phones'"):
         power.problems(tmp_path, {"set": "phones"})
+    with pytest.raises(ScenarioError, match="no other data can be"):
+        power.problems(tmp_path, {"set": "counters", "held_back": str(tmp_path)})
     watts[4, 2] = -1.0
     write(tmp_path / "spec_data.csv", watts)
     with pytest.raises(ScenarioError, match=r"spec_data.csv:6.*not above 0 W"):

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.errors import ScenarioError, SetupError
 from cosim.twin.jobs import files, load, simtune
 from tests.unit.twin.jobs.data import DATA, needs
 
@@ -48,6 +50,13 @@ def test_the_cpu_of_hosts_without_tasks_is_found_behind_the_smoothing():
     assert found == pytest.approx(0.4, abs=0.05)
 
 
+def test_what_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    rng = np.random.default_rng(1)
+    with pytest.raises(SetupError, match=r"continuum-cosim\[twin\]"):
+        simtune.power_curve(log(rng.uniform(0, 9, (20, 4)), np.linspace(70.0, 170.0, 11), rng), 5.0)
+
+
 @pytest.mark.parametrize(("rows", "expected"), [(40, (20, 20)), (200, (100, 100)), (150, (75, 75)), (300, (100, 100))])
 def test_rows_are_split_without_overlap(tmp_path, rows, expected):
     write(tmp_path, rows)
@@ -69,6 +78,9 @@ def test_later_rows_are_judged_whether_the_whole_log_or_its_end_is_given(tmp_pat
         fit, judged, log = simtune.parts(tmp_path / "data", tmp_path / name, rows=15)
         np.testing.assert_array_equal(judged.energy, every.energy[15:30])
         assert (len(fit), judged.first, len(log)) == (15, 15, 40)
+    (problem,) = simtune.problems(tmp_path / "data", {"rows": 15, "held_back": str(tmp_path / "end")})
+    np.testing.assert_array_equal(problem.held_back.observed["energy"].values, every.energy[15:30])
+    assert problem.held_back.name == "rows 16 to 30"
     with pytest.raises(ScenarioError, match="are the rows of the fit"):
         simtune.parts(tmp_path / "data", tmp_path / "data")
 
