@@ -68,7 +68,7 @@ def unexplained(calibration: Calibration) -> list[tuple[str, str, str]]:
                 times = f"{gap.w1 / gap.floor:.3g} times" if gap.floor > 0.0 else "above"
                 why = f"its gap on the data {name} is {quantity(gap.w1)}, {times} the noise floor {quantity(gap.floor)}"
                 told.append((gap.signal, why, "warn"))
-            if gap.signal in before and gap.w1 > before[gap.signal].w1:
+            if gap.signal in before and _worse(gap, before[gap.signal]):
                 why = f"on the data {name} it is farther away than before: {quantity(gap.w1)}"
                 told.append((gap.signal, f"{why} instead of {quantity(before[gap.signal].w1)}", "bad"))
     if calibration.held_back is None:
@@ -154,10 +154,14 @@ def _tiles(calibration: Calibration) -> list[Tile]:
         before, after = _all(part.before), _all(part.after)
         if after is None:
             continue
-        detail = f"before {quantity(before.w1)}" if before is not None else ""
-        tiles.append(Tile(f"W1, {name}", quantity(after.w1), exact(after.w1), "mean over signals, by weight", detail))
+        for title, figure in (("W1", "w1"), ("NRMSE", "nrmse")):
+            value = getattr(after, figure)
+            detail = f"before {quantity(getattr(before, figure))}" if before is not None else ""
+            tiles.append(
+                Tile(f"{title}, {name}", quantity(value), exact(value), "mean over signals, by weight", detail)
+            )
         tiles.append(
-            Tile(f"Noise floor, {name}", quantity(after.floor), exact(after.floor), "measured half against half")
+            Tile(f"Floor of W1, {name}", quantity(after.floor), exact(after.floor), "measured half against half")
         )
     return [
         *tiles,
@@ -173,11 +177,16 @@ def _badge(calibration: Calibration) -> tuple[str, str]:
     before, after = _all(calibration.held_back.before), _all(calibration.held_back.after)
     if before is None or after is None or finite(after.w1) is None:
         return "not simulated", "bad"
-    if after.w1 > before.w1:
+    if _worse(after, before):
         return "farther than before", "bad"
     if after.w1 <= _FAR * after.floor:
         return "within twice the noise floor", "good"
-    return f"{before.w1 / after.w1:.3g} times nearer" if after.w1 > 0.0 else "met", "good"
+    return (f"{before.w1 / after.w1:.3g} times as near", "good") if after.w1 < before.w1 else ("near", "")
+
+
+def _worse(after: Gap, before: Gap) -> bool:
+    """Whether a gap has grown: in distribution, and not made up for by nearer pairs or ranks."""
+    return after.w1 > before.w1 and not after.nrmse < before.nrmse
 
 
 def _facts(calibration: Calibration) -> list[tuple[str, str]]:

@@ -72,7 +72,7 @@ def distributions(evidence: Evidence) -> list[Chart]:
         ]
         charts.append(
             distribution(
-                f"{name}, {evidence.part}",
+                f"{name}, {shorten(evidence.part, 34)}",
                 curves,
                 x=name,
                 unit=signal.unit,
@@ -86,7 +86,11 @@ def distributions(evidence: Evidence) -> list[Chart]:
 
 
 def courses(evidence: Evidence) -> list[Chart]:
-    """The course of every signal over time, or over its rows; of the simulations, the first replicate."""
+    """The course of every signal over time, or over its rows; of the simulations, the first replicate.
+
+    Simulated values that are several times as many as the measured ones are taken as several courses,
+    one after another.
+    """
     charts = []
     for name, signal in evidence.observed.items():
         in_time = signal.times is not None and bool(np.isfinite(signal.times).all())
@@ -99,12 +103,12 @@ def courses(evidence: Evidence) -> list[Chart]:
                 continue
             values = np.atleast_2d(rows[name])[0]
             values = values if signal.paired else values[np.isfinite(values)]
-            if len(values) == len(x):
-                series.append(Series(label, series[0].x, values[order].tolist()))
+            if len(x) and len(values) and len(values) % len(x) == 0:
+                series.append(Series(label, series[0].x, values[: len(x)][order].tolist()))
         alone = len(series) == 1
         charts.append(
             lines(
-                f"{name}, {evidence.part}",
+                f"{name}, {shorten(evidence.part, 34)}",
                 series,
                 x="time" if in_time else "row",
                 x_unit="s" if in_time else "",

@@ -106,7 +106,7 @@ def test_the_page_has_every_part_and_needs_nothing_else(told, tmp_path):
     text = " ".join(page.words)
     for words in (
         "edge host", "power, held back (day 2)", "response, fitted (day 1)", "one queue", "power.csv: 240 rows",
-        "Noise floor, held back", "coverage", "cma-es", "900",
+        "Floor of W1, held back", "coverage", "cma-es", "900",
     ):  # fmt: skip
         assert words in text
 
@@ -139,6 +139,9 @@ def test_what_is_near_the_floor_is_explained_and_what_is_not_is_named(told):
     assert any("farther away than before" in why for _, why, _ in unexplained(worse))
     failed = calibration(of, (float("nan"), 3.6, 0.1))
     assert any("could not be simulated" in why for _, why, _ in unexplained(failed))
+    first = found.fit.after[0]
+    near = replace(found.fit, after=(replace(first, w1=9.0, floor=9.0), *found.fit.after[1:]))
+    assert unexplained(replace(found, fit=near)) == []  # farther in distribution, and nearer pair by pair
     kept = replace(found, estimates=(replace(found.estimates[0], verdict="no effect", reason="never busy"),))
     assert unexplained(kept) == [("idle", "no effect: never busy", "warn")]
 
