@@ -114,7 +114,8 @@ def gaps(observed: Observed, simulated: Mapping[str, Floats]) -> tuple[Gap, ...]
     Differences of paired signals are taken by position, those of the others by rank: their rmse is
     the Wasserstein-2 distance and their r2 says how well the distribution is met, not the course. G1
     is always taken as the rows stand, also for unpaired signals, as the published figures of SimTune
-    are; it needs as many simulated values as measured ones. "all" holds weighted means (those of
+    are; it needs as many simulated values as measured ones, or a multiple: then they are blocks, one
+    after another, of which the mean is taken. "all" holds weighted means (those of
     `Misfit`), but g1 is the mean length of the vector of scaled differences, all signals alike.
     Figures of a replicate that holds NaN are infinite, so a mean never hides that one failed.
     """
@@ -142,8 +143,9 @@ def _gap(name: str, signal: Signal, rows: Floats) -> Gap:
     distance = energy_distance(real / span, paired / span)
     g1 = float("nan")
     with np.errstate(invalid="ignore", over="ignore"):
-        if rows.shape[1] == len(signal.values):
-            g1 = _mean(np.abs(rows[:, kept] - real).mean(axis=1)) / span
+        blocks = _blocks(rows, signal)
+        if blocks is not None:
+            g1 = _mean(np.abs(blocks[:, kept] - real).mean(axis=1)) / span
         squares = ((paired - real) ** 2).mean(axis=1) if signal.paired else wasserstein(real, rows, power=2) ** 2
     rmse = _mean(np.sqrt(squares))
     variance = float(real.var())
@@ -155,18 +157,24 @@ def _gap(name: str, signal: Signal, rows: Floats) -> Gap:
 
 def _vector_length(observed: Observed, simulated: Mapping[str, Floats]) -> float:
     """SimTune's reality gap G1: mean over rows t of sqrt(sum over signals of the squared scaled difference)."""
-    counts = {len(signal.values) for signal in observed.values()}
-    counts |= {_rows(name, signal, simulated).shape[1] for name, signal in observed.items()}
-    if len(counts) != 1:
+    blocks = [_blocks(_rows(name, signal, simulated), signal) for name, signal in observed.items()]
+    whole = [block for block in blocks if block is not None]
+    if len(whole) < len(blocks) or len({block.shape for block in whole}) != 1:
         return float("nan")
     kept = np.all([np.isfinite(signal.values) for signal in observed.values()], axis=0)
     if not kept.any():
         return float("nan")
     with np.errstate(invalid="ignore", over="ignore"):
         squares = [
-            ((_rows(name, s, simulated)[:, kept] - s.values[kept]) / s.span) ** 2 for name, s in observed.items()
+            ((block[:, kept] - s.values[kept]) / s.span) ** 2 for block, s in zip(whole, observed.values(), strict=True)
         ]
         return _mean(np.sqrt(np.sum(squares, axis=0)).mean(axis=1))
+
+
+def _blocks(rows: Floats, signal: Signal) -> Floats | None:
+    """`rows` cut into blocks of as many values as were measured; None when they do not come out even."""
+    length = len(signal.values)
+    return rows.reshape(-1, length) if rows.shape[1] % length == 0 else None
 
 
 def _mean(figures: Floats) -> float:

@@ -167,6 +167,16 @@ def test_gaps_of_unpaired_rows_compare_ranks():
     assert np.isnan(together.g1)
 
 
+def test_several_courses_in_a_row_are_blocks_of_g1():
+    random = np.random.default_rng(9)
+    observed = {"e": Signal(random.normal(size=20)), "r": Signal(random.normal(size=20))}
+    blocks = {name: random.normal(size=(3, 20)) for name in observed}
+    told = gaps(observed, {name: rows.reshape(1, 60) for name, rows in blocks.items()})
+    for gap, apart in zip(told, gaps(observed, blocks), strict=True):
+        assert gap.g1 == pytest.approx(apart.g1)
+    assert np.isnan(gaps(observed, {**blocks, "r": random.normal(size=(1, 60))[:, :50]})[-1].g1)
+
+
 def test_gaps_average_over_replicates():
     random = np.random.default_rng(5)
     observed = {"a": Signal(random.normal(size=30))}
