@@ -50,7 +50,7 @@ def _values(loaded: Loaded, name: str, block: CalibratedBlock) -> Iterator[str]:
                 if parameter.interval is not None:
                     what += f" (90 % interval {_short(parameter.interval[0])} to {_short(parameter.interval[1])})"
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-                yield f"{', '.join(names[:3])}{more} is {now}, and {what}"
+                yield f"{', '.join(names[:3])}{more} {'is' if len(names) == 1 else 'are'} {now}, and {what}"
 
 
 def _uses(loaded: Loaded, keys: Keys) -> Iterator[tuple[str, object]]:

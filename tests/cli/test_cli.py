@@ -88,6 +88,23 @@ def test_check_names_an_input_file_that_is_not_there():
     assert "adapters.replay.file: there is no file 'data/track.csv' (did you mean 'tracks.csv'?)" in done.stderr
 
 
+def test_check_tells_where_calibrated_values_are_left(tmp_path):
+    scenario = tmp_path / "twin.yaml"
+    scenario.write_text(
+        f"include: {ROOT / 'scenarios' / 'hello' / 'scenario.cosim.yaml'}\n"
+        "calibrated:\n  pi:\n    {date: 2030-01-01T00:00:00+00:00, method: cma-es, seed: 1, runs: 9,\n"
+        "     fit: {part: all, before: {}, after: {}},\n"
+        "     values: {idle: {value: 2.7 W, interval: [2.5 W, 2.9 W], members: [kinds.field-edge.power.idle]}}}\n",
+        encoding="utf-8",
+    )
+    assert "warning" not in cosim("check", scenario).stdout
+    done = cosim("check", scenario, "--set", "nodes.north.power.idle=5 W")
+    assert done.returncode == 0
+    assert "warning: nodes.north.power.idle is 5 W, and calibration 'pi' found 2.7 W" in done.stdout
+    as_json = json.loads(cosim("check", scenario, "--json", "--set", "nodes.north.power.idle=5 W").stdout)
+    assert len(as_json["warnings"]) == 1
+
+
 @pytest.mark.parametrize("verb", ["check", "plan", "run"])
 def test_a_missing_scenario_is_a_clear_error(verb, tmp_path):
     done = cosim(verb, tmp_path / "nothing")

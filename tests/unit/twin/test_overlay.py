@@ -116,7 +116,7 @@ def test_what_is_written_is_read_back(base):
     [
         (
             "kinds.field-edge.power.idle=4 W",
-            "nodes.south.power.idle is 4 W, and calibration 'hello-calibrated' found 3.1 W (90 % interval 2.9 W to",
+            "nodes.south.power.idle are 4 W, and calibration 'hello-calibrated' found 3.1 W (90 % interval 2.9 W to",
         ),
         ("nodes.north.power.idle=2700 mW", "nodes.north.power.idle is 2.7 W, and calibration"),
         ("workloads.weed-detection.work=exponential 2 Gcycles", "work is exponential 2 Gcycles, and calibration"),
