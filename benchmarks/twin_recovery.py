@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 DEVICES, CORES, UNTIL, WINDOW = 4, 2, 60.0, 4.0  # s
 TIMES = np.arange(WINDOW, UNTIL + 1e-9, WINDOW)
 LEVELS = (np.arange(60) + 0.5) / 60  # quantiles that stand for a run's tasks
-RUNS = 9_000  # per truth
+RUNS = 6_000  # per truth
 
 SPACE = Space(
     [

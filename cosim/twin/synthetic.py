@@ -31,22 +31,38 @@ LogPrior = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Region:
-    """A box in the cube."""
+    """A box in the cube along `axes`; what sticks out of the cube is not in it."""
 
-    low: Floats
+    axes: Floats  # (d, d) orthonormal columns
+    low: Floats  # (d,) along the axes
     high: Floats
 
     def inside(self, points: Floats) -> NDArray[np.bool_]:
-        within: NDArray[np.bool_] = np.logical_and.reduce((points >= self.low) & (points <= self.high), axis=1)
-        return within
+        along = points @ self.axes
+        within = (along >= self.low) & (along <= self.high) & (points >= 0.0) & (points <= 1.0)
+        all_of: NDArray[np.bool_] = np.logical_and.reduce(within, axis=1)
+        return all_of
 
     def features(self, points: Floats, quadratic: bool) -> Floats:
-        """(n, f) of points: 1, all coordinates scaled to -1..1, and their products."""
-        x = 2.0 * (points - self.low) / (self.high - self.low) - 1.0
+        """(n, f) of points: 1, all coordinates along the axes scaled to -1..1, and their products."""
+        x = 2.0 * (points @ self.axes - self.low) / (self.high - self.low) - 1.0
         columns = [np.ones(len(x)), *x.T]
         if quadratic:
             columns += [x[:, a] * x[:, b] for a, b in combinations_with_replacement(range(x.shape[1]), 2)]
         return np.stack(columns, axis=1)
+
+    def draw(self, count: int, random: np.random.Generator) -> Floats:
+        """(up to count, d) points, evenly; fewer where hardly any of the box lies in the cube."""
+        parts: list[Floats] = []
+        left = count
+        for _ in range(20):
+            along = self.low + (self.high - self.low) * random.random((2 * count, len(self.low)))
+            points = along @ self.axes.T
+            parts.append(points[self.inside(points)][:left])
+            left -= len(parts[-1])
+            if left == 0:
+                break
+        return np.concatenate(parts)
 
 
 def _solve(features: Floats, wanted: Floats) -> Floats:
@@ -134,10 +150,13 @@ def _near(features: Floats, summaries: Floats) -> NDArray[np.bool_]:
     return kept if kept.mean() > 0.8 else np.ones(len(kept), np.bool_)
 
 
-def _sample(emulator: Emulator, log_prior: LogPrior, widened: float, random: np.random.Generator, count: int) -> Floats:
+def _sample(
+    emulator: Emulator, known: Floats, log_prior: LogPrior, widened: float, random: np.random.Generator, count: int
+) -> Floats:
     """(count, d) of the emulated posterior: importance sampling in the box, then differential evolution moves.
 
-    C. ter Braak, Statistics and Computing 16 (2006); steps are mirrored at the cube's bounds.
+    C. ter Braak, Statistics and Computing 16 (2006); steps are mirrored at the cube's bounds. `known` (n, d)
+    are points inside, for boxes that hardly lie in the cube.
     """
     region = emulator.region
 
@@ -145,7 +164,7 @@ def _sample(emulator: Emulator, log_prior: LogPrior, widened: float, random: np.
         return emulator.log_likelihood(points, widened) + log_prior(points)
 
     d = len(region.low)
-    pool = region.low + (region.high - region.low) * random.random((20_000, d))
+    pool = np.concatenate([known, region.draw(20_000, random)])
     logs = density(pool)
     for _ in range(3):  # closer and closer to where it is likely
         chances = np.exp((logs - logs.max()) * min(1.0, 8.0 / max(1e-9, float(logs.max() - np.median(logs)))))
@@ -156,12 +175,11 @@ def _sample(emulator: Emulator, log_prior: LogPrior, widened: float, random: np.
     order = np.argsort(-logs)[: max(count // 2, 4 * d)]
     walkers = pool[np.resize(order, count)]
     logs = density(walkers)
+    small = 1e-5 * float((region.high - region.low).min())
     for step in range(250):
         a, b = random.integers(0, count, (2, count))
         gamma = 1.0 if step % 10 == 9 else 2.38 / math.sqrt(2 * d)
-        jump = gamma * (walkers[a] - walkers[b]) + 1e-5 * (region.high - region.low) * random.standard_normal(
-            (count, d)
-        )
+        jump = gamma * (walkers[a] - walkers[b]) + small * random.standard_normal((count, d))
         tried = reflect(walkers + jump)
         new = density(tried)
         take = np.log(random.random(count)) < new - logs
@@ -197,13 +215,12 @@ def synthetic(
     region = _first_region(points, summaries, observed, start)
     made, widened = points, 1.0
     for turn in range(1, rounds):
-        some = region.low + (region.high - region.low) * random.random((first, d))
-        if turn > 1:  # half where the posterior is, a little wider
-            half = len(some) // 2
-            chosen = made[random.integers(0, len(made), half)]
+        some = region.draw(first if turn == 1 else first // 2, random)
+        if len(some) < first:  # the rest where the posterior is, a little wider
+            chosen = made[random.integers(0, len(made), first - len(some))]
             wider = np.cov(made.T).reshape(d, d) + 1e-14 * np.eye(d)
-            near = reflect(chosen + random.multivariate_normal(np.zeros(d), wider, half))
-            some[:half] = np.clip(near, region.low, region.high)
+            near = reflect(chosen + random.multivariate_normal(np.zeros(d), wider, len(chosen)))
+            some = np.concatenate([some, near])
         points = np.concatenate([points, some])
         summaries = np.concatenate([summaries, draw(some, turn * first)])
         usable = np.isfinite(summaries).all(axis=1) & region.inside(points)
@@ -212,7 +229,7 @@ def synthetic(
         emulator = Emulator(region, points[usable], summaries[usable], observed, extra)
         ratio = emulator.unexplained
         widened = math.sqrt(ratio) if ratio > emulator.doubtful else 1.0
-        made = _sample(emulator, believed, widened, random, count)
+        made = _sample(emulator, points[usable], believed, widened, random, count)
         if turn < rounds - 1:
             region = _around(made, region)
     return Posterior(made, "synthetic likelihood", widened)
@@ -221,23 +238,36 @@ def synthetic(
 def _first_region(points: Floats, summaries: Floats, observed: Floats, start: Floats) -> _Region:
     """The box of the runs that come nearest to the measurement, and of the best known point."""
     usable = np.isfinite(summaries).all(axis=1)
-    points, summaries = points[usable], summaries[usable]
-    least = 20 * points.shape[1]
+    points, summaries, d = points[usable], summaries[usable], points.shape[1]
+    least = 20 * d
     if len(points) < least:
-        return _Region(np.zeros(points.shape[1]), np.ones(points.shape[1]))
+        return _Region(np.eye(d), np.zeros(d), np.ones(d))
     scale = 1.4826 * np.median(np.abs(summaries - np.median(summaries, axis=0)), axis=0) + 1e-12
     far = (np.minimum(np.abs((summaries - observed) / scale), 3.0) ** 2).sum(axis=1)
     near = points[np.argsort(far, kind="stable")[: max(least, len(points) // 5)]]
     low, high = np.minimum(near.min(axis=0), start), np.maximum(near.max(axis=0), start)
     wider = 0.05 + 0.1 * (high - low)
-    return _Region(np.maximum(low - wider, 0.0), np.minimum(high + wider, 1.0))
+    return _Region(np.eye(d), np.maximum(low - wider, 0.0), np.minimum(high + wider, 1.0))
 
 
 def _around(made: Floats, before: _Region) -> _Region:
-    """The box of the samples, wider by a third on each side and more where they press against the last box."""
-    low, high = np.quantile(made, [0.002, 0.998], axis=0)
+    """The box of the samples along their principal axes, wider by a third on each side.
+
+    So parameters that only matter together leave a thin box, on which a quadratic is a good mean. Where
+    samples press against the last box, and not because of the cube, the box grows by its whole size.
+    """
+    along = made @ before.axes
+    low, high = np.quantile(along, [0.002, 0.998], axis=0)
+    reach = 0.02 * (before.high - before.low)
+    at_cube: NDArray[np.bool_] = np.logical_or.reduce((made < 0.01) | (made > 0.99), axis=1)
+    pressed = np.zeros(len(low), np.bool_)
+    for outermost, close in (
+        (along <= low, low - before.low < reach),
+        (along >= high, before.high - high < reach),
+    ):
+        pressed |= close & np.logical_and(outermost, ~at_cube[:, None]).any(axis=0)
+    axes: Floats = np.linalg.eigh(np.cov(made.T).reshape(len(low), -1))[1].astype(np.float64)
+    low, high = np.quantile(made @ axes, [0.002, 0.998], axis=0)
     size = np.maximum(high - low, 1e-3)
-    last = before.high - before.low
-    below = np.where(low - before.low < 0.02 * last, 1.0, 0.35) * size
-    above = np.where(before.high - high < 0.02 * last, 1.0, 0.35) * size
-    return _Region(np.maximum(low - below, 0.0), np.minimum(high + above, 1.0))
+    wider = (0.35 + 0.65 * (np.abs(axes.T @ before.axes) * pressed).max(axis=1)) * size
+    return _Region(axes, low - wider, high + wider)
