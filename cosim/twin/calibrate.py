@@ -188,8 +188,10 @@ class _Session:
         self._settle(points)
 
     def _settle(self, points: Floats) -> None:
-        """Take the point (n, d searched) with the least misfit under fresh seeds."""
+        """Take the point (n, d searched) with the least misfit under fresh seeds; the last one is the start."""
         fresh = self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
+        most = max(2, (self.budget.runs - self.runs.count) // (4 * len(fresh)))
+        points = np.concatenate([points[: most - 1], points[-1:]]) if len(points) > most else points
         losses = self._by_seed(points, fresh).mean(axis=1)
         k = int(np.argmin(losses))
         if math.isfinite(losses[k]):
@@ -207,7 +209,12 @@ class _Session:
         names = [p.name for p, one in zip(self.space.parameters, kept, strict=True) if one]
         found = self._sampled(self.best[kept])
         if found is None:
-            information, _ = fisher(self._answers(self._seeds[:3]), self.best[kept])
+            seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
+            if self._room("information", 1.0) < (2 * len(names) + 1) * len(seeds):
+                return
+            information, _ = fisher(self._answers(seeds), self.best[kept])
+            if not np.isfinite(information).all():
+                return
             covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
         else:
             covariance = found.covariance

@@ -266,3 +266,11 @@ def two_of_four(values, seed):
     whole = np.repeat(TRUE_WAITS, len(values), axis=0)
     whole[:, 1], whole[:, 2] = work, delay
     return waits(whole, seed)
+
+
+def test_a_budget_that_is_too_small_says_what_it_needs():
+    answer = calibrate(waits_problem(), budget=Budget(60))
+    assert any("no screen was made" in warning for warning in answer.warnings)
+    assert any("there are no intervals" in warning for warning in answer.warnings)
+    assert answer.runs <= 60 + 32 + 32  # choice and judgement are made in any case
+    assert all(estimate.low is None for estimate in answer.estimates)
