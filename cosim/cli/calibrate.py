@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from cosim.twin.search.meter import Budget, Progress
 
 _EVERY = 2.0  # s between two lines of progress
+_TELLING = 20  # runs from which their pace says how long the rest will take; the first ones compile
 _RUNS = 20_000  # simulated runs, where neither the scenario nor the command says how many
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One problem, and what its answer means in the scenario; nothing for the problems of a job."""
+
+    task: Task
+    free: Sequence[Free] = ()
+    conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def calibrate(
@@ -74,11 +84,9 @@ def calibrate(
             return
         limit = _budget(budget, runs, block.budget.time, block.budget.runs)
         found = []
-        for task, free in tasks:
-            own = folder if len(tasks) == 1 else folder / task.name
-            found.append(
-                _carry_out(task, free, loaded, own, limit, seed, method or block.method, resume, with_report, say)
-            )
+        for work in tasks:
+            own = folder if len(tasks) == 1 else folder / work.task.name
+            found.append(_carry_out(work, loaded, own, limit, seed, method or block.method, resume, with_report, say))
         emit(
             {"calibrations": [data for _, data in found]},
             as_json,
@@ -96,7 +104,7 @@ def _tasks(
     held_back: Path | None,
     workers: int,
     say: Callable[[str], None],
-) -> list[tuple[Task, Sequence[Free]]]:
+) -> list[_Work]:
     """The problems that the scenario declares, each with the free values of the scenario behind it."""
     block = loaded.scenario.calibrate
     assert block is not None
@@ -108,7 +116,7 @@ def _tasks(
 
         found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
         say(f"simulated {found.how}: about {_words(found.problem.cost)} of CPU per run")
-        return [(found.problem, found.free)]
+        return [_Work(found.problem, found.free, found.conditions)]
     from cosim.twin.jobs import load as load_job
 
     make = load_job(block.job)
@@ -121,7 +129,7 @@ def _tasks(
         if not held_back.is_dir():
             raise ScenarioError(Problem(f"there is no folder {held_back}", "held-back"))
         settings["held_back"] = str(held_back)
-    return [(task, ()) for task in make(place, settings)]
+    return [_Work(task) for task in make(place, settings)]
 
 
 def _budget(time_text: str | None, runs: int | None, seconds: float | None, declared: int | None) -> Budget:
@@ -140,8 +148,7 @@ def _budget(time_text: str | None, runs: int | None, seconds: float | None, decl
 
 
 def _carry_out(
-    task: Task,
-    free: Sequence[Free],
+    work: _Work,
     loaded: Loaded,
     folder: Path,
     budget: Budget,
@@ -156,6 +163,7 @@ def _carry_out(
     from cosim.twin.calibrate import calibrate as search
     from cosim.twin.overlay import SUFFIX, write
 
+    task = work.task
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / "state.npz"
     if not resume:
@@ -165,9 +173,9 @@ def _carry_out(
         what = ", ".join(map(str, parameter.choices)) or bounds
         say(f"free: {parameter.name}  {what}")
     found = search(task, budget=budget, seed=seed, method=method, progress=_Shown(task.name, say), state=state)
-    files = {
-        "overlay": write(folder / f"{_file(task.name)}{SUFFIX}", found, loaded=loaded if free else None, free=free)
-    }
+    overlay = folder / f"{_file(task.name)}{SUFFIX}"
+    own = loaded if work.free else None
+    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions)}
     files["calibration"] = folder / "calibration.json"
     if with_report:
         from cosim.report.calibration import write_calibration
@@ -183,21 +191,21 @@ def _file(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
 
 
-def _screen(tasks: Sequence[tuple[Task, Sequence[Free]]], seed: int, as_json: bool) -> None:
+def _screen(tasks: Sequence[_Work], seed: int, as_json: bool) -> None:
     from cosim.twin.sensitivity import sensitivities
 
-    found = {task.name: sensitivities(task, seed=seed) for task, _ in tasks}
+    found = {work.task.name: sensitivities(work.task, seed=seed) for work in tasks}
 
     def text() -> str:
         parts = []
-        for (task, _), rows in zip(tasks, found.values(), strict=True):
-            header = ["parameter", "effect", *task.fit.observed, "all", "over seeds"]
+        for work, rows in zip(tasks, found.values(), strict=True):
+            header = ["parameter", "effect", *work.task.fit.observed, "all", "over seeds"]
             cells = [
                 [row.name, "yes" if row.effect else "none", *(f"{v:.3g}" for v in row.signals.values()),
                  f"{row.misfit:.3g}", f"{row.noise:.2g}"]
                 for row in rows
             ]  # fmt: skip
-            parts += [f"{task.name}: change of the misfit over the bounds", *table([header, *cells])]
+            parts += [f"{work.task.name}: change of the misfit over the bounds", *table([header, *cells])]
         return "\n".join(parts)
 
     emit({name: [asdict(row) for row in rows] for name, rows in found.items()}, as_json, text)
@@ -215,7 +223,8 @@ class _Shown:
             return
         self._shown, self._stage = now, progress.stage
         best = f", least misfit {progress.best:.4g}" if math.isfinite(progress.best) else ""
-        left = f", at most {_words(progress.seconds_left)} left" if math.isfinite(progress.seconds_left) else ""
+        known = math.isfinite(progress.seconds_left) and progress.runs >= _TELLING
+        left = f", at most {_words(progress.seconds_left)} left" if known else ""
         self._say(f"{self._name}: {progress.stage}, {progress.runs:,} runs{best}{left}")
 
 

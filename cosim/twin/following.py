@@ -22,7 +22,7 @@ from cosim.twin.drift import Drift
 from cosim.twin.online import Online, Report, Settings, Span, spans
 from cosim.twin.overlay import SUFFIX, write
 from cosim.twin.problem import Case, Problem
-from cosim.twin.scenario import Study, study
+from cosim.twin.scenario import EmptyError, Study, study
 from cosim.twin.search.meter import Budget
 
 POLL = 1.0  # s between two looks at a run that goes on
@@ -68,7 +68,9 @@ class Following:
             ended = RunFolder.open(self._run).status != "running"
             for span in spans(self._how.window, self._reached(ended), done):
                 done += 1
-                yield self._window(span)
+                report = self._window(span)
+                if report is not None:
+                    yield report
             if ended or not wait:
                 return
             time.sleep(POLL)
@@ -88,9 +90,17 @@ class Following:
         known = [float(row[0]) if row is not None and row[0] is not None else 0.0 for row in latest]
         return min(known) - self._how.settle
 
-    def _window(self, span: Span) -> Report:
-        if self._twin is None:
+    def _window(self, span: Span) -> Report | None:
+        """What a window said; None for one without measurements before there was any."""
+        try:
             first = self._study(span)
+        except EmptyError:
+            if self._twin is None:
+                return None
+            report = self._twin.skip(span)
+            self._tell()
+            return report
+        if self._twin is None:
             self._twin = Online(
                 first.problem.name,
                 first.problem.space,
@@ -125,8 +135,9 @@ class Following:
         self._folder.mkdir(parents=True, exist_ok=True)
         if len(twin.adopted) > self._written:
             self._written = len(twin.adopted)
-            free = next(iter(self._studies.values())).free
-            write(self.overlay, twin.adopted[-1], loaded=self._loaded, free=free)
+            latest = next(reversed(self._studies.values()))
+            found, conditions = twin.adopted[-1], latest.conditions
+            write(self.overlay, found, loaded=self._loaded, free=latest.free, conditions=conditions)
         rows = [
             {
                 "window": r.number, "from": r.since, "until": r.until, "misfit": r.misfit,

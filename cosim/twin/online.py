@@ -18,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from cosim.errors import ScenarioError
 from cosim.twin.calibration import Calibration
 from cosim.twin.drift import Drift
 from cosim.twin.evidence import numbers
@@ -124,6 +125,15 @@ class Online:
             self._cases[old] = Case({}, case.simulate)  # nothing looks back farther
         return report
 
+    def skip(self, span: Span) -> Report:
+        """Nothing was measured in the next window."""
+        self._spans.append(span)
+        self._cases.append(Case({}, lambda values, seed: {}))  # noqa: ARG005 - the signature of a simulation
+        statistic = self._drift.statistic
+        report = Report(len(self.reports), *span, float("nan"), statistic, drift=False, act="", values=self.values)
+        self.reports.append(report)
+        return report
+
     def _begin(self) -> int:
         """The first of the windows that are fitted: since the change, and not too many."""
         since = max(self._drift.begun, self.settings.least)
@@ -141,12 +151,19 @@ class Online:
             weights += signal.weight
         return total / weights if weights else float("nan")
 
+    def _misfits(self, first: int) -> list[float]:
+        """The misfits of the windows from number `first` on, with the values in use."""
+        return [self._misfit(one, self.numbers) for one in self._cases[first:] if one.observed]
+
     def _calibrate(self, first: int) -> Act:
         span = self._spans[first][0], self._spans[-1][1]
         start = dict(zip(self.space.names, self.numbers.tolist(), strict=True))
         space = Space([replace(p, start=float(np.clip(start[p.name], p.low, p.high))) for p in self.space.parameters])
-        problem = Problem(self.name, space, self._case(span), deterministic=self._deterministic)
-        found = self._search(problem)
+        try:
+            problem = Problem(self.name, space, self._case(span), deterministic=self._deterministic)
+            found = self._search(problem)
+        except ScenarioError:  # too little was measured; there will be more
+            return ""
         self._candidate = found, numbers(space, found), first
         return "calibrated"
 
@@ -157,13 +174,13 @@ class Online:
         self._candidate = None
         if not self._misfit(case, values) < misfit:
             if not self._drift.usual or np.array_equal(values, self.numbers):  # nothing was to be gained
-                self._drift.restart([self._misfit(one, self.numbers) for one in self._cases[first:]])
+                self._drift.restart(self._misfits(first))
             return "rejected"
         seeds = list(self.settings.seeds[:1] if self._deterministic else self.settings.seeds)
         judged, _ = before_and_after(case, np.stack([self.numbers, values]), seeds, "held back")
         self.numbers = values
         self.adopted.append(replace(found, held_back=judged))
-        self._drift.restart([self._misfit(one, values) for one in self._cases[first:]])
+        self._drift.restart(self._misfits(first))
         return "adopted"
 
 

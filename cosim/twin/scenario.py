@@ -27,7 +27,7 @@ from cosim.telemetry.signals import CATALOGUE
 from cosim.telemetry.signals import Signal as Described
 from cosim.twin.batched import BatchedRuns, Pairs
 from cosim.twin.effects import NotBatchableError
-from cosim.twin.hygiene import Rules, examine, told
+from cosim.twin.hygiene import vetted
 from cosim.twin.measured import file_rows, origins, recorded, run_table, unit_of
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.quantities import Codes, Pairing, Quantity, Rows
@@ -45,6 +45,10 @@ _KEPT = 8  # answers that are kept: fit and held-back data are simulated by the 
 _WHOLE = 2.0  # s of CPU that a run of its own is taken to cost until one was made
 
 
+class EmptyError(ScenarioError):
+    """Nothing that could be compared was measured in a span of time."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Study:
     """A scenario's calibration: the problem, and what its answer means in the scenario."""
@@ -52,6 +56,7 @@ class Study:
     problem: Problem
     free: tuple[Free, ...]
     how: str  # in batches, or run by run and why
+    conditions: Mapping[str, tuple[str, str]]  # dotted path -> between which values it lay in what was recorded
 
     def settings(self, told: Mapping[str, Value]) -> dict[str, Any]:
         """Dotted path -> value as the scenario has it, for the values of an answer."""
@@ -111,11 +116,8 @@ def study(
         how = f"run by run, as {error}"
     shared = _Shared(simulator, parts)
     space = Space([_parameter(one) for one in free])
-    cost = _cost(shared, space, simulator)
-    cases = {
-        name: Case(measured.examined(pairs, len(space) if name == "fit" else 0), shared.part(name), name)
-        for name, pairs in parts.items()
-    }
+    cost = _cost(shared, space, simulator) if span == WHOLE else _WHOLE
+    cases = {name: Case(measured.signals(pairs), shared.part(name), name) for name, pairs in parts.items()}
     paired = all(signal.paired for signal in cases["fit"].observed.values())
     problem = Problem(
         loaded.scenario.name,
@@ -128,7 +130,12 @@ def study(
         sources=tuple(measured.sources),
         warnings=tuple(measured.warnings),
     )
-    return Study(problem, tuple(free), how)
+    if span != WHOLE:  # a whole one is examined when it is calibrated
+        try:
+            problem = vetted(problem)
+        except ScenarioError as error:
+            raise EmptyError(str(error)) from None
+    return Study(problem, tuple(free), how, measured.conditions())
 
 
 def _moved(loaded: Loaded, window: Span) -> list[str]:
@@ -226,6 +233,20 @@ class _Measured:
             self._runs[text] = recorded(self._followed or self._loaded.path.parent / text, at)
         return self._runs[text]
 
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """The sizes of the tasks that were recorded, by the field of their law."""
+        found: dict[str, tuple[str, str]] = {}
+        for run in self._runs.values():
+            if "task" not in run.signals:
+                continue
+            for name in self._loaded.scenario.workloads:
+                for field in ("input", "output"):
+                    query = f'SELECT min("{field}"), max("{field}") FROM task WHERE workload = ?'
+                    row = run.execute(query, [name]).fetchone()
+                    if row is not None and row[0] is not None and row[1] > 0.0:
+                        found[f"workloads.{name}.{field}"] = show(row[0], "bytes"), show(row[1], "bytes")
+        return found
+
     def parts(self) -> dict[str, dict[str, tuple[Quantity, Pairing]]]:
         """Part of the data -> signal -> what it is compared with. Raises `ScenarioError` for an empty part."""
         block = self._loaded.scenario.calibrate
@@ -258,30 +279,13 @@ class _Measured:
                 pairing = Pairing(inside, measured, paired=paired)
                 if pairing.count:
                     found[part][name] = inside, pairing
+                elif self._span != WHOLE:
+                    raise EmptyError(f"nothing was measured of '{name}' from {self._span[0]:g} to {self._span[1]:g} s")
                 else:
                     self._loaded_problem(f"observed.{name}", f"nothing was measured in the part '{part}'")
             if not found[part]:
                 del found[part]
         return found
-
-    def examined(self, pairs: Pairs, parameters: int) -> dict[str, Signal]:
-        """The measured signals of a part without what cannot be true; what was found is told as warnings.
-
-        Raises `ScenarioError` when too little is left for that many parameters.
-        """
-        signals = self.signals(pairs)
-        tasks = {name: signals[name] for name, (quantity, _) in pairs.items() if quantity.of_tasks}
-        rest = {name: signal for name, signal in signals.items() if name not in tasks}
-        found: dict[str, Signal] = {}
-        for part, rules in ((tasks, Rules(frozen=0)), (rest, Rules())):
-            cleaned, findings = examine(part, rules=rules) if part else ({}, ())
-            found.update(cleaned)
-            self.warnings += [warning for warning in told(findings) if warning not in self.warnings]
-        count = sum(int(np.isfinite(signal.values).sum()) for signal in found.values())
-        if count < parameters:
-            message = f"{count} measured values cannot tell {parameters} parameters"
-            self._loaded_problem("free", message)
-        return {name: found[name] for name in pairs}
 
     def signals(self, pairs: Pairs) -> dict[str, Signal]:
         block = self._loaded.scenario.calibrate
@@ -289,7 +293,9 @@ class _Measured:
         found = {}
         for name, (_, pairing) in pairs.items():
             one, rows = block.observed[name], pairing.measured
-            values, times, paired = rows.values, rows.times, pairing.paired
+            values, paired = rows.values, pairing.paired
+            bags = len(rows.times) > len(np.unique(np.column_stack([rows.times, rows.nodes]), axis=0))
+            times = None if bags else rows.times  # of tasks made at once; a clock that stands still looks the same
             groups = None if (rows.nodes < 0).any() else tuple(self.nodes.name(k) for k in rows.nodes.tolist())
             unit = unit_of(one.signal, self._units)
             origin = self._origin.get(name, "measured")

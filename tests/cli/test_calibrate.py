@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
@@ -57,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def call(folder: Path) -> Callable[..., Result]:
+def call(folder: Path) -> Callable[..., Any]:
     return lambda *arguments: CliRunner().invoke(app, ["calibrate", str(folder), *map(str, arguments)])
 
 

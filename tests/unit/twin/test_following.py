@@ -48,13 +48,18 @@ events:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[[bool], Path]:
-    """A scenario whose recorded tasks do 200 Mcycles of work, and 400 from the middle on if there is a step."""
+    """A scenario whose recorded tasks do 200 Mcycles of work, and 400 from the middle on if there is a step.
+
+    There are none from 30 to 35 s.
+    """
 
     def write(step: bool) -> Path:
         lines = ["time,work"]
         noise = np.random.default_rng(4).lognormal(0.0, 0.1, 320)
         lines += [
-            f"{k / 4 + 0.01 * (k % 7)},{200e6 * x * (2 if step and k >= 160 else 1)}" for k, x in enumerate(noise)
+            f"{k / 4 + 0.01 * (k % 7)},{200e6 * x * (2 if step and k >= 160 else 1)}"
+            for k, x in enumerate(noise)
+            if not 120 <= k < 140
         ]
         (tmp_path / "tasks.csv").write_text("\n".join(lines), encoding="utf-8")
         file = tmp_path / "scenario.cosim.yaml"
@@ -94,6 +99,7 @@ def test_without_a_step_nothing_drifts(written: Callable[[bool], Path], tmp_path
     following = Following(file, (), run, tmp_path / "out", workers=1)
     reports = list(following.follow())
     assert not any(report.drift for report in reports)
+    assert [report.number for report in reports if np.isnan(report.misfit)] == [6]
     assert [report.act for report in reports].count("adopted") == 1
 
 

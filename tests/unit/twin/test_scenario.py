@@ -111,6 +111,7 @@ def test_batches_and_whole_runs_agree(declared: Callable[..., Study]) -> None:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_what_was_run_is_not_run_again(declared: Callable[..., Study], tmp_path: Path) -> None:
     first = declared(whole=True)
     known = sorted((tmp_path / "work" / "known").iterdir())
@@ -159,9 +160,9 @@ def test_the_answer_is_told_as_the_scenario_has_it(declared: Callable[..., Study
         ("workloads.look.input: {bounds: [exponential 100 kB, exponential 300 kB]}", "in batches"),
         ("links.*.rate: {bounds: [10 Mbit/s, 200 Mbit/s], share: each}", "in batches"),
         ("kinds.gateway.slots: {bounds: [1, 9], start: 3}", "in batches"),
-        ("adapters.continuum.discipline: {choices: [sharing, fcfs]}", "run by run"),
+        pytest.param("adapters.continuum.discipline: {choices: [sharing, fcfs]}", "run by run", marks=pytest.mark.slow),
         ("events.0.at: {bounds: [3 s, 9 s]}", "run by run"),
-        ("run.step: {choices: [500 ms, 1 s]}", "run by run"),
+        pytest.param("run.step: {choices: [500 ms, 1 s]}", "run by run", marks=pytest.mark.slow),
     ],
 )
 def test_which_fields_a_batch_can_set(declared: Callable[..., Study], line: str, how: str) -> None:
