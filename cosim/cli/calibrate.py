@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +17,6 @@ from cosim.errors import Problem, ScenarioError
 from cosim.units import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cosim.scenario.free import Free
     from cosim.scenario.load import Loaded
     from cosim.twin.calibration import Calibration, Judgement
@@ -37,6 +35,7 @@ class _Work:
     task: Task
     free: Sequence[Free] = ()
     conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    failures: Callable[[], Sequence[str]] = tuple  # why runs gave nothing
 
 
 def calibrate(
@@ -116,7 +115,7 @@ def _tasks(
 
         found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
         say(f"simulated {found.how}: about {_words(found.problem.cost)} of CPU per run")
-        return [_Work(found.problem, found.free, found.conditions)]
+        return [_Work(found.problem, found.free, found.conditions, lambda: found.failures)]
     from cosim.twin.jobs import load as load_job
 
     make = load_job(block.job)
@@ -173,6 +172,8 @@ def _carry_out(
         what = ", ".join(map(str, parameter.choices)) or bounds
         say(f"free: {parameter.name}  {what}")
     found = search(task, budget=budget, seed=seed, method=method, progress=_Shown(task.name, say), state=state)
+    failures = tuple(f"runs failed: {why}" for why in work.failures())
+    found = replace(found, warnings=(*found.warnings, *failures))
     overlay = folder / f"{_file(task.name)}{SUFFIX}"
     own = loaded if work.free else None
     files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, count, emit, errors
+from cosim.errors import ScenarioError
 
 
 def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = False) -> None:
@@ -12,7 +13,16 @@ def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = F
     from cosim.scenario.load import load
 
     with errors(as_json):
-        plan = compile_plan(load(scenario, overrides or ()))
+        loaded = load(scenario, overrides or ())
+        plan = compile_plan(loaded)
+        block = loaded.scenario.calibrate
+        if block is not None and block.job is not None:
+            from cosim.scenario.wording import did_you_mean
+            from cosim.twin.jobs import JOBS
+
+            if block.job not in JOBS:
+                hint = did_you_mean(block.job, JOBS)
+                raise ScenarioError(loaded.problem("calibrate.job", f"there is no job '{block.job}'", hint))
         summary = {
             "scenario": plan.name,
             "ok": True,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Pairs = Mapping[str, tuple[Quantity, Pairing]]
+SEEDS = 2**53  # seeds of runs; text with more digits is not read as a whole number
 _TRIED = 2  # joint points at which the sum of the effects is held against the scenario itself
 _HOST = ("running", "utilisation", "power", "energy", "cost", "completed")
 _TASK = ("created", "assigned", "uploaded", "started", "computed", "ended", "input", "output", "work", "late")
@@ -104,7 +105,7 @@ class BatchedRuns:
     def __call__(self, values: Floats, seed: int, pairs: Pairs) -> dict[str, Floats]:
         """Signal -> (n, m) simulated values for (n, d) values; run by run as the scenario with that `run.seed`."""
         self._pairs, self._found = pairs, []
-        root = np.random.SeedSequence(stream(seed % 2**63, self._adapter))
+        root = np.random.SeedSequence(stream(seed % SEEDS, self._adapter))
         engine_seed = int(root.generate_state(1, np.uint64)[0])
         made = self._batcher.run(columns(self._effects, values), [engine_seed])
         order = np.broadcast_to(made["row"][:, 0], (len(values),)).astype(np.int64)

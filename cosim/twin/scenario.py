@@ -57,6 +57,12 @@ class Study:
     free: tuple[Free, ...]
     how: str  # in batches, or run by run and why
     conditions: Mapping[str, tuple[str, str]]  # dotted path -> between which values it lay in what was recorded
+    simulator: Simulator
+
+    @property
+    def failures(self) -> list[str]:
+        """Why runs gave nothing so far, each once."""
+        return self.simulator.failures if isinstance(self.simulator, WholeRuns) else []
 
     def settings(self, told: Mapping[str, Value]) -> dict[str, Any]:
         """Dotted path -> value as the scenario has it, for the values of an answer."""
@@ -135,7 +141,7 @@ def study(
             problem = vetted(problem)
         except ScenarioError as error:
             raise EmptyError(str(error)) from None
-    return Study(problem, tuple(free), how, measured.conditions())
+    return Study(problem, tuple(free), how, measured.conditions(), simulator)
 
 
 def _moved(loaded: Loaded, window: Span) -> list[str]:

@@ -18,7 +18,7 @@ from cosim.plan.compile import compile_plan
 from cosim.results.executor import Executor, LocalExecutor, Result, Task
 from cosim.results.load import load as load_run
 from cosim.scenario.load import load
-from cosim.twin.batched import Pairs
+from cosim.twin.batched import SEEDS, Pairs
 from cosim.twin.measured import run_table
 from cosim.twin.quantities import Codes
 
@@ -66,7 +66,7 @@ class WholeRuns:
         tasks: dict[str, Task] = {}
         base = self._folder / "making"
         for row in values:
-            settings = (*self._settings(row), f"run.seed={seed % 2**63}", "calibrate=null")
+            settings = (*self._settings(row), f"run.seed={seed % SEEDS}", "calibrate=null")
             try:
                 plan = compile_plan(load(self._scenario, settings))
             except ScenarioError as error:

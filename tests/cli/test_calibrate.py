@@ -139,3 +139,10 @@ def test_what_must_be_changed_first(call: Any, tmp_path: Path, arguments: list[s
     done = call("--out", tmp_path, "--runs", 50, *arguments)
     assert done.exit_code == 2, done.output
     assert message in done.output
+
+
+def test_the_check_knows_the_jobs(folder: Path) -> None:
+    done = CliRunner().invoke(app, ["check", str(folder), "--set", "calibrate={job: pwer}"])
+    assert done.exit_code == 2
+    assert "did you mean 'power'?" in done.output
+    assert CliRunner().invoke(app, ["check", str(folder), "--set", "calibrate={job: power}"]).exit_code == 0

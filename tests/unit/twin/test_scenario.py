@@ -106,9 +106,19 @@ def test_batches_and_whole_runs_agree(declared: Callable[..., Study]) -> None:
     assert batched.how == "in batches"
     assert whole.how.startswith("run by run")
     values = np.array([TRUE_VALUES, [1.1, 2.0, 8.0, 30.0, 500.0]])
-    one, other = batched.problem.fit.simulate(values, 11), whole.problem.fit.simulate(values, 11)
+    seed = 2**63 - 25  # of as many digits as seeds have
+    one, other = batched.problem.fit.simulate(values, seed), whole.problem.fit.simulate(values, seed)
+    assert not whole.failures
     for name in one:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
+
+
+def test_runs_that_cannot_be_say_why(declared: Callable[..., Study]) -> None:
+    line = "    kinds.gateway.power.max: {bounds: [1 W, 12 W]}"
+    found = declared(("    kinds.gateway.power.max: {bounds: [6.1 W, 12 W]}", line), whole=True)
+    values = np.array([[1.5, 5.0, 2.0, 2.0, 600.0]])  # idle above max
+    assert np.isnan(found.problem.fit.simulate(values, 1)["power"]).all()
+    assert "max power is below idle power" in found.failures[0]
 
 
 @pytest.mark.slow
