@@ -19,7 +19,7 @@ import psutil
 from tests.real.follow import LIMIT, ROOT, until
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-TAG = "under-test"  # of our images: those of the person at the machine stay as they are
+TAG = f"under-test-{secrets.token_hex(4)}"  # of our images: those of others at the machine stay as they are
 BUILDING = 900.0  # s, when nothing is in the cache
 
 
