@@ -171,7 +171,8 @@ class Traces:
 
     def left(self) -> list[str]:
         """What of it is still there."""
-        found = [path for path in self._spaces if Path(path).exists()]
+        mounted = Path("/proc/self/mountinfo").read_text()  # the engine unlinks the file of a namespace a minute later
+        found = [path for path in self._spaces if f"/{Path(path).name} " in mounted]
         found += [f"{space} of process {pid}" for space, pid in self._inside().items()]
         found += [name for name in self._bridges if Path("/sys/class/net", name).exists()]
         for (pid, created), name in self._processes.items():
