@@ -135,29 +135,28 @@ def identify(covariance: Floats, names: Sequence[str]) -> tuple[Identity, ...]:
     """Verdicts from the covariance (d, d), in the unit cube, of what is left uncertain.
 
     A parameter is "correlated" when it would be known at least five times better if the others were
-    known, and is not known well as it is; "no effect" when it is as uncertain as the bounds alone make
-    it whatever the others are. Strong correlations of parameters that are known well are only told.
+    known, and is not known well as it is, or when it is strongly correlated with such a one; "no effect"
+    when it is as uncertain as the bounds alone make it whatever the others are. Strong correlations of
+    parameters that are known well are only told.
     """
     sd = np.sqrt(np.maximum(np.diag(covariance), 1e-30))
     correlation = covariance / np.outer(sd, sd)
     ridge = correlation + 1e-6 * np.eye(len(sd))
     alone = 1.0 / np.sqrt(np.diag(np.linalg.inv(ridge)))  # over sd: what is left when the others are known
+    ratio = 1.0 / alone
+    vague = ((ratio > 5.0) & (sd > 0.03)) | ((ratio > 2.0) & (sd > 0.5 * PRIOR_SD))
+    strong = (np.abs(correlation) > CORRELATED) & ~np.eye(len(sd), dtype=np.bool_)
+    vague |= (strong & vague).any(axis=1) & (sd > 0.03)  # whoever one can only be known together with
     found = []
     for k in range(len(names)):
-        others = [
-            (names[j], float(correlation[k, j])) for j in np.argsort(-np.abs(correlation[k]), kind="stable") if j != k
-        ]
-        strong = [(name, r) for name, r in others if abs(r) > CORRELATED]
-        some = [(name, r) for name, r in others if abs(r) > 0.25][:3]
-        ratio = 1.0 / float(alone[k])
-        together = (ratio > 5.0 and sd[k] > 0.03) or (ratio > 2.0 and sd[k] > 0.5 * PRIOR_SD)
-        if together and some:
-            told = ", ".join(f"{name} ({r:+.2f})" for name, r in (strong or some))
+        order = [int(j) for j in np.argsort(-np.abs(correlation[k]), kind="stable") if j != k]
+        some = [j for j in order if strong[k, j]] or [j for j in order if abs(correlation[k, j]) > 0.25][:3]
+        told = ", ".join(f"{names[j]} ({correlation[k, j]:+.2f})" for j in some)
+        if vague[k] and some:
             found.append(Identity("correlated", f"only known together with {told}"))
         elif sd[k] > 0.9 * PRIOR_SD:
             found.append(Identity("no effect", "the data leave it as uncertain as its bounds do"))
-        elif strong:
-            told = ", ".join(f"{name} ({r:+.2f})" for name, r in strong)
+        elif strong[k].any():
             found.append(Identity("fitted", f"correlated with {told}"))
         else:
             found.append(Identity("fitted"))

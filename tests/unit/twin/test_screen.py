@@ -97,6 +97,16 @@ def test_only_a_product_is_told_by_name():
     assert "delay" not in verdicts[0].reason
 
 
+def test_the_partner_of_what_is_only_known_together_is_named_too():
+    """Only one of clock and work passes the limit by itself."""
+    correlation = np.array([[1.0, 0.96, 0.48], [0.96, 1.0, 0.3], [0.48, 0.3, 1.0]])
+    spread = np.array([0.12, 0.08, 0.01])
+    verdicts = identify(correlation * np.outer(spread, spread), ("clock", "work", "delay"))
+    ratios = np.sqrt(np.diag(np.linalg.inv(correlation)))
+    assert ratios[1] < 5.0 < ratios[0]
+    assert [one.verdict for one in verdicts] == ["correlated", "correlated", "fitted"]
+
+
 def test_a_product_of_three_is_found_though_no_pair_is_strong():
     random = np.random.default_rng(4)
     free = random.random((4000, 3))
