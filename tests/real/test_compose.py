@@ -101,7 +101,7 @@ def test_a_whole_flight_in_containers_is_as_simulated(tmp_path):
 
 def test_a_value_that_cannot_be_overridden_is_named(tmp_path):
     with Project.shipped("hello", tmp_path / "runs", "run.duratoin=20 s") as project:
-        project.up()
+        project("up", "-d", "--no-build", "orchestrator")
         until(lambda: not project.state("orchestrator")["Running"])
         assert project.ended() == 2
         assert "duratoin" in project("logs", "orchestrator")
