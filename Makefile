@@ -7,6 +7,8 @@ RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
 # Cores are shared with the processes that the tests start themselves.
 JOBS   ?= 2
+# Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: run hello test slow chaos lint docs bench schema clean
 

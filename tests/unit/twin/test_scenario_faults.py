@@ -104,7 +104,7 @@ def test_a_fault_in_a_table_is_told_or_refused(telemetry, tmp_path, change, word
 def test_from_telemetry_to_a_scenario_that_includes_what_was_found(telemetry, tmp_path):
     file = scenario(tmp_path, telemetry)
     declared = study(file, folder=tmp_path / "work", workers=1)
-    found = calibrate(declared.problem, budget=Budget(runs=500), posterior=False)
+    found = calibrate(declared.problem, budget=Budget(runs=1000), posterior=False)
     loaded = load(file)
     path = write(tmp_path / "bench.calibration.yaml", found, loaded=loaded, free=declared.free)
     write_calibration(found, gather(declared.problem, found), tmp_path / "bench.html")
