@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,7 @@ import typer
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
 from cosim.errors import Problem, ScenarioError
+from cosim.report.text import shorten
 from cosim.units import parse
 
 if TYPE_CHECKING:
@@ -61,6 +63,10 @@ def calibrate(
     as_json: Json = False,
 ) -> None:
     """Calibrate the values that `calibrate:` frees, and judge them on data that the search has not seen."""
+    # Before NumPy: the matrices are small, so that threads would only wait for one another, and the last digits
+    # of a product depend on how many there are.
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     with errors(as_json):
         from cosim.scenario.load import load
 
@@ -168,7 +174,7 @@ def _carry_out(
     if not resume:
         state.unlink(missing_ok=True)
     for parameter in task.space.parameters:
-        bounds = f"{parameter.low:g} to {parameter.high:g} {parameter.unit}".rstrip()
+        bounds = f"{parameter.low:.4g} to {parameter.high:.4g} {_unit(parameter.unit)}".rstrip()
         what = ", ".join(map(str, parameter.choices)) or bounds
         say(f"free: {parameter.name}  {what}")
     found = search(task, budget=budget, seed=seed, method=method, progress=_Shown(task.name, say), state=state)
@@ -200,7 +206,7 @@ def _screen(tasks: Sequence[_Work], seed: int, as_json: bool) -> None:
     def text() -> str:
         parts = []
         for work, rows in zip(tasks, found.values(), strict=True):
-            header = ["parameter", "effect", *work.task.fit.observed, "all", "over seeds"]
+            header = ["parameter", "effect", *rows[0].signals, "all", "over seeds"]
             cells = [
                 [row.name, "yes" if row.effect else "none", *(f"{v:.3g}" for v in row.signals.values()),
                  f"{row.misfit:.3g}", f"{row.noise:.2g}"]
@@ -216,7 +222,7 @@ class _Shown:
     """Tells how a search goes: now and then a line with the time left."""
 
     def __init__(self, name: str, say: Callable[[str], None]) -> None:
-        self._name, self._say, self._shown, self._stage = name, say, 0.0, ""
+        self._name, self._say, self._shown, self._stage = shorten(name, 40), say, 0.0, ""
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
@@ -231,9 +237,8 @@ class _Shown:
 
 def lines(found: Calibration) -> list[str]:
     """The answer as text: the gaps before and after, the values with intervals, and what is to be said."""
-    text = [
-        f"{found.problem}: {found.method}, {found.runs:,} runs, {_words(found.cpu_seconds)} of CPU, {found.stopped}"
-    ]
+    method = "no search" if found.method == "none" else found.method
+    text = [f"{found.problem}: {method}, {found.runs:,} runs, {_words(found.cpu_seconds)} of CPU, {found.stopped}"]
     for name, judgement in (("fit", found.fit), ("held back", found.held_back)):
         if judgement is not None:
             text += ["", f"gap on the data {name} (W1 over the measured range)", *_gaps(judgement)]
@@ -242,10 +247,10 @@ def lines(found: Calibration) -> list[str]:
     rows = [["parameter", "value", "90 % interval", "before", "unit", "verdict"]]
     for e in found.estimates:
         interval = "" if e.low is None or e.high is None else f"{e.low:.4g} to {e.high:.4g}"
-        rows.append([e.name, _value(e.value), interval, _value(e.start), e.unit, e.verdict])
+        rows.append([e.name, _value(e.value), interval, _value(e.start), _unit(e.unit), e.verdict])
     text += ["", *table(rows)]
     text += [f"{e.name}: {e.reason}" for e in found.estimates if e.reason]
-    text += [f"{name}: {value:.4g}" for name, value in found.figures.items()]
+    text += [f"{name.replace('_', ' ')}: {value:.4g}" for name, value in sorted(found.figures.items())]
     text += [f"warning: {warning}" for warning in found.warnings]
     return [*text, ""]
 
@@ -258,6 +263,10 @@ def _gaps(judgement: Judgement) -> list[str]:
         figures = (was.w1, gap.w1, gap.floor, was.rmse, gap.rmse)
         rows.append([gap.signal, *("" if math.isnan(x) else f"{x:.4g}" for x in figures), gap.unit])
     return table(rows)
+
+
+def _unit(unit: str) -> str:
+    return "" if unit == "1" else unit
 
 
 def _value(value: object) -> str:

@@ -9,7 +9,6 @@ The search sees the fit part only; the held-back part is simulated once, when al
 from __future__ import annotations
 
 import math
-import resource
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from cosim.twin.methods import AUTO, METHODS, Searching, choose, search
 from cosim.twin.misfit import Misfit
 from cosim.twin.posterior import Posterior, laplace
 from cosim.twin.problem import Floats, Problem
-from cosim.twin.runs import Journal, Runs, fingerprint
+from cosim.twin.runs import Journal, Runs, cpu_seconds, fingerprint
 from cosim.twin.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
 from cosim.twin.search.meter import Budget, Progress
 from cosim.twin.summaries import Summaries
@@ -84,7 +83,7 @@ class _Session:
         state: Path | None,
     ) -> None:
         self.problem, self.seed, self._progress = problem, seed, progress
-        self._cpu, self._wall = _cpu(), time.monotonic()
+        self._cpu, self._wall = cpu_seconds(), time.monotonic()
         self.space, self.case = problem.space, problem.fit
         self.misfit, self.summaries = Misfit(self.case.observed), Summaries(self.case.observed)
         start = self.space.units(self.space.start)[0]
@@ -100,6 +99,7 @@ class _Session:
         self._seeds = [int(word) for word in roots[3].generate_state(64, np.uint64) >> np.uint64(1)]
         self.replicates = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
         self.stage, self.stopped, self.method = "screen", "", "none"
+        self._found = False  # whether a search has come to any point
         self.warnings: list[str] = list(problem.warnings)
         self.refused: dict[str, str] = {}
         self.sensitivity: dict[str, float] = {}
@@ -183,7 +183,7 @@ class _Session:
         finally:
             points = searching.candidates()
             if len(points):
-                self.best = self.runs.whole(points[:1])[0]
+                self.best, self._found = self.runs.whole(points[:1])[0], True
         points = np.concatenate([points, self.start_units[self.runs.searched][None]])
         self._settle(points)
 
@@ -283,6 +283,9 @@ class _Session:
     def answer(self) -> Calibration:
         """Judge, and put everything together."""
         self.stage = "judgement"
+        if self.stopped == INTERRUPTED and self._found:  # perhaps before the best point was looked at again
+            at = self.best[None, self.runs.searched]
+            self.loss = float(self._by_seed(at, self._seeds[: self.replicates]).mean())
         for name, one in self.verdicts.items():
             if one.verdict == "no effect":  # back to where it was: what was found for it is chance
                 k = self.space.names.index(name)
@@ -308,7 +311,7 @@ class _Session:
             held_back=held,
             method=self.method,
             runs=self.runs.count,
-            cpu_seconds=_cpu() - self._cpu,
+            cpu_seconds=cpu_seconds() - self._cpu,
             wall_seconds=time.monotonic() - self._wall,
             seed=self.seed,
             stopped=self.stopped,
@@ -323,7 +326,7 @@ class _Session:
         verdict = self.verdicts.get(p.name, Identity("fitted"))
         if p.name in self.refused:
             verdict = Identity("no effect", self.refused[p.name])
-        elif self.stopped == "nothing to search":
+        elif not self._found:
             verdict = Identity("fixed", "nothing was searched")
         low, high = self.intervals.get(p.name, (None, None))
         return Estimate(
@@ -389,12 +392,7 @@ class _Session:
     def _told(self) -> None:
         if self._progress is None:
             return
-        spent, runs = self.runs.journal.clock(), max(self.runs.count, 1)
-        left = min(self.budget.seconds - spent, (self.budget.runs - runs) * spent / runs)
+        ahead = self.budget.runs - self.runs.count
+        left = self.budget.seconds - self.runs.journal.clock()
+        left = min(left, ahead * self.runs.pace()) if ahead > 0 else 0.0
         self._progress(Progress(self.stage, self.runs.count, self.loss, max(left, 0.0)))
-
-
-def _cpu() -> float:
-    """s of CPU of this process with its threads and of its children that have ended."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime

@@ -8,6 +8,8 @@ answers without a simulation, until the list ends.
 from __future__ import annotations
 
 import hashlib
+import math
+import resource
 import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -101,6 +103,12 @@ def fingerprint(observed: Observed) -> str:
     return made.hexdigest()[:24]
 
 
+def cpu_seconds() -> float:
+    """s of CPU of this process with its threads and of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 class Runs:
     """Simulates points of the cube of the `searched` parameters, the others at `rest` (d,), and counts."""
 
@@ -108,9 +116,15 @@ class Runs:
         self.space, self.rest, self.journal = space, np.asarray(rest, np.float64), journal
         self.searched = np.ones(len(space), np.bool_)
         self.count = 0
+        self._paced: tuple[float, int] | None = None  # s and count after the first simulations, which compile
         self.cost = max(cost, 1e-7)  # s of wall clock per run, as told and then as measured
         self._token = token
         self.report: Callable[[], None] = lambda: None
+
+    def pace(self) -> float:
+        """s of wall clock per run since the first ones; inf before that."""
+        spent, count = self._paced or (0.0, self.count)
+        return (self.journal.clock() - spent) / (self.count - count) if self.count > count else math.inf
 
     def whole(self, units: Floats) -> Floats:
         """(n, d) points of the whole cube from those of the searched one."""
@@ -149,6 +163,8 @@ class Runs:
             self.cost = max((time.perf_counter() - began) / len(some), 1e-7)
             first += len(some)
             self.count += len(some)
+            if self._paced is None:
+                self._paced = self.journal.clock(), self.count
             self.report()
         answer = np.concatenate(parts)
         self.journal.add(key, answer)

@@ -112,11 +112,13 @@ def fisher(answers: Answers, at: Floats, step: float = 0.03) -> tuple[Floats, Fl
     """Information (d, d) about coordinates of the cube at a point, and the slopes (q, d) it comes from.
 
     By central differences under the same seeds; figures are taken as normal and independent, with their
-    variance over seeds.
+    variance over seeds. NaN where a point could not be simulated.
     """
     d = len(at)
     up, down = np.minimum(at + step, 1.0) - at, at - np.maximum(at - step, 0.0)
     told = answers(np.concatenate([at[None], at + np.diag(up), at - np.diag(down)]))
+    if not np.isfinite(told).all():
+        return np.full((d, d), np.nan), np.full((told.shape[2], d), np.nan)
     slopes = ((told[1 : d + 1] - told[d + 1 :]).mean(axis=1) / (up + down)[:, None]).T
     noise = told[0].var(axis=0, ddof=1) if told.shape[1] > 1 else np.zeros(told.shape[2])
     noise = np.maximum(noise, 1e-12)

@@ -16,7 +16,10 @@ _TRAJECTORIES = 10
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The effects of one parameter: moved over its bounds, it changes the misfit of a signal by so much."""
+    """The effects of one parameter: moved over its bounds, it changes the misfit of a signal by so much.
+
+    Signals that do not count in the misfit are left out.
+    """
 
     name: str
     misfit: float  # of all signals
@@ -31,7 +34,7 @@ def sensitivities(problem: Problem, *, seed: int = 1) -> tuple[Sensitivity, ...]
     """
     observed = problem.fit.observed
     whole = Misfit(observed)
-    single = {name: Misfit({name: signal}) for name, signal in observed.items()}
+    single = {name: Misfit({name: signal}) for name, signal in observed.items() if signal.weight > 0.0}
     roots = np.random.SeedSequence(seed).generate_state(_SEEDS, np.uint64) >> np.uint64(1)
     seeds = [int(word) for word in (roots[:1] if problem.deterministic else roots)]
 

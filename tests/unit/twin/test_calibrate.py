@@ -7,6 +7,7 @@ from cosim.errors import ScenarioError
 from cosim.twin.calibrate import calibrate
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.search import Budget
+from cosim.twin.sensitivity import sensitivities
 from cosim.twin.space import Parameter, Space
 
 LOADS = np.linspace(0.0, 1.0, 24)
@@ -172,6 +173,55 @@ def test_an_interrupted_search_answers_with_the_best_so_far():
     assert answer.stopped == "interrupted"
     assert answer.fit.after[-1].w1 < answer.fit.before[-1].w1
     assert any("no data were held back" in warning for warning in answer.warnings)
+
+
+def test_what_was_interrupted_before_its_search_has_fitted_nothing():
+    simulated = [0]
+
+    def interrupted(values, seed):
+        before, simulated[0] = simulated[0], simulated[0] + len(values)
+        if before < 100 <= simulated[0]:  # in the screen
+            raise KeyboardInterrupt
+        return waits(values, seed)
+
+    problem = waits_problem()
+    answer = calibrate(Problem("waits", WAITS, Case(problem.fit.observed, interrupted)), budget=Budget(20_000))
+    assert answer.stopped == "interrupted"
+    assert {one.verdict for one in answer.estimates} == {"fixed"}
+    assert all(one.value == one.start for one in answer.estimates)
+
+
+def test_the_time_left_counts_neither_compilation_nor_what_is_known(monkeypatch, tmp_path):
+    now = [0.0]
+    monkeypatch.setattr("cosim.twin.runs.time.monotonic", lambda: now[0])
+
+    def slow_at_first(values, seed):
+        now[0] += 1e-3 * len(values) + (600.0 if now[0] == 0.0 else 0.0)  # s
+        return waits(values, seed)
+
+    told = []
+    problem = Problem("waits", WAITS, Case(waits_problem().fit.observed, slow_at_first))
+    first, state = Budget(2_000), tmp_path / "state.npz"
+    calibrate(problem, budget=first, progress=told.append, state=state)
+    known = [one.seconds_left for one in told if np.isfinite(one.seconds_left)]
+    assert known
+    assert max(known) <= 2.0 + 1e-6
+    told.clear()
+    calibrate(problem, budget=first, progress=told.append, state=state)  # all of it from the file
+    assert all(one.seconds_left in (0.0, np.inf) for one in told[:-1])
+
+
+def test_a_signal_of_weight_0_is_left_out_of_the_screen():
+    given = power_problem()
+    watts = given.fit.observed["power"]
+    observed = {"power": watts, "told": Signal(watts.values, "W", paired=True, weight=0.0)}
+
+    def simulate(values, seed):
+        return dict.fromkeys(observed, power(values, seed)["power"])
+
+    rows = sensitivities(Problem("power", POWER, Case(observed, simulate), deterministic=True))
+    assert all(list(row.signals) == ["power"] for row in rows)
+    assert [row.effect for row in rows] == [True, True, True, False]
 
 
 def test_progress_is_told():

@@ -84,6 +84,12 @@ def test_information_is_that_of_the_normal_law():
     assert np.allclose(information, np.array([[5.0, -1.0], [-1.0, 1.0]]) / 0.01, rtol=0.15)
 
 
+def test_there_is_no_information_where_nothing_can_be_simulated():
+    information, slopes = fisher(lambda points: np.full((len(points), 3, 2), np.inf), np.array([0.4, 0.5]))
+    assert np.isnan(information).all()
+    assert slopes.shape == (2, 2)
+
+
 def test_only_a_product_is_told_by_name():
     random = np.random.default_rng(3)
     together = random.random(4000)
