@@ -90,7 +90,7 @@ def calibrate(
         limit = _budget(budget, runs, block.budget.time, block.budget.runs)
         found = []
         for work in tasks:
-            own = folder if len(tasks) == 1 else folder / work.task.name
+            own = folder if len(tasks) == 1 else folder / _file(work.task.name)
             found.append(_carry_out(work, loaded, own, limit, seed, method or block.method, resume, with_report, say))
         emit(
             {"calibrations": [data for _, data in found]},
@@ -123,6 +123,7 @@ def _tasks(
         say(f"simulated {found.how}: about {_words(found.problem.cost)} of CPU per run")
         return [_Work(found.problem, found.free, found.conditions, lambda: found.failures)]
     from cosim.twin.jobs import load as load_job
+    from cosim.twin.jobs.fields import check
 
     make = load_job(block.job)
     place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
@@ -134,7 +135,10 @@ def _tasks(
         if not held_back.is_dir():
             raise ScenarioError(Problem(f"there is no folder {held_back}", "held-back"))
         settings["held_back"] = str(held_back)
-    return [_Work(task) for task in make(place, settings)]
+    problems = make(place, settings)
+    for task in problems:
+        check(loaded, overrides, task)
+    return [_Work(task) for task in problems]
 
 
 def _budget(time_text: str | None, runs: int | None, seconds: float | None, declared: int | None) -> Budget:
@@ -166,6 +170,7 @@ def _carry_out(
     """Calibrate one problem and write what was found; as text and as data."""
     from cosim.results.folder import write_json
     from cosim.twin.calibrate import calibrate as search
+    from cosim.twin.jobs.fields import fields
     from cosim.twin.overlay import SUFFIX, write
 
     task = work.task
@@ -180,9 +185,12 @@ def _carry_out(
     found = search(task, budget=budget, seed=seed, method=method, progress=_Shown(task.name, say), state=state)
     failures = tuple(f"runs failed: {why}" for why in work.failures())
     found = replace(found, warnings=(*found.warnings, *failures))
-    overlay = folder / f"{_file(task.name)}{SUFFIX}"
+    overlay = folder / f"{folder.name}{SUFFIX}"
     own = loaded if work.free else None
-    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions)}
+    known = any(estimate.verdict in ("fitted", "correlated") for estimate in found.estimates)
+    values = {estimate.name: estimate.value for estimate in found.estimates}
+    further = fields(loaded, task, values) if known else {}
+    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions, fields=further)}
     files["calibration"] = folder / "calibration.json"
     if with_report:
         from cosim.report.calibration import write_calibration

@@ -157,6 +157,9 @@ class CalibrateBlock(Block):
     )
     data: str | None = Field(None, description="folder with the job's data")
     settings: dict[str, Any] = Field({}, description="of the job")
+    fields: dict[str, str] = Field(
+        {}, description="dotted path of this scenario -> result of the job that the overlay file sets there"
+    )
 
     @model_validator(mode="after")
     def _something_to_do(self) -> CalibrateBlock:
@@ -166,6 +169,6 @@ class CalibrateBlock(Block):
                 raise ValueError(
                     f"'{missing[0]}' is missing: say what may be moved and what was measured, or name a job"
                 )
-            if self.data is not None or self.settings:
-                raise ValueError("'data' and 'settings' are for jobs")
+            if self.data is not None or self.settings or self.fields:
+                raise ValueError("'data', 'settings' and 'fields' are for jobs")
         return self

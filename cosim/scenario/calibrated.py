@@ -64,6 +64,7 @@ class CalibratedBlock(Block):
     cpu: str = Field("", description="processor time that it took")
     stopped: str = Field("", description="why the search ended")
     values: dict[str, ValueBlock] = Field(description="name of the parameter -> what was found")
+    fields: dict[str, Any] = Field({}, description="dotted path -> what follows there from the values of a job")
     conditions: dict[str, Two] = Field(
         {},
         description="dotted path, or SIGNAL.COLUMN -> between which values it lay while the data were measured; "

@@ -31,7 +31,7 @@ def extrapolations(loaded: Loaded) -> tuple[str, ...]:
     """Warnings: one for each calibrated value or condition that the scenario leaves."""
     found: dict[str, None] = {}
     for name, block in loaded.scenario.calibrated.items():
-        for told in (*_values(loaded, name, block), *_conditions(loaded, name, block)):
+        for told in (*_values(loaded, name, block), *_fields(loaded, name, block), *_conditions(loaded, name, block)):
             found[told] = None
     return tuple(found)
 
@@ -51,6 +51,13 @@ def _values(loaded: Loaded, name: str, block: CalibratedBlock) -> Iterator[str]:
                     what += f" (90 % interval {_short(parameter.interval[0])} to {_short(parameter.interval[1])})"
                 more = f" and {len(names) - 3} more" if len(names) > 3 else ""
                 yield f"{', '.join(names[:3])}{more} {'is' if len(names) == 1 else 'are'} {now}, and {what}"
+
+
+def _fields(loaded: Loaded, name: str, block: CalibratedBlock) -> Iterator[str]:
+    for path, found in block.fields.items():
+        now = _written(loaded, split(loaded.root, path))
+        if now != found:
+            yield f"{path} is {_short(now)}, and calibration '{name}' found {_short(found)}"
 
 
 def _uses(loaded: Loaded, keys: Keys) -> Iterator[tuple[str, object]]:

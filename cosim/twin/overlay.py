@@ -51,6 +51,7 @@ def document(
     loaded: Loaded | None = None,
     free: Sequence[Free] = (),
     conditions: Mapping[str, tuple[object, object]] | None = None,
+    fields: Mapping[str, Any] | None = None,
     date: datetime | None = None,
 ) -> dict[str, Any]:
     """What the overlay file of `calibration` holds, as plain data.
@@ -58,7 +59,8 @@ def document(
     `free` are the scenario's free values, by the names of the estimates; `loaded` is the scenario, of
     which lists are copied whole, because an included list replaces another one, and of which the
     conditions are kept (`cosim.twin.conditions.seen`); `conditions` adds to them. Without `free`, fields
-    are set from the estimate's `members` and unit. Parameters without effect set nothing.
+    are set from the estimate's `members` and unit. Parameters without effect set nothing. `fields` are further
+    fields, by their dotted paths, that follow from the values.
     """
     by_name = {value.name: value for value in free}
     root = loaded.root if loaded is not None else Item({}, Place())
@@ -72,6 +74,9 @@ def document(
         if estimate.verdict in ("fitted", "correlated"):
             for keys in members:
                 overlay = _put(overlay, root, keys, Item(value, Place()))
+    fields = fields or {}
+    for path, written in fields.items():
+        overlay = _put(overlay, root, split(root, path), _item(written))
     block: dict[str, Any] = {
         "date": (date or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
@@ -81,6 +86,7 @@ def document(
         "cpu": f"{calibration.cpu_seconds:.3g} s",
         "stopped": calibration.stopped,
         "values": values,
+        **({"fields": dict(fields)} if fields else {}),
         "conditions": {
             path: list(ends) for path, ends in {**(seen(loaded) if loaded else {}), **(conditions or {})}.items()
         },
@@ -92,8 +98,7 @@ def document(
     }
     if calibration.held_back is not None:
         block["held-back"] = _judgement(calibration.held_back)
-    fields: dict[str, Any] = tree.plain(overlay)
-    return {**fields, "calibrated": {_name(calibration.problem): block}}
+    return {**tree.plain(overlay), "calibrated": {_name(calibration.problem): block}}
 
 
 def write(
@@ -103,10 +108,11 @@ def write(
     loaded: Loaded | None = None,
     free: Sequence[Free] = (),
     conditions: Mapping[str, tuple[object, object]] | None = None,
+    fields: Mapping[str, Any] | None = None,
     date: datetime | None = None,
 ) -> Path:
     """Write the overlay file at `path`, whole or not at all; see `document`. Returns `path`."""
-    text = tree.dump(document(calibration, loaded=loaded, free=free, conditions=conditions, date=date))
+    text = tree.dump(document(calibration, loaded=loaded, free=free, conditions=conditions, fields=fields, date=date))
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(_HEAD.format(file=path.name) + text, encoding="utf-8")
@@ -141,6 +147,10 @@ def _put(overlay: Item, root: Item, keys: Keys, value: Item) -> Item:
                 raise ScenarioError(Problem("there is no such list in the scenario", tree.dotted(way)))
             return tree.put(overlay, way, tree.put(whole, keys[length:], value))
     return tree.put(overlay, keys, value)
+
+
+def _item(value: object) -> Item:
+    return Item([_item(part) for part in value] if isinstance(value, list) else value, Place())
 
 
 def _at(root: Item, keys: Keys) -> Item | None:

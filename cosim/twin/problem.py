@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.space import Space
+from cosim.twin.space import Space, Value
 
 Floats = NDArray[np.float64]
 # (values (n, d), seed) -> signal -> (n, m); the same seed means the same random numbers for all n. A
@@ -48,6 +48,8 @@ class Signal:
 
 
 Observed = Mapping[str, Signal]
+# Values by parameter -> what follows from them for a scenario, by name and as fields are written.
+Results = Callable[[Mapping[str, Value]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,3 +75,4 @@ class Problem:
     assumptions: tuple[str, ...] = ()  # what the model's structure takes for granted
     sources: tuple[str, ...] = ()  # which data, by file name and rows
     warnings: tuple[str, ...] = field(default=())  # found while the data were read
+    results: Results | None = None  # of a job, whose parameters are no fields of a scenario

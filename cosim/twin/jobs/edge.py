@@ -7,10 +7,13 @@
 Free are the service time of every (service, size), shared by all nodes of the machine, the contention of
 each node with more than one worker, and the overhead of a request. How single runs scatter is no
 parameter: it is measured, on the node with the fewest workers and in the windows of the fit.
+
+Results for fields of a scenario: `SERVICE.SIZE`, a work, and `contention.NODE`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.twin.jobs.edge_telemetry import FEW, Telemetry, Window, read
-from cosim.twin.models.edge import Replay, Requests
+from cosim.twin.models.edge import CLOCK, Replay, Requests
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.service_time import ServiceTime, fit_all
-from cosim.twin.space import Parameter, Space
+from cosim.twin.space import Parameter, Space, Value
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -158,7 +161,22 @@ def problem(of: Twin) -> Problem:
         ),
         sources=(f"{of.telemetry.source.name}: {len(fit.window)} requests fitted, {len(held_back.window)} held back",),
         warnings=of.telemetry.warnings,
+        results=lambda values: _results(of, values),
     )
+
+
+def _results(of: Twin, values: Mapping[str, Value]) -> dict[str, object]:
+    """Works, of cores of 1 GHz, as uniform laws with the mean and deviation of single runs; contentions."""
+    found: dict[str, object] = {}
+    for (service, size), ratios in zip(of.works, of.scatter, strict=True):
+        name = f"{service}.{size}"
+        cycles = float(values[name]) * float(ratios.mean()) * CLOCK
+        half = min(1.0, math.sqrt(3.0) * float(ratios.std() / ratios.mean()))
+        found[name] = f"{cycles / 1e6:.4g} Mcycles +- {100 * half:.3g} %"
+    for k in of.shared:
+        name = f"contention.{of.nodes[k]}"
+        found[name] = float(f"{float(values[name]):.4g}")
+    return found
 
 
 def service_times(part: Telemetry) -> dict[tuple[str, str], ServiceTime]:

@@ -7,6 +7,8 @@ time and judged on the blocks between.
 Settings: `set`, `servers` (default) or `counters`; `machine`, a part of a server's name (default: every
 server); `levels`, the measured loads in % (default 0 20 40 60 80 100); `held_back`, a folder with servers that
 are to be predicted with those of the data as the prior.
+
+Result for fields of a scenario: `curve`, the power table, as measured where it was, predicted between.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from cosim.twin.inputs import examine_inputs
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.models.power import LEVELS, Fleet
 from cosim.twin.problem import Case, Problem, Signal, Simulate
-from cosim.twin.space import Parameter, Prior, Space
+from cosim.twin.space import Parameter, Prior, Space, Value
 
 Floats = NDArray[np.float64]
 
@@ -90,6 +92,12 @@ def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prio
         told = ", ".join(f"{100 * level:.0f}" for level in LEVELS[levels])
         return Case({"power": Signal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {told} %")
 
+    def curve(values: Mapping[str, Value]) -> dict[str, list[str]]:
+        scores = np.array([values[f"shape.{k + 1}"] for k in range(COMPONENTS)], np.float64)
+        predicted = float(values["full"]) * (mean + scores @ components)
+        predicted[at] = watts[at]
+        return {"curve": [f"{value:.4g} W" for value in predicted]}
+
     rest = np.setdiff1d(np.arange(len(LEVELS)), at)
     return Problem(
         servers.names[machine],
@@ -103,6 +111,7 @@ def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prio
             "the actual load is the target load",
         ),
         sources=(f"{servers.source}: {servers.names[machine]}; the other servers are the prior",),
+        results=curve,
     )
 
 

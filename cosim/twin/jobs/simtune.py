@@ -174,6 +174,7 @@ def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Pr
         ),
         sources=tuple(f"{log.source}: {case.name}" for log, case in zip(logs, cases, strict=True)),
         warnings=told(findings),
+        results=lambda _: {"curve": [f"{watts:.4g} W" for watts in curve]},
     )
 
 

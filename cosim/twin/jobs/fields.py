@@ -1,0 +1,49 @@
+"""Fields of a scenario that take the results of a job, as `calibrate.fields` names them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cosim.errors import ScenarioError
+from cosim.scenario.gather import split
+from cosim.scenario.load import load
+from cosim.scenario.wording import did_you_mean
+from cosim.twin.problem import Problem
+from cosim.twin.space import Value
+
+if TYPE_CHECKING:
+    from cosim.scenario.load import Loaded
+
+
+def fields(loaded: Loaded, problem: Problem, values: Mapping[str, Value]) -> dict[str, Any]:
+    """Dotted path -> value as the field is written, from the values of the job's parameters.
+
+    Raises `ScenarioError` for a result that the job does not have, and for an entry of a list, which an
+    overlay cannot set alone.
+    """
+    block = loaded.scenario.calibrate
+    wanted = block.fields if block is not None else {}
+    if not wanted:
+        return {}
+    results = problem.results(values) if problem.results is not None else {}
+    found = {}
+    for path, name in wanted.items():
+        where = ("calibrate", "fields", path)
+        if name not in results:
+            hint = did_you_mean(name, results, otherwise="results") if results else "it has none"
+            raise ScenarioError(loaded.problem(where, f"the job has no result '{name}'", hint))
+        if any(isinstance(key, int) for key in split(loaded.root, path)):
+            raise ScenarioError(loaded.problem(where, "is an entry of a list", "name the whole list"))
+        found[path] = results[name]
+    return found
+
+
+def check(loaded: Loaded, overrides: Sequence[str], problem: Problem) -> None:
+    """Try the fields with what the parameters have before. Raises `ScenarioError` when one does not take it."""
+    space = problem.space
+    told = {one.name: one.told(at) for one, at in zip(space.parameters, space.start, strict=True)}
+    found = fields(loaded, problem, told)
+    if found:
+        load(loaded.path, [*overrides, *(f"{path}={json.dumps(value)}" for path, value in found.items())])
