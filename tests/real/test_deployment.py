@@ -46,7 +46,7 @@ def facts(container):
         config.pop(key, None)
     for key in ("NetworkMode", "Binds", "Mounts"):
         host.pop(key, None)
-    config["Env"] = sorted(config["Env"])
+    config["Env"], host["ExtraHosts"] = sorted(config["Env"]), sorted(host["ExtraHosts"] or [])
     return {
         "config": {key: value for key, value in config.items() if value},
         "host": {key: value for key, value in host.items() if value},
