@@ -160,9 +160,10 @@ def _tiles(calibration: Calibration) -> list[Tile]:
             tiles.append(
                 Tile(f"{title}, {name}", quantity(value), exact(value), "mean over signals, by weight", detail)
             )
-        tiles.append(
-            Tile(f"Floor of W1, {name}", quantity(after.floor), exact(after.floor), "measured half against half")
-        )
+        if math.isfinite(after.floor):
+            tiles.append(
+                Tile(f"Floor of W1, {name}", quantity(after.floor), exact(after.floor), "measured half against half")
+            )
     return [
         *tiles,
         Tile("Simulations", quantity(calibration.runs, "1"), exact(calibration.runs), "of one parameter vector"),

@@ -18,6 +18,7 @@ from cosim.twin.problem import Floats, Signal
 MOST = 400  # points of a line
 _NAMES = ("measured", "before", "after")
 _ROW, _LABELS = 34.0, 150.0
+_NEAREST = 1e-4
 
 
 def gap_chart(title: str, judgement: Judgement) -> Chart:
@@ -28,7 +29,8 @@ def gap_chart(title: str, judgement: Judgement) -> Chart:
     if not known:
         return Chart(title, empty="no signal was compared")
     canvas = Canvas(WIDTH, 44.0 + _ROW * len(rows))
-    least = min((v for v in known if v > 0.0), default=1.0)
+    # What is nearer than this part of the farthest lies at the left end; its value is in the tooltip.
+    least = max(min((v for v in known if v > 0.0), default=1.0), _NEAREST * max(known))
     log = max(known) > 30.0 * least
     low, high = (least / 1.5, max(known) * 1.2) if log else (0.0, (max(known) or 1.0) * 1.05)
     across = Axis(low, high, _LABELS, RIGHT, "W1 over the measured range", "1", log=log)

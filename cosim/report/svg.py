@@ -122,8 +122,8 @@ def _decades(low: float, high: float, count: int) -> list[float]:
     for steps in ((1, 2, 5), (1, 3), (1,)):
         values = [m * 10.0**p for p in powers for m in steps if low <= m * 10.0**p <= high]
         if len(values) <= count + 1:
-            break
-    return values
+            return values
+    return values[:: math.ceil(len(values) / (count + 1))]
 
 
 @dataclass(frozen=True)

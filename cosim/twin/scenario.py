@@ -123,7 +123,7 @@ def study(
     shared = _Shared(simulator, parts)
     space = Space([_parameter(one) for one in free])
     cost = _cost(shared, space, simulator) if span == WHOLE else _WHOLE
-    cases = {name: Case(measured.signals(pairs), shared.part(name), name) for name, pairs in parts.items()}
+    cases = {name: Case(measured.signals(pairs), shared.part(name), _times(pairs)) for name, pairs in parts.items()}
     paired = all(signal.paired for signal in cases["fit"].observed.values())
     problem = Problem(
         loaded.scenario.name,
@@ -187,6 +187,14 @@ def _assumptions(loaded: Loaded, how: str) -> tuple[str, ...]:
         what = ", ".join(["arrivals", *block.replay.sizes, *(["placement"] if block.replay.placement else [])])
         found.append(f"replayed from {block.replay.run}: {what}")
     return tuple(found)
+
+
+def _times(pairs: Mapping[str, tuple[Quantity, Pairing]]) -> str:
+    """Which part of the time signals are of."""
+    since, until = next(((one.since, one.until) for one, _ in pairs.values()), (0.0, math.inf))
+    if math.isfinite(until):
+        return f"{since:g} to {until:g} s"
+    return f"from {since:g} s on" if since > 0.0 else "all times"
 
 
 class _Shared:

@@ -2,8 +2,9 @@
 
     problems = load("power")(Path("../shared/data"), {})
 
-A module offers `problems(data, settings) -> list[Problem]`. `data` is a folder that holds the data's
-files somewhere below it, by the names of their publishers or by those of this project's collection.
+A module offers `problems(data, settings) -> list[Problem]`, and in `SETTINGS` the names that it knows.
+`data` is a folder that holds the data's files somewhere below it, by the names of their publishers or
+by those of this project's collection.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from cosim.errors import Problem as Mistake
 from cosim.errors import ScenarioError
+from cosim.scenario.wording import did_you_mean
 from cosim.twin.problem import Problem
 
 # The name an author writes -> the module that makes its problems.
@@ -27,10 +29,21 @@ JOBS: Mapping[str, str] = {
 
 
 def load(name: str) -> Callable[[Path, Mapping[str, object]], list[Problem]]:
-    """`problems` of job `name`. Raises `ScenarioError` for a name that no job has."""
+    """`problems` of job `name`. Raises `ScenarioError` for a name that no job has, and for its settings likewise."""
     if name not in JOBS:
         raise ScenarioError(
             Mistake(f"there is no job '{name}'", "calibrate.job", hint=f"there are {', '.join(sorted(JOBS))}")
         )
-    found: Callable[[Path, Mapping[str, object]], list[Problem]] = import_module(JOBS[name]).problems
-    return found
+    module = import_module(JOBS[name])
+
+    def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+        for key in settings:
+            if key not in module.SETTINGS:
+                hint = did_you_mean(key, module.SETTINGS, otherwise="settings")
+                raise ScenarioError(
+                    Mistake(f"job '{name}' has no such setting", f"calibrate.settings.{key}", hint=hint)
+                )
+        found: list[Problem] = module.problems(data, settings)
+        return found
+
+    return problems

@@ -25,6 +25,7 @@ from cosim.twin.models.discharge import PER_SECOND, Flights
 from cosim.twin.problem import Case, Problem, Signal
 
 Floats = NDArray[np.float64]
+SETTINGS = ("capacity", "seen", "held_back")
 
 CAPACITY = 240.0  # mAh, data sheet of the Crazyflie 2.0's cell
 ENDURANCE = 420.0  # s of hover by the same data sheet

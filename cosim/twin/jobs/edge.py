@@ -28,6 +28,7 @@ from cosim.twin.service_time import ServiceTime, fit_all
 from cosim.twin.space import Parameter, Space, Value
 
 Floats = NDArray[np.float64]
+SETTINGS = ("held_back",)
 Ints = NDArray[np.int64]
 
 # Multiply-accumulates of one picture of 224 x 224 (He et al. 2016; Iandola et al. 2016; Sandler et al. 2018).

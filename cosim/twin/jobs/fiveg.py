@@ -27,6 +27,7 @@ from cosim.twin.models.cellular import LTE, NR, SLOW, Receptions, Samples
 from cosim.twin.problem import Case, Problem, Signal
 
 Floats = NDArray[np.float64]
+SETTINGS = ("set", "day", "held_back")
 
 MODES = {"5G": NR, "LTE": LTE}  # all others are slow
 STRIDE = 10  # s between the seconds that are fitted: neighbours say nearly the same

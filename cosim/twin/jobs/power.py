@@ -30,6 +30,7 @@ from cosim.twin.problem import Case, Problem, Signal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
 
 Floats = NDArray[np.float64]
+SETTINGS = ("set", "machine", "levels", "held_back")
 
 LOADS = (0, 20, 40, 60, 80, 100)  # % measured for the fit
 COMPONENTS = 4  # of the fleet's shapes that a search moves

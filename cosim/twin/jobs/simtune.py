@@ -27,6 +27,7 @@ from cosim.twin.models import intervals
 from cosim.twin.problem import Case, Problem, Signal
 
 Floats = NDArray[np.float64]
+SETTINGS = ("rows", "replicates", "held_back")
 
 POINTS = np.arange(0.0, 101.0, 10.0)  # % of CPU at which the power curve is fitted
 FIT_ROWS = 100

@@ -36,6 +36,12 @@ def test_an_axis_holds_every_finite_value(values):
     assert all(0 <= axis.at(v) <= 100 for v in values if math.isfinite(v))
 
 
+@given(st.floats(-200.0, 100.0), st.floats(0.1, 60.0))
+def test_a_logarithmic_axis_has_few_labels_however_many_decades_it_holds(power, decades):
+    marks, _ = Axis(10.0**power, 10.0 ** (power + decades), 150.0, 500.0, log=True).marks()
+    assert len(marks) <= 9
+
+
 def test_labels_of_one_axis_have_the_same_decimals():
     marks, title = Axis(0.0, 1.5, 0, 300, "time", "s").marks()
     assert title == "time (s)"

@@ -12,6 +12,7 @@ from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.load import load
 from cosim.twin.calibrate import calibrate
 from cosim.twin.jobs import edge, power
+from cosim.twin.jobs import load as job
 from cosim.twin.jobs.fields import check, fields
 from cosim.twin.models.power import LEVELS
 from cosim.twin.overlay import read, write
@@ -82,3 +83,8 @@ def test_a_field_that_cannot_take_a_result_is_refused_before_the_search(wanted: 
     with pytest.raises(ScenarioError) as refused:
         check(loaded, [f"calibrate.fields={wanted}"], power.server(made_up_servers(), 7, LOADS))
     assert message in str(refused.value)
+
+
+def test_a_setting_that_no_job_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="did you mean 'machine'"):
+        job("power")(tmp_path, {"machin": "T620"})
