@@ -106,10 +106,10 @@ class Deployment:
     """The services of one scenario, between `start` and `close`; as a context manager both are called.
 
     `plan` is the compiled scenario and `scenario` its file. `runs` is the folder for results (default: `runs`
-    beside the scenario), `values` are KEY=VALUE for the run, as `--set` takes them; the plan should be compiled
-    with the same ones. `variables` are those of the compose file, such as COSIM_TAG, before those of this process.
-    `profiles` names services that are not started by themselves (`observability`). Images have to be there
-    already.
+    beside the scenario), one for each deployment that is up at the same time. `values` are KEY=VALUE for the run,
+    as `--set` takes them; the plan should be compiled with the same ones. `variables` are those of the compose
+    file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
+    themselves (`observability`). Our images have to be built already; others are fetched.
     """
 
     def __init__(
@@ -129,6 +129,7 @@ class Deployment:
         text = render(plan, scenario, scenario.parent, checkout(scenario), values)
         self.model: Model = read(text, scenario.parent, given, tuple(profiles))
         self.name = f"cosim-{plan.name}-{secrets.token_hex(4)}"
+        self._before = self._folders()
         self._containers: dict[str, Any] = {}
         self._client: Any = None
 
@@ -139,8 +140,8 @@ class Deployment:
 
     @property
     def folder(self) -> Path:
-        """The newest folder of results. Raises `RunError` when there is none yet."""
-        found = [path.parent for path in self.runs.glob("*/*/manifest.json")]
+        """The newest folder of results that was not there before. Raises `RunError` when there is none yet."""
+        found = self._folders() - self._before
         if not found:
             raise RunError(f"there are no results in {self.runs} yet")
         return max(found)
@@ -195,7 +196,7 @@ class Deployment:
         return text.decode(errors="replace")
 
     def run(self, service: str, command: Sequence[str]) -> Done:
-        """Run a command in the service's container and wait for its end."""
+        """Run a command in the service's container and wait for its end; it must not be silent for two minutes."""
         code, output = self._container(service).exec_run(list(command))
         return Done(int(code), output.decode(errors="replace"))
 
@@ -230,6 +231,9 @@ class Deployment:
             remove(self._client, self.name)
             self._client.close()
             self._client = None
+
+    def _folders(self) -> set[Path]:
+        return {path.parent for path in self.runs.glob("*/*/manifest.json")}
 
     def _container(self, service: str) -> Any:  # noqa: ANN401
         if service not in self._containers:

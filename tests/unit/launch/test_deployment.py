@@ -231,8 +231,15 @@ def test_images_of_ours_have_to_be_built_and_others_are_fetched(small, on, tmp_p
         assert engine.pulled == ["example.org/it:1"]
 
 
+def results(runs, name):
+    (runs / "small" / name).mkdir(parents=True)
+    (runs / "small" / name / "manifest.json").touch()
+    return runs / "small" / name
+
+
 def test_waiting_ends_with_the_run_or_with_the_time(small, on, tmp_path):
     engine = on(Healthy())
+    results(tmp_path, "20990101-of-before")
     with Deployment(*small, runs=tmp_path) as made:
         with pytest.raises(TimeoutError, match="has not ended after 0 s"):
             made.wait(0.0)
@@ -246,6 +253,8 @@ def test_waiting_ends_with_the_run_or_with_the_time(small, on, tmp_path):
         assert made.address("host-net", 8500) == "127.0.0.1:41"
         with pytest.raises(RunError, match="no results"):
             _ = made.folder
+        mine = results(tmp_path, "20260101-mine")
+        assert made.folder == mine
 
 
 def test_what_cannot_be_removed_is_an_error(on, monkeypatch):
