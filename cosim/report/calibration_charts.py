@@ -104,7 +104,10 @@ def courses(evidence: Evidence) -> list[Chart]:
             if name not in rows:
                 continue
             values = np.atleast_2d(rows[name])[0]
-            values = values if signal.paired else values[np.isfinite(values)]
+            if not signal.paired:
+                values = values[np.isfinite(values)]
+            elif values.shape == signal.values.shape:  # what was not measured is not compared, perhaps given
+                values = np.where(np.isfinite(signal.values), values, np.nan)
             if len(x) and len(values) and len(values) % len(x) == 0:
                 series.append(Series(label, series[0].x, values[: len(x)][order].tolist()))
         alone = len(series) == 1
@@ -141,7 +144,7 @@ def parameter_chart(estimates: Sequence[Estimate]) -> Chart:
         log = low > 0.0 and high > 30.0 * low
         across = Axis(low, high if high > low else low + 1.0, _LABELS, RIGHT, log=log)
         y = 14.0 + k * _ROW
-        canvas.text(_LABELS - 8, y + 4, shorten(estimate.name, 22), "end", "tl", data_tip=estimate.name)
+        canvas.text(_LABELS - 8, y + 4, shorten(estimate.name, 20), "end", "tl", data_tip=estimate.name)
         canvas.line([(across.start, y), (across.end, y)], "ax")
         canvas.text(across.start, y + 16, quantity(low, estimate.unit))
         canvas.text(across.end, y + 16, quantity(high, estimate.unit), "end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from cosim.report.calibration import gap_table, parameter_table, unexplained, write_calibration
 from cosim.report.calibration_charts import courses, distributions, gap_chart, parameter_chart
 from cosim.twin.calibration import Calibration, Estimate, Judgement
-from cosim.twin.evidence import gather, replicate
+from cosim.twin.evidence import Evidence, gather, replicate
 from cosim.twin.misfit import gaps
 from cosim.twin.problem import Case, Floats, Problem, Signal
 from cosim.twin.space import Parameter, Space
@@ -172,6 +173,24 @@ def test_charts_live_through_odd_data(told):
     category = Estimate("scheduler", "nearest", None, None, "least-loaded")
     assert parameter_chart((category,)).empty
     assert parameter_table((category,)).rows[0][2].text == "nearest"
+
+
+def test_a_simulation_shows_only_where_something_was_measured():
+    watts = Signal(np.array([1.0, np.nan, 2.0, 3.0]), "W", paired=True)
+    rows = {"power": np.array([[1.1, 9e6, 2.1, 3.1]])}
+    (chart,) = courses(Evidence("fitted", {"power": watts}, rows, rows))
+    assert "MW" not in str(chart.svg)
+    (chart,) = courses(Evidence("fitted", {"power": replace(watts, paired=False)}, rows, rows))
+    assert "MW" in str(chart.svg)
+
+
+def test_a_gap_of_rounding_errors_leaves_room_for_the_floor():
+    watts = Signal(np.arange(10.0), "W", paired=True)
+    before, after = (gaps({"power": watts}, {"power": watts.values[None] + d}) for d in (4.0, 1e-15))
+    text = str(gap_chart("gap", Judgement("all", before, after)).svg)
+    labels = re.findall(r">([^<]*\d)</text>", text)
+    assert labels
+    assert all(float(label) > 1e-6 for label in labels)
 
 
 def test_curves_are_thinned_and_end_at_one(told):
