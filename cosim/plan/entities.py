@@ -134,7 +134,6 @@ class Node:
     position: tuple[float, float, float] | None = None  # m, local east-north-up
     cores: int = 0  # 0: runs nothing
     clock: float = 0.0  # cycles/s per core
-    contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
     memory: float = 0.0  # B, 0: unlimited
     slots: int = 0  # tasks admitted at once, 0: unlimited
     power: Power | None = None
@@ -155,6 +154,7 @@ class Node:
     runs: Runs | None = None
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
+    contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
 
 
 @dataclass(frozen=True, slots=True)
