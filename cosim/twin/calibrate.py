@@ -183,7 +183,8 @@ class _Session:
         finally:
             points = searching.candidates()
             if len(points):
-                self.best, self._found = self.runs.whole(points[:1])[0], True
+                self.best = self.runs.whole(points[:1])[0]
+                self._found = sum(len(meter.points) for meter in searching.meters) > 1  # the start is one
         points = np.concatenate([points, self.start_units[self.runs.searched][None]])
         self._settle(points)
 

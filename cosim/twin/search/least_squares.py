@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.search.meter import CONVERGED, Floats, Found, Meter
+from cosim.twin.search.meter import CONVERGED, RUNS, Floats, Found, Meter
 
 Residuals = Callable[[Floats], Floats]  # points (n, d) -> residuals (n, m), NaN rows where it cannot be simulated
 
@@ -71,32 +71,35 @@ def least_squares(
         answers[~np.isfinite(losses)] = np.nan
         return answers
 
+    ended = True
     for start in np.atleast_2d(starts):
-        if meter.over:
+        ended = not meter.over and _descend(ask, meter, start.copy(), step, tolerance, iterations)
+        if not ended:
             break
-        _descend(ask, meter, start.copy(), step, tolerance, iterations)
-    return meter.found(np.atleast_2d(starts)[0], meter.over or CONVERGED), meter
+    return meter.found(np.atleast_2d(starts)[0], meter.over or (CONVERGED if ended else RUNS)), meter
 
 
-def _descend(ask: Residuals, meter: Meter, at: Floats, step: float, tolerance: float, iterations: int) -> None:
+def _descend(ask: Residuals, meter: Meter, at: Floats, step: float, tolerance: float, iterations: int) -> bool:
+    """Go down from `at`; False when there was no room for the next slope."""
     scale = 1.0  # of the dampings
     for _ in range(iterations):
         if meter.room < 2 * len(at) + 1:
-            return
+            return False
         now, slope = jacobian(ask, at, step)
         loss = float(now @ now)
         if not (math.isfinite(loss) and np.isfinite(slope).all()):
-            return
+            return True
         trials = np.stack([_step(at, now, slope, damping * scale) for damping in _DAMPINGS])
         answers = ask(trials)
         losses = np.where(np.isfinite(answers).all(axis=1), np.einsum("ij,ij->i", answers, answers), np.inf)
         best = int(np.argmin(losses))
         if losses[best] >= loss * (1.0 - tolerance) or not math.isfinite(losses[best]):
             if scale >= 1e3 or loss == 0.0 or losses[best] == loss:
-                return
+                return True
             scale *= 1e3
             continue
         at, scale = trials[best], max(scale / 10.0, 1e-6) if best < 3 else scale
+    return True
 
 
 def _step(at: Floats, residual: Floats, slope: Floats, damping: float) -> Floats:

@@ -324,3 +324,6 @@ def test_a_budget_that_is_too_small_says_what_it_needs():
     assert any("there are no intervals" in warning for warning in answer.warnings)
     assert answer.runs <= 60 + 32 + 32  # choice and judgement are made in any case
     assert all(estimate.low is None for estimate in answer.estimates)
+    answer = calibrate(power_problem(), budget=Budget(5))
+    assert answer.stopped == "budget of runs"
+    assert {estimate.verdict for estimate in answer.estimates} == {"fixed"}
