@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,69 @@ def test_inputs_cross_the_emulated_link_and_wait_for_the_only_worker(tmp_path):
     assert upload[big].median() > 400e3 * 8 / 60e6  # no faster than the fastest goodput of the model, 59.4 Mbit/s
     assert upload[big].median() > upload[~big].median()
     assert (called["started"] - called["uploaded"] > 0.005).any()  # some have waited
+
+
+TWIN = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: edge-twin
+run: {duration: 40 s, step: 200 ms}
+adapters: {continuum: {scheduler: nearest, discipline: fcfs}}
+nodes:
+  uav-[1..2]: {kind: device}
+  edge: {kind: edge, cpu: 1 x 2 GHz}
+links:
+  - {between: [uav-*, edge], rate: 20 Mbit/s, delay: 2 ms}
+workloads:
+  vegetation: {from: uav-*, arrivals: poisson 3 Hz, work: 3000 Mcycles}
+  sharpness: {from: uav-*, arrivals: poisson 2 Hz, work: 3000 Mcycles}
+calibrate:
+  free:
+    workloads.vegetation.work: {bounds: [0.1 Mcycles, 10000 Mcycles], scale: log}
+    workloads.sharpness.work: {bounds: [0.1 Mcycles, 10000 Mcycles], scale: log}
+  observed:
+    vegetation: {run: runs, signal: task.service, workloads: [vegetation]}
+    sharpness: {run: runs, signal: task.service, workloads: [sharpness]}
+  replay: {run: runs, sizes: [input, output]}
+  follow: {window: 8 s, last: 2, warm: 0 s, settle: 3 s, runs: 200}
+"""
+
+
+def test_a_twin_follows_the_run_while_it_goes_on(tmp_path):
+    """Work is guessed at 1.5 s a picture; what the real node takes is learnt from its first windows."""
+    pytest.importorskip("scipy")
+    (tmp_path / "twin.yaml").write_text(TWIN)
+
+    def watch(process):
+        begun = tmp_path / "edge-inference"
+        while process.poll() is None and not list(begun.glob("*/manifest.json")):
+            time.sleep(0.2)
+        (folder,) = begun.glob("*/")
+        command = [
+            sys.executable,
+            "-m",
+            "cosim",
+            "calibrate",
+            "twin.yaml",
+            "--follow",
+            str(folder),
+            "--out",
+            "cal",
+            "-q",
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=LIMIT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+    folder = run(tmp_path, "run.duration=40 s", "run.nodes=netns", watch=watch)
+    history = json.loads((tmp_path / "cal/edge-twin/history.json").read_text())
+    windows = history["windows"]
+    assert len(windows) == 5
+    assert "adopted" in {window["act"] for window in windows}
+    assert windows[-1]["misfit"] < 0.2 * windows[0]["misfit"]
+    table, _ = tasks(folder)
+    taken = (table["computed"] - table["started"])[table["workload"] == "vegetation"].median()
+    told = windows[-1]["values"]["workloads.vegetation.work"] * 1e6 / 2e9  # s
+    assert 0.5 * taken < told < 2.0 * taken
