@@ -7,12 +7,11 @@ overrides its kind, and conditions (rates, sizes, distances) beyond those of the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
 from cosim.scenario import tree
+from cosim.scenario.block import leaf
 from cosim.scenario.calibrated import CalibratedBlock, ValueBlock
 from cosim.scenario.form import Form, between
 from cosim.scenario.gather import split
@@ -65,7 +64,7 @@ def _uses(loaded: Loaded, keys: Keys) -> Iterator[tuple[str, object]]:
     yield tree.dotted(keys), _written(loaded, keys)
     if keys[0] == "kinds":
         for key, node in {node.key: node for node in loaded.world.everything if node.kind == keys[1]}.items():
-            yield tree.dotted(("nodes", key, *keys[2:])), _leaf(node.block, keys[2:])
+            yield tree.dotted(("nodes", key, *keys[2:])), leaf(node.block, keys[2:])
 
 
 def _agrees(now: object, parameter: ValueBlock) -> bool:
@@ -129,36 +128,10 @@ def quantity(value: object) -> tuple[float, str] | None:
 
 def _written(loaded: Loaded, keys: Keys) -> object:
     """The value at `keys` as it is written; what the model has by default when nothing is."""
-    item: tree.Item | None = loaded.root
-    for key in keys:
-        entries = item.value if item is not None else None
-        if isinstance(entries, dict):
-            item = entries.get(str(key))
-        elif isinstance(entries, list) and isinstance(key, int) and key < len(entries):
-            item = entries[key]
-        else:
-            item = None
+    item = tree.at(loaded.root, keys)
     if item is not None and item.value is not None:
         return tree.plain(item)
-    return _leaf(loaded.scenario, keys)
-
-
-def _leaf(value: object, keys: Keys) -> object:
-    """The value at `keys` of a model, as it would be written; None when there is none."""
-    for index, key in enumerate(keys):
-        if isinstance(value, BaseModel):
-            names = {info.alias or name: name for name, info in type(value).model_fields.items()}
-            name = names.get(str(key), str(key))
-            if index == len(keys) - 1:
-                return value.model_dump(mode="json", include={name}).get(name)
-            value = getattr(value, name, None)
-        elif isinstance(value, Mapping):
-            value = value.get(str(key))
-        elif isinstance(value, (list, tuple)) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
-    return value if isinstance(value, (str, int, float, bool)) else None
+    return leaf(loaded.scenario, keys)
 
 
 def _short(value: object) -> str:

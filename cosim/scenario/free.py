@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from cosim.errors import Problem
 from cosim.scenario import tree
+from cosim.scenario.block import leaf
 from cosim.scenario.calibrate import CalibrateBlock, FreeBlock
 from cosim.scenario.form import Form, between
 from cosim.scenario.gather import split, unknown
@@ -152,15 +153,7 @@ class FreeValues:
         return [((*keys, part), kind)]
 
     def _plain(self, keys: Keys) -> Any:  # noqa: ANN401 - YAML data
-        item: Item | None = self._root
-        for key in keys:
-            entries = item.value if item is not None else None
-            if isinstance(entries, dict):
-                item = entries.get(str(key))
-            elif isinstance(entries, list) and isinstance(key, int) and key < len(entries):
-                item = entries[key]
-            else:
-                return None
+        item = tree.at(self._root, keys)
         return tree.plain(item) if item is not None else None
 
     def _value(self, name: str, members: tuple[Keys, ...], declared: FreeBlock, at: Keys) -> Free | None:
@@ -254,12 +247,12 @@ class FreeValues:
         if written is not None:
             return written
         if keys[0] == "adapters":
-            return _leaf(self._configs.get(str(keys[1])), keys[2:]) if keys[1] in self._configs else None
+            return leaf(self._configs.get(str(keys[1])), keys[2:]) if keys[1] in self._configs else None
         if keys[0] in ("nodes", "kinds"):  # what the node has from its kind, its groups and the defaults
             for node in self._world.everything:
                 if keys[1] == (node.key if keys[0] == "nodes" else node.kind):
-                    return _leaf(node.block, keys[2:])
-        return _leaf(self._scenario, keys)
+                    return leaf(node.block, keys[2:])
+        return leaf(self._scenario, keys)
 
 
 def free_values(scenario: Scenario, root: Item, world: World, configs: Configs) -> tuple[list[Free], list[Problem]]:
@@ -285,27 +278,6 @@ def _cut(path: str) -> list[str]:
     """The parts of a dotted path; the dots of ranges `[1..3]` cut nothing."""
     hidden = _RANGE.sub(lambda match: f"[{match[1]}{_DOTS}{match[2]}]", path)
     return [part.replace(_DOTS, "..") for part in hidden.split(".")]
-
-
-def _leaf(value: object, keys: Keys) -> object:
-    """The value at `keys` of a model, as it would be written; None when there is none."""
-    for index, key in enumerate(keys):
-        if isinstance(value, BaseModel):
-            fields = type(value).model_fields
-            name = next((n for n, info in fields.items() if key in (n, info.alias)), None)
-            if name is None:
-                return None
-            inner = getattr(value, name)
-            if index == len(keys) - 1:
-                return value.model_dump(mode="json", include={name}).get(name)
-            value = inner
-        elif isinstance(value, Mapping):
-            value = value.get(key)
-        elif isinstance(value, (list, tuple)) and isinstance(key, int) and key < len(value):
-            value = value[key]
-        else:
-            return None
-    return value if isinstance(value, (str, int, float, bool)) else None
 
 
 def _prior(text: str | None, form: Form, scale: str) -> tuple[float, float] | None:

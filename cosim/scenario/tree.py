@@ -75,6 +75,20 @@ def put(root: Item, keys: Sequence[str | int], value: Item) -> Item:
     return Item(entries, root.place, {**root.keys, str(key): value.place})
 
 
+def at(root: Item, keys: Sequence[str | int]) -> Item | None:
+    """The item at `keys`; None when there is none."""
+    item: Item | None = root
+    for key in keys:
+        entries = item.value if item is not None else None
+        if isinstance(entries, dict):
+            item = entries.get(str(key))
+        elif isinstance(entries, list) and isinstance(key, int) and key < len(entries):
+            item = entries[key]
+        else:
+            return None
+    return item
+
+
 def place(root: Item, keys: Sequence[str | int], *, key: bool = False) -> Place:
     """Where the value at `keys` was written, or as much of the way as there is.
 

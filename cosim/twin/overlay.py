@@ -142,7 +142,7 @@ def _put(overlay: Item, root: Item, keys: Keys, value: Item) -> Item:
     for length in range(1, len(keys)):
         if isinstance(keys[length], int):
             way = keys[:length]
-            whole = _at(overlay, way) or _at(root, way)
+            whole = tree.at(overlay, way) or tree.at(root, way)
             if whole is None or not isinstance(whole.value, list):
                 raise ScenarioError(Problem("there is no such list in the scenario", tree.dotted(way)))
             return tree.put(overlay, way, tree.put(whole, keys[length:], value))
@@ -151,15 +151,6 @@ def _put(overlay: Item, root: Item, keys: Keys, value: Item) -> Item:
 
 def _item(value: object) -> Item:
     return Item([_item(part) for part in value] if isinstance(value, list) else value, Place())
-
-
-def _at(root: Item, keys: Keys) -> Item | None:
-    item = root
-    for key in keys:
-        if not isinstance(item.value, dict) or key not in item.value:
-            return None
-        item = item.value[str(key)]
-    return item
 
 
 def _value(estimate: Estimate, free: Free | None, members: list[str]) -> dict[str, Any]:
