@@ -15,7 +15,6 @@ import typer
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
 from cosim.errors import Problem, ScenarioError
-from cosim.report.text import shorten
 from cosim.units import parse
 
 if TYPE_CHECKING:
@@ -230,6 +229,8 @@ class _Shown:
     """Tells how a search goes: now and then a line with the time left."""
 
     def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        from cosim.report.text import shorten
+
         self._name, self._say, self._shown, self._stage = shorten(name, 40), say, 0.0, ""
 
     def __call__(self, progress: Progress) -> None:

@@ -11,7 +11,6 @@ from cosim.plan.scene import SceneBuilder
 from cosim.plan.seeds import stream
 from cosim.plan.unanswered import unanswered
 from cosim.plan.wiring import Station, wire
-from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.tree import Keys
 from cosim.telemetry.signals import CATALOGUE, Signal
 
@@ -55,10 +54,19 @@ def compile_plan(loaded: Loaded) -> Plan:
         root=loaded.path.parent,
         resolved=loaded.text,
         warnings=(
-            *(extrapolations(loaded) if scenario.calibrated else ()),
+            *_extrapolated(loaded),
             *unanswered(scene, [adapter.use for adapter in ordered]),
         ),
     )
+
+
+def _extrapolated(loaded: Loaded) -> tuple[str, ...]:
+    """Where calibrated values are used beyond what they were calibrated for."""
+    if not loaded.scenario.calibrated:
+        return ()
+    from cosim.scenario.extrapolation import extrapolations  # most scenarios use none
+
+    return extrapolations(loaded)
 
 
 def _nanoseconds(loaded: Loaded, at: Keys, seconds: float, problems: list[Problem]) -> int:

@@ -10,8 +10,7 @@ from pydantic import BaseModel
 
 from cosim.errors import Problem
 from cosim.scenario.calibrate import TASK_DURATIONS
-from cosim.scenario.free import free_values, unknown_option
-from cosim.scenario.gather import split, unknown
+from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
 from cosim.scenario.resolve import World, resolve
 from cosim.scenario.sweep import values as sweep_values
@@ -57,7 +56,10 @@ def check(
     checks.sweep(root, configs)
     if checks.certain:
         checks.calibrate(kinds, configs)
-        problems += free_values(scenario, root, world, configs)[1]
+        if scenario.calibrate is not None:
+            from cosim.scenario.free import free_values  # most scenarios free nothing
+
+            problems += free_values(scenario, root, world, configs)[1]
     return world
 
 

@@ -16,11 +16,11 @@ from cosim.scenario import tree
 from cosim.scenario.block import leaf
 from cosim.scenario.calibrate import CalibrateBlock, FreeBlock
 from cosim.scenario.form import Form, between
-from cosim.scenario.gather import split, unknown
+from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
 from cosim.scenario.resolve import World
 from cosim.scenario.tree import Item, Keys
-from cosim.scenario.wording import did_you_mean, keys_of, problems_of, shorten
+from cosim.scenario.wording import did_you_mean, problems_of, shorten
 from cosim.selector import name_matcher
 
 Configs = Mapping[str, BaseModel]
@@ -261,17 +261,6 @@ def free_values(scenario: Scenario, root: Item, world: World, configs: Configs) 
     if scenario.calibrate is None:
         return [], problems
     return FreeValues(scenario, root, world, configs, problems).read(scenario.calibrate), problems
-
-
-def unknown_option(keys: Keys, configs: Configs) -> tuple[str, str] | None:
-    """Why `keys`, which lead into an adapter's block, name no option of it (message and hint)."""
-    if keys[0] != "adapters" or len(keys) < 3 or keys[1] not in configs:
-        return None
-    for index in range(2, len(keys)):
-        known = keys_of(type(configs[str(keys[1])]), keys[2:index])
-        if known is not None and keys[index] not in known:
-            return f"unknown key '{keys[index]}'", did_you_mean(str(keys[index]), known)
-    return None
 
 
 def _cut(path: str) -> list[str]:

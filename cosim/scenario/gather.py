@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from cosim.errors import Problem, ScenarioError
 from cosim.scenario.model import Scenario
@@ -179,4 +181,15 @@ def unknown(root: Item, keys: Keys, model: object) -> tuple[str, str] | None:
         if known is None and way and item is not None and item.value is not None and not isinstance(item.value, dict):
             return f"{dotted(way)} has no keys", f"it is {found(plain(item))}"
         item = entries.get(str(key))
+    return None
+
+
+def unknown_option(keys: Keys, configs: Mapping[str, BaseModel]) -> tuple[str, str] | None:
+    """Why `keys`, which lead into an adapter's block, name no option of it (message and hint)."""
+    if keys[0] != "adapters" or len(keys) < 3 or keys[1] not in configs:
+        return None
+    for index in range(2, len(keys)):
+        known = keys_of(type(configs[str(keys[1])]), keys[2:index])
+        if known is not None and keys[index] not in known:
+            return f"unknown key '{keys[index]}'", did_you_mean(str(keys[index]), known)
     return None
