@@ -181,6 +181,15 @@ def route(destination: str, interface: int, via: str, *, new: bool) -> bytes:
     return _message(NEWROUTE if new else DELROUTE, CREATE | REPLACE if new else 0, body)
 
 
+def no_route(destination: str, interface: int) -> bytes:
+    """Delete the route of `interface` to `destination` (IPv4, with the length of its prefix), whoever has made it."""
+    address, _, prefix = destination.partition("/")
+    body = struct.pack("=BBBBBBBBI", socket.AF_INET, int(prefix or 32), 0, 0, 254, 0, 255, 0, 0)
+    return _message(
+        DELROUTE, 0, body + attribute(1, socket.inet_aton(address)) + attribute(4, struct.pack("=i", interface))
+    )
+
+
 def attributes(data: bytes) -> dict[int, bytes]:
     """Attributes by kind; the last of a kind counts. Cut off data ends them."""
     found: dict[int, bytes] = {}

@@ -7,7 +7,8 @@ It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. What is not given by an a
 environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces). With
 `--namespace` (COSIM_NAMESPACE=1) the interfaces are there already, for traffic control: the descriptor of this network
 namespace is handed over in place of those of TAPs.
-`--forwards` (COSIM_FORWARDS=1) lets the node pass on packets that are for others.
+`--forwards` (COSIM_FORWARDS=1) lets the node pass on packets that are for others. `--reach HOST` (COSIM_REACH) names
+whom the node's software may reach by the engine's own networks, in place of everybody there.
 When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
 service listens again. It ends with exit code 2 when it cannot work: no right to, or wrongly configured.
 """
@@ -31,6 +32,7 @@ from pathlib import Path
 
 from cosim.emulation import handover, probing, routing, taps
 from cosim.emulation.handover import Announcement
+from cosim.emulation.management import Management
 from cosim.emulation.probing import Inside
 from cosim.emulation.taps import Tap
 from cosim.errors import CosimError, SetupError
@@ -52,6 +54,7 @@ class Settings:
     interfaces: tuple[Tap, ...]
     namespace: bool = False  # the namespace is handed over, as the interfaces are there already
     forwards: bool = False  # packets that are for others are passed on
+    reach: tuple[str, ...] = ()  # hosts on the engine's own networks; none: those networks are left alone
 
 
 def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -63,6 +66,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     parser.add_argument("--neighbour", action="append", metavar="ADDRESS,MAC")
     parser.add_argument("--namespace", action="store_true", default=environment.get("COSIM_NAMESPACE") == "1")
     parser.add_argument("--forwards", action="store_true", default=environment.get("COSIM_FORWARDS") == "1")
+    parser.add_argument("--reach", action="append", metavar="HOST")
     found = parser.parse_args(arguments)
     interfaces = found.interface or environment.get("COSIM_INTERFACES", "").split()
     neighbours = found.neighbour or environment.get("COSIM_NEIGHBOURS", "").split()
@@ -77,7 +81,8 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
             Announcement(found.node, tap.name, tap.mac).packed()
     except handover.RefusedError as error:
         raise SetupError(f"node '{found.node}': {error}") from error
-    return Settings(found.node, Path(found.socket), made, found.namespace, found.forwards)
+    reach = tuple(found.reach or environment.get("COSIM_REACH", "").split())
+    return Settings(found.node, Path(found.socket), made, found.namespace, found.forwards, reach)
 
 
 def hand_over_all(settings: Settings) -> socket.socket:
@@ -96,9 +101,18 @@ def hand_over_all(settings: Settings) -> socket.socket:
 
 def run(settings: Settings) -> None:
     """Keep the interfaces attached, for ever; SetupError when they cannot be made."""
-    pause = FIRST_PAUSE
     if settings.forwards:
         routing.forward()
+    management = Management(settings.reach, [tap.name for tap in settings.interfaces])
+    try:
+        management.open()
+        _attach(settings)
+    finally:
+        management.close()
+
+
+def _attach(settings: Settings) -> None:
+    pause = FIRST_PAUSE
     while True:
         try:
             with hand_over_all(settings) as link:

@@ -107,7 +107,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
                 **shown.environment,
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
-            "networks": ["management"],
+            "networks": ["control", "management"],
             "depends_on": {"network": {"condition": "service_healthy"}},
             "init": True,
         },
@@ -120,7 +120,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
                 "--reports", f"tcp://0.0.0.0:{REPORTS}", *(_text(word) for word in carried.arguments),
             ],
             "volumes": [f"sockets:{SOCKETS}"],
-            "networks": ["management"],
+            "networks": ["control"],  # where no node is: its words decide what links are like
             "healthcheck": {
                 "test": ["CMD", "test", "-S", f"{SOCKETS}/links.sock"],
                 "interval": "2s", "timeout": "2s", "retries": 15,
@@ -149,11 +149,12 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         run["volumes"].append(f"keys:{GATEWAY_KEYS}:ro")
         run["depends_on"] |= _AFTER_KEYS
     for node in nodes:
-        services[f"{node.node}-net"] = _sidecar(node, nodes, made)
+        watched = repository is not None and f"{node.node}-net" in shown.hosts
+        services[f"{node.node}-net"] = _sidecar(node, nodes, made, watched)
         services[node.node] = _node(node, made)
     document: dict[str, Any] = {
         "services": services,
-        "networks": {"management": {"internal": True}, "front": {}},
+        "networks": {"control": {"internal": True}, "management": {"internal": True}, "front": {}},
         "volumes": {
             "sockets": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777"}},
             **{name: {} for name in (["keys", *(f"key-{node}" for node in attached)] if attached else [])},
@@ -241,7 +242,7 @@ def _bare(*capabilities: str) -> dict[str, Any]:
     return found
 
 
-def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[str, Any]:
+def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images, watched: bool) -> dict[str, Any]:
     mine = {interface.name for interface in node.interfaces}
     others = [other for other in nodes if mine & {interface.name for interface in other.interfaces}]
     # Whoever is not reached has a name all the same, or the engine would say its management address instead.
@@ -270,6 +271,7 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images) -> dict[s
             ),
             "COSIM_NETWORKS": " ".join(map(str, NETWORKS.values())),
             "COSIM_SOCKET": f"{SOCKETS}/links.sock",
+            "COSIM_REACH": " ".join(("orchestrator", *(OBSERVERS[:1] if watched else ()))),
             **({"COSIM_FORWARDS": "1"} if node.forwards else {}),
         },
         "extra_hosts": [f"{other.node}:{node.reached(other) or other.interfaces[0].address}" for other in nodes],

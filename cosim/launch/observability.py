@@ -35,6 +35,11 @@ class Observed:
     targets: dict[str, list[str]] = field(default_factory=dict)
 
     @property
+    def hosts(self) -> frozenset[str]:
+        """Who is asked for metrics."""
+        return frozenset(address.partition(":")[0] for addresses in self.targets.values() for address in addresses)
+
+    @property
     def scrape(self) -> str:
         """Prometheus' own settings, as YAML."""
         lines = ["global:", f"  scrape_interval: {EVERY}", "scrape_configs:"]

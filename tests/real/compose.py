@@ -130,6 +130,11 @@ class Project:
         """What Python says to `code` in a service's container."""
         return self("exec", "-T", service, "python3", "-c", code)
 
+    def address(self, service: str, network: str) -> str:
+        """Where a service is in one of the project's networks."""
+        (found,) = json.loads(docker("inspect", self.container(service)))
+        return str(found["NetworkSettings"]["Networks"][f"{self.name}_{network}"]["IPAddress"])
+
     @property
     def folder(self) -> Path:
         """The newest folder of results."""

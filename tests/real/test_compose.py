@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 ASK = "import urllib.request as u; print(u.urlopen('http://{}:8500/health', timeout=20).status)"
+TRY = "import socket; socket.create_connection(('{}', {}), timeout=5).close(); print('there')"
 PATIENT = ("adapters.vehicle.real.patience=10 s", "adapters.network.silence=30 s")  # the machine may be busy
 HELLO = ("run.duration=20 s", *PATIENT)
 FARM = ("run.duration=54 s", "adapters.network.probe={}", *PATIENT)  # the drone has joined the tractor at 49.2 s
@@ -69,6 +70,13 @@ def test_two_scenarios_do_what_simulated_nodes_do_and_leave_nothing(tmp_path):
         told = hello("exec", "-T", "uav-1", "ping", "-c", "2", "-W", "9", "cloud")
         assert "(10.173.0.6)" in told
         assert float(told.rsplit("= ", 1)[1].split("/")[0]) > 40.0
+        # Past the emulated network they reach the run, and nobody else.
+        assert hello.inside("uav-1", TRY.format("orchestrator", 5600)) == "there"
+        cloud = hello.address("cloud-net", "management")
+        assert cloud
+        for host, port in ((cloud, 8500), (hello.address("network", "control"), 5601), ("network", 5601)):
+            with pytest.raises(AssertionError, match="unreachable|Name or service|Temporary failure|No address"):
+                hello.inside("uav-1", TRY.format(host, port))
         for project, name, values in ((hello, "hello", HELLO), (farm, "smart-farm", FARM)):
             scenario = ROOT / "scenarios" / name
             assert project.ended() == 0, project("logs", "orchestrator")

@@ -70,7 +70,12 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
         (written,), ((_, value),) = services[node.id]["command"], node.runs.environment
         assert written.replace("$$", "$") == value == services[node.id]["environment"]["V"].replace("$$", "$")
         assert "$" not in written.replace("$$", "")  # compose would put a variable there
-    assert found["networks"]["management"] == {"internal": True}
+    assert found["networks"]["control"] == found["networks"]["management"] == {"internal": True}
+    assert {name for name, s in services.items() if "control" in s.get("networks", ())} == {"orchestrator", "network"}
+    for node in made.scene.nodes:
+        watched = observed and node.runs.image == "vedgenode"
+        reach = services[f"{node.id}-net"]["environment"]["COSIM_REACH"]
+        assert reach == ("orchestrator prometheus" if watched else "orchestrator")
     assert ("secrets" in found) == builds
 
 

@@ -204,8 +204,8 @@ def test_two_deployments_do_not_touch_each_other(small, on, tmp_path):
     with Deployment(*small, runs=tmp_path) as one:
         with Deployment(*small, runs=tmp_path) as other:
             assert one.name != other.name
-            assert len(engine.left) == 2 * (len(ALL) + 3)
-        assert len(engine.left) == len(ALL) + 3
+            assert len(engine.left) == 2 * (len(ALL) + 4)  # three networks and a volume each
+        assert len(engine.left) == len(ALL) + 4
         assert all(name.startswith(one.name) for name in engine.left)
 
 

@@ -53,7 +53,8 @@ def test_every_key_of_the_shipped_scenarios_is_understood(name, builds):
     found = read(text, ROOT / "scenarios" / name, {"COSIM_TAG": "t", "COSIM_RUNS": "/runs"}, (PROFILE,))
     document = parsed(text)
     assert {service.name for service in found.services} == set(document["services"])
-    assert set(found.networks) == {"management", "front"}
+    assert set(found.networks) == {"control", "management", "front"}
+    assert found.networks["control"]["internal"]
     assert found.networks["management"]["internal"]
     assert not found.networks["front"]["internal"]
     assert set(found.volumes) == set(document["volumes"])
@@ -129,7 +130,8 @@ def test_what_is_converted(tmp_path):
     assert run.arguments["command"][-1] == "run.seed=$4"
     assert run.folders == ((str(tmp_path), "/scenario:ro"), ("/r", "/results"))
     assert run.after == {"network": HEALTHY}
-    assert run.networks == ("management",)
+    assert run.networks == ("control", "management")
+    assert network.networks == ("control",)
     assert sidecar.arguments["ports"] == {"8500/tcp": [("127.0.0.1", "")]}
     assert sidecar.arguments["devices"] == ["/dev/net/tun"]
     assert sidecar.arguments["sysctls"] == {"net.ipv4.ping_group_range": "0 2147483647"}

@@ -1,0 +1,109 @@
+"""The management network as a node's software gets it: a way to the run, and to nobody else.
+
+A container's engine connects all services of a project, so that a program could reach another node there, past the
+emulated network and its delays. The sidecar takes that network's route out of its namespace and puts routes to those
+hosts in its place that the software needs. Without a route no connection is made and no answer comes back.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import ipaddress
+import logging
+import socket
+import struct
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from cosim.emulation import rtnetlink
+from cosim.emulation.rtnetlink import Netlink
+
+log = logging.getLogger(__name__)
+
+PERIOD = 2.0  # s between two looks: a host that is started again may have another address
+
+_ADDRESS, _MASK = 0x8915, 0x891B  # SIOCGIFADDR, SIOCGIFNETMASK
+
+
+def addresses(name: str) -> set[str]:
+    """The IPv4 addresses of a host; none while it is not there."""
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)}
+    except OSError:
+        return set()
+
+
+class Management:
+    """The routes of this network namespace to `hosts`, in place of those to the whole network where the first one is.
+
+    The interfaces `own` are left alone, and so are those of other networks, by which ports are shown.
+    """
+
+    def __init__(
+        self, hosts: Sequence[str], own: Iterable[str], resolve: Callable[[str], Collection[str]] = addresses
+    ) -> None:
+        self._hosts, self._own, self._resolve = tuple(hosts), frozenset(own), resolve
+        self._made: dict[str, dict[str, int]] = {}  # host -> destination -> number of its interface
+        self._netlink = Netlink()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Make the routes, and keep them as they should be until `close`."""
+        if not self._hosts:
+            return
+        self.look()
+        self._thread = threading.Thread(target=self._keep, name="management", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Make what is missing, and take away what is too much. What cannot be is said in the log.
+
+        A host that is not there now keeps its routes: it may come back, and nobody else has its address.
+        """
+        found = {host: [ipaddress.IPv4Address(text) for text in self._resolve(host)] for host in self._hosts}
+        networks = {
+            network: index
+            for network, index in self._networks().items()
+            if any(address in network for address in found[self._hosts[0]])
+        }
+        messages = [rtnetlink.no_route(to, index) for net, index in networks.items() for to in (str(net), "0.0.0.0/0")]
+        for host, there in found.items():
+            wanted = {f"{a}/32": index for a in there for network, index in networks.items() if a in network}
+            if wanted:
+                old, self._made[host] = self._made.get(host, {}), wanted
+                messages += [rtnetlink.no_route(to, index) for to, index in old.items() if to not in wanted]
+                messages += [rtnetlink.route(to, index, "", new=True) for to, index in wanted.items()]
+        for refusal in self._netlink.send(messages):
+            if refusal.errno != errno.ESRCH:  # what is not there need not be taken away
+                log.warning("%s", rtnetlink.failure(refusal, "change the way to the management network"))
+
+    def close(self) -> None:
+        """Routes stay as they are; may be called twice."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._netlink.close()
+
+    def _keep(self) -> None:
+        while not self._closing.wait(PERIOD):
+            self.look()
+
+    def _networks(self) -> dict[ipaddress.IPv4Network, int]:
+        """Networks of the engine's interfaces, with the interface's number."""
+        cards = ((index, name) for index, name in socket.if_nameindex() if name != "lo" and name not in self._own)
+        found = {_network(name): index for index, name in cards}
+        return {network: index for network, index in found.items() if network is not None}
+
+
+def _network(interface: str) -> ipaddress.IPv4Network | None:
+    """The network that an interface has an address in."""
+    request = struct.pack("256s", interface.encode())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            address, mask = (socket.inet_ntoa(fcntl.ioctl(one, what, request)[20:24]) for what in (_ADDRESS, _MASK))
+        except OSError:  # no address, or the interface is gone
+            return None
+    return ipaddress.IPv4Network((address, mask), strict=False)
