@@ -11,7 +11,6 @@ import numpy as np
 from adapters.network.config import NetworkConfig
 from adapters.network.probing import Probing
 from adapters.network.routes import Routes
-from adapters.network.states import WIFI, States
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Array, Frame
 from cosim.emulation.client import Client
@@ -20,6 +19,7 @@ from cosim.emulation.protocol import PairCount
 from cosim.emulation.tc import TRAFFIC_CONTROL
 from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
+from cosim.launch.states import WIFI, States
 
 _NOTHING = PairCount(0, 0, 0, 0)
 

@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "autopilot": {"errors", "shore", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"errors", "shore"},
-    "launch": BASE | {"plan", "emulation", "live", "registry"},
+    # What the frames say of links becomes states of interfaces here.
+    "launch": BASE | {"plan", "emulation", "live", "registry", "bus.frame"},
     # What names a machine's clock is told by the service and read by those that call it.
     "live": BASE | {"inference.limits"},
     "web": BASE | {"plan", "bus", "results"},

@@ -9,12 +9,12 @@ import pytest
 
 from adapters.network import ADAPTER, LINK_TRAFFIC
 from adapters.network.config import NetworkConfig
-from adapters.network.states import States
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, fault
 from cosim.emulation.state import DOWN, LinkState
 from cosim.errors import SetupError
 from cosim.launch.programs import programs
+from cosim.launch.states import States
 from cosim.plan.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
 from cosim.plan.reality import Runs, Wifi
 from cosim.testing import check_adapter

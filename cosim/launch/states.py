@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from cosim.bus.frame import Frame
 from cosim.emulation.message import Links
 from cosim.emulation.state import DOWN, LinkState, differs
-from cosim.launch.programs import Program
+from cosim.launch.programs import Interface
 from cosim.plan.entities import Event, Scene
 from cosim.plan.faults import Faults
 
@@ -17,10 +18,26 @@ WIFI, CELL, WIRE = "wlan0", "lte0", "eth1"
 TOLERANCE = 0.01  # of each figure; smaller changes are not worth a message
 
 
+class End(Protocol):
+    """A node whose links are imposed: a program that the run starts, or a machine that attaches."""
+
+    @property
+    def node(self) -> str:
+        """Its name."""
+
+    @property
+    def slot(self) -> int:
+        """Its place in the scene."""
+
+    @property
+    def interfaces(self) -> Sequence[Interface]:
+        """What it has links by."""
+
+
 class States:
     """The links between real nodes, and which of them have changed since they were told last."""
 
-    def __init__(self, scene: Scene, nodes: Sequence[Program], jitter: float) -> None:
+    def __init__(self, scene: Scene, nodes: Sequence[End], jitter: float) -> None:
         self._names = {node.slot: node.node for node in nodes}
         self._media = {node.slot: {interface.name for interface in node.interfaces} for node in nodes}
         self._jitter = jitter
