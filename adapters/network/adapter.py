@@ -16,7 +16,6 @@ from cosim.bus.frame import Array, Frame
 from cosim.emulation.client import Client
 from cosim.emulation.message import LinkKey
 from cosim.emulation.protocol import PairCount
-from cosim.emulation.tc import TRAFFIC_CONTROL
 from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
 from cosim.launch.states import WIFI, States
@@ -64,8 +63,7 @@ class NetworkAdapter:
         changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"))
         self._client.links(changed)
         self._updates += len(changed)
-        # Traffic control knows links by the address of their far end, which is not where a route leads first.
-        if changed and not self._kernel():
+        if changed:
             self._client.routes(self._routes.changed(self._states.told))
         places: dict[str, tuple[float, float, float]] = {}
         for frame in inputs.all("mobility"):
@@ -99,11 +97,6 @@ class NetworkAdapter:
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    def _kernel(self) -> bool:
-        """Whether the kernel imposes the links."""
-        report = self._client.report if self._client else None
-        return report is not None and report.backend.startswith(TRAFFIC_CONTROL)
 
     def _listen(self) -> None:
         """Keep track of the silence of the service."""

@@ -122,14 +122,18 @@ def _selector(keys: Sequence[tuple[int, int, int]], terminal: bool, mask: int = 
 _IPV4 = 1 << 16 | socket.htons(0x0800)  # priority 1, protocol
 _TABLE = 0x200000  # u32 hash table 2
 _DESTINATION = 16  # B, offset in the IPv4 header
+_MAC = -12  # B, offset of the last 4 of 6 bytes, from the IPv4 header; the frame's header of 14 bytes is before it
 
 
-def table(interface: int, parent: int) -> list[bytes]:
-    """A u32 hash table of 256 buckets, by the last octet of the destination, and the rule that leads there."""
+def table(interface: int, parent: int, *, mac: bool = False) -> list[bytes]:
+    """A u32 hash table of 256 buckets, by the last octet of the destination, and the rule that leads there.
+
+    The destination is that of the IPv4 header, or with `mac` that of the frame: the next hop.
+    """
     link = (
         attribute(2, struct.pack("=I", 0x80000000))  # the root table
         + attribute(3, struct.pack("=I", _TABLE))
-        + _selector([(0, 0, 0)], False, 0xFF, _DESTINATION)
+        + _selector([(0, 0, 0)], False, 0xFF, _MAC if mac else _DESTINATION)
     )
     divisor = attribute(4, struct.pack("=I", 256))
     return [
@@ -139,12 +143,19 @@ def table(interface: int, parent: int) -> list[bytes]:
 
 
 def destination(interface: int, parent: int, address: str, classid: int) -> bytes:
-    """A filter of that table: packets to the IPv4 `address` go to `classid`."""
-    number = int.from_bytes(socket.inet_aton(address), "big")
+    """A filter of that table: IPv4 packets to `address`, an IPv4 address or a MAC, go to `classid`."""
+    if ":" in address:
+        mac = bytes.fromhex(address.replace(":", ""))
+        number = int.from_bytes(mac[2:], "big")
+        # Words are read at multiples of 4; the first two bytes of the MAC are the second half of one.
+        keys = [(0xFFFFFFFF, number, _MAC), (0xFFFF, int.from_bytes(mac[:2], "big"), _MAC - 4)]
+    else:
+        number = int.from_bytes(socket.inet_aton(address), "big")
+        keys = [(0xFFFFFFFF, number, _DESTINATION)]
     options = (
         attribute(1, struct.pack("=I", classid))
         + attribute(2, struct.pack("=I", _TABLE | (number & 0xFF) << 12))
-        + _selector([(0xFFFFFFFF, number, _DESTINATION)], True)
+        + _selector(keys, True)
     )
     return traffic(NEWFILTER, CREATE | EXCLUSIVE, interface, 0, parent, _IPV4, "u32", options)
 

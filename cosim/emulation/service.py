@@ -1,6 +1,6 @@
 """The network service: owns the interfaces of the nodes and imposes the links that the bus's side asks for.
 
-    python -m cosim.emulation.service [--backend linkd|linkd-python|tc] [--address uav-1,wlan0,10.9.0.1]
+    python -m cosim.emulation.service [--backend linkd|linkd-python|tc] [--address uav-1,wlan0,02:00:0a:09:00:01]
         [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--cell north,lte0] [--seed 0]
         [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
 
@@ -165,7 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=["linkd", "linkd-python", "tc"], default="linkd")
     parser.add_argument("--engine", default="", help="another engine than linkd, with its arguments")
     parser.add_argument("--carries", action="append", default=[], help="interface of that engine; default: all")
-    parser.add_argument("--address", action="append", default=[], metavar="NODE,INTERFACE,IPV4", help="for tc")
+    parser.add_argument("--address", action="append", default=[], metavar="NODE,INTERFACE,MAC", help="for tc")
+    parser.add_argument("--rates-only", action="store_true", help="tc without netem; delay and loss are refused")
     parser.add_argument("--remark", default="", help="to be added to the name of the backend in reports")
     parser.add_argument("--sidecars", type=Path, default=Path("/run/cosim/links.sock"), help="Unix socket for sidecars")
     parser.add_argument("--mode", default="660", help="rights of that socket, octal")
@@ -206,7 +207,7 @@ def _backend(options: argparse.Namespace) -> tuple[Carrying, str]:
     """The backend that is asked for, and what it is in words. Raises `CosimError` when it cannot be had."""
     made: Carrying
     if options.backend == "tc":
-        made, name = TcBackend(_addresses(options.address)), TRAFFIC_CONTROL
+        made, name = TcBackend(_addresses(options.address), netem=not options.rates_only), TRAFFIC_CONTROL
     elif options.engine and not options.carries:
         command = shlex.split(options.engine)
         made, name = EngineBackend(command, shared=options.shared, queue=options.queue), f"engine {command[0]}"
@@ -232,7 +233,7 @@ def _addresses(texts: Sequence[str]) -> dict[tuple[str, str], str]:
         node, _, rest = text.partition(",")
         interface, comma, address = rest.partition(",")
         if not comma:
-            raise SetupError(f"'{text}' is no address; expected NODE,INTERFACE,IPV4 like uav-1,wlan0,10.9.0.1")
+            raise SetupError(f"'{text}' is no address; expected NODE,INTERFACE,MAC like uav-1,wlan0,02:00:0a:09:00:01")
         found[node, interface] = address
     return found
 

@@ -3,7 +3,8 @@
 On the egress of each node's interface, inside the node's network namespace: one class per destination address below an
 HTB root, a netem queue below each class, and u32 filters hashed by the last octet of the destination. So every ordered
 pair has its own state. Only IPv4 to the addresses of nodes is shaped; ARP, broadcasts and everything else pass
-untouched. The medium is not shared between pairs: for that there is the user-space emulator.
+untouched. Where packets take several hops, nodes are told apart by the MAC of the next one. The medium is not shared
+between pairs: for that there is the user-space emulator.
 """
 
 from __future__ import annotations
@@ -101,6 +102,8 @@ class _Port:
 class TcBackend:
     """A `Backend` by traffic control. `addresses` gives the IPv4 of each port: ("uav-1", "wlan0") -> "10.9.0.1".
 
+    Or the MAC of each: then a packet for somebody behind a node that passes it on is shaped as one to that node.
+
     Attach takes a descriptor of the node's network namespace (`/proc/PID/ns/net`), or -1 for the own one: a sidecar
     attaches its own node and needs CAP_NET_ADMIN only; others need CAP_SYS_ADMIN besides. States of pairs whose sender
     is not attached are remembered. With `netem=False` only rates and `DOWN` can be imposed, and any delay, jitter or
@@ -110,12 +113,13 @@ class TcBackend:
 
     def __init__(self, addresses: Mapping[tuple[str, str], str], netem: bool = True) -> None:
         problems = []
+        macs = self._macs = any(address.count(":") == 5 for address in addresses.values())
         for (node, interface), address in addresses.items():
             try:
-                ipaddress.IPv4Address(address)
-            except ValueError:
-                hint = "traffic control matches destinations by IPv4 address"
-                problems.append(Problem(f"'{address}' of {interface} is no IPv4 address", f"nodes.{node}", hint=hint))
+                protocol.mac_bytes(address) if macs else ipaddress.IPv4Address(address)
+            except (ValueError, protocol.ProtocolError):
+                kind, hint = "MAC" if macs else "IPv4 address", "traffic control matches destinations by these"
+                problems.append(Problem(f"'{address}' of {interface} is no {kind}", f"nodes.{node}", hint=hint))
         if problems:
             raise ScenarioError(problems)
         self._addresses = dict(addresses)
@@ -153,7 +157,7 @@ class TcBackend:
         netlink.send([rtnetlink.remove(number, HANDLE)])  # refused when there is nothing of ours
         port = _Port(netlink, number)
         with self._lock:
-            messages = [rtnetlink.root(number, HANDLE), *rtnetlink.table(number, HANDLE)]
+            messages = [rtnetlink.root(number, HANDLE), *rtnetlink.table(number, HANDLE, mac=self._macs)]
             for (receiver, own), address in self._addresses.items():
                 if own == interface and receiver != node:
                     state = self._states.get((node, receiver, interface), DOWN)

@@ -20,6 +20,7 @@ from cosim.registry import engine_command
 Where = Literal["netns", "containers"]
 
 RADIO = "wlan0"  # the interface that an engine with a radio of its own carries; linkd has the others
+APART = "links do not share the air of wlan0 or of a cell"  # as the kernel imposes them
 BUILT_IN = ("linkd", "linkd-python", "tc", "auto")
 
 
@@ -45,7 +46,8 @@ def carrier(plan: Plan, where: Where) -> Carrier:
     if asked in ("tc", "auto"):
         reason = probe_netem() if where == "netns" else "traffic control is for namespaces, not yet for containers"
         if not reason:
-            return Carrier(asked, ("--backend", "tc", *_addresses(plan)), kernel=True)
+            arguments = ("--backend", "tc", *_addresses(plan), "--remark", APART)
+            return Carrier(asked, arguments, kernel=True, remark=f"backend {asked}: traffic control; {APART}")
         arguments = (
             *Carrier().arguments,
             *seed,
@@ -81,6 +83,6 @@ def _cells(plan: Plan) -> list[str]:
 
 
 def _addresses(plan: Plan) -> list[str]:
-    """What traffic control knows receivers by."""
+    """What traffic control knows receivers by: MACs, as packets to others pass through base stations."""
     ends = [(node.node, interface) for node in programs(plan.scene) for interface in node.interfaces]
-    return [word for node, i in ends for word in ("--address", f"{node},{i.name},{i.address}")]
+    return [word for node, i in ends for word in ("--address", f"{node},{i.name},{i.mac}")]

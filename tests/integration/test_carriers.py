@@ -27,14 +27,6 @@ NODES = tuple(
     Program(name, slot, "box", (), (), (), (interface("wlan0", slot), interface("eth1", slot)), 0, 0, False, False)
     for slot, name in enumerate("abc")
 )
-SERVICE = """
-import sys
-from cosim.emulation import service, tc
-class Rates(tc.TcBackend):
-    def __init__(self, addresses): super().__init__(addresses, netem=False)
-if sys.argv.pop(1) == "rates": service.TcBackend = Rates
-sys.exit(service.main(sys.argv[1:]))
-"""
 
 
 @pytest.fixture
@@ -49,17 +41,20 @@ def spaces():
 def client(spaces, tmp_path):
     """Of a service with traffic control, as far as this kernel has it: without netem rates only."""
     wire(spaces, NODES)
-    addresses = [f"--address={n.node},{i.name},{i.address}" for n in NODES for i in n.interfaces]
-    with serving(spaces, tmp_path, "rates" if tc.probe_netem() else "all", ["--backend=tc", *addresses], "1") as made:
+    options = ["--backend=tc", *(f"--address={n.node},{i.name},{i.mac}" for n in NODES for i in n.interfaces)]
+    if tc.probe_netem():
+        options.append("--rates-only")
+    with serving(spaces, tmp_path, options, "1") as made:
         yield made
 
 
 @contextlib.contextmanager
-def serving(spaces, tmp_path, kind, options, namespace):
+def serving(spaces, tmp_path, options, namespace):
     command = [*options, f"--sidecars={tmp_path / 's'}"]
     command += [f"--commands=ipc://{tmp_path}/c", f"--reports=ipc://{tmp_path}/r"]
     own = {**os.environ, "PYTHONPATH": str(ROOT)}
-    service = subprocess.Popen([sys.executable, "-c", SERVICE, kind, *command], stdout=subprocess.PIPE, env=own)
+    program = [sys.executable, "-m", "cosim.emulation.service"]
+    service = subprocess.Popen([*program, *command], stdout=subprocess.PIPE, env=own)
     said = json.loads(service.stdout.readline())
     for node in NODES:
         given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_NAMESPACE": namespace}
@@ -127,7 +122,7 @@ def probed(client, rates):
 def test_probes_find_what_was_asked_for(spaces, tmp_path):
     states = {("a", "b", "wlan0"): LinkState(4e6, 0.03, 0.0, 0.1), ("b", "a", "wlan0"): LinkState(1e9, 0.0, 0.0, 0.0)}
     free = dict.fromkeys([("b", "c", "eth1"), ("c", "b", "eth1")], LinkState(math.inf, 0.005, 0.0, 0.0))
-    with serving(spaces, tmp_path, "all", [], "0") as client:
+    with serving(spaces, tmp_path, [], "0") as client:
         client.links(states | free)
         rates = {key: state.rate for key, state in (states | free).items()}
         found = probed(client, rates)

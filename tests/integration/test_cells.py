@@ -51,15 +51,17 @@ def both(a, b, name, state):
 class World:
     """The nodes, and who tells them of links."""
 
+    air, wire = AIR, WIRE
+
     def __init__(self, nodes, client):
         self.nodes, self.client = nodes, client
         self.routes, self.links = Routes(programs(SCENE)), {}
 
     def served(self, **by):
         """Each device is served by one base station, or by none."""
-        now = both("north", "cloud", "eth1", WIRE) | both("south", "cloud", "eth1", WIRE)
+        now = both("north", "cloud", "eth1", self.wire) | both("south", "cloud", "eth1", self.wire)
         for device, base in by.items():
-            now |= both(device.replace("_", "-"), base, "lte0", AIR) if base else {}
+            now |= both(device.replace("_", "-"), base, "lte0", self.air) if base else {}
         self.links = {**dict.fromkeys(self.links, DOWN), **now}
         self.client.links(self.links)
         self.client.routes(self.routes.changed(self.links))
@@ -89,6 +91,20 @@ def world(tmp_path):
         client = stack.enter_context(Client(os.environ["COSIM_NETWORK"], os.environ["COSIM_REPORTS"]))
         client.await_ports({(n.node, i.name) for n in programs(SCENE) for i in n.interfaces})
         yield World(nodes, client)
+
+
+@contextlib.contextmanager
+def answered(world, node):
+    """The port at which `node` answers probes."""
+    ended = threading.Event()
+    with world.within(node, probe.opened) as answering:
+        answers = threading.Thread(target=probe.answer, args=(answering, ended.is_set))
+        answers.start()
+        try:
+            yield answering.getsockname()[1]
+        finally:
+            ended.set()
+            answers.join()
 
 
 ADDRESS = {node.node: node.interfaces[0].address for node in programs(SCENE)}
@@ -122,24 +138,18 @@ def test_after_a_handover_and_a_new_sidecar_addresses_are_as_before(world):
 def test_the_uplinks_of_a_cell_share_its_rate_and_two_cells_do_not(world):
     def together():
         """bit/s that the cloud gets of each device when both send all that they can."""
-        ended, found = threading.Event(), {}
-        answering = world.within("cloud", probe.opened)
-        to = (ADDRESS["cloud"], answering.getsockname()[1])
-        answers = threading.Thread(target=probe.answer, args=(answering, ended.is_set))
-        answers.start()
+        found = {}
 
-        def send(node):
+        def send(node, port):
             with world.within(node, probe.opened) as asking:
-                found[node] = probe.rate(asking, to, 2 * RATE, 1.0).received
+                found[node] = probe.rate(asking, (ADDRESS["cloud"], port), 2 * RATE, 1.0).received
 
-        senders = [threading.Thread(target=send, args=(node,)) for node in ("uav-1", "uav-2")]
-        for sender in senders:
-            sender.start()
-        for thread in senders:
-            thread.join()
-        ended.set()
-        answers.join()
-        answering.close()
+        with answered(world, "cloud") as port:
+            senders = [threading.Thread(target=send, args=(node, port)) for node in ("uav-1", "uav-2")]
+            for sender in senders:
+                sender.start()
+            for sender in senders:
+                sender.join()
         return found
 
     world.served(uav_1="north", uav_2="north")

@@ -60,6 +60,18 @@ def test_a_filter_looks_in_the_bucket_of_the_last_octet():
     )
 
 
+def test_a_filter_by_mac_looks_at_the_frame_before_the_packet():
+    message = rtnetlink.destination(3, HANDLE, "02:00:0a:09:00:07", HANDLE + 5)
+    assert message.hex().endswith(
+        "0800020000702000"  # table 2, bucket 7
+        "34000500" + "01000200" + "0000000000000000" + "00000000"
+        "ffffffff0a090007f4ffffff00000000"  # bytes 2 to 5 of the frame
+        "0000ffff00000200f0ffffff00000000"  # bytes 0 and 1
+    )
+    table = b"".join(rtnetlink.table(3, HANDLE, mac=True))
+    assert struct.pack("=h", -12) + bytes.fromhex("000000ff") in table
+
+
 @given(
     st.floats(1, 1e12),
     st.integers(0, 0xFFFF),

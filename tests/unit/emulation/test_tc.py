@@ -61,6 +61,12 @@ def test_addresses_must_be_ipv4():
         TcBackend({("a", "wlan0"): "10.9.0.1", ("b", "wlan0"): "fe80::1"})
 
 
+def test_all_addresses_are_macs_or_none_is():
+    TcBackend({("a", "wlan0"): "02:00:0a:09:00:01", ("b", "wlan0"): "02:00:0a:09:00:02"})
+    with pytest.raises(ScenarioError, match=r"nodes\.b.*'10\.9\.0\.2'.*MAC"):
+        TcBackend({("a", "wlan0"): "02:00:0a:09:00:01", ("b", "wlan0"): "10.9.0.2"})
+
+
 def test_without_netem_delays_are_refused_and_not_forgotten_silently():
     backend = TcBackend(ADDRESSES, netem=False)
     backend.links({("a", "b", "wlan0"): LinkState(1e6, 0.0, 0.0, 0.0), ("b", "a", "wlan0"): DOWN})

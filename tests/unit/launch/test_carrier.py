@@ -55,7 +55,9 @@ def test_the_kernel_carries_them_where_it_has_netem(plan, netem, asked):
     netem("")
     found = carrier(plan(f"adapters.network.backend={asked}"), "netns")
     assert found.kernel
-    assert found.arguments == ("--backend", "tc", "--address", "a,wlan0,10.171.0.1", "--address", "b,wlan0,10.171.0.2")
+    macs = ("--address", "a,wlan0,02:00:0a:ab:00:01", "--address", "b,wlan0,02:00:0a:ab:00:02")
+    assert found.arguments == ("--backend", "tc", *macs, "--remark", module.APART)
+    assert "do not share the air" in found.remark
 
 
 @pytest.mark.parametrize("asked", ["tc", "auto"])
