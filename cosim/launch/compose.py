@@ -38,6 +38,8 @@ GATEWAY = 5604  # live nodes
 SOCKETS = "/run/cosim"
 KEY = "/run/cosim-key"  # folder with a node's private key
 _AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
+_SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nobody waits for
+_LOOK = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/', timeout=4)"
 HEAD = """\
 # The real nodes of '{name}': written by `cosim render`, not by hand.
 # Two services per node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
@@ -136,6 +138,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "ports": ["127.0.0.1:${COSIM_DASHBOARD:-8080-8099}:8080"],
             "networks": ["management", "front"],
             "depends_on": ["orchestrator"],
+            "healthcheck": {"test": ["CMD", "python3", "-c", _LOOK], **_SELDOM},
             "restart": "unless-stopped",
             "init": True,
             "mem_limit": "1g",
@@ -278,6 +281,8 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images, watched: 
         "volumes": [f"sockets:{SOCKETS}"],
         "networks": ["management", "front"] if node.ports else ["management"],
         "depends_on": {"network": {"condition": "service_started"}},
+        # Its interfaces are there while they are attached.
+        "healthcheck": {"test": ["CMD", "test", "-d", f"/sys/class/net/{node.interfaces[0].name}"], **_SELDOM},
         "restart": "unless-stopped",
         "init": True,
         "mem_limit": "64m",
