@@ -63,7 +63,8 @@ def _unable(scene: Scene, load: Workload, at: str) -> list[Problem]:
     if not wrong:
         return []
     message = f"tasks of {', '.join(wrong[:5])} cannot cross the emulated network: no software of theirs sends them"
-    return [Problem(message, f"{at}.path", hint="give them 'runs: vedgenode' and 'live: {}', or use path: management")]
+    hint = "give them 'runs: vuav', 'vrover' or 'vedgenode', and 'live: {}', or use path: management"
+    return [Problem(message, f"{at}.path", hint=hint)]
 
 
 class Arrivals:

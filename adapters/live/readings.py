@@ -34,11 +34,15 @@ class _Counter:
 
 
 class Readings:
-    """Frames of `resources` (one row per live node) and `mobility` (those that report positions)."""
+    """Frames of `resources` (one row per live node) and `mobility` (those that report positions).
+
+    Where a vehicle is, its autopilot says; a position that a machine on it reports would be a second one.
+    """
 
     def __init__(self, scene: Scene, nodes: Mapping[int, Node]) -> None:
         geo = scene.geo
         self._frame = None if geo is None else LocalFrame(geo.latitude, geo.longitude, geo.height)
+        self._driven = {slot for slot, node in nodes.items() if node.vehicle is not None}
         self._slots = np.array(list(nodes), np.int32)
         self._names = [node.id for node in nodes.values()]
         self._received = {name: _Counter() for name in self._names}
@@ -67,7 +71,7 @@ class Readings:
                 for key in ("cpu", "memory", "temperature", "power"):
                     row[key] = _NAN if report[key] is None else report[key]
                 row["meter"] = NODE_METERS.index(report["meter"])
-                if report["position"] is not None and self._frame is not None:
+                if report["position"] is not None and self._frame is not None and slot not in self._driven:
                     places[slot] = self._moved(slot, standing.reported, report["position"])
                 if self._seen.get(name) != standing.reported:
                     self._seen[name] = standing.reported

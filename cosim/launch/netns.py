@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -29,8 +30,8 @@ from cosim.plan.entities import Scene
 
 # Programs of our images; what other images run must be said by `command`.
 OURS: Mapping[str, tuple[str, ...]] = {
-    "vuav": ("-m", "cosim.autopilot.agent"),
-    "vrover": ("-m", "cosim.autopilot.agent"),
+    "vuav": ("-m", "cosim.autopilot.node"),
+    "vrover": ("-m", "cosim.autopilot.node"),
     "vedgenode": ("-m", "cosim.inference.node"),
 }
 FIRST_PAUSE = 0.2  # s before a program that has ended is started again; doubled each time
@@ -211,6 +212,7 @@ class NetnsNodes:
                     if now >= job.again:
                         self._again(job, now)
                 elif job.process.poll() is not None:
+                    _end_rest(job.process)
                     job.pause = FIRST_PAUSE if now - job.since > SETTLED else min(2.0 * job.pause, LONGEST_PAUSE)
                     job.again = now + job.pause
                     self._say(f"{job.name} has ended with exit code {job.process.returncode}; it is started again")
@@ -244,6 +246,12 @@ def netns_nodes(
             os.environ.pop(name)
             if value is not None:
                 os.environ[name] = value
+
+
+def _end_rest(program: Popen[bytes]) -> None:
+    """End what a program that has ended leaves running: its successor needs the same ports."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
 
 
 def _command(node: Program) -> tuple[str, ...]:

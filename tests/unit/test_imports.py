@@ -18,15 +18,16 @@ MAY_IMPORT = {
     "telemetry": set(),
     "compiling": set(),
     "shore": set(),
+    "pair": {"shore"},
     # The engine calls the built-in schedulers from compiled code; they know arrays only.
     "continuum": {"compiling", "errors", "schedulers", "radio"},
     "radio": {"compiling"},
     "vehicles": {"compiling"},
     "emulation": {"errors"},
     # An autopilot flies a fleet; it talks MAVLink and knows neither scenarios nor the bus.
-    "autopilot": {"errors", "shore", "vehicles"},
+    "autopilot": {"errors", "pair", "shore", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
-    "inference": {"errors", "shore"},
+    "inference": {"errors", "pair", "shore"},
     # What the frames say of links becomes states of interfaces here.
     "launch": BASE | {"plan", "emulation", "live", "registry", "bus.frame"},
     # What names a machine's clock is told by the service and read by those that call it.

@@ -6,6 +6,7 @@ import math
 import socket
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from cosim.live import agent, keys
 from cosim.live.errands import Result
 from cosim.live.lease import Lease, Slot, Standing
 from cosim.plan.entities import Geo, Law, Node, Scene, SlotRange, Workload
-from cosim.plan.reality import Live
+from cosim.plan.reality import Live, Vehicle
 from cosim.results.ledgers import ledger_faults
 from cosim.telemetry.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
 
@@ -266,6 +267,28 @@ def test_the_books_close_whatever_happens(ends):
     assert len(books.frame(6.0, 0.0)) == 0
 
 
+def reported(moment, **values):
+    """A report of a machine."""
+    fields = {
+        "cpu": 0.5, "memory": None, "received": 0.0, "sent": 1.0, "temperature": None, "power": 3.0, "meter": "ina",
+        "position": None, "running": 0, "waiting": 0,
+    }  # fmt: skip
+    return {"reported": moment, "report": {**fields, **values}}
+
+
+def test_where_a_vehicle_is_its_autopilot_alone_says():
+    plain, drone = live("pi"), replace(live("uav"), vehicle=Vehicle("copter"))
+    scene = Scene.build((plain, drone), geo=Geo(39.0, 22.0, 0.0))
+    readings = Readings(scene, {0: plain, 1: drone})
+    standings = [
+        Standing(Slot(k, node.id, node.id, 5.0, 1.0, True, False), **reported(1.0, position=[39.0, 22.0, 0.0]))
+        for k, node in enumerate(scene.nodes)
+    ]
+    resources, mobility = readings.frames(1.0, standings)
+    assert mobility.slot.tolist() == [0]
+    assert resources["cpu"].tolist() == [0.5, 0.5]
+
+
 def test_counters_go_on_and_speeds_come_from_the_way():
     node = live()
     scene = Scene.build((UAV, node), geo=Geo(39.0, 22.0, 0.0))
@@ -274,11 +297,8 @@ def test_counters_go_on_and_speeds_come_from_the_way():
 
     def at(moment, received, latitude):
         standing.lease = Lease(0, b"p", b"s", b"i", {}, 0.0, 9.0)
-        standing.reported = moment
-        standing.report = {
-            "cpu": 0.5, "memory": None, "received": received, "sent": 1.0, "temperature": None, "power": 3.0,
-            "meter": "ina", "position": [latitude, 22.0, 0.0], "running": 0, "waiting": 0,
-        }  # fmt: skip
+        for name, value in reported(moment, received=received, position=[latitude, 22.0, 0.0]).items():
+            setattr(standing, name, value)
         return readings.frames(moment, [standing])
 
     at(1.0, 100.0, 39.0)

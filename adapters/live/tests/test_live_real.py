@@ -219,7 +219,9 @@ def test_only_real_devices_can_send_over_the_network():
     blocks = {"detect": OffloadBlock.model_validate(CALLS)}
     found = problems(scene(real("uav", "device"), Node("ghost", "uav", "device"), workloads=(load,)), blocks, "live")
     assert "ghost" in found[0].message
-    assert problems(scene(real("uav", "device"), real("two", "device"), workloads=(load,)), blocks, "live") == []
+    assert "vuav" in found[0].hint
+    drone = replace(real("two", "device"), runs=Runs("vuav"))
+    assert problems(scene(real("uav", "device"), drone, workloads=(load,)), blocks, "live") == []
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_programs_are_started_again_and_ended(world, monkeypatch):
         modules = [(node, command[2]) for node, command, _, _ in spaces.started]
         assert modules == [
             ("uav-1", "cosim.emulation.sidecar"),
-            ("uav-1", "cosim.autopilot.agent"),
+            ("uav-1", "cosim.autopilot.node"),
             ("host", "cosim.emulation.sidecar"),
             ("host", "cosim.inference.node"),
         ]
