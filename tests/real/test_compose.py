@@ -75,7 +75,7 @@ def test_two_scenarios_do_what_simulated_nodes_do_and_leave_nothing(tmp_path):
         cloud = hello.address("cloud-net", "management")
         assert cloud
         for host, port in ((cloud, 8500), (hello.address("network", "control"), 5601), ("network", 5601)):
-            with pytest.raises(AssertionError, match="unreachable|Name or service|Temporary failure|No address"):
+            with pytest.raises(AssertionError, match=r"unreachable|Name or service|Temporary failure|No address"):
                 hello.inside("uav-1", TRY.format(host, port))
         for project, name, values in ((hello, "hello", HELLO), (farm, "smart-farm", FARM)):
             scenario = ROOT / "scenarios" / name
