@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from adapters.vehicle.config import RealPart
 from adapters.vehicle.roster import Roster, written_systems
-from cosim.autopilot.remote import Done, Entry, Hub, flown, take
+from cosim.autopilot.remote import Done, Entry, Hub, Keys, Lock, flown, take
 from cosim.autopilot.table import plan
 from cosim.bus.adapter import Context
 from cosim.errors import RunError, SetupError
+from cosim.launch.keys import name_of
+from cosim.live.gateway import Doorkeeper
+from cosim.live.keys import server_key
 from cosim.plan.entities import Node
 from cosim.vehicles import Fleet
 
@@ -27,11 +31,11 @@ class Members:
 
     def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: RealPart) -> None:
         scene = context.scene
-        address = os.environ.get("COSIM_VEHICLES", "")
-        if not address:
+        address, folder = os.environ.get("COSIM_VEHICLES", ""), os.environ.get("COSIM_KEYS", "")
+        if not address or not folder:
             raise SetupError(
-                f"adapters.{context.name}: no address for the programs of vehicles; `cosim run --nodes netns` and the "
-                "compose file set COSIM_VEHICLES"
+                f"adapters.{context.name}: no address and no keys for the programs of vehicles; `cosim run --nodes "
+                "netns` and the compose file set COSIM_VEHICLES and COSIM_KEYS"
             )
         self._fleet, self._part = fleet, part
         self._nodes: dict[str, Node] = {n.id: n for n in scene.nodes if n.runs is not None and n.vehicle is not None}
@@ -58,7 +62,9 @@ class Members:
             )
             for (name, node), row in zip(self._nodes.items(), self._row.values(), strict=True)
         }
-        self._hub = Hub(entries, self._rows(), address)
+        own = server_key(Path(folder))
+        lock = Lock(Keys(own.public, own.secret), lambda context: Doorkeeper(context, Path(folder)), name_of)
+        self._hub = Hub(entries, self._rows(), address, lock=lock)
         self._hub.open()
         self._there = frozenset[str]()
         missing = self._hub.wait(self._nodes, part.ready)

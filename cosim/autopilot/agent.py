@@ -5,6 +5,7 @@ network, and tells the other vehicles there where it is. What it needs to know s
 
     COSIM_NODE       name of its node
     COSIM_VEHICLES   address of the run, as tcp://orchestrator:5602
+    COSIM_VEHICLES_KEY   file with the node's private key; none: the run asks for none
     COSIM_MAVLINK    TCP and UDP port for tools, default 5760 and 14550; 0: none
 """
 
@@ -20,6 +21,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -29,9 +31,10 @@ from cosim.autopilot.core import Autopilot
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.links import Endpoint, Endpoints
-from cosim.autopilot.remote import Done, Heard, Member, flown, take
+from cosim.autopilot.remote import Done, Heard, Keys, Member, flown, take
 from cosim.autopilot.table import Address
 from cosim.errors import CosimError, RunError, SetupError
+from cosim.live.keys import read
 from cosim.shore import Shore
 from cosim.vehicles import Copter, Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
@@ -52,6 +55,7 @@ class Orders:
     server: str
     tcp: int
     udp: int
+    key: str = ""  # path
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> Orders:
@@ -62,7 +66,15 @@ class Orders:
         ports = environment.get("COSIM_MAVLINK", "5760,14550").split(",")
         if not all(port.isdecimal() and int(port) < 65536 for port in ports):
             raise SetupError(f"COSIM_MAVLINK is '{','.join(ports)}'; write TCP,UDP ports, as 5760,14550, or 0")
-        return Orders(node, server, int(ports[0]), int(ports[1]) if len(ports) > 1 else 0)
+        key = environment.get("COSIM_VEHICLES_KEY", "")
+        return Orders(node, server, int(ports[0]), int(ports[1]) if len(ports) > 1 else 0, key)
+
+    def keys(self) -> Keys | None:
+        """What this vehicle proves itself by. Raises `SetupError` for a file that is no key."""
+        if not self.key:
+            return None
+        key = read(Path(self.key))
+        return Keys(key.public, key.secret, key.server)
 
 
 class Beacon:
@@ -196,7 +208,7 @@ def warm() -> None:
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
     """Fly for the run, and for the next one when that has ended, until told to stop."""
     warm()  # before anybody waits for it
-    member, flight, shore = Member(orders.server, orders.node), None, Shore(orders.server)
+    member, flight, shore = Member(orders.server, orders.node, keys=orders.keys()), None, Shore(orders.server)
     try:
         while not stopping:
             if shore.lost():

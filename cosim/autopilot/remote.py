@@ -16,6 +16,8 @@ Messages are msgpack maps over ZeroMQ (hub: ROUTER, member: DEALER), at most `LA
     again   why                    hub -> member   the hub does not know it (any more)
     alive                          member -> hub   once a second, while nothing else is said
     bye                            both ways, and answered by the member
+
+With a *lock* both ends prove their keys (ZeroMQ CURVE), and a member may only be the node whose key it has.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import msgpack
 import numpy as np
@@ -45,6 +47,34 @@ LAYOUT = hashlib.sha256(repr((AIRFRAME.descr, STATE.descr, ITEM.descr)).encode()
 Flown = tuple[bytes, bytes]  # (1,) STATE, (n,) ITEM
 # s of the speaker, m east north up, m/s east north up, rad clockwise from north
 Heard = tuple[float, float, float, float, float, float, float, float]
+
+
+class Door(Protocol):
+    """Answers ZeroMQ's questions about keys (ZAP, RFC 27) with the name of the key, or no."""
+
+    domain: bytes
+    socket: zmq.Socket[bytes]
+
+    def answer(self) -> None:
+        """Answer one question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What one end proves itself by: Z85 texts. A member knows the hub's public key as `server`."""
+
+    public: str
+    secret: str = field(repr=False)
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """Lets in only whoever has a key. `named` says how the key of a node is called."""
+
+    keys: Keys
+    door: Callable[[zmq.Context[zmq.Socket[bytes]]], Door]
+    named: Callable[[str], str]
 
 
 class WrongMessage(ValueError):  # noqa: N818 - what a peer sent
@@ -88,24 +118,43 @@ class Hub:
     address: str = "tcp://127.0.0.1:*"
     clock: Callable[[], float] = monotonic
     losses: Counter[str] = field(default_factory=Counter)  # how often each vehicle has lost its member
+    lock: Lock | None = None
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
     _rows: dict[str, Flown] = field(default_factory=dict)
     _now: float = 0.0
     _number: int = 0
     _socket: Any = None
+    _door: Door | None = None
+    _context: Any = None  # of its own with a lock: a context has one door
+    _poller: zmq.Poller = field(default_factory=zmq.Poller)
 
     def open(self) -> str:
         """Listen; the address with the port that the system chose. Raises `SetupError`."""
         self._rows = dict(self.rows)
-        self._socket = zmq.Context.instance().socket(zmq.ROUTER)
+        self._context = zmq.Context.instance() if self.lock is None else zmq.Context()
+        try:
+            return self._listen()
+        except BaseException:
+            self._shut(0)
+            raise
+
+    def _listen(self) -> str:
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._poller.register(self._socket, zmq.POLLIN)
+        if self.lock is not None:
+            self._door = self.lock.door(self._context)
+            self._poller.register(self._door.socket, zmq.POLLIN)
+            self._socket.curve_server = True
+            self._socket.curve_publickey = self.lock.keys.public.encode()
+            self._socket.curve_secretkey = self.lock.keys.secret.encode()
+            self._socket.zap_domain = self._door.domain
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
         self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
             self._socket.bind(self.address)
         except zmq.ZMQError as error:
-            self._socket.close(0)
             raise SetupError(f"cannot listen for vehicles at {self.address}: {error}") from error
         return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
 
@@ -165,25 +214,49 @@ class Hub:
             end = self.clock() + FAREWELL  # to close on what has come but was not read would destroy the farewells
             while self._peers and self._receive(end - self.clock()):
                 pass
-            self._socket.close(5000)  # ms at most for the farewells
+            self._shut(5000 if self.lock is None else 500)  # ms at most for the farewells
         self._peers.clear()
+
+    def _shut(self, linger: int) -> None:
+        """Close the sockets; a context of its own waits for what is under way."""
+        if self._socket is not None:
+            self._socket.close(linger)
+        if self._door is not None:
+            self._door.socket.close(0)
+        if self.lock is not None:
+            self._context.term()
 
     def _receive(self, timeout: float) -> bool:
         """Handle one message; False when none came in time."""
-        if timeout < 0.0 or not self._socket.poll(max(math.ceil(timeout * 1e3), 0)):
+        if timeout < 0.0 or not self._come(timeout):
             return False
-        parts = self._socket.recv_multipart()
+        parts = self._socket.recv_multipart(copy=False)
         if len(parts) == 2:
             try:
-                self._handle(parts[0], unpack(parts[1]))
+                key = str(parts[1].get("User-Id")) if self.lock is not None else ""
+                self._handle(parts[0].bytes, key, unpack(parts[1].bytes))
             except WrongMessage as error:
-                self._send(parts[0], t="again", why=str(error))
+                self._send(parts[0].bytes, t="again", why=str(error))
         return True
 
-    def _handle(self, identity: bytes, message: Mapping[str, Any]) -> None:
+    def _come(self, timeout: float) -> bool:
+        """Whether a message has come within `timeout` s; meanwhile newcomers are let in, or not."""
+        end = self.clock() + timeout
+        while True:
+            ready = dict(self._poller.poll(max(math.ceil((end - self.clock()) * 1e3), 0)))
+            if self._door is not None and self._door.socket in ready:
+                self._door.answer()
+            if self._socket in ready:
+                return True
+            if not ready:
+                return False
+
+    def _handle(self, identity: bytes, key: str, message: Mapping[str, Any]) -> None:
         kind, name = message["t"], self._names.get(identity, "")
+        if self.lock is not None and name and key != self.lock.named(name):
+            raise WrongMessage(f"its key is not that of '{name}'")  # a ROUTER's peers name their identities themselves
         if kind == "hello":
-            self._greet(identity, message)
+            self._greet(identity, key, message)
         elif name not in self._peers or self._peers[name].identity != identity:
             if kind != "bye":
                 self._send(identity, t="again", why="not known here")
@@ -195,10 +268,12 @@ class Hub:
             if kind == "done" and message.get("n") == peer.granted:
                 peer.done = _done(message)
 
-    def _greet(self, identity: bytes, message: Mapping[str, Any]) -> None:
+    def _greet(self, identity: bytes, key: str, message: Mapping[str, Any]) -> None:
         name = message.get("node")
         if not isinstance(name, str) or name not in self.entries:
             raise WrongMessage(f"there is no vehicle '{str(name)[:64]}' here")
+        if self.lock is not None and key != self.lock.named(name):
+            raise WrongMessage(f"its key is not that of '{name}'")
         if message.get("layout") != LAYOUT:
             raise WrongMessage("it is of another version of continuum-cosim")
         if name in self._peers:
@@ -225,9 +300,15 @@ class Hub:
 class Member:
     """A vehicle's side: dials, asks again when it is not known, and forgets a hub that is silent."""
 
-    def __init__(self, address: str, node: str, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, address: str, node: str, clock: Callable[[], float] = monotonic, keys: Keys | None = None
+    ) -> None:
         self.node, self._clock = node, clock
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        if keys is not None:
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())
         self._socket.setsockopt(zmq.LINGER, 200)
         self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)

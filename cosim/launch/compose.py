@@ -144,7 +144,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "mem_limit": "1g",
         },
     }  # fmt: skip
-    attached = [node.node for node in nodes if node.attaches]
+    attached = [node.node for node in nodes if node.keyed]
     if attached:
         services["keys"] = _keys(attached, folder, made)
         run = services["orchestrator"]
@@ -301,14 +301,14 @@ def _node(node: Program, made: _Images) -> dict[str, Any]:
             **software(node),
             "COSIM_VEHICLES": f"tcp://orchestrator:{VEHICLES}",
             "COSIM_GATEWAY": f"tcp://orchestrator:{GATEWAY}",
-            **({"COSIM_KEY": f"{KEY}/{PRIVATE}"} if node.attaches else {}),
+            **node.key(f"{KEY}/{PRIVATE}"),
             **{name: _text(value) for name, value in node.environment},
         },
         "depends_on": [f"{node.node}-net"],
         "restart": "unless-stopped",
         "init": True,
     }
-    if node.attaches:
+    if node.keyed:
         service["volumes"] = [f"key-{node.node}:{KEY}:ro"]
         service["depends_on"] = {f"{node.node}-net": {"condition": "service_started"}, **_AFTER_KEYS}
     if node.command:

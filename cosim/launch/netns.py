@@ -93,7 +93,7 @@ class NetnsNodes:
             "COSIM_GATEWAY": f"ipc://{folder}/gateway",
         }
         own = {**os.environ, **variables, "COSIM_SOCKET": str(links), remains.VARIABLE: self._run}
-        keys = {node.node: folder / "nodes" / node.node for node in self._nodes if node.attaches}
+        keys = {node.node: folder / "nodes" / node.node for node in self._nodes if node.keyed}
         if keys:
             variables["COSIM_KEYS"] = str(folder / "keys")
             provide(folder / "keys", keys)
@@ -112,9 +112,8 @@ class NetnsNodes:
             self._add(
                 f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
             )
-            variables_of = {**own, **software(node), **dict(node.environment)}
-            if node.attaches:
-                variables_of["COSIM_KEY"] = str(keys[node.node] / PRIVATE)
+            key = node.key(str(folder / "nodes" / node.node / PRIVATE))
+            variables_of = {**own, **software(node), **dict(node.environment), **key}
             self._add(node.node, self._starter(node, self._commands[node.node], variables_of))
         self._supervisor = threading.Thread(target=self._supervise, name="nodes", daemon=True)
         self._supervisor.start()

@@ -56,6 +56,17 @@ class Program:
     base: bool = False  # a base station: all links of its cell share the air
     forwards: bool = False  # passes on packets that are for others
     routed: bool = False  # packets get from cells to wired nodes and back
+    flies: bool = False  # the run grants its program time, and learns from it where the vehicle is
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it has a key, by which the run knows it."""
+        return self.attaches or self.flies
+
+    def key(self, path: str) -> dict[str, str]:
+        """Variables of the environment that tell its programs of the key at `path`, as far as they need one."""
+        found = {"COSIM_KEY": path} if self.attaches else {}
+        return found | ({"COSIM_VEHICLES_KEY": path} if self.flies else {})
 
     def reached(self, other: Program) -> str:
         """The address at which it reaches another node, "" when it does not: of an interface that both have, or
@@ -110,6 +121,7 @@ def programs(scene: Scene) -> tuple[Program, ...]:
                 tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
                 node.tier == "device", node.cell is not None,
                 node.cell is not None or (routed and slot in wired and node.tier != "device"), routed,
+                node.vehicle is not None,
             )
         )  # fmt: skip
     return tuple(found)

@@ -35,11 +35,12 @@ _IDLE = 0.05  # s between two looks at the clock
 _BATCH = 64  # messages taken before everything else gets its turn
 _REREAD = 1.0  # s between two looks at the folder of keys
 _FAREWELL = 500  # ms for the last messages to leave
-_DOMAIN = b"cosim-live"
 
 
 class Doorkeeper:
     """Answers ZeroMQ's questions about keys (ZAP, RFC 27): the files in a folder, looked at again as they change."""
+
+    domain = b"cosim-live"
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], folder: Path) -> None:
         self._folder = folder
@@ -54,7 +55,7 @@ class Doorkeeper:
         """Answer one question."""
         parts = self.socket.recv_multipart()
         name = None
-        if len(parts) == 7 and parts[2] == _DOMAIN and parts[5] == b"CURVE" and len(parts[6]) == 32:
+        if len(parts) == 7 and parts[2] == self.domain and parts[5] == b"CURVE" and len(parts[6]) == 32:
             self._reread()
             name = self._allowed.get(z85.encode(parts[6]).decode("ascii"))
         if name is None:
@@ -112,7 +113,7 @@ class Gateway:
         socket.linger = _FAREWELL
         socket.curve_server = True
         socket.curve_publickey, socket.curve_secretkey = own.public.encode(), own.secret.encode()
-        socket.zap_domain = _DOMAIN
+        socket.zap_domain = Doorkeeper.domain
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
         socket.setsockopt(zmq.RCVHWM, 128)
         socket.setsockopt(zmq.SNDHWM, 64)

@@ -24,8 +24,8 @@ MAY_IMPORT = {
     "radio": {"compiling"},
     "vehicles": {"compiling"},
     "emulation": {"errors"},
-    # An autopilot flies a fleet; it talks MAVLink and knows neither scenarios nor the bus.
-    "autopilot": {"errors", "pair", "shore", "vehicles"},
+    # An autopilot flies a fleet; it talks MAVLink, has a key, and knows neither scenarios nor the bus.
+    "autopilot": {"errors", "live.keys", "pair", "shore", "vehicles"},
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"errors", "pair", "shore"},
     # What the frames say of links becomes states of interfaces here.

@@ -13,7 +13,10 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.autopilot.remote import LAYOUT, Done, Entry, Hub, Member, WrongMessage, flown, take, unpack
+from cosim.autopilot.remote import LAYOUT, Done, Entry, Hub, Keys, Lock, Member, WrongMessage, flown, take, unpack
+from cosim.errors import SetupError
+from cosim.live import keys
+from cosim.live.gateway import Doorkeeper
 from cosim.vehicles import Copter, Fleet, Waypoint
 from cosim.vehicles.layout import ITEM, STATE
 
@@ -74,6 +77,89 @@ def scene():
     for remote in remotes:
         remote.end()
     hub.close()
+
+
+def named(node):
+    return f"node-{node}"
+
+
+@pytest.fixture
+def locked(scene, tmp_path):
+    """A hub with a lock, and a function that gives the keys of whom it knows."""
+    _, fleet, _, _ = scene
+    server = keys.server_key(tmp_path)
+    made = {name: keys.make(name, server.public) for name in ("node-a", "node-b", "stranger")}
+    for name in ("node-a", "node-b"):
+        keys.write(made[name], tmp_path)
+    rows = {"a": flown(fleet, 0), "b": flown(fleet, 1)}
+    entries = {name: Entry(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
+    lock = Lock(Keys(server.public, server.secret), lambda context: Doorkeeper(context, tmp_path), named)
+    hub = Hub(entries, rows, lock=lock)
+    address = hub.open()
+    members = []
+
+    def member(name, node, **more):
+        key = made[name]
+        members.append(Member(address, node, keys=Keys(key.public, key.secret, more.get("server", key.server))))
+        return members[-1]
+
+    yield hub, member, address
+    for one in members:
+        one.close()
+    hub.close()
+    hub.close()
+
+
+def heard(hub, member, seconds=10.0):
+    """The first message for the member, while the hub looks at what comes."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        hub.wait(["nobody"], 0.02)
+        message = member.turn()
+        if message is not None:
+            return message["t"]
+    return ""
+
+
+def test_with_a_lock_a_member_proves_who_it_is(locked):
+    hub, member, _ = locked
+    own = member("node-a", "a")
+    assert heard(hub, own) == "welcome"
+    assert hub.present == {"a"}
+    hub.advance({"a": hub.rows["a"], "b": hub.rows["b"]}, 1.0, {"a": (0, 0, 0), "b": (0, 0, 0)}, 0.0)
+    assert hub.losses == {"a": 1}  # it was granted time and said nothing
+
+
+def test_nobody_gets_in_by_another_key_than_the_vehicles_own(locked, caplog):
+    hub, member, address = locked
+    own = member("node-a", "a")
+    assert heard(hub, own) == "welcome"
+    for other in (member("node-b", "a"), member("stranger", "a"), Member(address, "a"),
+                  member("node-a", "a", server=keys.make("x").public)):  # fmt: skip
+        assert heard(hub, other, 0.7) == ""
+        assert hub.present == {"a"}
+        other.close()
+    assert hub.losses == {}
+    assert "unknown key was refused" in caplog.text
+    assert heard(hub, member("node-b", "b")) == "welcome"
+
+
+def test_an_identity_that_was_taken_over_speaks_for_nobody(locked):
+    hub, member, _ = locked
+    own, thief = member("node-a", "a"), member("node-b", "b")
+    assert heard(hub, own) == "welcome"
+    (identity,) = [peer.identity for peer in hub._peers.values()]
+    with pytest.raises(WrongMessage, match="not that of 'a'"):
+        hub._handle(identity, "node-b", {"t": "bye"})
+    assert hub.present == {"a"}
+    assert heard(hub, thief) == "welcome"
+
+
+def test_a_lock_that_cannot_be_opened_leaves_nothing(tmp_path):
+    server = keys.server_key(tmp_path)
+    lock = Lock(Keys(server.public, server.secret), lambda context: Doorkeeper(context, tmp_path), named)
+    with pytest.raises(SetupError, match="cannot listen for vehicles"):
+        Hub({}, {}, "tcp://127.0.0.1:not-a-port", lock=lock).open()
 
 
 def step(hub, fleet, until, timeout=3.0):
