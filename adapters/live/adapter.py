@@ -16,6 +16,7 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
+from cosim.bus.presence import Presence
 from cosim.errors import Problem, RunError, ScenarioError, SetupError
 from cosim.launch.keys import name_of
 from cosim.live.errands import Errand
@@ -52,7 +53,7 @@ class LiveAdapter:
         found = [*_problems(scene), *problems(scene, config.offload, context.name)]
         if found:
             raise ScenarioError(found)
-        every = {k: node for k, node in enumerate(scene.nodes) if node.live is not None}
+        every = {k: node for k, node in scene.computers() if node.live is not None}
         ours = {k: node for k, node in every.items() if node.runs is not None}  # started with the run, where real
         elsewhere = {k: node for k, node in every.items() if node.runs is None}
         own = bool(scene.real and ours)
@@ -70,7 +71,8 @@ class LiveAdapter:
         self._devices = {k: node.id for k, node in every.items()}
         self._told: set[str] = set()
         self._books = Books(scene.workloads)
-        self._readings = Readings(scene, self._nodes)
+        self._presence = Presence(scene)
+        self._readings = Readings(scene, self._nodes, self._presence)
         self._arrivals: list[tuple[int, OffloadBlock, Arrivals]] = [
             (k, config.offload[load.name], Arrivals(load, config.offload[load.name], context.rng(k)))
             for k, load in enumerate(scene.workloads)
@@ -103,11 +105,14 @@ class LiveAdapter:
         """What was measured and which tasks ended since the last step."""
         gateway = self._gateway
         if gateway is None:
+            self._presence.take(inputs.all("mobility"))
             return (*self._readings.nobody(time), self._books.frame(time, 0.0))
         self._hold(gateway)
         now = wall.monotonic()
         origin = now - time
         with gateway.lock:
+            self._presence.take(inputs.all("mobility"))
+            self._choice.served(inputs.all("link"))
             self._take(gateway)
             frames = self._readings.frames(time, gateway.standings())
             tasks = self._books.frame(time, origin)
@@ -187,7 +192,10 @@ class LiveAdapter:
         gateway.at(origin + arrival.at, act)
 
     def _make(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Arrival) -> None:
-        """Make a task and give it to the live node that is least busy; called with the gateway's lock held."""
+        """Make a task and give it to a live node; called with the gateway's lock held.
+
+        It is skipped when no node can take it, or nobody of the fleet has the slot that it is of.
+        """
         host, address = "", ""
         if block.path == "network":
             best = self._devices.get(arrival.device, "")
@@ -195,12 +203,12 @@ class LiveAdapter:
             best = best if host else ""
         else:
             best = self._choice.direct(gateway.roster, block)
-        if not best:
+        if not best or not self._presence.here[arrival.device]:
             self._books.skipped += 1
             return
         now = wall.monotonic()
         made = self._books.make(number, arrival, now, host)
-        small = max(arrival.input, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
+        small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
         body = _Body(made, block, self._payload, address)
         if not small or not gateway.offer(best, Errand(made.serial, body, now, block.limit)):
             self._books.refuse(made, now)
@@ -233,10 +241,11 @@ class _Body:
     def __call__(self) -> Body:
         arrival, block, called = self._made.arrival, self._block, bool(self._address)
         return {
-            "task": self._made.serial, "work": "call" if called else block.run, "cycles": arrival.work,
+            "task": self._made.serial, "work": "call" if called else block.run,
+            "cycles": arrival.onboard if called else arrival.work,
             "size": block.size, "limit": block.limit, "output": arrival.output, "kernel": block.kernel,
-            "to": self._address, "bytes": arrival.input if called else 0,
-            "input": b"" if called else self._payload[: arrival.input],
+            "to": self._address, "bytes": arrival.sent if called else 0,
+            "input": b"" if called else self._payload[: arrival.sent],
         }  # fmt: skip
 
 
@@ -262,11 +271,16 @@ def _slot(number: int, node: Node, own: bool) -> Slot:
 def _problems(scene: Scene) -> list[Problem]:
     """Live blocks that cannot be kept."""
     found = [
-        Problem("the members of a fleet cannot be live", f"nodes.{fleet.name}.live", hint="write nodes of their own")
+        Problem(
+            "members of a fleet come and go, so no machine from elsewhere can take their places",
+            f"nodes.{fleet.name}.live",
+            hint="give them 'runs', which is started with the run, or write nodes of their own",
+        )
         for fleet in scene.fleets
-        if fleet.template.live is not None
+        if fleet.template.live is not None and fleet.template.runs is None
     ]
-    for node in scene.nodes:
+    templates = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    for node in templates:
         if node.live is None:
             continue
         for name, value, (low, high) in (

@@ -23,7 +23,9 @@ class Arrival:
     device: int  # slot of the node that makes it
     input: int  # B
     output: int  # B
-    work: float  # cycles
+    work: float  # cycles, of all stages
+    sent: int  # B that go to the host: the input, or what the stages on board have left of it
+    onboard: float = 0.0  # cycles of the stages on board
 
 
 def problems(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> list[Problem]:
@@ -38,8 +40,12 @@ def problems(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> li
             found.append(Problem(f"there is no workload '{key}'", at, hint=f"the scenario has {names}"))
             continue
         odd = load.specialities()
+        if block.path == "network" and _in_line(load):
+            odd.pop("graph", None)
         if odd:
-            found.append(Problem(f"live nodes do not run {', '.join(odd.values())}", at))
+            hint = "with path: network stages that follow one another can be run, those on board first"
+            words = f"live nodes do not run {', '.join(odd.values())}"
+            found.append(Problem(words, at, hint=hint if "graph" in odd else ""))
         if block.path == "network":
             found += _unable(scene, load, at)
         if load.idle > 0.0:
@@ -48,7 +54,7 @@ def problems(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> li
         if rate > MOST:
             message = f"{rate:g} tasks/s are more than the {MOST:g} that are sent"
             found.append(Problem(message, at, hint="lower 'share'"))
-        for what, law in (("input", load.input), ("output", load.output)):
+        for what, law in (("input", _sent(load)), ("output", _output(load))):
             most = max(law.a, law.b) if law.law == "uniform" else law.a
             if most > MAX_PAYLOAD:
                 found.append(Problem(f"its {what} of {most:g} B is more than the {MAX_PAYLOAD} B that are sent", at))
@@ -57,14 +63,39 @@ def problems(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> li
 
 def _unable(scene: Scene, load: Workload, at: str) -> list[Problem]:
     """Sources whose tasks cannot cross the emulated network, since they would not be real."""
-    slots = [part.first + k for part in load.sources for k in range(part.count)]
-    nodes = [scene.nodes[slot] if slot < len(scene.nodes) else None for slot in slots]
-    wrong = [node.id if node else "a fleet" for node in nodes if not (node and node.runs and node.live)]
+    computers = dict(scene.computers())
+    wrong = dict[str, None]()
+    for slot in (part.first + k for part in load.sources for k in range(part.count)):
+        node = computers.get(slot)
+        if node is None or node.runs is None or node.live is None:
+            wrong[node.id if node else scene.template(slot).id] = None
     if not wrong:
         return []
-    message = f"tasks of {', '.join(wrong[:5])} cannot cross the emulated network: no software of theirs sends them"
+    names = ", ".join(list(wrong)[:5])
+    message = f"tasks of {names} cannot cross the emulated network: no software of theirs sends them"
     hint = "give them 'runs: vuav', 'vrover' or 'vedgenode', and 'live: {}', or use path: management"
     return [Problem(message, f"{at}.path", hint=hint)]
+
+
+def _in_line(load: Workload) -> bool:
+    """Whether stages follow one another, the first of them on board, the others wherever there is room."""
+    places = [stage.pinned for stage in load.graph]
+    return (
+        places == sorted(places, reverse=True)
+        and not all(places)
+        and all(stage.after == ((k - 1,) if k else ()) for k, stage in enumerate(load.graph))
+        and not any(stage.accelerator for stage in load.graph)
+    )
+
+
+def _sent(load: Workload) -> Law:
+    """What goes from the device to the host."""
+    return next((stage.output for stage in reversed(load.graph) if stage.pinned), load.input)
+
+
+def _output(load: Workload) -> Law:
+    """What comes back."""
+    return load.graph[-1].output if load.graph else load.output
 
 
 class Arrivals:
@@ -85,9 +116,15 @@ class Arrivals:
         """Those up to `time` (s) that were not given yet."""
         while self._next <= min(time, self._load.stop):
             load = self._load
-            size, back = (int(min(self._draw(law), 2**62)) for law in (load.input, load.output))
+            size, back = (int(min(self._draw(law), 2**62)) for law in (load.input, _output(load)))
             device = self._sources[int(self._rng.integers(len(self._sources)))]
-            yield Arrival(self._next, device, size, back, self._draw(load.work))
+            if load.graph:
+                sent = int(min(self._draw(_sent(load)), 2**62))
+                onboard = sum(self._draw(stage.work) for stage in load.graph if stage.pinned)
+                work = onboard + sum(self._draw(stage.work) for stage in load.graph if not stage.pinned)
+                yield Arrival(self._next, device, size, back, work, sent, onboard)
+            else:
+                yield Arrival(self._next, device, size, back, self._draw(load.work), size)
             self._next += self._pause()
 
     def _pause(self) -> float:

@@ -53,7 +53,7 @@ class Books:
         made = Made(sum(self._created.values()), workload, arrival, now, host)
         self._flying[made.serial] = made
         self._created[workload] += 1
-        self._bytes["offered"] += arrival.input
+        self._bytes["offered"] += arrival.sent
         return made
 
     def refuse(self, made: Made, now: float) -> None:
@@ -74,7 +74,7 @@ class Books:
         cause = CAUSES[result.status]
         self._status.setdefault(made.workload, Counter())[cause] += 1
         arrived = result.uploaded is not None
-        self._bytes["delivered" if arrived else "dropped"] += made.arrival.input
+        self._bytes["delivered" if arrived else "dropped"] += made.arrival.sent
         if cause == "completed":
             self._bytes["output"] += result.output
             if result.ended - result.created > self._workloads[made.workload].deadline:
@@ -115,7 +115,7 @@ class Books:
     def summary(self) -> dict[str, Any]:
         """The ledgers; they close at any time."""
         flying = Counter(made.workload for made in self._flying.values())
-        moving = sum(made.arrival.input for made in self._flying.values())
+        moving = sum(made.arrival.sent for made in self._flying.values())
         numbers = sorted(self._created)
         back = self._bytes["output"]
         return {

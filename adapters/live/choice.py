@@ -1,10 +1,12 @@
-"""Which live node does a task: the one with the fewest tasks per core, among those that can."""
+"""Which live node does a task: a device's own base station, or the one with the fewest tasks per core that can."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from adapters.live.config import OffloadBlock
+from cosim.bus.frame import Frame
 from cosim.launch.programs import programs
 from cosim.live.lease import Standing
 from cosim.live.roster import Roster
@@ -17,14 +19,27 @@ class Choice:
     """Finds the node that a task goes to, and for one that crosses the emulated network who sends it.
 
     A real device calls the service of a node that computes, over an interface that both have or across a base station;
-    the nodes of the tier `device` are callers, all others hosts.
+    the nodes of the tier `device` are callers, all others hosts. The base station that serves a device comes before
+    all others, as long as it computes.
     """
 
     def __init__(self, scene: Scene) -> None:
-        self._devices = {node.id for node in scene.nodes if node.tier == "device" and node.runs is not None}
-        self._slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
+        everything = scene.computers()
+        self._devices = {node.id for _, node in everything if node.tier == "device" and node.runs is not None}
+        self._slots = {node.id: slot for slot, node in everything}
+        self._names = {slot: node.id for slot, node in everything}
+        self._serving: dict[str, str] = {}  # device -> base station
         self._programs = {program.node: program for program in programs(scene)} if scene.real else {}
         self._called: Counter[str] = Counter()  # tasks under way to each host, by way of devices
+
+    def served(self, frames: Sequence[Frame]) -> None:
+        """Frames of `link`: which base station serves each device now."""
+        self._serving = {
+            self._names[device]: self._names[cell]
+            for frame in frames
+            for device, cell in zip(frame.slot.tolist(), frame["cell"].tolist(), strict=True)
+            if device in self._names and cell in self._names
+        }
 
     def direct(self, roster: Roster, block: OffloadBlock) -> str:
         """The node that gets a task from the run; "" when there is none."""
@@ -47,7 +62,8 @@ class Choice:
             and _does(standing, "forward")
             and self._address(device, standing.slot.node)
         ]
-        host = self._least(roster, able)
+        near = self._serving.get(device, "")
+        host = near if any(standing.slot.node == near for standing in able) else self._least(roster, able)
         if not host:
             return "", ""
         return host, f"{self._address(device, host)}:{PORT}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cosim.bus.frame import Frame
+from cosim.bus.presence import Presence
 from cosim.live.lease import Standing
 from cosim.plan.entities import Node, Scene
 from cosim.plan.geo import LocalFrame
@@ -34,15 +35,17 @@ class _Counter:
 
 
 class Readings:
-    """Frames of `resources` (one row per live node) and `mobility` (those that report positions).
+    """Frames of `resources` (one row per live node that is there) and `mobility` (those that report positions).
 
-    Where a vehicle is, its autopilot says; a position that a machine on it reports would be a second one.
+    Where a vehicle is, its autopilot says, and where a member of a fleet is, the fleet's owner; a position that a
+    machine on it reports would be a second one. Members of fleets are there while `presence` says so.
     """
 
-    def __init__(self, scene: Scene, nodes: Mapping[int, Node]) -> None:
+    def __init__(self, scene: Scene, nodes: Mapping[int, Node], presence: Presence) -> None:
+        self._presence = presence
         geo = scene.geo
         self._frame = None if geo is None else LocalFrame(geo.latitude, geo.longitude, geo.height)
-        self._driven = {slot for slot, node in nodes.items() if node.vehicle is not None}
+        self._driven = {slot for slot, node in nodes.items() if node.vehicle is not None or slot >= len(scene.nodes)}
         self._slots = np.array(list(nodes), np.int32)
         self._names = [node.id for node in nodes.values()]
         self._received = {name: _Counter() for name in self._names}
@@ -105,10 +108,12 @@ class Readings:
         return x, y, z, speed, heading
 
     def _resources(self, time: float, rows: Sequence[Mapping[str, Any]]) -> Frame:
+        here = self._presence.here[self._slots]
         columns = {
-            column.name: np.array([row[column.name] for row in rows], column.dtype) for column in RESOURCES.columns
+            column.name: np.array([row[column.name] for row in rows], column.dtype)[here]
+            for column in RESOURCES.columns
         }
-        return Frame("resources", time, self._slots.copy(), columns)
+        return Frame("resources", time, self._slots[here], columns)
 
     def _mobility(self, time: float, places: Mapping[int, Sequence[float]]) -> Frame:
         columns = {

@@ -60,7 +60,7 @@ class NetworkAdapter:
         if self._client is None:
             return self._frames(time)
         self._states.happen(inputs.events)
-        changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"))
+        changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"), inputs.all("mobility"))
         self._client.links(changed)
         self._updates += len(changed)
         if changed:
@@ -119,12 +119,15 @@ class NetworkAdapter:
         """One row per pair that had frames since the last row."""
         rows: list[tuple[int, int, int, int, int, int]] = []
         if self._client is not None:
-            counts = self._client.counts()
+            counts, known = self._client.counts(), self._states.presence.known
             for (sender, receiver, _), count in counts.items():
                 old = self._counts.get((sender, receiver, _), _NOTHING)
-                if count != old and sender in self._slots and receiver in self._slots:
+                if count == old or sender not in self._slots or receiver not in self._slots:
+                    continue
+                ends = self._slots[sender], self._slots[receiver]
+                if known[ends[0]] and known[ends[1]]:  # what a computer says that no vehicle has yet is nobody's
                     new = [max(a - b, 0) for a, b in zip(count, old, strict=True)]
-                    rows.append((self._slots[sender], self._slots[receiver], *new))  # type: ignore[arg-type]
+                    rows.append((*ends, *new))  # type: ignore[arg-type]
             self._counts = counts
         table = np.array(sorted(rows), np.int64).reshape(-1, 6)
         columns: dict[str, Array] = {

@@ -87,7 +87,7 @@ class Probing:
 
     def __init__(self, config: ProbeConfig, scene: Scene, apart: Collection[str] = ()) -> None:
         self._config, self._apart = config, apart
-        self._slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
+        self._slots = {node.id: slot for slot, node in scene.computers()}
         self._left: list[LinkKey] | None = None  # not yet measured; None: no link has been seen
         self._key: LinkKey | None = None
         self._asked = Asked(LinkState(math.nan, math.nan, math.nan, math.nan))

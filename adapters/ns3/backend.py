@@ -28,6 +28,17 @@ def command(scene: Scene, options: Mapping[str, Any], seed: int, installed: bool
 
 def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> Radio:
     """The parameters that all stations share; antenna gains of both ends are added to the power."""
+    problems = [
+        Problem(
+            f"members of fleet '{fleet.name}' come and go, stations of ns-3 are there from the beginning to the end",
+            f"nodes.{fleet.name}",
+            hint="take backend linkd",
+        )
+        for fleet in scene.fleets
+        if fleet.template.runs and fleet.template.wifi
+    ]
+    if problems:
+        raise ScenarioError(problems)
     stations = [(slot, node.id, node.wifi) for slot, node in enumerate(scene.nodes) if node.runs and node.wifi]
     _, first, wifi = stations[0]
     problems = [

@@ -36,7 +36,7 @@ def render(
         text = render(plan, loaded.path, target.parent, root, overrides or ())
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        nodes = [node.id for node in plan.scene.nodes if node.runs]
+        nodes = [node.id for _, node in plan.scene.computers() if node.runs]
         remark = carrier(plan, "containers").remark
         emit(
             {"file": str(target), "nodes": nodes, "builds": root is not None, "remark": remark},

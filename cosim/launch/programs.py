@@ -92,9 +92,13 @@ def mac_of(address: str) -> str:
 
 
 def programs(scene: Scene) -> tuple[Program, ...]:
-    """The real nodes of a scene, in its order. Raises `ScenarioError` for those that cannot be reached."""
-    if len(scene.nodes) > MOST:
-        raise ScenarioError(Problem(f"{len(scene.nodes)} nodes are more than a network has addresses", "nodes"))
+    """The real nodes of a scene in the order of slots: static nodes, then the computers on board of fleets.
+
+    Raises `ScenarioError` for those that cannot be reached.
+    """
+    everything = [(slot, node) for slot, node in scene.computers() if node.runs is not None]
+    if everything and everything[-1][0] >= MOST:
+        raise ScenarioError(Problem(f"{everything[-1][0] + 1} nodes are more than a network has addresses", "nodes"))
     wired = {
         slot
         for link in scene.links
@@ -102,10 +106,9 @@ def programs(scene: Scene) -> tuple[Program, ...]:
         for slot in range(part.first, part.first + part.count)
     }
     found = []
-    routed = any(node.runs is not None and node.cell is not None for node in scene.nodes)
-    for slot, node in enumerate(scene.nodes):
-        if node.runs is None:
-            continue
+    routed = any(node.cell is not None for _, node in everything)
+    for slot, node in everything:
+        assert node.runs is not None
         names = list(_media(node, slot in wired))
         if not names:
             raise ScenarioError(

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from cosim.bus.frame import Frame
+from cosim.bus.presence import Presence
 from cosim.emulation.message import Links
 from cosim.emulation.state import DOWN, LinkState, differs
 from cosim.launch.programs import Interface
@@ -43,14 +44,19 @@ class States:
         self._jitter = jitter
         self._wires = list(self._wired(scene))
         self._faults = Faults(scene.capacity)
+        self.presence = Presence(scene)
         self._told: Links = {}
 
     def happen(self, events: Sequence[Event]) -> None:
         """Nodes fail and recover, links degrade."""
         self._faults.take(events)
 
-    def changed(self, peers: Sequence[Frame], cells: Sequence[Frame]) -> Links:
-        """The states that `peer_link` and `link` frames and the wires give, if they are not those told last."""
+    def changed(self, peers: Sequence[Frame], cells: Sequence[Frame], places: Sequence[Frame] = ()) -> Links:
+        """The states that `peer_link` and `link` frames and the wires give, if they are not those told last.
+
+        `places` are frames of `mobility`: the wires of a fleet's slot hang in the air while nobody is there.
+        """
+        self.presence.take(places)
         now: Links = dict.fromkeys(self._told, DOWN)
         for frame in peers:
             self._straight(frame, now)
@@ -97,7 +103,8 @@ class States:
         b = np.array([receiver for _, receiver, _ in self._wires], np.int32)
         rate, delay, loss = (np.array([state[k] for _, _, state in self._wires]) for k in (0, 1, 3))
         self._faults.apply(a, b, [rate], delay, loss)
-        dead = self._faults.failed[a] | self._faults.failed[b]
+        here = self.presence.here
+        dead = self._faults.failed[a] | self._faults.failed[b] | ~here[a] | ~here[b]
         for k, (sender, receiver, _) in enumerate(self._wires):
             state = DOWN if dead[k] else LinkState(float(rate[k]), float(delay[k]), 0.0, float(loss[k]))
             now[self._names[sender], self._names[receiver], WIRE] = state

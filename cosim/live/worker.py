@@ -49,7 +49,7 @@ def do(task: Body, clock: float, service: str, networks: Sequence[str] = ()) -> 
     status, output, detail = "done", b"", ""
     try:
         if task["work"] == "call":
-            answer = call(task, networks, deadline)
+            answer = call(task, clock, networks, deadline)
             return [
                 status, answer.started, answer.computed, answer.output, detail, answer.uploaded, answer.answered,
             ]  # fmt: skip

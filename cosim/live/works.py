@@ -3,7 +3,7 @@
 `busy` spends `cycles` / clock seconds of processor time, so a task takes what the scenario says on whatever the
 machine is. `matrix` multiplies two `size` x `size` matrices, `image` blurs the input as a square grey picture by a
 3 x 3 mean; both use numpy where it is installed. `forward` posts the input to a service on this machine's loopback,
-`call` to the service of another node, in a network that the owner named.
+`call` to the service of another node, in a network that the owner named, after it was busy with what is done on board.
 """
 
 from __future__ import annotations
@@ -50,7 +50,12 @@ class Answer(NamedTuple):
 
 def busy(task: Body, clock: float, deadline: float) -> bytes:
     """Spend processor time; `deadline` (s, monotonic) bounds the wait for it."""
-    wanted = task["cycles"] / clock
+    x = _spend(task["cycles"] / clock, deadline)
+    return filled(x.to_bytes(4, "big"), task["output"])
+
+
+def _spend(wanted: float, deadline: float) -> int:
+    """Take `wanted` s of processor time; a number that nobody needs."""
     begun = time.thread_time()
     x = 1
     while time.thread_time() - begun < wanted:
@@ -58,7 +63,7 @@ def busy(task: Body, clock: float, deadline: float) -> bytes:
             x = (x * 1103515245 + 12345) & 0x7FFFFFFF
         if time.monotonic() > deadline:
             raise LimitError
-    return filled(x.to_bytes(4, "big"), task["output"])
+    return x
 
 
 def matrix(task: Body, _clock: float, deadline: float) -> bytes:
@@ -108,9 +113,10 @@ def forward(task: Body, service: str, deadline: float) -> bytes:
     return _post(address.hostname or "", address.port or 80, path, task["input"], deadline)
 
 
-def call(task: Body, networks: Sequence[str], deadline: float) -> Answer:
+def call(task: Body, clock: float, networks: Sequence[str], deadline: float) -> Answer:
     """The answer of the inference service at `to`, which must lie in one of `networks`, to an input made here.
 
+    `cycles` are spent before, for what makes the input on board of the device.
     The service tells the times by its own monotonic clock; they hold here when both are on one machine, which the
     identifier of its last boot says.
     """
@@ -121,6 +127,7 @@ def call(task: Body, networks: Sequence[str], deadline: float) -> Answer:
         reached = False
     if not reached or not port.isdecimal() or not 0 < int(port) < 65536:
         raise WorkError(f"'{task['to']}' is no address that this machine's owner lets tasks call")
+    _spend(task["cycles"] / clock, deadline)
     body = _post(host, int(port), f"/run/{_kernel(task)}", filled(b"\x5a\xa5", task["bytes"]), deadline)
     answered = time.monotonic()
     try:

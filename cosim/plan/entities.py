@@ -167,6 +167,23 @@ class Fleet:
     capacity: int
     template: Node
 
+    def computers(self) -> tuple[tuple[int, Node], ...]:
+        """Slots and nodes of the computers on board: one for each slot where members have software, else none.
+
+        They are a pool: who takes a slot gets its computer, and the next member at this slot gets the same one.
+        """
+        if self.template.runs is None:
+            return ()
+        return tuple(
+            (self.first + k, replace(self.template, id=name))
+            for k, name in enumerate(computer_names(self.name, self.capacity))
+        )
+
+
+def computer_names(fleet: str, capacity: int) -> tuple[str, ...]:
+    """The names of the computers of a fleet's slots: FLEET-1, FLEET-2, ..."""
+    return tuple(f"{fleet}-{k}" for k in range(1, capacity + 1))
+
 
 @dataclass(frozen=True, slots=True)
 class SlotRange:
@@ -332,6 +349,10 @@ class Scene:
             placed.append(replace(fleet, first=first))
             first += fleet.capacity
         return Scene(nodes, tuple(placed), links, workloads, geo, tariffs, first, real)
+
+    def computers(self) -> tuple[tuple[int, Node], ...]:
+        """Slots and nodes of all that can be real: the static nodes, then the computers on board of fleets."""
+        return (*enumerate(self.nodes), *(computer for fleet in self.fleets for computer in fleet.computers()))
 
     def template(self, slot: int) -> Node:
         """The node at `slot`, or the template of the fleet that owns it."""

@@ -11,13 +11,13 @@ def unanswered(scene: Scene, adapters: Iterable[str]) -> tuple[str, ...]:
     """Warnings, one for each kind of block; `adapters` are the kinds that the scenario has."""
     there = set(adapters)
     found = []
-    attached = [node.id for node in scene.nodes if node.live is not None]
+    attached = [node.id for _, node in scene.computers() if node.live is not None]
     if attached and "live" not in there:
         found.append(
             f"{_named(attached)} 'live', but no adapter 'live' lets machines attach, so its tasks are simulated; "
             "add  live: {}  to 'adapters', or leave the block out"
         )
-    real = [node.id for node in scene.nodes if node.runs is not None]
+    real = [node.id for _, node in scene.computers() if node.runs is not None]
     if scene.real and real and "network" not in there:
         found.append(
             f"{_named(real)} real, but no adapter 'network' says what links are like, so no packet passes between "

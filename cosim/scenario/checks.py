@@ -12,7 +12,7 @@ from cosim.errors import Problem
 from cosim.scenario.calibrate import TASK_DURATIONS
 from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
-from cosim.scenario.resolve import World, resolve
+from cosim.scenario.resolve import Resolved, World, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
 from cosim.scenario.wording import did_you_mean, shorten
@@ -82,6 +82,19 @@ class _Checks:
                 hint = f"{owner[adapter]} has it already; give the adapter a second entry with 'use: {adapter}'"
                 self.report(at, f"adapter '{adapter}' can own one fleet only", hint)
             owner.setdefault(adapter, f"nodes.{fleet.key}")
+            if fleet.block.runs is not None:
+                self.computers(fleet)
+
+    def computers(self, fleet: Resolved) -> None:
+        """The computers on board of a fleet are called FLEET-1, FLEET-2, ..., and nothing else is."""
+        for name, key in self.world.names.items():
+            start, dash, number = name.rpartition("-")
+            if start != fleet.id or not dash or not number.isdecimal() or number.startswith("0"):
+                continue
+            if int(number) <= fleet.block.capacity:
+                hint = "its members have 'runs', so each slot has a computer: FLEET-1, FLEET-2 and so on"
+                message = f"'{name}' is the computer on board of slot {number} of fleet '{fleet.id}'"
+                self.report(("nodes", key), message, hint)
 
     def positions(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
         """Nodes with a radio or a cell need a place as soon as an adapter makes links from places."""

@@ -70,8 +70,8 @@ MAY_IMPORT = {
 }
 ADAPTERS_MAY_IMPORT = {
     "errors", "units", "telemetry", "selector", "continuum", "radio", "vehicles", "traces", "predict", "schedulers",
-    "plan.entities", "plan.faults", "plan.geo", "plan.reality", "bus.adapter", "bus.frame", "bus.slots", "testing",
-    "emulation", "autopilot", "launch", "live",
+    "plan.entities", "plan.faults", "plan.geo", "plan.reality", "bus.adapter", "bus.frame", "bus.presence", "bus.slots",
+    "testing", "emulation", "autopilot", "launch", "live",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
 

@@ -20,6 +20,7 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import fault
+from cosim.bus.presence import Presence
 from cosim.errors import RunError, ScenarioError, SetupError
 from cosim.live import agent, keys
 from cosim.live.errands import Result
@@ -248,7 +249,7 @@ endings = st.lists(
 def test_the_books_close_whatever_happens(ends):
     books = Books((workload(), workload(name="other", deadline=0.001)))
     for number, status in ends:
-        made = books.make(number, Arrival(1.0, 0, 100, 10, 1e6), 1.0)
+        made = books.make(number, Arrival(1.0, 0, 100, 10, 1e6, 100), 1.0)
         if status == "refused":
             books.refuse(made, 1.0)
         elif status != "open":
@@ -292,7 +293,7 @@ def test_where_a_vehicle_is_its_autopilot_alone_says():
 def test_counters_go_on_and_speeds_come_from_the_way():
     node = live()
     scene = Scene.build((UAV, node), geo=Geo(39.0, 22.0, 0.0))
-    readings = Readings(scene, {1: node})
+    readings = Readings(scene, {1: node}, Presence(scene))
     standing = Standing(Slot(1, "pi", "pi", 5.0, 1.0, True, False))
 
     def at(moment, received, latitude):

@@ -42,8 +42,8 @@ def written(document):
     return text.getvalue()
 
 
-def test_three_scenarios_are_shipped():
-    assert len(NAMES) == 3
+def test_four_scenarios_are_shipped():
+    assert len(NAMES) == 4
 
 
 @pytest.mark.parametrize("builds", [True, False])

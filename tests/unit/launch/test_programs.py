@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from cosim.errors import ScenarioError
 from cosim.launch import programs as launch
-from cosim.launch.programs import MOST, NETWORKS, interface, mac_of, programs
+from cosim.launch.programs import MOST, NETWORKS, interface, mac_of, programs, software
+from cosim.plan.entities import Cell, Fleet, Link, Node, Radio, Scene, SlotRange
+from cosim.plan.reality import Live, Runs
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
 LINK = "links: [{between: [uav-1, host], rate: 1 Mbit/s, delay: 1 ms}]\n"
@@ -85,3 +87,43 @@ def test_more_nodes_than_addresses_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "MOST", 1)
     with pytest.raises(ScenarioError, match="2 nodes are more than a network has addresses"):
         programs(scene)
+
+
+def fleets(*fleets, nodes=(), links=()):
+    return Scene.build(nodes, fleets, links, real="netns")
+
+
+def test_every_slot_of_a_fleet_has_a_computer_on_board():
+    mast = Node("mast", "base-station", "edge", (0, 0, 0), cell=Cell(30, 8, 5, 10, 3.5e9, 20e6), runs=Runs("vedgenode"))
+    truck = Node(
+        "trucks", "vehicle", "device", cores=4, memory=2e9, radio=Radio(23, 0, 9, 3),
+        runs=Runs("vedgenode", ("--x",), (("A", "b"),)), live=Live("", 10, True, False, 1, 60),
+    )  # fmt: skip
+    depot = Node("depot", "edge", "edge", runs=Runs("vedgenode"))
+    cars = Fleet("cars", "other", 0, 9, Node("cars", "vehicle", "device", radio=Radio(23, 0, 9, 3)))
+    wires = (Link((SlotRange(11, 2),), (SlotRange(1),), 1e9, 0, 0, 0),)
+    found = programs(fleets(cars, Fleet("trucks", "sumo", 0, 3, truck), nodes=(mast, depot), links=wires))
+    assert [(node.node, node.slot) for node in found] == [
+        ("mast", 0), ("depot", 1), ("trucks-1", 11), ("trucks-2", 12), ("trucks-3", 13),
+    ]  # fmt: skip
+    first, last = found[2], found[4]
+    assert [i.address for i in first.interfaces] == ["10.172.0.12", "10.173.0.12"]
+    assert [i.name for i in last.interfaces] == ["lte0"]  # no wire leads to its slot
+    assert (last.image, last.command, last.environment) == ("vedgenode", ("--x",), (("A", "b"),))
+    assert (last.cores, last.memory, last.attaches, last.device) == (4, 2_000_000_000, True, True)
+    assert software(last)["COSIM_NODE"] == "trucks-3"
+    assert last.reached(found[0]) == "10.172.0.1"
+    assert last.reached(found[1]) == "10.173.0.2"
+
+
+def test_a_fleet_of_many_simulated_members_needs_no_addresses():
+    many = Fleet("cars", "sumo", 0, 200_000, Node("cars", "vehicle", "device", radio=Radio(23, 0, 9, 3)))
+    assert programs(fleets(many)) == ()
+    real = Fleet("vans", "other", 0, 1, Node("vans", "vehicle", "device", radio=Radio(23, 0, 9, 3), runs=Runs("vuav")))
+    with pytest.raises(ScenarioError, match="200001 nodes are more than a network has addresses"):
+        programs(fleets(many, real))
+
+
+def test_members_that_nothing_reaches_are_refused():
+    with pytest.raises(ScenarioError, match=r"node 'vans-1' runs 'box' but has no network interface"):
+        programs(fleets(Fleet("vans", "sumo", 0, 2, Node("vans", "vehicle", "device", runs=Runs("box")))))

@@ -48,9 +48,18 @@ def task(port, **fields):
     }  # fmt: skip
 
 
+def test_what_is_done_on_board_is_done_before_the_call(service):
+    begun, spent = time.monotonic(), time.thread_time()
+    answer = works.call(task(service, cycles=1e8), 1e9, LOOPBACK, begun + 5)
+    assert time.thread_time() - spent >= 0.1
+    assert answer.uploaded - begun >= 0.1
+    with pytest.raises(works.LimitError):
+        works.call(task(service, cycles=1e9), 1e9, LOOPBACK, time.monotonic() + 0.05)
+
+
 def test_a_call_sends_all_bytes_and_tells_every_time(service):
     before = time.monotonic()
-    answer = works.call(task(service), LOOPBACK, before + 5)
+    answer = works.call(task(service), 1e9, LOOPBACK, before + 5)
     after = time.monotonic()
     assert before <= answer.uploaded <= answer.started <= answer.computed <= answer.answered <= after
     assert answer.computed - answer.started >= 0.03
@@ -77,7 +86,7 @@ def test_calls_wait_in_line_and_are_refused_beyond_it(service):
 
 def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
     monkeypatch.setattr(works, "boot_id", lambda: "another")
-    answer = works.call(task(service), LOOPBACK, time.monotonic() + 5)
+    answer = works.call(task(service), 1e9, LOOPBACK, time.monotonic() + 5)
     assert (answer.uploaded, answer.started, answer.computed) == (None, None, None)
     assert answer.answered > 0
 
@@ -95,7 +104,7 @@ def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
 )
 def test_what_is_not_called(service, fields, networks, said):
     with pytest.raises(works.WorkError, match=said):
-        works.call(task(service, **fields), networks, time.monotonic() + 5)
+        works.call(task(service, **fields), 1e9, networks, time.monotonic() + 5)
 
 
 def test_a_call_that_takes_too_long_has_timed_out(service):

@@ -152,6 +152,19 @@ def test_kinds_that_start_from_each_other(problems: Problems) -> None:
     assert "kinds start from each other: a -> b -> a" in {problem.message for problem in found}
 
 
+def test_the_computers_on_board_of_a_fleet_have_their_names_for_themselves(problems: Problems, farm: Farm) -> None:
+    real = ("fleet: traffic, capacity: 50", "fleet: traffic, capacity: 50, runs: vedgenode")
+    (found,) = problems(real, ("nodes:\n", "nodes:\n  cars-50: {kind: cloud, cpu: 1 x 1 GHz}\n"))
+    assert (found.path, found.message) == (
+        "nodes.cars-50",
+        "'cars-50' is the computer on board of slot 50 of fleet 'cars'",
+    )
+    assert found.line == fakes.FARM[: fakes.FARM.index("nodes:")].count("\n") + 2
+    for name in ("cars-51", "cars-0", "cars-07", "cars-x", "cars-1-2"):
+        load(farm(real, ("nodes:\n", f"nodes:\n  {name}: {{kind: cloud, cpu: 1 x 1 GHz}}\n")))
+    load(farm(("nodes:\n", "nodes:\n  cars-5: {kind: cloud, cpu: 1 x 1 GHz}\n")))  # all of them are simulated
+
+
 def test_one_fleet_per_adapter(problems: Problems) -> None:
     (found,) = problems(("nodes:\n", "nodes:\n  vans: {kind: vehicle, fleet: traffic}\n"))
     assert "can own one fleet only" in found.message

@@ -1,0 +1,90 @@
+"""Links of the computers on board of a fleet: up while a vehicle has the slot, down in the other time."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.network.routes import Routes
+from adapters.network.tests.test_network_adapter import CELL, RADIO, WIFI
+from cosim.bus.frame import Frame
+from cosim.bus.slots import SlotBook
+from cosim.emulation.state import DOWN
+from cosim.launch.programs import programs
+from cosim.launch.states import States
+from cosim.plan.entities import Fleet, Link, Node, Scene, SlotRange
+from cosim.plan.reality import Runs
+
+RUNS = Runs("vedgenode")
+TRUCK = Node("trucks", "vehicle", "device", cores=2, memory=1e9, radio=RADIO, wifi=WIFI, runs=RUNS)
+SCENE = Scene.build(
+    (
+        Node("north", "base-station", "edge", (0, 0, 0), cell=CELL, runs=RUNS),
+        Node("south", "base-station", "edge", (0, 0, 0), cell=CELL, runs=RUNS),
+        Node("depot", "edge", "edge", runs=RUNS),
+    ),
+    (Fleet("trucks", "sumo", 0, 3, TRUCK),),
+    (
+        Link((SlotRange(0, 2),), (SlotRange(2),), 1e9, 0.001, 0.0, 0.0),
+        Link((SlotRange(3, 3),), (SlotRange(2),), 1e9, 0.001, 0.0, 0.0),  # a wire to whoever stands in the depot
+    ),
+    real="netns",
+)  # fmt: skip
+
+
+def frames(book, present, cells):
+    """`mobility`, `link` and `peer_link` of the members `present`, each served by its cell."""
+    slots = book.assign(present)
+    zeros, ones = np.zeros(len(slots)), np.full(len(slots), 1e7)
+    places = Frame("mobility", 0.0, slots, dict.fromkeys("xyz", zeros), book.table())
+    link = {
+        "cell": np.array(cells[: len(slots)], np.int32), "rsrp": zeros, "snr": zeros, "uplink_rate": ones,
+        "downlink_rate": ones, "delay": zeros, "loss": zeros, "handovers": zeros,
+    }  # fmt: skip
+    pairs = [(a, b) for a in slots.tolist() for b in slots.tolist() if a != b]
+    peers = np.array(pairs, np.int32).reshape(-1, 2)
+    flat = {name: np.zeros(len(peers)) for name in ("delay", "jitter", "loss", "rssi")}
+    peer = Frame(
+        "peer_link", 0.0, peers[:, 0].copy(), {"peer": peers[:, 1].copy(), "rate": np.full(len(peers), 1e6), **flat}
+    )
+    return slots, [peer], [Frame("link", 0.0, slots, link)], [places]
+
+
+STEP = st.tuples(st.sets(st.integers(0, 6), max_size=3), st.lists(st.sampled_from([0, 1, -1]), min_size=3, max_size=3))
+
+
+@given(st.lists(STEP, min_size=1, max_size=10))
+def test_links_and_routes_of_a_slot_are_there_just_while_a_vehicle_is(steps):
+    nodes = programs(SCENE)
+    book, states, routes = SlotBook(3, 3, "trucks"), States(SCENE, nodes, 0.0), Routes(nodes)
+    names = {node.slot: node.node for node in nodes}
+    tables = {}
+    for members, cells in steps:
+        slots, peers, link, places = frames(book, [f"v{k}" for k in sorted(members)], cells)
+        states.changed(peers, link, places)
+        here = {names[slot] for slot in slots.tolist()}
+        serving = {names[slot]: names[cell] for slot, cell in zip(slots.tolist(), cells, strict=False) if cell >= 0}
+        up = {key for key, state in states.told.items() if state != DOWN}
+        trucks = {f"trucks-{k}" for k in (1, 2, 3)}
+        assert {key for key in up if key[2] == "eth1" and trucks & set(key)} == {
+            pair for name in here for pair in ((name, "depot", "eth1"), ("depot", name, "eth1"))
+        }
+        assert {key for key in up if key[2] == "lte0"} == {
+            key for name, base in serving.items() for key in ((name, base, "lte0"), (base, name, "lte0"))
+        }
+        assert {key for key in up if key[2] == "wlan0"} == {(a, b, "wlan0") for a in here for b in here if a != b}
+        for node, change in routes.changed(states.told).items():
+            table = tables.setdefault(node, {})
+            table.update(change)
+            tables[node] = {to: hop for to, hop in table.items() if hop is not None}
+        assert {
+            name for name in trucks if any(hop.interface == "lte0" for hop in tables.get(name, {}).values())
+        } == set(serving)
+
+
+def test_nobody_s_wire_hangs_in_the_air():
+    states = States(SCENE, programs(SCENE), 0.0)
+    states.changed([], [])
+    assert states.told["trucks-1", "depot", "eth1"] == DOWN
+    assert states.told["north", "depot", "eth1"].rate == 1e9

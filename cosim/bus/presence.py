@@ -1,0 +1,32 @@
+"""Which slots have somebody: static nodes always, those of a fleet while its owner shows a member there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from cosim.bus.frame import Frame
+from cosim.plan.entities import Scene
+
+
+class Presence:
+    """`here` (capacity,) says who is there now, `known` (capacity,) who ever was; both are read only for others.
+
+    Nobody of a fleet is there before the first frame of its owner.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.here = np.arange(scene.capacity) < len(scene.nodes)
+        self.known = self.here.copy()
+        self._fleets = {fleet.first: fleet.first + fleet.capacity for fleet in scene.fleets}
+
+    def take(self, frames: Iterable[Frame]) -> None:
+        """Frames of `mobility`; those that own no fleet, as of machines that report positions, say nothing."""
+        for frame in frames:
+            if frame.table is None or frame.table.first not in self._fleets:
+                continue
+            first, end = frame.table.first, self._fleets[frame.table.first]
+            self.here[first:end] = False
+            self.here[frame.slot[(frame.slot >= first) & (frame.slot < end)]] = True
+            self.known |= self.here
