@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cosim.results.ledgers import ledger_faults
 from tests.real import follow
 from tests.real.compose import Project, Traces
 from tests.real.follow import ROOT, until
@@ -50,6 +51,15 @@ def assert_alike(expected: Path, folder: Path) -> None:
     assert follow.delivered(folder)["tractor", "uav-1"] > 100  # 5 Hz
 
 
+def assert_photographs(folder: Path, created: int) -> None:
+    """The drone sent photographs while it flew, at least as many as `created`, and the house has looked at them."""
+    told = follow.summary(folder, "live")
+    assert ledger_faults(told) == []
+    assert told["tasks"]["created"] >= created
+    assert told["tasks"]["completed"] >= 0.9 * created
+    assert "measured" in follow.manifest(folder)["signals"]["task"]["origin"]
+
+
 def test_two_scenarios_do_what_simulated_nodes_do_and_leave_nothing(tmp_path):
     traces = None, None
     with (
@@ -87,6 +97,7 @@ def test_two_scenarios_do_what_simulated_nodes_do_and_leave_nothing(tmp_path):
             assert {path.stat().st_uid for path in (project.runs, *project.runs.rglob("*"))} == {owner}
             if name == "smart-farm":
                 assert_alike(expected, project.folder)
+                assert_photographs(project.folder, created=5)
     for project, trace in ((hello, traces[0]), (farm, traces[1])):
         assert_gone(project, trace)
 
@@ -103,6 +114,7 @@ def test_a_whole_flight_in_containers_is_as_simulated(tmp_path):
         assert ours["outcome"] == theirs["outcome"] == "completed"
         for phase in ("t_follow", "t_return", "t_land"):
             assert abs(ours[phase] - theirs[phase]) < follow.SOON, phase
+        assert_photographs(project.folder, created=400)
         assert "Real nodes" in (project.folder / "report.html").read_text()
     assert project.left == ""
 
