@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, count, emit, errors
+
+_SHOWN = 8  # ports of nodes that are told how to find
 
 
 def render(
@@ -36,12 +40,29 @@ def render(
         text = render(plan, loaded.path, target.parent, root, overrides or ())
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        nodes = [node.id for _, node in plan.scene.computers() if node.runs]
+        real = [node for _, node in plan.scene.computers() if node.runs]
+        nodes = [node.id for node in real]
+        compose = f"docker compose -f {shlex.quote(os.path.relpath(target))}"
+        ports = [
+            f"{node.id}, port {port}: {compose} port {node.id}-net {port}"
+            for node in real
+            if node.runs
+            for port in node.runs.ports
+        ]
         remark = carrier(plan, "containers").remark
         emit(
             {"file": str(target), "nodes": nodes, "builds": root is not None, "remark": remark},
             as_json,
-            f"{target}: {len(nodes)} real nodes"
-            + ("" if root else "; images are not built from here")
-            + (f"\n{remark}" if remark else ""),
+            "\n".join(
+                [
+                    f"{target}: {count(len(nodes), 'real node')}"
+                    + ("" if root else "; images are not built from here"),
+                    *([remark] if remark else []),
+                    f"start it: {compose} up",
+                    "then, where things are:",
+                    f"  dashboard: {compose} port dashboard 8080",
+                    *(f"  {line}" for line in ports[:_SHOWN]),
+                    *([f"  and {count(len(ports) - _SHOWN, 'port')} more"] if len(ports) > _SHOWN else []),
+                ]
+            ),
         )

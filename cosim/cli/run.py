@@ -85,6 +85,7 @@ def _run_once(
 ) -> None:
     from cosim.cli.progress import RunProgress
     from cosim.plan.compile import compile_plan
+    from cosim.results.folder import outside
     from cosim.results.session import run_plan
     from cosim.scenario.load import load
 
@@ -116,8 +117,8 @@ def _run_once(
                 None,
                 [
                     f"{plan.name}: {outcome.status}, {outcome.summary}",
-                    f"results  {outcome.folder}",
-                    f"report   {path}" if path else "",
+                    f"results  {outside(outcome.folder)}",
+                    f"report   {outside(path)}" if path else "",
                 ],
             )
         ),

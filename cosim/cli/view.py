@@ -41,17 +41,21 @@ def view(
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
         with bind(host, port) as listener:
             app = make_app(_source(run), token=given.strip(), hosts=[host, *(name or ())])
-            serve(app, listener, typer.echo)
+            serve(app, listener, typer.echo, os.environ.get("COSIM_PUBLISHED", "").strip())
         note("the dashboard has ended")
 
 
 def _source(run: str | None) -> Source:
-    from cosim.results.folder import latest
+    from cosim.results.folder import RunFolder, latest
     from cosim.web.finished import FinishedRun
     from cosim.web.live import LiveSource
 
     if run is not None and run.startswith(("tcp://", "ipc://")):
         return LiveSource(run)
-    folder = Path(run) if run is not None else latest(Path("runs")).path
-    note(f"showing {folder}")
-    return FinishedRun(folder)
+    folder = RunFolder.open(run) if run is not None else latest(Path("runs"))
+    note(f"showing {folder.path}")
+    if folder.alive:
+        note(
+            "this run goes on: here is what it has written so far; to follow it, give the address that --publish prints"
+        )
+    return FinishedRun(folder.path)

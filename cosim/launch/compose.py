@@ -106,6 +106,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
                 "COSIM_VEHICLES": f"tcp://0.0.0.0:{VEHICLES}",
                 "COSIM_GATEWAY": f"tcp://0.0.0.0:{GATEWAY}",
                 "COSIM_SET": "${COSIM_SET:-}",
+                "COSIM_RUNS": "${COSIM_RUNS:-runs}",  # what /results is called outside
                 **shown.environment,
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
@@ -135,6 +136,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             **made.image("cosim", made.variant),
             "command": ["view", f"tcp://orchestrator:{PUBLISHED}", "--host", "0.0.0.0", "--port", "8080"],
             **_bare(),
+            "environment": {"COSIM_PUBLISHED": "${COSIM_DASHBOARD:-8080-8099}"},  # the port outside
             "ports": ["127.0.0.1:${COSIM_DASHBOARD:-8080-8099}:8080"],
             "networks": ["management", "front"],
             "depends_on": ["orchestrator"],

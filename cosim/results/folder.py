@@ -18,6 +18,8 @@ from cosim.results.provenance import git_state, host_facts, versions
 FORMAT = 1
 Status = Literal["running", "complete", "partial"]
 
+MOUNT = Path("/results")  # of the orchestrator's container, whose variable COSIM_RUNS has its name outside
+
 _RESERVE = 256 * 1024  # B held back, so that a run that filled the disk can still say so
 
 
@@ -147,6 +149,12 @@ def latest(base: Path, scenario: str | None = None) -> RunFolder:
         what = f"run of '{scenario}'" if scenario else "run"
         raise SetupError(f"there is no {what} in {base}; make one with: cosim run <scenario>")
     return RunFolder.open(found[-1])
+
+
+def outside(path: Path) -> Path:
+    """`path` as the person at the terminal knows it: results of a container lie in a folder of the host."""
+    name = os.environ.get("COSIM_RUNS", "")
+    return Path(name) / path.relative_to(MOUNT) if name and path.is_relative_to(MOUNT) else path
 
 
 def write_json(path: Path, data: object) -> None:

@@ -61,7 +61,8 @@ def publisher(
     from cosim.bus.publish import Publisher
 
     with Publisher(address, scene) as found:
-        say(f"publishing frames at {found.address}")
+        here = found.address.startswith("tcp://127.")  # others may be told another address
+        say(f"publishing frames at {found.address}" + (f" (to watch: cosim view {found.address})" if here else ""))
         yield Publishing(found, state)
 
 

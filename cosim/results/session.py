@@ -31,7 +31,7 @@ from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import AdapterPlan, Plan
 from cosim.registry import adapter_kind
-from cosim.results.folder import RunFolder, Status
+from cosim.results.folder import RunFolder, Status, outside
 from cosim.results.metrics import write_metrics
 from cosim.results.observed import LOOPBACK, controlled, state_of
 from cosim.results.observed import publisher as _publisher
@@ -113,7 +113,7 @@ def run_plan(
     adapters = build_adapters(plan)
     launch = _launcher(plan, say)
     folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
-    say(f"running {plan.name} into {folder.path}")
+    say(f"running {plan.name} into {outside(folder.path)}")
     with ExitStack() as stack:
         stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))

@@ -50,12 +50,22 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None]) -> None:
-    """Serve `app` at `listener` until SIGINT or SIGTERM; `say` is told the page's address."""
-    host, port = listener.getsockname()[:2]
-    name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
+def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None], published: str = "") -> None:
+    """Serve `app` at `listener` until SIGINT or SIGTERM; `say` is told the page's address.
+
+    `published` is the port that the host shows for the one of a container, or the range that it chooses from.
+    """
     config = uvicorn.Config(
         app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1, server_header=False
     )
-    say(f"http://{name}:{port}/")
+    say(_address(listener, published))
     Server(config).run(sockets=[listener])
+
+
+def _address(listener: socket.socket, published: str) -> str:
+    """Where the page is; in a container whose port the host chooses, how to find out."""
+    host, port = listener.getsockname()[:2]
+    if published and not published.isdigit():
+        return f"the dashboard is at the address that `docker compose port dashboard {port}` prints"
+    name = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{published or port}/"

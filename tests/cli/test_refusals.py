@@ -70,6 +70,19 @@ def test_render_makes_the_folder_it_is_told(scenario: Path, tmp_path: Path) -> N
     assert "orchestrator:" in target.read_text()
 
 
+def test_render_says_how_to_start_and_where_ports_will_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.cosim.yaml").write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: s\nrun: {duration: 1 s}\n"
+        "adapters: {wifi: {}, network: {}}\nnodes:\n"
+        "  uav-1: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: {image: vuav, ports: [5760]}}\n"
+    )
+    done = CliRunner().invoke(app, ["render", "s.cosim.yaml"])
+    assert "1 real node\n" in done.output
+    assert "docker compose -f compose.yaml up" in done.output
+    assert "docker compose -f compose.yaml port uav-1-net 5760" in done.output
+
+
 def test_a_file_that_cannot_be_written_is_named(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     target = tmp_path / "file" / "compose.yaml"

@@ -15,9 +15,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cosim.cli import view
 from cosim.cli.main import app
+from cosim.results.folder import RunFolder
+from tests.unit.results import synthetic
 
-pytest.importorskip("fastapi", reason="pip install 'continuum-cosim[web]'")
+fastapi = pytest.importorskip("fastapi", reason="pip install 'continuum-cosim[web]'")
+finished = pytest.importorskip("cosim.web.finished")
+serve = pytest.importorskip("cosim.web.serve")
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60.0
 
@@ -37,6 +42,31 @@ def test_wrong_arguments_say_what_to_do(tmp_path, monkeypatch):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert "choose another --port" in refused("tcp://127.0.0.1:9", "--port", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [
+        ("", r"http://localhost:\d+/"),
+        ("9000", r"http://localhost:9000/"),
+        ("8080-8099", r".*`docker compose port dashboard \d+` prints"),
+    ],
+)
+def test_a_dashboard_in_a_container_tells_the_address_outside(published, said, monkeypatch):
+    told = []
+    monkeypatch.setattr(serve.Server, "run", lambda _self, sockets: sockets[0].close())
+    serve.serve(fastapi.FastAPI(), serve.bind("0.0.0.0", 0), told.append, published)
+    assert re.fullmatch(said, told[0])
+
+
+def test_a_run_under_way_is_said_to_go_on(tmp_path, monkeypatch, capsys):
+    folder = RunFolder.create(tmp_path / "runs", synthetic.plan())
+    monkeypatch.setattr(finished, "FinishedRun", lambda path: path)
+    assert view._source(str(folder.path)) == folder.path
+    assert "this run goes on" in capsys.readouterr().err
+    folder.let_go()
+    view._source(str(folder.path))
+    assert "this run goes on" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

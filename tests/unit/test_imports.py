@@ -29,7 +29,7 @@ MAY_IMPORT = {
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"errors", "pair", "shore"},
     # What the frames say of links becomes states of interfaces here.
-    "launch": BASE | {"plan", "emulation", "live", "registry", "bus.frame"},
+    "launch": BASE | {"plan", "emulation", "live", "registry", "bus.frame", "bus.presence"},
     # What names a machine's clock is told by the service and read by those that call it.
     "live": BASE | {"inference.limits"},
     "web": BASE | {"plan", "bus", "results"},

@@ -280,7 +280,7 @@ def reported(moment, **values):
 def test_where_a_vehicle_is_its_autopilot_alone_says():
     plain, drone = live("pi"), replace(live("uav"), vehicle=Vehicle("copter"))
     scene = Scene.build((plain, drone), geo=Geo(39.0, 22.0, 0.0))
-    readings = Readings(scene, {0: plain, 1: drone})
+    readings = Readings(scene, {0: plain, 1: drone}, Presence(scene))
     standings = [
         Standing(Slot(k, node.id, node.id, 5.0, 1.0, True, False), **reported(1.0, position=[39.0, 22.0, 0.0]))
         for k, node in enumerate(scene.nodes)

@@ -6,11 +6,12 @@ import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from cosim.errors import RunError, SetupError
-from cosim.results.folder import RunFolder, latest, run_folders, write_json
+from cosim.results.folder import RunFolder, latest, outside, run_folders, write_json
 from cosim.results.provenance import git_state
 from tests.unit.results import synthetic
 
@@ -25,6 +26,20 @@ def test_folders_of_the_same_second_do_not_meet(tmp_path):
     first = f"20260102-120000-{plan.hash[:8]}"
     assert names == {first, *(f"{first}-{n}" for n in range(2, 17))}
     assert folders[0].path.parent == tmp_path / "synthetic"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shown"),
+    [
+        ("runs", "/results/a/b", "runs/a/b"),
+        ("/data", "/results/a", "/data/a"),
+        ("", "/results/a", "/results/a"),
+        ("x", "runs/a", "runs/a"),
+    ],
+)
+def test_results_of_a_container_are_told_by_their_name_outside(monkeypatch, name, given, shown):
+    monkeypatch.setenv("COSIM_RUNS", name)
+    assert outside(Path(given)) == Path(shown)
 
 
 def test_a_new_folder_is_running_and_has_every_key(tmp_path):
