@@ -10,7 +10,7 @@ JOBS   ?= 2
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run hello test slow chaos lint docs bench schema clean
+.PHONY: run hello test slow chaos clients lint docs bench schema clean
 
 run: $(RUN)  ## Run the city scenario and print the results folder and the report's path
 	$(BIN)/cosim run scenarios/city-edge
@@ -25,10 +25,13 @@ test: $(DEV)  ## Lint, types and the test suite
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST)
 
 slow: $(DEV)  ## Tests that take longer than ten seconds
-	$(BIN)/python -m pytest -m "slow and not chaos" $(PYTEST)
+	$(BIN)/python -m pytest -m "slow and not chaos and not clients" $(PYTEST)
 
 chaos: $(DEV)  ## Tests that kill, hang and starve processes
 	$(BIN)/python -m pytest -m chaos $(PYTEST)
+
+clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their environments (network needed)
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m clients tests/clients $(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
