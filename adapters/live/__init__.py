@@ -4,12 +4,12 @@ from cosim.bus.adapter import AdapterKind, Ports, Read
 
 ADAPTER = AdapterKind(
     name="live",
-    summary="real machines that attach with `cosim attach`: their resources and positions, and tasks really run",
+    summary="real machines that attach with `cosim attach`: what they measure, tasks really run, links really shaped",
     config="adapters.live.config:LiveConfig",
     factory="adapters.live.adapter:LiveAdapter",
-    # Positions of machines may move what the radio sees, so who serves whom can only be known from the step before.
+    # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
     ports=Ports(
-        reads=tuple(Read(signal, delayed=True, required=False) for signal in ("link", "mobility")),
+        reads=tuple(Read(signal, delayed=True, required=False) for signal in ("link", "peer_link", "mobility")),
         writes=("resources", "mobility", "task"),
     ),
     origin="measured",

@@ -1,4 +1,4 @@
-"""Live nodes on the bus: who is there, what they measure, and the tasks that they really run."""
+"""Live nodes on the bus: who is there, what they measure, the tasks that they run and the links that they get."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from adapters.live.books import Books, Made
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
+from adapters.live.shaping import Shaping
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Frame
 from cosim.bus.presence import Presence
@@ -80,6 +81,7 @@ class LiveAdapter:
         ]
         self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
         self._choice = Choice(scene)
+        self._shaping = Shaping(scene, {} if own else elsewhere)
         if not own and not elsewhere:
             if every:
                 log.info("nodes are not real in this run: %s simulated", ", ".join(node.id for node in every.values()))
@@ -110,10 +112,13 @@ class LiveAdapter:
         self._hold(gateway)
         now = wall.monotonic()
         origin = now - time
+        for name, links in self._shaping.changed(inputs).items():
+            gateway.shape(name, links)
         with gateway.lock:
             self._presence.take(inputs.all("mobility"))
             self._choice.served(inputs.all("link"))
             self._take(gateway)
+            self._shaping.look(gateway.standings(), now)
             frames = self._readings.frames(time, gateway.standings())
             tasks = self._books.frame(time, origin)
         for number, block, arrivals in self._arrivals:
@@ -129,11 +134,17 @@ class LiveAdapter:
         with gateway.lock:
             self._take(gateway)
             rows = {row["name"]: row for row in gateway.roster.table(wall.monotonic())}
+            shaping = {s.slot.node: self._shaping.account(s) for s in gateway.roster.standings}
             return {
                 **self._books.summary(),
                 "listened": True,
                 "nodes": {
-                    name: {**self._readings.account(name), "state": row["state"], "detail": row["detail"]}
+                    name: {
+                        **self._readings.account(name),
+                        "state": row["state"],
+                        "detail": row["detail"],
+                        **shaping[name],
+                    }
                     for name, row in rows.items()
                 },
                 "refused_keys": gateway.refused,
@@ -264,7 +275,13 @@ def _slot(number: int, node: Node, own: bool) -> Slot:
     live = node.live
     assert live is not None
     return Slot(
-        number, node.id, name_of(node.id) if own else live.key, live.lease, live.interval, live.tasks, live.shaping
+        number,
+        node.id,
+        name_of(node.id) if own else live.key,
+        live.lease,
+        live.interval,
+        live.tasks,
+        live.shaping and not own,  # the network adapter shapes what the run has started
     )
 
 

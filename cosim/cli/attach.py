@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +12,12 @@ import typer
 from cosim.cli.console import Json, emit, errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ipaddress
 
     from cosim.live.agent import Options
     from cosim.live.meters import Model
-    from cosim.live.protocol import Body
+    from cosim.live.shaper import KernelShaper
+    from cosim.live.shaping import Function
 
 Folder = Annotated[Path, typer.Option("--keys", help="Folder of the gateway's keys.")]
 
@@ -53,7 +56,14 @@ def attach(
         str, typer.Option(help="Power when idle and under full load, as '2.7 W,6.4 W', for want of a meter.")
     ] = "",
     allow_shaping: Annotated[
-        str, typer.Option(metavar="MODULE:FUNCTION", help="Function that may shape the network; default: none may.")
+        str,
+        typer.Option(
+            metavar="INTERFACE|MODULE:FUNCTION",
+            help="Interface whose links the run may shape, or a function of yours that does it; default: none.",
+        ),
+    ] = "",
+    shape_within: Annotated[
+        str, typer.Option(metavar="CIDR,...", help="Networks that may be shaped; default: that of the interface.")
     ] = "",
     new_key: Annotated[str, typer.Option(metavar="NAME", help="Make a key in this folder and leave.")] = "",
     systemd: Annotated[bool, typer.Option("--systemd", help="Print a unit file with these options and leave.")] = False,
@@ -75,22 +85,28 @@ def attach(
             return
         if key is None or not server:
             raise SetupError("a key and a server are needed: cosim attach --key NAME.key --server tcp://HOST:PORT")
+        within = _networks(shape_within)
         options = agent.Options(
             key, server, node,
             server_key=keys.read(server_key, private=False).public if server_key else "",
             position=position, concurrency=concurrency, tasks=tasks, forward=forward,
-            clock=_clock(clock), power=_model(power_model), shape=_shaper(allow_shaping), version=_version(),
+            clock=_clock(clock), power=_model(power_model), version=_version(),
         )  # fmt: skip
         if systemd:
-            typer.echo(_unit(options), nl=False)
+            typer.echo(_unit(options, allow_shaping, shape_within), nl=False)
         elif dry_run:
             import json
 
-            found = agent.survey(options)
+            found = {**agent.survey(options), **_possible(allow_shaping, within, server)}
             emit(found, as_json, lambda: json.dumps(found, indent=2))
         else:
             _log()
-            code = agent.run(options)
+            with contextlib.ExitStack() as stack:
+                shaper = _shaper(allow_shaping, within, server)
+                if shaper is not None:
+                    stack.callback(shaper.close)
+                    shaper.open()
+                code = agent.run(replace(options, shaper=shaper))
             if code:
                 raise typer.Exit(code)
 
@@ -132,14 +148,30 @@ def _model(text: str) -> Model | None:
     return Model(idle, most)
 
 
-def _shaper(name: str) -> Callable[[Body], None] | None:
-    """The function that this machine's owner lets shape its network."""
+def _networks(text: str) -> tuple[ipaddress.IPv4Network, ...]:
+    from cosim.errors import SetupError
+    from cosim.live.shaping import networks
+
+    try:
+        return networks(text)
+    except ValueError as error:
+        raise SetupError(f"--shape-within: {error}; write networks as 192.168.7.0/24, by commas") from error
+
+
+def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -> KernelShaper | Function | None:
+    """What this machine's owner lets shape its links."""
     import importlib
 
     from cosim.errors import SetupError
+    from cosim.live.shaper import KernelShaper, is_interface
+    from cosim.live.shaping import Function
 
     if not name:
+        if within:
+            raise SetupError("--shape-within needs --allow-shaping INTERFACE")
         return None
+    if is_interface(name):
+        return KernelShaper(name, within, server)
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)
@@ -147,15 +179,29 @@ def _shaper(name: str) -> Callable[[Body], None] | None:
         raise SetupError(f"--allow-shaping: '{name}' cannot be imported: {error}") from error
     if not callable(found):
         raise SetupError(f"--allow-shaping: '{name}' is no function")
-    shaper: Callable[[Body], None] = found
-    return shaper
+    return Function(found, within)
 
 
-def _unit(options: Options) -> str:
+def _possible(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -> dict[str, object]:
+    """What --dry-run tells of shaping."""
+    from cosim.errors import SetupError
+
+    try:
+        shaper = _shaper(name, within, server)
+    except SetupError as error:
+        return {"shaping": "none", "shaper": {"refused": str(error)}}
+    if shaper is None:
+        return {}
+    shaper.close()
+    return {"shaping": shaper.ability, "shaper": {"within": [str(network) for network in shaper.within]}}
+
+
+def _unit(options: Options, shaping: str, within: str) -> str:
     import shutil
     import sys
 
     from cosim.live import agent
+    from cosim.live.shaper import is_interface
     from cosim.live.unit import unit
 
     key, _ = agent.prepare(options)
@@ -166,8 +212,12 @@ def _unit(options: Options) -> str:
         "--concurrency": str(options.concurrency or ""),
         "--clock": f"{options.clock:g} Hz" if options.clock else "",
         "--power-model": f"{options.power.idle:g} W,{options.power.max:g} W" if options.power else "",
+        "--allow-shaping": shaping, "--shape-within": within,
     }  # fmt: skip
     for name, value in pairs.items():
         arguments += [name, value] if value else []
     arguments += [] if options.tasks else ["--no-tasks"]
-    return unit(f"cosim-{key.name}", program, str(options.key.resolve()), arguments)
+    interface = shaping if is_interface(shaping) else ""
+    return unit(
+        f"cosim-{key.name}", program, str(options.key.resolve()), arguments, interface=interface, python=sys.executable
+    )

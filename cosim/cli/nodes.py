@@ -19,7 +19,7 @@ def nodes(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """List the live nodes of a run under way: who is there, since when, clock offset, round trip and load."""
+    """List the live nodes of a run under way: who is there, since when, clock offset, load and links."""
     from cosim.live import control
 
     with errors(as_json):
@@ -32,7 +32,10 @@ def nodes(
 
 
 def _table(answer: Mapping[str, Any]) -> str:
-    rows = [("node", "state", "since", "offset", "round trip", "load", "tasks", ""), *map(_row, answer["nodes"])]
+    rows = [
+        ("node", "state", "since", "offset", "round trip", "load", "tasks", "shaped", ""),
+        *map(_row, answer["nodes"]),
+    ]
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([f"gateway at {answer['address']}", *lines])
@@ -41,8 +44,16 @@ def _table(answer: Mapping[str, Any]) -> str:
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         row["name"], row["state"], _time(row["since"]), _time(row["offset"], sign=True), _time(row["round_trip"]),
-        "" if row["cpu"] is None else f"{row['cpu']:.0%}", str(row["tasks"]), row["detail"],
+        "" if row["cpu"] is None else f"{row['cpu']:.0%}", str(row["tasks"]), _shaped(row),
+        row["detail"] or row["unshaped"],
     )  # fmt: skip
+
+
+def _shaped(row: Mapping[str, Any]) -> str:
+    """How many links are as they should be, of how many; nothing where the scenario shapes none."""
+    if row["shaping"] is None or not row["wished"]:
+        return ""
+    return "not allowed" if row["shaping"] == "none" else f"{row['shaped']} of {row['wished']}"
 
 
 def _time(seconds: float | None, *, sign: bool = False) -> str:

@@ -109,7 +109,7 @@ def programs(scene: Scene) -> tuple[Program, ...]:
     routed = any(node.cell is not None for _, node in everything)
     for slot, node in everything:
         assert node.runs is not None
-        names = list(_media(node, slot in wired))
+        names = list(media(node, slot in wired))
         if not names:
             raise ScenarioError(
                 Problem(
@@ -143,7 +143,8 @@ def software(node: Program) -> dict[str, str]:
     return found
 
 
-def _media(node: Node, wired: bool) -> Iterable[str]:
+def media(node: Node, wired: bool) -> Iterable[str]:
+    """The interfaces that a node has; `wired`: a link of the scenario ends at it."""
     if node.wifi is not None:
         yield "wlan0"
     if node.radio is not None or node.cell is not None:

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from cosim.live.member import Member
 from cosim.live.meters import Meters, Model, clock_rate, cores
 from cosim.live.position import Position, position
 from cosim.live.protocol import MAX_MESSAGE, MAX_TASKS, Body
+from cosim.live.shaping import Keeper, Shaper
 from cosim.live.works import LOCAL, local
 
 log = logging.getLogger("cosim.attach")
@@ -55,7 +55,7 @@ class Options:
     cores: int = 0  # that this node has, 0: all of the machine
     clock: float = 0.0  # cycles/s, 0: what the machine says
     power: Model | None = None  # for a machine without a meter
-    shape: Callable[[Body], None] | None = None  # imposes what the gateway asks for; None: not allowed
+    shaper: Shaper | None = None  # shapes links when the gateway asks; None: not allowed
     version: str = field(default="")
 
 
@@ -81,6 +81,7 @@ def prepare(options: Options) -> tuple[keys.Key, Body]:
         "boot": boot_id()[:40],
         "works": works,
         "window": min(MAX_TASKS, count + (options.waiting or count)) if options.tasks else 0,
+        "shaping": options.shaper.ability if options.shaper is not None else "none",
     }
     return keys.Key(key.name, key.public, key.secret, server), facts
 
@@ -110,6 +111,7 @@ class Agent:
         self._where: Position = position(options.position)
         self._meters = Meters(model=options.power)
         self._member = Member(facts, random=os.urandom, jitter=random.SystemRandom().random)
+        self._shaping = Keeper(options.shaper)
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = ""
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -140,6 +142,7 @@ class Agent:
             self._send(self._member.leave(self._stopping or "evicted"))
             return 0 if self._stopping else 1
         finally:
+            self._shaping.close()
             if self._crew is not None:
                 self._crew.close()
             self._where.close()
@@ -168,7 +171,8 @@ class Agent:
         self._work()
         self._send(member.tick(time.monotonic()))
         if member.report_due(time.monotonic()):
-            reading = {**self._meters.read(), "position": self._where.place()}
+            now = time.monotonic()
+            reading = {**self._meters.read(), "position": self._where.place(), **self._shaping.report(now)}
             self._send(member.report(reading, time.monotonic()))
         if member.state == "seeking":
             self._disconnect(0)
@@ -186,9 +190,8 @@ class Agent:
         """Hand tasks to the crew and their results to the gateway."""
         member, crew = self._member, self._crew
         while member.shapes:
-            state = member.shapes.popleft()
-            if self._options.shape is not None:
-                self._options.shape(state)
+            self._shaping.take(member.shapes.popleft())
+        self._shaping.act(time.monotonic())
         if crew is None:
             return
         while member.cancelled:

@@ -28,6 +28,7 @@ from cosim.live.errands import Errand, Result
 from cosim.live.lease import Slot, Standing
 from cosim.live.protocol import MAX_MESSAGE
 from cosim.live.roster import Out, Roster
+from cosim.live.shaping import Link
 
 log = logging.getLogger("cosim.live")
 
@@ -142,6 +143,12 @@ class Gateway:
             taken = self.roster.offer(node, errand)
         self._wake()
         return taken
+
+    def shape(self, node: str, links: Sequence[Link]) -> None:
+        """What links of the machine at `node` are to be from now on."""
+        with self.lock:
+            self.roster.shape(node, links)
+        self._wake()
 
     def results(self) -> list[Result]:
         """The tasks that have ended since the last call."""

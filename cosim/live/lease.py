@@ -7,6 +7,7 @@ from typing import Literal
 
 from cosim.live.clock import Bucket, ClockFilter
 from cosim.live.protocol import Body
+from cosim.live.shaping import Wishes
 
 State = Literal["free", "attached", "left", "lost", "evicted"]
 
@@ -94,3 +95,9 @@ class Standing:
     report: Body | None = None  # the last one of the present lease
     reported: float = -1.0
     detail: str = ""
+    wishes: Wishes = field(default_factory=Wishes)  # what its links shall be
+
+    @property
+    def shapes(self) -> bool:
+        """Whether scenario and machine let its links be shaped."""
+        return self.slot.shaping and self.lease is not None and self.lease.facts["shaping"] != "none"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cosim.live.protocol import FROM_GATEWAY, SESSION, Body, Message, ProtocolError, pack, unpack
+from cosim.live.shaping import NOTHING
 
 ANSWER = 5.0  # s to wait for the answer to a hello
 FIRST, LONGEST = 0.5, 30.0  # s between attempts
@@ -38,6 +39,7 @@ class Member:
 
     `facts` are the fields of a hello besides `instance`. `random` gives unguessable bytes, `jitter` numbers in
     [0, 1). `starting` are tasks to be run, `cancelled` those whose run is over, `shapes` what to impose.
+    What was imposed is taken back when a session ends, or, if it broke off, when its lease has run out.
     """
 
     def __init__(self, facts: Body, *, random: Callable[[int], bytes], jitter: Callable[[], float]) -> None:
@@ -55,7 +57,7 @@ class Member:
         self._nonce = self._session = bytes(SESSION)
         self._run = b""
         self._lease, self._interval = 10.0, 1.0
-        self._shaping = False
+        self._shaping = self._shaped = False
         self._begun = self._heard_at = 0.0
         self._heard = self._number = 0
         self._report_at = -1e18
@@ -81,6 +83,8 @@ class Member:
             self._seek("no answer", now)
         elif self.state == "attached" and now - self._heard_at > self._lease:
             self._seek(f"nothing heard for {self._lease:g} s", now)
+        if self.state != "attached" and now - self._heard_at > self._lease:
+            self._unshape()
         if self.state != "attached":
             return []
         out = []
@@ -110,6 +114,7 @@ class Member:
             return []
         farewell = self._tell("goodbye", {"reason": reason[:300]})
         self.state, self.said = "seeking", reason
+        self._unshape()
         return [farewell]
 
     def lost(self, reason: str, now: float) -> None:
@@ -154,9 +159,11 @@ class Member:
             for task in body["tasks"]:
                 self._acknowledged(task)
         elif message.kind == "shape":
-            if self._shaping:
+            if self._shaping and self._facts["shaping"] != "none":
+                self._shaped = True
                 self.shapes.append(body)
         elif message.kind == "goodbye":
+            self._unshape()
             self._seek(body["reason"] or "the run has ended", now)
         else:
             self.rejected += 1
@@ -171,6 +178,7 @@ class Member:
         self._report_at = now
         if body["run"] != self._run:  # another run: what we hold is nobody's
             self._run = body["run"]
+            self._unshape()
             self.cancelled.extend(self._held)
             self._held.clear()
             self._past.clear()
@@ -184,6 +192,7 @@ class Member:
         reason = f"{body['reason']}: {body['detail']}" if body["detail"] else body["reason"]
         if body["reason"] == "evicted":
             self.state, self.said = "evicted", reason
+            self._unshape()
             return
         self._seek(reason, now)
         if body["after"] is not None:
@@ -258,6 +267,11 @@ class Member:
         return [self._tell("result", held.result)]
 
     # -- small things ------------------------------------------------------------------------
+
+    def _unshape(self) -> None:
+        if self._shaped:
+            self._shaped = False
+            self.shapes.append(NOTHING)
 
     def _seek(self, reason: str, now: float) -> None:
         if self.state == "attached" and now - self._begun > STEADY:

@@ -9,6 +9,7 @@ the sender's monotonic clock, `wall` of its wall clock.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -17,15 +18,18 @@ import msgpack
 
 from cosim.errors import RunError
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_PAYLOAD = 8 << 20  # B of a task's input or output
 MAX_MESSAGE = MAX_PAYLOAD + (64 << 10)  # B
 MAX_TASKS = 1024  # that one message may name
+MAX_LINKS = 256  # that one message may name
+MAX_SHAPED = 4096  # links of one machine
 SESSION = 16  # bytes
 
 WORKS = ("busy", "matrix", "image", "forward", "call")
 METERS = ("none", "modelled", "rapl", "ina", "battery", "external")
 STATUSES = ("done", "refused", "failed", "timeout")
+ABILITIES = ("none", "rate", "full")  # of an agent to shape; rate: neither delay nor loss
 REFUSALS = ("protocol", "unknown-node", "taken", "evicted", "no-session", "busy")
 
 Body = dict[str, Any]  # msgpack values
@@ -88,6 +92,31 @@ def _position(value: object) -> bool:
     )
 
 
+def _link(value: object) -> bool:
+    """Address of the far end, rate, delay, jitter and loss of what is sent there; None: not limited, none."""
+    return (
+        type(value) is list
+        and len(value) == 5
+        and _address(value[0])
+        and all(check(part) for check, part in zip(_SHAPE, value[1:], strict=True))
+    )
+
+
+def _address(value: object) -> bool:
+    """An IPv4 address as it is written usually."""
+    try:
+        return type(value) is str and len(value) <= 15 and str(ipaddress.IPv4Address(value)) == value
+    except ValueError:
+        return False
+
+
+_SHAPE = (
+    _maybe(_number(0, 1e15)),  # rate, bit/s; 0: nothing gets through
+    _maybe(_number(0, 1e3)),  # delay, s
+    _maybe(_number(0, 1e3)),  # jitter, s
+    _maybe(_number(0, 1)),  # loss, 1
+)
+
 _NAME, _TASK, _TIME = _text(100), _whole(0, 1 << 62), _number(-1e12, 1e12)
 _SIZE, _INSTANCE = _number(0, 1e18), _data(SESSION)
 
@@ -102,6 +131,7 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "boot": _text(40),  # identifier of the machine's last start, "": not known
         "works": _list(_one_of(*WORKS), len(WORKS)),
         "window": _whole(0, MAX_TASKS),  # tasks that it takes at once, running and waiting
+        "shaping": _one_of(*ABILITIES),
     },
     "pong": {"serial": _whole(0, 1 << 62), "received": _TIME, "sent": _TIME, "wall": _TIME},  # wall: at `received`
     "report": {
@@ -115,6 +145,9 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "position": _maybe(_position),
         "running": _whole(0, MAX_TASKS),
         "waiting": _whole(0, MAX_TASKS),
+        "obeyed": _whole(0, 1 << 62),  # serial of the last "shape", 0: there was none
+        "shaped": _whole(0, MAX_SHAPED),  # links that are as they were told
+        "unshaped": _text(300),  # what is not, and why
     },
     "accept": {"tasks": _list(_TASK, MAX_TASKS)},
     "result": {
@@ -152,10 +185,10 @@ KINDS: Mapping[str, Mapping[str, Check]] = {
         "bytes": _whole(0, MAX_PAYLOAD),  # `call`: of the input, which the agent makes itself
     },
     "done": {"tasks": _list(_TASK, MAX_TASKS)},  # their results have arrived
-    "shape": {  # None: as it is
-        "rate": _maybe(_number(0, 1e15)),  # bit/s
-        "delay": _maybe(_number(0, 1e4)),
-        "loss": _maybe(_number(0, 1)),
+    "shape": {
+        "serial": _whole(1, 1 << 62),
+        "all": _flag,  # there are no other links than these; without any, nothing is shaped
+        "links": _list(_link, MAX_LINKS),
     },
     # from either
     "goodbye": {"reason": _text(300)},

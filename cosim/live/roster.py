@@ -14,6 +14,7 @@ from typing import Any
 from cosim.live.errands import Errand, Errands, Result
 from cosim.live.lease import STRIKES, Lease, Limits, Slot, Standing
 from cosim.live.protocol import FROM_AGENT, SESSION, Body, Message, ProtocolError, pack, unpack
+from cosim.live.shaping import Link
 
 Out = tuple[bytes, bytes]  # peer, data
 _NEVER: Mapping[str, float] = {}
@@ -78,6 +79,8 @@ class Roster:
                 self.counts["stray-pong"] += 1
         elif message.kind == "report":
             standing.report, standing.reported = body, now
+            if standing.shapes:
+                return self._shape(lease, standing.wishes.heard(body["obeyed"], now))
         elif message.kind == "accept":
             for task in body["tasks"]:
                 self._errands[lease.slot].accept(task, now)
@@ -134,7 +137,8 @@ class Roster:
             "run": self.run, "session": lease.session, "node": slot.node, "lease": slot.lease,
             "interval": slot.interval, "shaping": slot.shaping,
         }  # fmt: skip
-        return [(peer, pack(Message("welcome", message.session, message.number, body)))]
+        welcome = peer, pack(Message("welcome", message.session, message.number, body))
+        return [welcome, *(self._shape(lease, standing.wishes.whole(now)) if standing.shapes else [])]
 
     def _result(self, lease: Lease, body: Body, now: float) -> None:
         errand = self._errands[lease.slot].settle(body["task"])
@@ -176,7 +180,7 @@ class Roster:
     # -- what is asked of it -----------------------------------------------------------------
 
     def tick(self, now: float, wall: float) -> list[Out]:
-        """What is due: pings, tasks, the end of leases."""
+        """What is due: pings, tasks, changed links, the end of leases."""
         out: list[Out] = []
         for standing in self.standings:
             lease = standing.lease
@@ -190,6 +194,8 @@ class Roster:
                 lease.serial += 1
                 lease.remember(lease.serial, now, wall)
                 out.append(self._tell(lease, "ping", {"serial": lease.serial}))
+            if standing.shapes:
+                out += self._shape(lease, standing.wishes.changes(now))
             out += self._due(lease, now)
         return out
 
@@ -210,12 +216,18 @@ class Roster:
         """Tasks at `node` without a result."""
         return len(self._errands[self._by_node[node]])
 
-    def shape(self, node: str, state: Mapping[str, float | None]) -> list[Out]:
-        """Ask the machine at `node` to shape its interface; nothing where the scenario does not allow it."""
+    def shape(self, node: str, links: Sequence[Link]) -> None:
+        """What links of the machine at `node` are to be, whoever comes; told at the next tick.
+
+        Nothing where the scenario does not allow it. Links that are not named stay. Raises `RunError` when there are
+        too many.
+        """
         standing = self.standings[self._by_node[node]]
-        if standing.lease is None or not standing.slot.shaping:
-            return []
-        return [self._tell(standing.lease, "shape", {name: state.get(name) for name in ("rate", "delay", "loss")})]
+        if standing.slot.shaping:
+            standing.wishes.want(links)
+
+    def _shape(self, lease: Lease, orders: Sequence[Body]) -> list[Out]:
+        return [self._tell(lease, "shape", order) for order in orders]
 
     def evict(self, node: str, now: float) -> list[Out]:
         """Take the slot away and keep its machine out until the run ends. Raises `KeyError`."""
@@ -256,6 +268,10 @@ class Roster:
                 "cpu": report["cpu"] if lease and report else None,
                 "tasks": len(self._errands[number]),
                 "works": lease.facts["works"] if lease else [],
+                "shaping": lease.facts["shaping"] if lease and standing.slot.shaping else None,
+                "wished": len(standing.wishes.links),
+                "shaped": report["shaped"] if lease and report else 0,
+                "unshaped": report["unshaped"] if lease and report else "",
                 "detail": standing.detail,
             })  # fmt: skip
         return rows

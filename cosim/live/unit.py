@@ -12,10 +12,10 @@ Wants=network-online.target
 ExecStart={command}
 Restart=always
 RestartSec=5
-DynamicUser=yes
+{shaping}DynamicUser=yes
 LoadCredential={credential}:{key}
 NoNewPrivileges=yes
-CapabilityBoundingSet=
+CapabilityBoundingSet={capability}
 ProtectSystem=strict
 ProtectHome=yes
 PrivateTmp=yes
@@ -23,7 +23,7 @@ PrivateDevices=yes
 ProtectKernelTunables=yes
 ProtectKernelModules=yes
 ProtectControlGroups=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX{family}
 RestrictNamespaces=yes
 RestrictRealtime=yes
 LockPersonality=yes
@@ -37,15 +37,33 @@ WantedBy=multi-user.target
 """
 
 
-def unit(name: str, program: str, key: str, arguments: list[str]) -> str:
+# Nothing that a killed agent has shaped stays so.
+_SHAPING = """\
+ExecStopPost=-{python} -m cosim.live.shaper {interface}
+AmbientCapabilities=CAP_NET_ADMIN
+"""
+
+
+def unit(
+    name: str, program: str, key: str, arguments: list[str], *, interface: str = "", python: str = "/usr/bin/python3"
+) -> str:
     """A hardened unit file that runs `program attach` with `arguments` and the private key file `key`.
 
-    The service has a user of its own; systemd hands it the key, which others cannot read.
+    The service has a user of its own; systemd hands it the key, which others cannot read. With `interface` it may
+    shape that, which `python` undoes in the end.
     """
     credential = f"{name}.key"
     words = [program, "attach", "--key", f"${{CREDENTIALS_DIRECTORY}}/{credential}"]
     command = " ".join([*words, *map(_quoted, arguments)])
-    return _UNIT.format(name=name, command=command, credential=credential, key=key)
+    return _UNIT.format(
+        name=name,
+        command=command,
+        credential=credential,
+        key=key,
+        shaping=_SHAPING.format(python=_quoted(python), interface=_quoted(interface)) if interface else "",
+        capability="CAP_NET_ADMIN" if interface else "",
+        family=" AF_NETLINK" if interface else "",
+    )
 
 
 def _quoted(word: str) -> str:

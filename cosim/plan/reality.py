@@ -75,3 +75,4 @@ class Live:
     shaping: bool
     interval: float  # s
     wait: float  # s
+    address: str = ""  # IPv4, where other machines reach it

@@ -186,7 +186,9 @@ def _node(block: model.NodeBlock) -> Node:
         vehicle=_vehicle(block.vehicle) if block.vehicle else None,
         wifi=Wifi(**dict(block.wifi)) if block.wifi else None,
         runs=_runs(block.runs) if block.runs else None,
-        live=Live(**{**dict(block.live), "key": block.live.key or ""}) if block.live else None,
+        live=Live(**{**dict(block.live), "key": block.live.key or "", "address": block.live.address or ""})
+        if block.live
+        else None,
         missing=block.missing,
     )
 

@@ -1,4 +1,4 @@
-"""Blocks of nodes that nobody takes up, as the adapter that would is not in the scenario."""
+"""Blocks of nodes that nobody takes up, as the adapter or the other end that it takes is not in the scenario."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def unanswered(scene: Scene, adapters: Iterable[str]) -> tuple[str, ...]:
             f"{_named(attached)} 'live', but no adapter 'live' lets machines attach, so its tasks are simulated; "
             "add  live: {}  to 'adapters', or leave the block out"
         )
+    if "live" in there:
+        found += _unshaped(scene)
     real = [node.id for _, node in scene.computers() if node.runs is not None]
     if scene.real and real and "network" not in there:
         found.append(
@@ -24,6 +26,20 @@ def unanswered(scene: Scene, adapters: Iterable[str]) -> tuple[str, ...]:
             "nodes; add  network: {}  to 'adapters'"
         )
     return tuple(found)
+
+
+def _unshaped(scene: Scene) -> list[str]:
+    """Nodes that may be shaped, and nobody to shape links to."""
+    machines = {node.id: node.live for node in scene.nodes if node.live is not None and not (scene.real and node.runs)}
+    placed = {name for name, live in machines.items() if live.address}
+    alone = [name for name, live in machines.items() if live.shaping and not placed - {name}]
+    if not alone:
+        return []
+    told = (
+        f"{_named(alone)} to be shaped, but no other live node has an address, so no link is; write where its machine "
+        "is reached, as  live: {address: 192.168.7.21}  at the others"
+    )
+    return [told]
 
 
 def _named(nodes: list[str]) -> str:

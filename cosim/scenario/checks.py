@@ -50,6 +50,7 @@ def check(
     checks.selectors()
     checks.events()
     checks.tariffs()
+    checks.addresses()
     checks.inputs()
     if len(kinds) == len(scenario.adapters) and certain:
         checks.record(kinds, configs)
@@ -126,6 +127,19 @@ class _Checks:
         for signal, record in self.scenario.record.items():
             if record.nodes is not None:
                 self.select(record.nodes, ("record", signal, "nodes"))
+
+    def addresses(self) -> None:
+        """No two machines have one address."""
+        first: dict[str, str] = {}
+        for node in self.world.nodes:
+            live = node.block.live
+            if live is not None and live.address is not None:
+                other = first.setdefault(live.address, node.id)
+                if other != node.id:
+                    hint = "each machine needs one of its own" + (
+                        "; write the nodes one by one" if "[" in node.key else ""
+                    )
+                    self.report(("nodes", node.key, "live", "address"), f"'{other}' has {live.address} too", hint)
 
     def tariffs(self) -> None:
         """The tariffs that nodes name are there."""

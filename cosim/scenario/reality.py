@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from cosim import units
 from cosim.scenario.block import Block, Name
@@ -117,6 +118,16 @@ class RunsBlock(Block):
         return {"image": found} if isinstance(found, str) else found
 
 
+def _ipv4(text: str) -> str:
+    try:
+        address = ipaddress.IPv4Address(text)
+    except ValueError:
+        raise ValueError("not an IPv4 address, as 192.168.7.21") from None
+    if address.is_multicast or address.is_loopback or address.is_unspecified or address.is_reserved:
+        raise ValueError("no IPv4 address of a machine in a network, as 192.168.7.21")
+    return str(address)
+
+
 class LiveBlock(Block):
     """The slot of a machine that attaches with `cosim attach`."""
 
@@ -126,6 +137,11 @@ class LiveBlock(Block):
     )
     lease: Period = Field(10.0, description="without a sign of life for so long, the machine has left")
     tasks: bool = Field(True, description="the scenario's tasks may be sent to it")
-    shaping: bool = Field(False, description="its own network interface may be shaped")
+    shaping: bool = Field(
+        False, description="its own links to the addresses of other live nodes may be made as the models say"
+    )
+    address: Annotated[str, AfterValidator(_ipv4)] | None = Field(
+        None, description="IPv4 address of the machine where the others reach it, for their shaping"
+    )
     interval: Period = Field(1.0, description="between two reports of the machine")
     wait: Duration = Field(60.0, description="`missing: wait`: how long before the run starts or goes on")

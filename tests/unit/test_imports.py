@@ -31,7 +31,8 @@ MAY_IMPORT = {
     # What the frames say of links becomes states of interfaces here.
     "launch": BASE | {"plan", "emulation", "live", "registry", "bus.frame", "bus.presence"},
     # What names a machine's clock is told by the service and read by those that call it.
-    "live": BASE | {"inference.limits"},
+    # What shapes a machine's links is the same as for real nodes.
+    "live": BASE | {"inference.limits", "emulation"},
     "web": BASE | {"plan", "bus", "results"},
     "traces": {"errors"},
     "predict": {"errors", "traces"},

@@ -9,11 +9,14 @@ from cosim.live.lease import Slot
 from cosim.live.member import Member
 from cosim.live.roster import Roster
 
-FACTS = {"node": "", "agent": "1", "cores": 4, "clock": 1e9, "boot": "", "works": ["busy"], "window": 4}
+FACTS = {
+    "node": "", "agent": "1", "cores": 4, "clock": 1e9, "boot": "", "works": ["busy"], "window": 4,
+    "shaping": "full",
+}  # fmt: skip
 NO_CALL = {"kernel": "", "to": "", "bytes": 0}  # fields of a task that only other work uses
 READING = {
     "cpu": 0.5, "memory": 1e9, "received": 10, "sent": 20, "temperature": None, "power": None, "meter": "none",
-    "position": None,
+    "position": None, "obeyed": 0, "shaped": 0, "unshaped": "",
 }  # fmt: skip
 
 
@@ -49,6 +52,7 @@ class Wire:
         self.now, self.ahead, self.wall_ahead = 100.0, ahead, wall_ahead
         self.connections: dict[bytes, Member] = {}
         self.log: list[tuple[bytes, bytes]] = []  # what agents sent
+        self.reading = lambda: READING
         self._numbers = itertools.count(1)
 
     @property
@@ -86,7 +90,7 @@ class Wire:
             for peer, agent in list(self.connections.items()):
                 self.up(peer, agent.tick(self.there))
                 if agent.report_due(self.there):
-                    self.up(peer, agent.report(READING, self.there))
+                    self.up(peer, agent.report(self.reading(), self.there))
                 if agent.hello_due(self.there):
                     self.connect(agent)
 

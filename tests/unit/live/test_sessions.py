@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import random
 
@@ -14,6 +15,7 @@ from cosim.live.lease import MESSAGES, STRIKES
 from cosim.live.member import LONGEST
 from cosim.live.protocol import Message, pack, unpack
 from cosim.live.roster import Roster
+from cosim.live.shaping import Keeper, Link
 from tests.unit.live.pair import READING, Wire, bytes_of, errand, joined, member, slot
 
 
@@ -202,11 +204,100 @@ def test_a_flood_is_left_out_and_ends_the_session():
     assert roster.standings[0].detail == "too many messages"
 
 
-def test_shaping_needs_the_permission_of_the_scenario():
-    for allowed in (True, False):
-        roster, agent, wire = joined(slot(shaping=allowed))
-        wire.down(roster.shape("pi", {"rate": 1e6}))
-        assert [s["rate"] for s in agent.shapes] == ([1e6] if allowed else [])
+@pytest.mark.parametrize(("allowed", "ability"), [(True, "full"), (True, "rate"), (True, "none"), (False, "full")])
+def test_shaping_needs_the_permission_of_both_ends(allowed, ability):
+    roster, agent, wire = joined(slot(shaping=allowed), shaping=ability)
+    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    wire.pass_time(0.5)
+    told = [order["links"] for order in agent.shapes if order["links"]]
+    assert told == ([[["10.9.0.2", 1e6, None, None, None]]] if allowed and ability != "none" else [])
+
+
+def kept(agent, keeper):
+    """What the keeper has made of all that its member was told."""
+    while agent.shapes:
+        keeper.take(agent.shapes.popleft())
+    return {address: link.rate for address, link in keeper._links.items()}
+
+
+def test_changes_of_links_are_told_and_everything_in_a_new_session():
+    roster, agent, wire = joined(slot(shaping=True))
+    keeper = Keeper(None)
+    roster.shape("pi", [Link("10.9.0.2", 1e6), Link("10.9.0.3", 2e6)])
+    wire.pass_time(0.5)
+    roster.shape("pi", [Link("10.9.0.3", 3e6)])
+    roster.shape("pi", [Link("10.9.0.3", 4e6)])  # the latest wins
+    wire.pass_time(0.5)
+    assert [order["links"] for order in agent.shapes][-1] == [["10.9.0.3", 4e6, None, None, None]]
+    assert kept(agent, keeper) == {"10.9.0.2": 1e6, "10.9.0.3": 4e6}
+    agent.lost("cut", wire.there)
+    wire.pass_time(2.0)
+    assert agent.state == "attached"
+    (order,) = agent.shapes
+    assert (order["all"], len(order["links"])) == (True, 2)
+    kept(agent, keeper)
+    wire.reading = lambda: {**READING, **keeper.report(wire.now)}
+    wire.pass_time(20.0)
+    assert not agent.shapes  # nothing has changed
+
+
+def test_links_that_were_lost_on_the_way_are_told_again():
+    roster, agent, wire = joined(slot(shaping=True))
+    keeper = Keeper(None)
+    kept(agent, keeper)
+    wire.reading = lambda: {**READING, **keeper.report(wire.now)}
+    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    roster.tick(wire.now, wire.now)  # and nothing of it arrives
+    for k in range(40):  # changes over and over
+        roster.shape("pi", [Link("10.9.0.3", 1e6 + k)])
+        wire.pass_time(0.5)
+        kept(agent, keeper)
+    wire.pass_time(3.0)
+    assert kept(agent, keeper) == {"10.9.0.2": 1e6, "10.9.0.3": 1e6 + 39}
+    assert roster.standings[0].wishes.repeated == 1
+
+
+def shaped(lease=4.0):
+    """A machine that has one link shaped."""
+    roster, agent, wire = joined(slot(shaping=True, lease=lease))
+    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    wire.pass_time(0.5)
+    keeper = Keeper(None)
+    assert kept(agent, keeper)
+    return roster, agent, wire, keeper
+
+
+@pytest.mark.parametrize("end", ["goodbye", "evict", "leave"])
+def test_what_was_shaped_is_taken_back_at_once_when_a_session_ends(end):
+    roster, agent, wire, keeper = shaped()
+    if end == "leave":
+        agent.leave("bye")
+    else:
+        wire.down(roster.end("over", wire.now) if end == "goodbye" else roster.evict("pi", wire.now))
+    assert kept(agent, keeper) == {}
+
+
+def test_what_was_shaped_stays_for_the_lease_when_the_way_breaks_off():
+    _, agent, wire, keeper = shaped()
+    wire.connections.clear()
+    agent.lost("cut", wire.there)
+    for seconds, links in ((3.0, 1), (4.5, 0)):
+        agent.tick(wire.there + seconds)
+        assert len(kept(agent, keeper)) == links
+
+
+def test_a_silent_gateway_leaves_nothing_shaped():
+    _, agent, wire, keeper = shaped()
+    agent.tick(wire.there + 4.5)
+    assert (agent.state, kept(agent, keeper)) == ("seeking", {})
+
+
+def test_another_run_finds_nothing_shaped():
+    _, agent, wire, keeper = shaped()
+    wire.roster = Roster([slot(shaping=False)], random=bytes_of(77))
+    agent.lost("restarted", wire.there)
+    wire.pass_time(2.0)
+    assert (agent.state, kept(agent, keeper)) == ("attached", {})
 
 
 # -- tasks -----------------------------------------------------------------------------------
@@ -371,13 +462,16 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 def noise(count: int, seed: int) -> None:
     """`count` mutated messages both ways: nothing raises, no slot changes hands, what works goes on working."""
     chance = random.Random(seed)
-    roster, agent, wire = joined(slot(lease=60.0), slot("other", number=1, key="other"))
+    roster, agent, wire = joined(slot(lease=60.0, shaping=True), slot("other", number=1, key="other"))
+    roster.shape("pi", [Link("10.9.0.2", 1e6)])
     wire.pass_time(3.0)
+    keeper = Keeper(None)
     own = [data for _, data in wire.log]
     theirs = [data for _, data in roster.tick(wire.now + 9.0, wire.now)]
     theirs.append(pack(Message("task", agent._session, 10**6, errand(1).make())))
     theirs.append(pack(Message("done", agent._session, 10**6, {"tasks": [1]})))
-    theirs.append(pack(Message("shape", agent._session, 10**6, {"rate": 1.0, "delay": None, "loss": None})))
+    links = [["10.9.0.2", 1e6, 0.01, 0.0, 0.1], ["10.9.0.3", None, None, None, None]]
+    theirs.append(pack(Message("shape", agent._session, 10**6, {"serial": 1, "all": True, "links": links})))
     for i in range(count):
         wire.now += 0.01
         peer = chance.choice([*wire.connections, b"stranger", b""])
@@ -387,6 +481,7 @@ def noise(count: int, seed: int) -> None:
             assert len(data) < 2000
         for data in agent.receive(mutated(chance.choice(theirs), chance), wire.now, wire.now):
             assert len(data) < 2000
+        assert all(ipaddress.IPv4Address(address) for address in kept(agent, keeper))
         if i % 100 == 0:
             wire.pass_time(1.0)
     assert roster.standings[1].state == "free"

@@ -1,0 +1,186 @@
+"""What links the machines of live nodes shall have, by the models, and whether they have them.
+
+Between two nodes holds the way of the fewest links, of equally many the one with the least delay: over Wi-Fi directly,
+over base stations and wires as packets of real nodes go. A way has the least rate of its links, and their delays and
+losses together.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cosim.bus.adapter import Inputs
+from cosim.emulation.message import Links
+from cosim.emulation.state import DOWN, LinkState
+from cosim.launch.programs import CELL, WIRE, Interface, media
+from cosim.launch.states import WIFI, States
+from cosim.live.lease import Standing
+from cosim.live.protocol import MAX_SHAPED
+from cosim.live.shaping import PATIENCE, Link
+from cosim.plan.entities import Node, Scene
+
+log = logging.getLogger("cosim.live")
+
+_FREE = LinkState(math.inf, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    node: str
+    slot: int
+    interfaces: tuple[Interface, ...]
+
+
+@dataclass(slots=True)
+class _Account:
+    reports: int = 0  # while links were shaped, or should have been
+    held: int = 0  # of these, with all links as they should
+    last: float = -1.0  # when the last report came, monotonic
+    told: set[str] = field(default_factory=set)
+    unshaped: str = ""
+
+
+class Shaping:
+    """The links between the machines of `nodes` (slot -> node) that have an address, as those see them that may be
+    shaped."""
+
+    def __init__(self, scene: Scene, nodes: Mapping[int, Node]) -> None:
+        wired = {
+            slot
+            for link in scene.links
+            for part in (*link.a, *link.b)
+            for slot in range(part.first, part.first + part.count)
+        }
+        self._forwards = {
+            node.id
+            for slot, node in scene.computers()
+            if node.cell is not None or (slot in wired and node.tier != "device")
+        }
+        ends = [
+            _End(node.id, slot, tuple(Interface(name, "", "") for name in media(node, slot in wired)))
+            for slot, node in scene.computers()
+            if slot in nodes or node.id in self._forwards
+        ]
+        self._media = {end.node: {interface.name for interface in end.interfaces} for end in ends}
+        self._states = States(scene, ends, 0.0)
+        live = {node.id: node.live for node in nodes.values() if node.live is not None}
+        self._addresses = {name: block.address for name, block in live.items() if block.address}
+        self._accounts = {name: _Account() for name, block in live.items() if block.shaping}
+        self._heard = {WIRE}  # media that something is known of
+        self._told: dict[tuple[str, str], Link] = {}
+        for name in list(self._accounts):
+            if not self._media[name]:
+                log.warning(
+                    "node '%s' has no link that its machine could get: give it 'wifi', a 'radio' or links", name
+                )
+            if len(self._addresses) - (name in self._addresses) > MAX_SHAPED:
+                log.warning("more than %d addresses: nothing is shaped", MAX_SHAPED)
+                self._accounts.clear()
+
+    def changed(self, inputs: Inputs) -> Mapping[str, Sequence[Link]]:
+        """By node, the links that are not as they were at the last call."""
+        if not self._accounts:
+            return {}
+        self._states.happen(inputs.events)
+        peers, cells = inputs.all("peer_link"), inputs.all("link")
+        before = len(self._heard)
+        self._heard |= ({WIFI} if peers else set()) | ({CELL} if cells else set())
+        if not self._states.changed(peers, cells) and before == len(self._heard) and self._told:
+            return {}
+        near = _near(self._states.told)
+        found: dict[str, list[Link]] = {}
+        for name in self._accounts:
+            ways = self._ways(name, near)
+            for other, address in self._addresses.items():
+                if other == name or not self._known(name) or not self._known(other):
+                    continue
+                link = _link(address, ways.get(other, DOWN))
+                if self._told.get((name, other)) != link:
+                    self._told[name, other] = link
+                    found.setdefault(name, []).append(link)
+        return found
+
+    def look(self, standings: Sequence[Standing], now: float) -> None:
+        """Take note of what machines report; `now` is the monotonic clock. Warns, of each thing once."""
+        for standing in standings:
+            account = self._accounts.get(standing.slot.node)
+            lease, report = standing.lease, standing.report
+            if account is None or lease is None or report is None or not standing.wishes.links:
+                continue
+            if account.last == standing.reported:
+                continue
+            account.last = standing.reported
+            if not report["obeyed"] and now - lease.since < PATIENCE:
+                continue  # it has just come
+            account.reports += 1
+            account.held += report["shaped"] == len(standing.wishes.links)
+            said = report["unshaped"]
+            if not standing.shapes:
+                said = "its agent runs without --allow-shaping"
+            account.unshaped = said or account.unshaped
+            if said and said not in account.told and len(account.told) < 10:
+                account.told.add(said)
+                log.warning("links of the machine of '%s' are not as the models say: %s", standing.slot.node, said)
+
+    def account(self, standing: Standing) -> dict[str, Any]:
+        """For the summary; nothing of a node that is not to be shaped."""
+        account = self._accounts.get(standing.slot.node)
+        if account is None:
+            return {}
+        shaping = {
+            "links": len(standing.wishes.links),
+            "updates": standing.wishes.serial,
+            "repeated": standing.wishes.repeated,
+            "reports": account.reports,
+            "held": account.held / account.reports if account.reports else None,
+            "unshaped": account.unshaped,
+        }
+        return {"shaping": shaping}
+
+    def _known(self, node: str) -> bool:
+        return bool(self._media[node] & self._heard)
+
+    def _ways(self, start: str, near: Mapping[str, Sequence[tuple[str, str, LinkState]]]) -> dict[str, LinkState]:
+        """The way from `start` to each node that is reached."""
+        found: dict[str, LinkState] = {}
+        seen: set[tuple[str, bool]] = set()
+        queue: list[tuple[int, float, int, str, bool, LinkState]] = [(0, 0.0, 0, start, False, _FREE)]
+        pushed = 0
+        while queue:
+            count, _, _, node, ends, way = heapq.heappop(queue)
+            if (node, ends) in seen or (node == start and count):
+                continue
+            seen.add((node, ends))
+            if count:
+                found.setdefault(node, way)
+                if ends or node not in self._forwards:
+                    continue
+            for far, interface, state in near.get(node, ()):
+                direct = interface == WIFI  # which nobody passes on
+                if direct and count:
+                    continue
+                pushed += 1
+                new = LinkState(
+                    min(way.rate, state.rate), way.delay + state.delay, way.jitter + state.jitter,
+                    1.0 - (1.0 - way.loss) * (1.0 - state.loss),
+                )  # fmt: skip
+                heapq.heappush(queue, (count + 1, new.delay, pushed, far, direct, new))
+        return found
+
+
+def _near(links: Links) -> dict[str, list[tuple[str, str, LinkState]]]:
+    """The links that are up, by their sender."""
+    found: dict[str, list[tuple[str, str, LinkState]]] = {}
+    for (sender, receiver, interface), state in links.items():
+        if state.rate > 0.0 and state.loss < 1.0:
+            found.setdefault(sender, []).append((receiver, interface, state))
+    return found
+
+
+def _link(address: str, state: LinkState) -> Link:
+    return Link(address, None if math.isinf(state.rate) else state.rate, state.delay, state.jitter, state.loss)
