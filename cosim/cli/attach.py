@@ -193,7 +193,8 @@ def _possible(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str)
     if shaper is None:
         return {}
     shaper.close()
-    return {"shaping": shaper.ability, "shaper": {"within": [str(network) for network in shaper.within]}}
+    within_text = [str(network) for network in shaper.within]
+    return {"shaping": shaper.ability, "shaper": {"within": within_text, "lacks": shaper.lacks}}
 
 
 def _unit(options: Options, shaping: str, within: str) -> str:

@@ -128,7 +128,8 @@ class KernelShaper:
         try:
             if not self.within:
                 raise SetupError(f"{interface} has no IPv4 address: say with --shape-within what may be shaped")
-            self._netem = not probe_netem()
+            self.lacks = probe_netem()  # why there is neither delay nor loss, ""
+            self._netem = not self.lacks
             self.ability: Ability = "full" if self._netem else "rate"
         except BaseException:
             self._netlink.close()

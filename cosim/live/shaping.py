@@ -106,6 +106,7 @@ class Function:
     """
 
     ability: Ability = "full"
+    lacks = ""
 
     def __init__(self, function: Callable[[list[Link]], object], within: Sequence[ipaddress.IPv4Network] = ()) -> None:
         self._function, self.within = function, tuple(within)
