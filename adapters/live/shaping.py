@@ -167,7 +167,7 @@ class Shaping:
                 pushed += 1
                 new = LinkState(
                     min(way.rate, state.rate), way.delay + state.delay, way.jitter + state.jitter,
-                    1.0 - (1.0 - way.loss) * (1.0 - state.loss),
+                    way.loss + state.loss - way.loss * state.loss,
                 )  # fmt: skip
                 heapq.heappush(queue, (count + 1, new.delay, pushed, far, direct, new))
         return found

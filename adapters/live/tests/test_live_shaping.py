@@ -1,0 +1,160 @@
+"""Links of live machines: what frames, wires and failures make of them, and what the summary says."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from adapters.live import ADAPTER
+from adapters.live.config import LiveConfig
+from adapters.live.shaping import Shaping
+from adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
+from cosim.bus.adapter import Inputs
+from cosim.bus.frame import Frame
+from cosim.live.shaping import Function, Link
+from cosim.plan.entities import Cell, Event, Node, Radio, Scene, SlotRange
+from cosim.plan.entities import Link as Wire
+from cosim.plan.reality import Live, Wifi
+from cosim.plan.unanswered import unanswered
+
+WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
+RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
+
+
+def live(address="", shaping=True):
+    return Live("lab", 5.0, True, shaping, 0.1, 15.0, address)
+
+
+def wire(a, b, rate=1e8, delay=0.02, loss=0.0):
+    return Wire((SlotRange(a),), (SlotRange(b),), rate, delay, loss, 0.0)
+
+
+NODES = (
+    Node("uav", "uav", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, live=live("10.0.0.1")),
+    Node("rover", "rover", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, live=live("10.0.0.2", shaping=False)),
+    Node("mast", "base-station", "edge", (0, 0, 0), cell=CELL),
+    Node("edge", "edge", "edge", live=live("10.0.0.4")),
+    Node("lonely", "edge", "edge", live=live("10.0.0.5")),
+)
+SCENE = Scene.build(NODES, (), (wire(2, 3),))
+LIVE = {k: node for k, node in enumerate(NODES) if node.live is not None}
+
+
+def peers(*rows):
+    table = np.array(rows, float).reshape(-1, 7)
+    names = ("rate", "delay", "jitter", "loss", "rssi")
+    columns = {name: table[:, k + 2].copy() for k, name in enumerate(names)}
+    return Frame("peer_link", 0.0, table[:, 0].astype(np.int32), {"peer": table[:, 1].astype(np.int32), **columns})
+
+
+def cells(*rows):
+    """Rows of slot, cell, uplink rate, downlink rate."""
+    table = np.array(rows, float).reshape(-1, 4)
+    count = len(table)
+    columns = {
+        "cell": table[:, 1].astype(np.int32), "rsrp": np.full(count, -90.0), "snr": np.full(count, 10.0),
+        "uplink_rate": table[:, 2].copy(), "downlink_rate": table[:, 3].copy(), "delay": np.full(count, 0.004),
+        "loss": np.full(count, 0.1), "handovers": np.zeros(count, np.int32),
+    }  # fmt: skip
+    return Frame("link", 0.0, table[:, 0].astype(np.int32), columns)
+
+
+def inputs(*frames, events=()):
+    found = {}
+    for frame in frames:
+        found.setdefault(frame.signal, []).append(frame)
+    return Inputs(found, events)
+
+
+def told(found):
+    return {name: {link.address: link for link in links} for name, links in found.items()}
+
+
+def test_a_way_over_a_cell_and_a_wire_has_the_least_rate_and_all_delays_and_losses():
+    shaping = Shaping(SCENE, LIVE)
+    found = told(shaping.changed(inputs(cells((0, 2, 1e7, 2e7)))))
+    up, down = found["uav"]["10.0.0.4"], found["edge"]["10.0.0.1"]
+    assert up[1:] == (1e7, pytest.approx(0.024), 0.0, pytest.approx(0.1))
+    assert down.rate == 2e7
+    assert "rover" not in found  # the scenario does not let it be shaped
+    assert "lonely" not in found  # no model says anything about it
+    assert not any("10.0.0.5" in links for links in found.values())
+
+
+def test_what_no_model_has_spoken_of_yet_is_left_alone_and_what_is_out_of_reach_is_down():
+    shaping = Shaping(SCENE, LIVE)
+    assert told(shaping.changed(inputs())) == {}
+    found = told(shaping.changed(inputs(cells((0, -1, 0.0, 0.0)))))
+    assert found["uav"]["10.0.0.4"] == Link("10.0.0.4", 0.0, 0.0, 0.0, 1.0)
+    assert found["edge"]["10.0.0.1"].loss == 1.0
+
+
+def test_wifi_is_direct_and_comes_first():
+    shaping = Shaping(SCENE, LIVE)
+    frame = peers((0, 1, 5e6, 0.002, 0.001, 0.05, -70), (1, 0, 6e6, 0.002, 0.001, 0.05, -70))
+    found = told(shaping.changed(inputs(frame, cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 2e7)))))
+    assert found["uav"]["10.0.0.2"] == Link("10.0.0.2", 5e6, 0.002, 0.001, 0.05)
+    found = told(shaping.changed(inputs(peers(), cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 3e6)))))
+    assert found["uav"]["10.0.0.2"][1:] == (3e6, pytest.approx(0.008), 0.0, pytest.approx(0.19))  # over the cell
+
+
+def test_only_what_has_changed_is_told_and_failures_count():
+    shaping = Shaping(SCENE, LIVE)
+    frame = cells((0, 2, 1e7, 2e7))
+    shaping.changed(inputs(frame))
+    assert shaping.changed(inputs(frame)) == {}
+    assert shaping.changed(inputs(cells((0, 2, 1.001e7, 2e7)))) == {}
+    assert told(shaping.changed(inputs(cells((0, 2, 1.2e7, 2e7)))))["uav"]["10.0.0.4"].rate == 1.2e7
+    slower = Event(1.0, "degrade", (), ((SlotRange(2),), (SlotRange(3),)), 0.0, 0.0, 0.01)
+    found = told(shaping.changed(inputs(frame, events=(slower,))))
+    assert found["uav"]["10.0.0.4"].rate == found["edge"]["10.0.0.1"].rate == 1e6
+    found = told(shaping.changed(inputs(frame, events=(Event(2.0, "fail", (SlotRange(3),), None, 0.0, 0.0, 1.0),))))
+    assert (found["uav"]["10.0.0.4"].rate, found["edge"]["10.0.0.1"].rate) == (0.0, 0.0)
+
+
+def test_an_unlimited_wire_says_so():
+    scene = Scene.build((NODES[3], NODES[4]), (), (wire(0, 1, math.inf, 0.0),))
+    found = told(Shaping(scene, dict(enumerate(scene.nodes))).changed(inputs()))
+    assert found["edge"]["10.0.0.5"] == Link("10.0.0.5", None, 0.0, 0.0, 0.0)
+
+
+def test_who_has_nobody_to_be_shaped_towards_is_warned_of():
+    alone = Scene.build((NODES[3], Node("other", "edge", "edge", live=live())), (), (wire(0, 1),))
+    (warning,) = unanswered(alone, ["live"])
+    assert warning.startswith("node 'edge' is to be shaped, but no other live node has an address")
+    assert unanswered(SCENE, ["live"]) == ()
+
+
+@pytest.mark.parametrize(("allowed", "held"), [(True, 1.0), (False, 0.0)])
+def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, allowed, held):  # noqa: F811
+    calls = []
+    agents("lab", None)
+    nodes = tuple(
+        Node(name, "edge", "edge", live=Live("lab", 5.0, False, name == "edge", 0.1, 15.0, address), missing="model")
+        for name, address in (("edge", "10.0.0.4"), ("far", "10.0.0.5"))
+    )
+    made = ADAPTER.build(LiveConfig())
+    try:
+        made.start(context(tmp_path, Scene.build(nodes, (), (wire(0, 1, 3e6),))))
+        shaper = Function(calls.append) if allowed else None
+        attached = agents("lab", made._gateway.address, node="edge", shaper=shaper, tasks=False)
+        assert made._gateway.wait_for(["edge"], 15) == []
+        end, told = time.monotonic() + 20, {}
+        while not told.get("reports") and time.monotonic() < end:
+            made.step(0.0, Inputs())
+            time.sleep(PERIOD)
+            told = made.finish()["nodes"]["edge"]["shaping"]
+        assert told["links"] == 1
+        assert told["held"] == held
+        assert ("--allow-shaping" in told["unshaped"]) is not allowed
+        assert "shaping" not in made.finish()["nodes"]["far"]
+        row = next(row for row in made._gateway.roster.table(0.0) if row["name"] == "edge")
+        assert row["shaping"] == ("full" if allowed else "none")
+        attached.stop("enough")
+    finally:
+        made.close()
+    if allowed:
+        assert calls[0] == [Link("10.0.0.5", 3e6, 0.02, 0.0, 0.0)]
