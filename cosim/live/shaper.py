@@ -19,6 +19,7 @@ import re
 import socket
 import struct
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -35,6 +36,7 @@ _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 _NO_SUCH = 0x5E20000  # 5e2:, a root that nobody has, to ask whether one may be deleted
 _AMBIENT, _CLEAR_ALL = 47, 4  # prctl
 _NAME = re.compile(r"[^\s/:]{1,15}")
+_AGAIN = 60.0  # s after which a name is looked up again
 _SHOWN = 3  # addresses that a message names
 
 
@@ -121,6 +123,8 @@ class KernelShaper:
         self._lock: socket.socket | None = None
         self._backend: TcBackend | None = None
         self._states: dict[str, LinkState] = {}
+        self._run: frozenset[str] = frozenset()
+        self._resolved_at = -math.inf
         self._netlink = permitted(interface)
         own = subnet(interface)
         self._own = "" if own is None else str(own.ip)
@@ -212,12 +216,21 @@ class KernelShaper:
                 raise
         self._states = dict(states)
 
+    def _spared(self) -> frozenset[str]:
+        """The addresses of the run, asked for again now and then."""
+        now = time.monotonic()
+        if now - self._resolved_at > _AGAIN:
+            try:
+                self._run, self._resolved_at = resolved(self._server), now
+            except OSError as error:
+                if self._resolved_at < 0:
+                    why = f"the address of {self._server} is not known, so it cannot be spared: {error}"
+                    raise RunError(why) from error
+        return self._run
+
     def _refusal(self) -> Callable[[str], str]:
         """Says why an address must not be shaped, or ""."""
-        try:
-            server = resolved(self._server)
-        except OSError as error:
-            raise RunError(f"the address of {self._server} is not known, so it cannot be spared: {error}") from error
+        server = self._spared()
         ways = routers()
 
         def why(address: str) -> str:

@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 
 from cosim.emulation import netns
-from cosim.errors import CosimError
-from cosim.live import control, keys
+from cosim.emulation.tc import probe_netem
+from cosim.errors import CosimError, SetupError
+from cosim.live import control, keys, shaper
+from cosim.live.shaper import KernelShaper
+from cosim.live.shaping import Keeper, Link
 
-pytestmark = [pytest.mark.slow, pytest.mark.netns]
+pytestmark = pytest.mark.netns
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 40.0  # s
@@ -199,6 +202,7 @@ def ended(world: World, run: subprocess.Popen[bytes]) -> dict:
     return next(row["summary"] for row in found if row["name"] == "live")["nodes"]["pi"]["shaping"]
 
 
+@pytest.mark.slow
 def test_a_machine_gets_the_rate_of_its_link_while_it_is_in_the_run(world):
     free = world.stream(0.5)
     assert free > 10 * RATE
@@ -220,6 +224,7 @@ def test_a_machine_gets_the_rate_of_its_link_while_it_is_in_the_run(world):
     assert agent.wait(PATIENCE) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["run killed", "evicted", "agent told to stop", "interrupted"])
 def test_nothing_stays_shaped(world, end):
     run = world.run(missing="model")
@@ -241,6 +246,7 @@ def test_nothing_stays_shaped(world, end):
         assert agent.poll() is None
 
 
+@pytest.mark.slow
 def test_what_a_killed_agent_has_left_is_taken_away(world):
     world.run(missing="model")
     agent = world.agent("--allow-shaping", "veth0")
@@ -254,8 +260,110 @@ def test_what_a_killed_agent_has_left_is_taken_away(world):
     assert world.queues() == world.before
 
 
+@pytest.mark.slow
 def test_what_the_owner_does_not_allow_is_refused_and_told(world):
     world.run(missing="model")
     world.agent("--allow-shaping", "veth0", "--shape-within", "10.9.0.128/25")
     eventually(lambda: "outside 10.9.0.128/25: 10.9.0.3" in world.row().get("unshaped", ""), "the refusal")
     assert world.queues() == world.before
+
+
+# -- the shaper alone --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(world):
+    """A shaper of the machine's interface, and what calls it inside the machine."""
+
+    def call(act):
+        return netns.inside(world.here, act)
+
+    made = call(lambda: KernelShaper("veth0", (), f"tcp://{RUN}:5580"))
+    call(made.open)
+    yield made, call
+    call(made.close)
+
+
+def order(*links: Link) -> dict:
+    return {"serial": 1, "all": True, "links": [list(link) for link in links]}
+
+
+def test_each_address_has_its_own_rate_and_all_else_is_free(world, opened):
+    made, call = opened
+    assert call(lambda: made.impose({THERE: Link(THERE, 3e6)})) == (1, "")
+    assert near(world.datagrams(5e6, 1.0), 3e6)
+    assert world.datagrams(20e6, 0.5, RUN) > 15e6
+    assert call(lambda: made.impose({THERE: Link(THERE, 8e6)})) == (1, "")
+    assert near(world.datagrams(12e6, 1.0), 8e6)
+    assert call(lambda: made.impose({THERE: Link(THERE, 0.0, None, None, 1.0)})) == (1, "")
+    assert world.datagrams(5e6, 0.3) == 0.0
+    assert call(lambda: made.impose({THERE: Link(THERE)})) == (1, "")
+    assert world.datagrams(40e6, 0.5) > 30e6
+    assert call(lambda: made.impose({})) == (0, "")
+    assert world.queues() == world.before
+
+
+def test_what_must_not_be_shaped_is_refused(world, opened, monkeypatch):
+    made, call = opened
+    monkeypatch.setattr(shaper, "routers", lambda: frozenset({"10.9.0.9"}))
+    refused = {
+        RUN: "the way to the run", "10.9.0.9": "a router of this machine", "10.9.1.1": "outside 10.9.0.0/24",
+        HERE: "no other machine", "10.9.0.255": "no address of a machine", "10.9.0.0": "no address of a machine",
+    }  # fmt: skip
+    for address, why in refused.items():
+        assert call(lambda a=address: made.impose({a: Link(a, 1.0)})) == (0, f"{why}: {address}")
+        assert world.queues() == world.before
+    count, said = call(lambda: made.impose({a: Link(a, 1e6) for a in (*refused, THERE)}))
+    assert count == 1
+    assert all(why in said for why in refused.values())
+
+
+def test_without_a_known_way_to_the_run_nothing_is_shaped(world, opened):
+    made, call = opened
+    made._server = "tcp://no-such-host.invalid:5580"
+    keeper = Keeper(made)
+    keeper.take(order(Link(THERE, 1e6)))
+    call(lambda: keeper.act(0.0))
+    assert "cannot be spared" in keeper.report(0.0)["unshaped"]
+    assert world.queues() == world.before
+
+
+@pytest.mark.skipif(not probe_netem(), reason="this kernel has netem")
+def test_without_netem_rates_hold_and_delays_are_told(world, opened):
+    made, call = opened
+    assert made.ability == "rate"
+    count, said = call(lambda: made.impose({THERE: Link(THERE, 2e6, 0.02, 0.0, 0.1)}))
+    assert (count, said) == (0, f"neither delay nor loss, as this kernel has no netem: {THERE}")
+    assert world.limit() == "2Mbit"
+
+
+def test_a_queue_that_somebody_takes_away_is_made_again(world, opened):
+    made, call = opened
+    keeper = Keeper(made)
+    keeper.take(order(Link(THERE, 1e6)))
+    call(lambda: keeper.act(0.0))
+    subprocess.run(["tc", "-n", world.here.name, "qdisc", "del", "dev", "veth0", "root"], check=True)
+    assert "taken our queue" in keeper.report(1.0)["unshaped"]
+    call(lambda: keeper.act(1.1))
+    assert keeper.report(2.0)["shaped"] == 1
+    assert world.limit() == "1Mbit"
+
+
+def test_two_agents_do_not_shape_one_interface_and_a_queue_of_others_stays(world, opened):
+    _, call = opened
+    second = call(lambda: KernelShaper("veth0"))
+    with pytest.raises(SetupError, match="another agent shapes veth0"):
+        call(second.open)
+    second.close()
+    with pytest.raises(SetupError, match="another agent"):
+        call(lambda: shaper.clear("veth0"))
+
+
+def test_a_queue_of_the_owners_stays(world):
+    subprocess.run(f"tc -n {world.here.name} qdisc add dev veth0 root handle 7: htb".split(), check=True)
+    made = netns.inside(world.here, lambda: KernelShaper("veth0"))
+    with pytest.raises(SetupError, match="another root qdisc"):
+        netns.inside(world.here, made.open)
+    made.close()
+    netns.inside(world.here, lambda: shaper.clear("veth0"))
+    assert "htb 7:" in world.queues()
