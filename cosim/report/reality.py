@@ -12,6 +12,7 @@ from cosim.report.groups import Group, configuration
 from cosim.report.tables import ROWS, Table, amount, cut, word
 from cosim.report.text import NOTHING, digits, finite, quantity
 
+_LONGEST = 160  # characters of what a machine says
 LATE = 0.02  # s that packets may be late before the emulation is in doubt
 _WHERE = {"netns": "in network namespaces", "containers": "in containers"}
 _GRANTED = "places and links are simulated, from the time that the run grants"
@@ -39,10 +40,10 @@ def _probed(run: Folder) -> Mapping[str, Any]:
 
 
 def validity(run: Folder) -> list[tuple[str, str, str]]:
-    """(question, answer, mark) about the real nodes of a run; [] when it had none."""
+    """(question, answer, mark) about the real nodes and shaped machines of a run; [] when it had none."""
     network = carried(run)
     if not network:
-        return []
+        return _shaped(run)
     where = _WHERE.get(str(configuration(run.resolved).get("run.nodes")), "")
     late, restarts = finite(network.get("lag_max")) or 0.0, int(finite(network.get("restarts")) or 0)
     out = [
@@ -70,7 +71,24 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
         text += f", {failed} not measured" if failed else ""
         text += f"; largest deviation {digits(worst)} of it ({probe.get('worst_link')})" if worst is not None else ""
         out.append(("Probe", text, "warn" if off or failed else "good"))
-    return out
+    return out + _shaped(run)
+
+
+def _shaped(run: Folder) -> list[tuple[str, str, str]]:
+    """Whether the machines that attached had the links of the models."""
+    nodes = {name: node for summary in _summaries(run, "live") for name, node in (summary.get("nodes") or {}).items()}
+    asked = {name: told for name, node in nodes.items() if (told := node.get("shaping")) and told.get("links")}
+    if not asked:
+        return []
+    parts, sound = [], True
+    for name, told in sorted(asked.items()):
+        held, links = finite(told.get("held")), told["links"]
+        text = f"{name}: {links} {'link' if links == 1 else 'links'} as the models say "
+        text += f"in {quantity(held, '%')} of {told.get('reports')} reports" if held is not None else "is not known"
+        why = str(told.get("unshaped") or "")
+        parts.append(text + (f" ({why[:_LONGEST]})" if why else ""))
+        sound = sound and held == 1.0
+    return [("Shaping", "; ".join(parts), "good" if sound else "warn")]
 
 
 def probe_table(run: Folder) -> Table | None:

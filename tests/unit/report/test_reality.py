@@ -59,6 +59,26 @@ def test_a_sound_run_says_who_carried_its_packets_and_what_was_measured(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("shaping", "said", "mark"),
+    [
+        ({"held": 1.0, "unshaped": ""}, "pi: 1 link as the models say in 100", "good"),
+        ({"held": 0.5, "unshaped": "eth0 is gone"}, "of 40 reports (eth0 is gone)", "warn"),
+        ({"held": None, "unshaped": ""}, "is not known", "warn"),
+    ],
+)
+def test_machines_say_whether_they_had_their_links(tmp_path, shaping, said, mark):
+    run = write_run(tmp_path, duration=10.0)
+    manifest = json.loads((run / "manifest.json").read_text())
+    nodes = {"pi": {"shaping": {"links": 1, "reports": 40, **shaping}}, "edge": {"state": "attached"}}
+    manifest["adapters"].append({"name": "live", "use": "live", "summary": {"nodes": nodes}})
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    answer, found = answers(run)["Shaping"]
+    assert said in answer
+    assert found == mark
+    assert said[:10] in Page(write_report(run)).source
+
+
+@pytest.mark.parametrize(
     ("more", "question", "said"),
     [
         ({"lag_max": 0.05}, "Emulation", "50\u00a0ms late"),
