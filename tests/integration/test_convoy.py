@@ -1,0 +1,202 @@
+"""Trucks of SUMO with real computers on board: handed over from station to station, with tasks and connections."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import cosim
+from cosim.emulation import netns, taps
+from cosim.launch.programs import interface
+from cosim.results.ledgers import ledger_faults
+from tests.real import follow
+from tests.real.follow import ROOT
+
+pytestmark = [
+    pytest.mark.netns,
+    pytest.mark.sumo,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
+]
+
+SCENARIO = ROOT / "scenarios/convoy"
+LONG = "run.duration=46 s"  # the first three handovers of the convoy are at 35 s, 40.5 s and 41 s
+STEP = 0.5  # s
+STATIONS = {interface("lte0", slot).address: f"station-{slot + 1}" for slot in range(4)}
+FAR = interface("eth1", 3).address  # of station-4, which no truck reaches by air
+
+ECHO = f"""\
+import socket
+with socket.create_server(("{FAR}", 7000)) as listening:
+    connection, _ = listening.accept()
+    with connection:
+        while word := connection.recv(4096):
+            connection.sendall(word)
+"""
+
+# One connection for the whole test; it says over which base station it leads when an answer has come.
+TALK = f"""\
+import socket, struct, time
+def via():
+    for line in open("/proc/self/net/route").readlines()[1:]:
+        name, to, hop = line.split()[:3]
+        if name == "lte0" and socket.inet_ntoa(struct.pack("<L", int(to, 16))) == "10.173.0.0":
+            return socket.inet_ntoa(struct.pack("<L", int(hop, 16)))
+    return ""
+while True:
+    try:
+        talking = socket.create_connection(("{FAR}", 7000), timeout=1.0)
+        break
+    except OSError:
+        time.sleep(0.1)
+talking.settimeout(30.0)
+number, seen = 0, []
+while len(set(seen)) < 2 or seen[-5:] != 5 * seen[-1:]:
+    number += 1
+    word = b"%08d" % number
+    talking.sendall(word)
+    answer = b""
+    while len(answer) < 8:
+        answer += talking.recv(8 - len(answer))
+    assert answer == word, (answer, word)
+    if way := via():
+        seen.append(way)
+        print(way, number, flush=True)
+    time.sleep(0.1)
+"""
+
+
+def rows(folder: Path, query: str):
+    with contextlib.closing(cosim.load(folder)) as run:
+        return run.sql(query).fetchall()
+
+
+def cells(folder: Path):
+    """When each truck came to which station: truck -> times, stations."""
+    found = defaultdict(lambda: ([], []))
+    for truck, at, cell in rows(folder, "select node, time, cell from link order by node, time"):
+        times, stations = found[truck]
+        if not stations or stations[-1] != cell:
+            times.append(at)
+            stations.append(cell)
+    return dict(found)
+
+
+@contextlib.contextmanager
+def inside(run: str, node: str, code: str):
+    """A Python program in the namespace of a node."""
+    command = ["ip", "netns", "exec", f"cosim-{run}-{node}", sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    return cosim.run(SCENARIO, out=tmp_path_factory.mktemp("simulated"), overrides=[LONG]).folder
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """The folder of a run with real nodes, what the connection has said, and the run's name."""
+    out = tmp_path_factory.mktemp("real") / "runs"
+    with follow.real(SCENARIO, out, "--set", LONG) as run:
+        follow.until(lambda: list(out.glob("*/*/frames/mobility/*")) or run.process.poll() is not None, 150.0)
+        assert run.process.poll() is None, run.said
+        assert {path.name for path in netns.FOLDER.glob(f"cosim-{run.run}-*")} == {
+            f"cosim-{run.run}-{node}{k}"
+            for node, count in (("trucks-", 8), ("station-", 4))
+            for k in range(1, count + 1)
+        }
+        with inside(run.run, "station-4", ECHO), inside(run.run, "trucks-1", TALK) as talking:
+            said, wrong = talking.communicate(timeout=100.0)
+        assert talking.returncode == 0, wrong
+        assert run.ended() == 0, run.said
+        yield run.folder, [line.split() for line in said.splitlines()], run.run
+
+
+def test_the_trucks_drive_and_are_handed_over_as_simulated_ones(simulated, real):
+    folder, _, _ = real
+    same = "select node, time, x, y, z, speed from mobility order by time, node"
+    assert rows(folder, same) == rows(simulated, same)
+    assert cells(folder) == cells(simulated)
+    assert sum(len(stations) > 1 for _, stations in cells(folder).values()) >= 2
+
+
+def test_every_handover_moves_the_next_task_to_the_new_host(real):
+    folder, _, _ = real
+    serving, moved = cells(folder), defaultdict(set)
+    tasks = rows(folder, "select node, host, created, status, computed from task order by node, created")
+    for truck, host, created, status, computed in tasks:
+        times, stations = serving[truck]
+        now = bisect.bisect_right(times, created) - 1
+        assert now >= 0, f"{truck} made a task before it was there"
+        allowed = {stations[now]}
+        if created - times[now] <= 2 * STEP and now:  # the device knows of a handover a step later
+            allowed.add(stations[now - 1])
+        assert host in allowed, (truck, created)
+        if status == "completed":
+            assert computed > created
+            moved[truck].add(host)
+    handed = {
+        truck: set(stations) for truck, (times, stations) in serving.items() if times[-1] < 44.0 and len(times) > 1
+    }
+    assert len(handed) >= 2
+    assert {truck: moved[truck] for truck in handed} == handed
+
+
+def test_no_task_is_lost_and_none_is_made_for_a_slot_without_a_truck(real):
+    folder, _, _ = real
+    told = follow.summary(folder, "live")
+    assert ledger_faults(told) == []
+    assert told["tasks"]["failed"] == {}
+    assert told["tasks"]["completed"] > 200
+    assert told["tasks"]["in_flight"] < 20
+    assert told["skipped"] > 100  # trucks come one after the other, until 30 s
+    assert {row["state"] for row in told["nodes"].values()} == {"attached"}
+    first = dict(rows(folder, "select node, min(time) from mobility group by node"))
+    made = rows(folder, "select node, min(created) from task group by node")
+    assert all(created >= first[truck] for truck, created in made)
+    assert len(made) == len(first) == 8
+    assert follow.manifest(folder)["signals"]["task"]["origin"] == "measured"
+    slots = rows(folder, "select node, min(time) from resources group by node")
+    assert {node for node, _ in slots} == {*first, *STATIONS.values()}  # nobody where no truck has been
+
+
+def test_a_connection_outlives_the_handover(real):
+    _, said, _ = real
+    stations = [STATIONS[way] for way, _ in said]
+    assert stations[0] == "station-1"
+    assert stations[-1] == "station-2"
+    assert len([one for one in stations if one == "station-1"]) >= 5
+    numbers = [int(number) for _, number in said]
+    assert numbers == sorted(set(numbers))
+
+
+def test_what_a_truck_sends_goes_to_the_station_that_serves_it(real):
+    folder, _, _ = real
+    serving = cells(folder)
+    query = "select node, peer, time, sum(bytes) from link_traffic where delivered > 0 and bytes > 10000 group by all"
+    sent = [(truck, peer, at) for truck, peer, at, _ in rows(folder, query) if truck in serving]
+    assert len(sent) > 100
+    for truck, peer, at in sent:
+        times, stations = serving[truck]
+        assert peer in {
+            stations[k] for k, since in enumerate(times) if since <= at and at - 2.0 <= (*times, 1e9)[k + 1]
+        }
+
+
+def test_nothing_is_left(real):
+    _, _, run = real
+    follow.assert_nothing_left(run)  # interfaces are no more than the namespaces that they are in
