@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cosim.plan.entities import Event, Law, Node, Scene, SlotRange, Workload
+from cosim.plan.entities import Event, Fleet, Law, Node, Scene, SlotRange, Workload
 from cosim.plan.plan import AdapterPlan, Plan
 
 
@@ -97,11 +97,19 @@ def _nodes(scene: Scene) -> str:
         first.setdefault((node.kind, node.tier), node)
     rows = [(kind, tier, str(n), first[kind, tier].id, _host(first[kind, tier])) for (kind, tier), n in counts.items()]
     rows += [
-        (fleet.template.kind, fleet.template.tier, f"<= {fleet.capacity}", f"{fleet.name} (from {fleet.adapter})",
-         _host(fleet.template))
+        (fleet.template.kind, fleet.template.tier, f"<= {fleet.capacity}",
+         f"{fleet.name} (from {fleet.adapter}){_computers(fleet)}", _host(fleet.template))
         for fleet in scene.fleets
     ]  # fmt: skip
     return _table(f"Nodes, {scene.capacity} slots", ("kind", "tier", "count", "first", "host"), rows)
+
+
+def _computers(fleet: Fleet) -> str:
+    """The computers on board, where there are any."""
+    found = [node.id for _, node in fleet.computers()]
+    if len(found) < 2:
+        return f", on board {found[0]}" if found else ""
+    return f", on board {found[0]} .. {found[-1]}"
 
 
 def _host(node: Node) -> str:
