@@ -14,7 +14,7 @@ from adapters.network.routes import Routes
 from cosim.bus.adapter import Context, Inputs, Summary
 from cosim.bus.frame import Array, Frame
 from cosim.emulation.client import Client
-from cosim.emulation.message import LinkKey
+from cosim.emulation.message import LinkKey, Report
 from cosim.emulation.protocol import PairCount
 from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
@@ -35,7 +35,8 @@ class NetworkAdapter:
         config = self._config
         self._slots: dict[str, int] = {}
         self._counts: dict[LinkKey, PairCount] = {}
-        self._service, self._heard, self._gap, self._updates = "", monotonic(), 0.0, 0
+        self._report: Report | None = None
+        self._heard, self._gap, self._updates = monotonic(), 0.0, 0
         self._probing: Probing | None = None
         if config.probe is not None:
             self._probing = Probing(config.probe, context.scene, (WIFI,) if config.backend == "ns3" else ())
@@ -102,9 +103,8 @@ class NetworkAdapter:
         """Keep track of the silence of the service."""
         assert self._client is not None
         report, now = self._client.report, monotonic()
-        said = f"{report.service} {report.health.cpu}" if report is not None else ""
-        if said != self._service:
-            self._service, self._heard = said, now
+        if report is not self._report:  # a new one, though nothing may have happened that it could tell
+            self._report, self._heard = report, now
         self._gap = max(self._gap, now - self._heard)
         if now - self._heard > self._config.silence:
             raise RunError(f"the network service has said nothing for {self._config.silence:g} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from adapters.network import ADAPTER, LINK_TRAFFIC
 from adapters.network.config import NetworkConfig
 from cosim.bus.adapter import Context, Inputs
 from cosim.bus.frame import Frame, fault
-from cosim.emulation.state import DOWN, LinkState
-from cosim.errors import SetupError
+from cosim.emulation.message import Report
+from cosim.emulation.state import DOWN, Health, LinkState
+from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
 from cosim.launch.states import States
 from cosim.plan.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
@@ -102,6 +104,23 @@ def test_nothing_happens_while_nobody_is_real():
     assert fault(frame, LINK_TRAFFIC, 5) == ""
     assert len(frame.slot) == 0
     assert adapter.finish() == {"nodes": 0}
+
+
+def test_a_service_with_nothing_to_do_is_not_silent(monkeypatch):
+    """Its reports are all alike then, up to its processor time."""
+    clock = iter(range(0, 1000, 4))
+    monkeypatch.setattr("adapters.network.adapter.monotonic", lambda: float(next(clock)))
+    adapter = ADAPTER.build(NetworkConfig.model_validate({}))
+    adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))
+    health = Health(True, 0.0, 0.0, 0, 0, 0, 0.5, 0.0)
+    adapter._client = client = SimpleNamespace()
+    for _ in range(10):
+        client.report = Report("s", "linkd", 0, frozenset(), health, {}, {})
+        adapter._listen()
+    adapter._listen()
+    adapter._listen()
+    with pytest.raises(RunError, match="said nothing for 10 s"):
+        adapter._listen()
 
 
 def test_without_a_service_it_says_how_to_get_one(monkeypatch):
