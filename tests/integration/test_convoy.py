@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import os
 import subprocess
 import sys
-from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
 import cosim
 from cosim.emulation import netns, taps
 from cosim.launch.programs import interface
-from cosim.results.ledgers import ledger_faults
-from tests.real import follow
+from tests.real import convoy, follow
+from tests.real.convoy import NODES, cells, rows
 from tests.real.follow import ROOT
 
 pytestmark = [
@@ -29,7 +26,6 @@ pytestmark = [
 
 SCENARIO = ROOT / "scenarios/convoy"
 LONG = "run.duration=46 s"  # the first three handovers of the convoy are at 35 s, 40.5 s and 41 s
-STEP = 0.5  # s
 STATIONS = {interface("lte0", slot).address: f"station-{slot + 1}" for slot in range(4)}
 FAR = interface("eth1", 3).address  # of station-4, which no truck reaches by air
 
@@ -74,22 +70,6 @@ while len(set(seen)) < 2 or seen[-5:] != 5 * seen[-1:]:
 """
 
 
-def rows(folder: Path, query: str):
-    with contextlib.closing(cosim.load(folder)) as run:
-        return run.sql(query).fetchall()
-
-
-def cells(folder: Path):
-    """When each truck came to which station: truck -> times, stations."""
-    found = defaultdict(lambda: ([], []))
-    for truck, at, cell in rows(folder, "select node, time, cell from link order by node, time"):
-        times, stations = found[truck]
-        if not stations or stations[-1] != cell:
-            times.append(at)
-            stations.append(cell)
-    return dict(found)
-
-
 @contextlib.contextmanager
 def inside(run: str, node: str, code: str):
     """A Python program in the namespace of a node."""
@@ -114,11 +94,8 @@ def real(tmp_path_factory):
     with follow.real(SCENARIO, out, "--set", LONG) as run:
         follow.until(lambda: list(out.glob("*/*/frames/mobility/*")) or run.process.poll() is not None, 150.0)
         assert run.process.poll() is None, run.said
-        assert {path.name for path in netns.FOLDER.glob(f"cosim-{run.run}-*")} == {
-            f"cosim-{run.run}-{node}{k}"
-            for node, count in (("trucks-", 8), ("station-", 4))
-            for k in range(1, count + 1)
-        }
+        made = {path.name for path in netns.FOLDER.glob(f"cosim-{run.run}-*")}
+        assert made == {f"cosim-{run.run}-{node}" for node in NODES}
         with inside(run.run, "station-4", ECHO), inside(run.run, "trucks-1", TALK) as talking:
             said, wrong = talking.communicate(timeout=100.0)
         assert talking.returncode == 0, wrong
@@ -136,42 +113,12 @@ def test_the_trucks_drive_and_are_handed_over_as_simulated_ones(simulated, real)
 
 def test_every_handover_moves_the_next_task_to_the_new_host(real):
     folder, _, _ = real
-    serving, moved = cells(folder), defaultdict(set)
-    tasks = rows(folder, "select node, host, created, status, computed from task order by node, created")
-    for truck, host, created, status, computed in tasks:
-        times, stations = serving[truck]
-        now = bisect.bisect_right(times, created) - 1
-        assert now >= 0, f"{truck} made a task before it was there"
-        allowed = {stations[now]}
-        if created - times[now] <= 2 * STEP and now:  # the device knows of a handover a step later
-            allowed.add(stations[now - 1])
-        assert host in allowed, (truck, created)
-        if status == "completed":
-            assert computed > created
-            moved[truck].add(host)
-    handed = {
-        truck: set(stations) for truck, (times, stations) in serving.items() if times[-1] < 44.0 and len(times) > 1
-    }
-    assert len(handed) >= 2
-    assert {truck: moved[truck] for truck in handed} == handed
+    convoy.assert_moved(folder)
 
 
 def test_no_task_is_lost_and_none_is_made_for_a_slot_without_a_truck(real):
     folder, _, _ = real
-    told = follow.summary(folder, "live")
-    assert ledger_faults(told) == []
-    assert told["tasks"]["failed"] == {}
-    assert told["tasks"]["completed"] > 200
-    assert told["tasks"]["in_flight"] < 20
-    assert told["skipped"] > 100  # trucks come one after the other, until 30 s
-    assert {row["state"] for row in told["nodes"].values()} == {"attached"}
-    first = dict(rows(folder, "select node, min(time) from mobility group by node"))
-    made = rows(folder, "select node, min(created) from task group by node")
-    assert all(created >= first[truck] for truck, created in made)
-    assert len(made) == len(first) == 8
-    assert follow.manifest(folder)["signals"]["task"]["origin"] == "measured"
-    slots = rows(folder, "select node, min(time) from resources group by node")
-    assert {node for node, _ in slots} == {*first, *STATIONS.values()}  # nobody where no truck has been
+    convoy.assert_none_lost(folder)
 
 
 def test_a_connection_outlives_the_handover(real):

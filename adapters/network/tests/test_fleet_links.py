@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.network import ADAPTER
+from adapters.network.config import NetworkConfig
 from adapters.network.routes import Routes
 from adapters.network.tests.test_network_adapter import CELL, RADIO, WIFI
+from adapters.ns3.backend import radio_of
+from cosim.bus.adapter import Context
 from cosim.bus.frame import Frame
 from cosim.bus.slots import SlotBook
+from cosim.emulation.protocol import PairCount
 from cosim.emulation.state import DOWN
+from cosim.errors import ScenarioError
 from cosim.launch.programs import programs
 from cosim.launch.states import States
 from cosim.plan.entities import Fleet, Link, Node, Scene, SlotRange
@@ -88,3 +98,26 @@ def test_nobody_s_wire_hangs_in_the_air():
     states.changed([], [])
     assert states.told["trucks-1", "depot", "eth1"] == DOWN
     assert states.told["north", "depot", "eth1"].rate == 1e9
+
+
+def test_nobody_s_computer_says_nothing_in_the_results():
+    """A computer that no vehicle has had yet may send; whose frames would that be?"""
+    adapter = ADAPTER.build(NetworkConfig.model_validate({}))
+    nodes = programs(SCENE)
+    adapter.start(Context("network", replace(SCENE, real=""), 1.0, 10.0, (1,), ".", "."))
+    adapter._slots, adapter._states = {node.node: node.slot for node in nodes}, States(SCENE, nodes, 0.0)
+    book = SlotBook(3, 3, "trucks")
+    frame = PairCount(1, 100, 0, 0)
+    counts = {(name, "north", "lte0"): frame for name in adapter._slots if name != "north"}
+    adapter._client = SimpleNamespace(counts=lambda: dict(counts))
+    adapter._states.presence.take([frames(book, ["a"], [0])[3][0]])
+    assert adapter._traffic(1.0).slot.tolist() == [1, 2, 3]
+    adapter._states.presence.take([frames(book, [], [])[3][0]])
+    counts["trucks-1", "north", "lte0"] = PairCount(2, 150, 0, 0)
+    row = adapter._traffic(2.0)  # what was counted last of one who has left
+    assert (row.slot.tolist(), row["bytes"].tolist()) == ([3], [50])
+
+
+def test_ns3_has_no_stations_that_come_and_go():
+    with pytest.raises(ScenarioError, match="members of fleet 'trucks' come and go"):
+        radio_of(SCENE, {}, 1)

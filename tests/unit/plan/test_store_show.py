@@ -41,6 +41,19 @@ def test_the_description_names_everything(make_plan: MakePlan) -> None:
     assert not any(line.endswith(" ") for line in text.splitlines())
 
 
+def test_the_computers_on_board_of_a_fleet_are_named(make_plan: MakePlan) -> None:
+    text = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: tiny
+run: {duration: 1 s}
+adapters: {traffic: {}}
+nodes: {cars: {kind: vehicle, fleet: traffic, capacity: COUNT, runs: vedgenode}}
+"""
+    assert "cars (from traffic), on board cars-1 .. cars-8" in describe(make_plan(text=text.replace("COUNT", "8")))
+    assert describe(make_plan(text=text.replace("COUNT", "1"))).count("cars (from traffic), on board cars-1 ") == 1
+
+
 def test_the_smallest_plan_can_be_described(make_plan: MakePlan) -> None:
     text = """\
 apiVersion: cosim/v1

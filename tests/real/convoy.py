@@ -1,0 +1,75 @@
+"""What the trucks of the scenario convoy have done in a run with real nodes, set against who served them when."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import cosim
+from cosim.results.ledgers import ledger_faults
+from tests.real import follow
+
+STEP = 0.5  # s
+STATIONS = tuple(f"station-{k}" for k in range(1, 5))
+NODES = (*STATIONS, *(f"trucks-{k}" for k in range(1, 9)))
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """What a query of a run gives."""
+    with contextlib.closing(cosim.load(folder)) as run:
+        found: list[tuple[Any, ...]] = run.sql(query).fetchall()
+    return found
+
+
+def cells(folder: Path) -> dict[str, tuple[list[float], list[str]]]:
+    """When each truck came to which station: truck -> times, stations."""
+    found = defaultdict[str, tuple[list[float], list[str]]](lambda: ([], []))
+    for truck, at, cell in rows(folder, "select node, time, cell from link order by node, time"):
+        times, stations = found[truck]
+        if not stations or stations[-1] != cell:
+            times.append(at)
+            stations.append(cell)
+    return dict(found)
+
+
+def assert_moved(folder: Path, until: float = 44.0) -> None:
+    """Every task was done by the station that served its truck; those handed over before `until` s by both."""
+    serving, moved = cells(folder), defaultdict[str, set[str]](set)
+    tasks = rows(folder, "select node, host, created, status, computed from task order by node, created")
+    for truck, host, created, status, computed in tasks:
+        times, stations = serving[truck]
+        now = bisect.bisect_right(times, created) - 1
+        assert now >= 0, f"{truck} made a task before it was there"
+        allowed = {stations[now]}
+        if created - times[now] <= 2 * STEP and now:  # the device knows of a handover a step later
+            allowed.add(stations[now - 1])
+        assert host in allowed, (truck, created)
+        if status == "completed":
+            assert computed > created
+            moved[truck].add(host)
+    handed = {
+        truck: set(stations) for truck, (times, stations) in serving.items() if times[-1] < until and len(times) > 1
+    }
+    assert len(handed) >= 2
+    assert {truck: moved[truck] for truck in handed} == handed
+
+
+def assert_none_lost(folder: Path) -> None:
+    """The books close, no task has failed, and none was made for a slot without a truck."""
+    told = follow.summary(folder, "live")
+    assert ledger_faults(told) == []
+    assert told["tasks"]["failed"] == {}
+    assert told["tasks"]["completed"] > 200
+    assert told["tasks"]["in_flight"] < 20
+    assert told["skipped"] > 100  # trucks come one after the other, until 30 s
+    assert {row["state"] for row in told["nodes"].values()} == {"attached"}
+    first = dict(rows(folder, "select node, min(time) from mobility group by node"))
+    made = rows(folder, "select node, min(created) from task group by node")
+    assert all(created >= first[truck] for truck, created in made)
+    assert len(made) == len(first) == 8
+    assert follow.manifest(folder)["signals"]["task"]["origin"] == "measured"
+    slots = rows(folder, "select node, min(time) from resources group by node")
+    assert {node for node, _ in slots} == {*first, *STATIONS}  # nobody where no truck has been
