@@ -61,7 +61,7 @@ class NetnsNodes:
     """
 
     def __init__(self, scene: Scene, logs: Path, say: Callable[[str], None], carrier: Carrier | None = None) -> None:
-        self._nodes, self._logs, self._say = programs(scene), logs, say
+        self._scene, self._nodes, self._logs, self._say = scene, programs(scene), logs, say
         self._carrier = carrier or Carrier()
         self._commands = {node.node: _command(node) for node in self._nodes}
         self._run = run_of(os.getpid())
@@ -75,10 +75,7 @@ class NetnsNodes:
 
     def open(self) -> dict[str, str]:
         """Start everything; the variables by which adapters find it."""
-        if not self._nodes:
-            raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))
-        if os.geteuid() != 0:
-            raise SetupError("network namespaces need root; with a container engine: cosim render, docker compose up")
+        require_namespaces(self._scene)
         spaces = Namespaces()
         for run in remains.dead():
             remains.clear(run)
@@ -251,6 +248,26 @@ def _end_rest(program: Popen[bytes]) -> None:
     """End what a program that has ended leaves running: its successor needs the same ports."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
+
+
+def require_namespaces(scene: Scene) -> None:
+    """Refuse nodes that cannot be in network namespaces of this machine, before anything is made.
+
+    Raises `SetupError` for a user without root, and `ScenarioError` with all nodes that nothing here can run.
+    """
+    problems = []
+    nodes = programs(scene)
+    for node in nodes:
+        try:
+            _command(node)
+        except ScenarioError as error:
+            problems += error.problems
+    if not nodes:
+        problems.append(Problem("no node has 'runs', so none can be real", "nodes"))
+    if problems:
+        raise ScenarioError(problems)
+    if os.geteuid() != 0:
+        raise SetupError("network namespaces need root; with a container engine: cosim render, docker compose up")
 
 
 def _command(node: Program) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def compile_plan(loaded: Loaded) -> Plan:
         resolved=loaded.text,
         warnings=(
             *_extrapolated(loaded),
-            *unanswered(scene, [adapter.use for adapter in ordered]),
+            *unanswered(scene, ordered),
         ),
     )
 

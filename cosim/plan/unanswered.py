@@ -1,15 +1,18 @@
-"""Blocks of nodes that nobody takes up, as the adapter or the other end that it takes is not in the scenario."""
+"""What a scenario says in vain: blocks that nobody takes up, tasks without a way, images with a wrong name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from cosim.plan.entities import Scene
+from cosim.plan.entities import Scene, SlotRange
+from cosim.plan.plan import AdapterPlan
+
+IMAGES = ("vuav", "vrover", "vedgenode")  # ours
 
 
-def unanswered(scene: Scene, adapters: Iterable[str]) -> tuple[str, ...]:
-    """Warnings, one for each kind of block; `adapters` are the kinds that the scenario has."""
-    there = set(adapters)
+def unanswered(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
+    """Warnings, one for each kind of mistake; `adapters` are those of the scenario."""
+    there = {adapter.use for adapter in adapters}
     found = []
     attached = [node.id for _, node in scene.computers() if node.live is not None]
     if attached and "live" not in there:
@@ -25,7 +28,41 @@ def unanswered(scene: Scene, adapters: Iterable[str]) -> tuple[str, ...]:
             f"{_named(real)} real, but no adapter 'network' says what links are like, so no packet passes between "
             "nodes; add  network: {}  to 'adapters'"
         )
-    return tuple(found)
+    if "live" not in there and {adapter.use for adapter in adapters if "link" in adapter.writes} == {"wifi"}:
+        found += _stranded(scene)
+    return (*found, *_misspelt(scene))
+
+
+def _stranded(scene: Scene) -> Iterable[str]:
+    """Workloads whose tasks never leave their devices: ad hoc Wi-Fi gives no link to a host."""
+    points = {node.wifi.network for node in scene.nodes if node.wifi is not None and node.wifi.mode == "access-point"}
+    wired = {part.first for link in scene.links for part in (*link.a, *link.b)}
+
+    def alone(part: SlotRange) -> bool:
+        node = scene.template(part.first)
+        joined = node.wifi is not None and node.wifi.mode == "station" and node.wifi.network in points
+        return node.tier == "device" and not node.cores and part.first not in wired and not joined
+
+    for workload in scene.workloads:
+        lonely = [scene.template(part.first).id for part in workload.sources if alone(part)]
+        if lonely:
+            yield (
+                f"{_named(lonely)} without a way for tasks of '{workload.name}', so all of them fail: they go from a "
+                "Wi-Fi station to its access point; write  wifi: {mode: station}  for devices and  "
+                "wifi: {mode: access-point}  for a host"
+            )
+
+
+def _misspelt(scene: Scene) -> Iterable[str]:
+    """Images that are nearly called like one of ours: an engine would look for them in a registry."""
+    every = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    others = {node.id: node.runs.image for node in every if node.runs is not None and node.runs.image not in IMAGES}
+    for image in sorted(set(others.values())):
+        from difflib import get_close_matches  # most scenarios have none
+
+        for meant in () if "/" in image else get_close_matches(image, IMAGES, n=1):
+            who = [name for name, theirs in others.items() if theirs == image]
+            yield f"{_named(who)} to run '{image}', which is none of our images; did you mean '{meant}'?"
 
 
 def _unshaped(scene: Scene) -> list[str]:

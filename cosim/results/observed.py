@@ -61,8 +61,9 @@ def publisher(
     from cosim.bus.publish import Publisher
 
     with Publisher(address, scene) as found:
-        here = found.address.startswith("tcp://127.")  # others may be told another address
-        say(f"publishing frames at {found.address}" + (f" (to watch: cosim view {found.address})" if here else ""))
+        say(f"publishing frames at {found.address}")
+        if found.address.startswith("tcp://127."):  # elsewhere it may have another name
+            say(f"to watch: cosim view {found.address}")
         yield Publishing(found, state)
 
 

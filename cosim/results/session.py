@@ -106,12 +106,12 @@ def run_plan(
     address, or True for a port of the loopback interface that the system chooses. Errors before the
     first adapter has started are raised, and leave no folder; later ones are in the outcome.
     """
+    launch = _launcher(plan, say)
     cold = uncompiled({adapter.use for adapter in plan.adapters if not adapter.connect})
     if cold:
         say(f"compiling {' and '.join(cold)}; this happens once per installation and takes up to half a minute")
     signals = signals_of(plan)
     adapters = build_adapters(plan)
-    launch = _launcher(plan, say)
     folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
     say(f"running {plan.name} into {outside(folder.path)}")
     with ExitStack() as stack:
@@ -174,8 +174,9 @@ def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], Abstra
     if plan.scene.real != "netns":
         return None
     from cosim.launch.carrier import carrier  # most runs have no real nodes and need not load what starts them
-    from cosim.launch.netns import netns_nodes
+    from cosim.launch.netns import netns_nodes, require_namespaces
 
+    require_namespaces(plan.scene)
     carrying = carrier(plan, "netns")
     return lambda logs: netns_nodes(plan.scene, logs, say, carrying)
 

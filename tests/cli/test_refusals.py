@@ -63,6 +63,20 @@ def test_containers_outside_a_compose_file_are_refused_at_once(tmp_path: Path) -
     assert list((tmp_path / "runs").glob("*/*")) == []
 
 
+def test_nodes_that_no_namespace_can_have_are_all_named_before_anything_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: foreign\nrun: {duration: 1 s}\nadapters: {wifi: {}, network: {}}\n"
+        "nodes:\n  n-[1..2]: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: nginx}\n"
+    )
+    done = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "runs"), "--nodes", "netns"])
+    assert done.exit_code == 2
+    assert "nodes.n-1.runs: image 'nginx' needs a container engine" in done.output
+    assert "nodes.n-2.runs" in done.output
+    assert "running foreign" not in done.output
+    assert not (tmp_path / "runs").exists()
+
+
 def test_render_makes_the_folder_it_is_told(scenario: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "compose.yaml"
     done = CliRunner().invoke(app, ["render", str(scenario), "--out", str(target)])

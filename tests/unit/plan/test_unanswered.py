@@ -1,4 +1,4 @@
-"""What a scenario says of nodes and nobody takes up is said when it is checked."""
+"""Warnings of what a scenario says in vain."""
 
 from __future__ import annotations
 
@@ -6,27 +6,50 @@ import pytest
 
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
-from tests.unit.launch.worlds import EDGE, plan, write
 
-LIVE = EDGE.replace("runs: vedgenode", "runs: vedgenode, live: {}")
-
-
-def warnings(path, *overrides):
-    return compile_plan(load(path, list(overrides))).warnings
+HEAD = "apiVersion: cosim/v1\nkind: Scenario\nname: vain\nrun: {duration: 1 s}\n"
+TASKS = "workloads: {w: {from: uav-*, arrivals: poisson 1 Hz, input: 1 kB, output: 1 kB, work: 1 Mcycles}}\n"
 
 
-def test_a_live_node_without_the_adapter_is_warned_of(tmp_path):
-    path = write(tmp_path, one=LIVE, two=LIVE)
-    (said,) = warnings(path)
-    assert "'one' and 1 more are 'live'" in said
-    assert "live: {}" in said
-    assert plan(tmp_path / "with", adapters=", live: {}", one=LIVE).warnings == ()
+def warnings(folder, drone, house, adapters="wifi: {}, continuum: {}", links="[]"):
+    file = folder / "vain.cosim.yaml"
+    file.write_text(
+        f"{HEAD}adapters: {{{adapters}}}\nnodes:\n  uav-[1..2]: {{kind: uav, at: [0 m, 0 m], {drone}}}\n"
+        f"  house: {{kind: edge, at: [9 m, 0 m], cpu: 1 x 1 GHz, {house}}}\nlinks: {links}\n{TASKS}"
+    )
+    return compile_plan(load(file)).warnings
 
 
-@pytest.mark.parametrize(("nodes", "count"), [("process", 0), ("netns", 1), ("containers", 1)])
-def test_real_nodes_without_a_network_are_warned_of(tmp_path, nodes, count):
-    path = write(tmp_path, one=EDGE, two=EDGE)
-    path.write_text(path.read_text().replace(", network: {}", ""))
-    said = warnings(path, f"run.nodes={nodes}")
-    assert len(said) == count
-    assert all("network: {}" in one and "'one'" in one for one in said)
+ADHOC, STATION, POINT = "wifi: {}", "wifi: {mode: station}", "wifi: {mode: access-point}"
+
+
+@pytest.mark.parametrize(("drone", "house"), [(ADHOC, ADHOC), (STATION, ADHOC), (ADHOC, POINT)])
+def test_tasks_without_a_way_are_told(tmp_path, drone, house):
+    (warning,) = warnings(tmp_path, drone, house)
+    assert "nodes 'uav-1' and 1 more are without a way for tasks of 'w'" in warning
+    assert "wifi: {mode: access-point}" in warning
+
+
+@pytest.mark.parametrize(
+    ("drone", "house", "more"),
+    [
+        (STATION, POINT, {}),
+        (f"{ADHOC}, cpu: 1 x 1 GHz", ADHOC, {}),
+        (ADHOC, f"{ADHOC}, cell: {{}}", {"adapters": "wifi: {}, radio: {}, continuum: {}"}),
+        (ADHOC, ADHOC, {"links": "[{between: [uav-*, house], rate: 1 Mbit/s, delay: 1 ms}]"}),
+    ],
+)
+def test_tasks_that_have_one_are_not(tmp_path, drone, house, more):
+    assert warnings(tmp_path, drone, house, **more) == ()
+
+
+@pytest.mark.parametrize(("image", "told"), [("vuva", "'vuav'"), ("vedgnode", "'vedgenode'")])
+def test_images_that_are_nearly_ours_are_told(tmp_path, image, told):
+    (warning,) = warnings(tmp_path, f"{STATION}, runs: {image}", POINT)
+    assert f"'{image}'" in warning
+    assert told in warning
+
+
+@pytest.mark.parametrize("image", ["vuav", "nginx", "example.org/vuva:1"])
+def test_images_of_ours_and_of_others_are_not(tmp_path, image):
+    assert warnings(tmp_path, f"{STATION}, runs: '{image}'", POINT) == ()
