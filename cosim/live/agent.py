@@ -245,6 +245,8 @@ class Agent:
     def _look_at_connection(self, monitor: zmq.Socket[bytes]) -> None:
         event = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
         reason = "the connection was lost"
+        if self._member.state == "asking":
+            reason = f"nobody answers at {self._options.server}, or not the gateway whose key is in the key file"
         if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             reason = "the server refuses this key: its .pub file must be in the folder of keys"
         elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
@@ -269,7 +271,7 @@ class Agent:
         if member.state == "attached":
             log.info("attached as '%s'", member.node)
         else:
-            log.warning("%s: %s", member.state, member.said or "not attached")
+            log.warning("%s: %s", member.state, (member.said or "not attached").removeprefix(f"{member.state}: "))
 
     def _wake(self) -> None:
         try:

@@ -68,7 +68,10 @@ class LiveSource:
     def scene(self) -> dict[str, Any]:
         """The scene of the run that publishes now; `{}` and `waiting` as long as none does."""
         with self._lock:
-            return {**self._scene, "live": True, "run": self._run.hex(), "waiting": self._snapshot is None}
+            waiting = self._snapshot is None
+            return {
+                **self._scene, "live": True, "run": self._run.hex(), "waiting": waiting, "address": self.address
+            }  # fmt: skip
 
     def frame(self, at: float | None, watch: int) -> bytes:
         """The newest frame; `at` is ignored."""

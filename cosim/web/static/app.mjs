@@ -21,9 +21,12 @@ async function begin() {
   const found = await get("/api/scene");
   if (!found || found.waiting || !found.nodes) {
     $("name").textContent = found ? "waiting for a run to publish" : "the dashboard's server cannot be reached";
+    $("waiting").hidden = !found;
+    $("where").textContent = found?.address ?? "";
     setTimeout(begin, 1000);
     return;
   }
+  $("waiting").hidden = true;
   map?.remove(); charts?.remove();
   world = new World(found);
   map = await makeMap();

@@ -148,6 +148,27 @@ def test_a_stranger_does_not_get_in_until_its_key_is_there(gateway, folder, tmp_
         attached.stop()
 
 
+def test_an_agent_that_reaches_nobody_or_somebody_else_says_so_and_seeks_on(gateway, tmp_path):
+    keys.write(keys.make("lost", keys.make("other").public), tmp_path)
+    attached = Attached(gateway, tmp_path / "lost.key")
+    try:
+        said = eventually(lambda: attached.agent._member.said)
+        assert said == f"nobody answers at {gateway.address}, or not the gateway whose key is in the key file"
+        assert attached.agent._member.state in ("seeking", "asking")
+    finally:
+        attached.stop()
+
+
+def test_who_is_evicted_is_told_once(gateway, tmp_path, caplog):
+    attached = Attached(gateway, tmp_path / "pi.key")
+    assert gateway.wait_for(["pi"], PATIENCE) == []
+    with caplog.at_level("WARNING"):
+        control.ask(*control.find(_run(tmp_path)), "evict", "pi")
+        eventually(lambda: attached.code is not None)
+    assert "evicted: evicted from this run" in caplog.messages
+    assert attached.stop() == 1
+
+
 def test_without_a_key_or_with_a_wrong_server_nobody_gets_in(gateway, raw, tmp_path):
     assert raw(name="").ask(hello()) is None
     assert raw(server=keys.make("other").public).ask(hello()) is None

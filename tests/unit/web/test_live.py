@@ -99,6 +99,7 @@ def publish(publisher, source, tick, count=3):
 
 def test_before_the_first_frame_the_page_waits(source):
     assert source.scene()["waiting"]
+    assert source.scene()["address"] == source.address
     header, columns = unpack(source.frame(None, -1))
     assert (header["serial"], columns) == (0, {})
     assert source.events() == []
