@@ -37,6 +37,6 @@ ADAPTER = AdapterKind(
         writes=("mobility", "vehicle", "behaviour", "engagement"),
     ),
     signals=(BEHAVIOUR, ENGAGEMENT),
-    compiled="cosim.vehicles.coverage:compiled",
+    compiled="cosim.vehicles.fleet:compiled",
     example=EXAMPLE,
 )

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiling import entry, ready
-from cosim.vehicles import fleet
+from cosim.compiling import entry
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,8 +57,3 @@ class Coverage:
     def total(self) -> float:
         """m^2 seen by anybody at any time."""
         return float((self._seen > 0).any(axis=0).sum() * self._cell**2)
-
-
-def compiled() -> bool:
-    """Whether fleets and their cameras start without compiling."""
-    return fleet.compiled() and ready(_paint)

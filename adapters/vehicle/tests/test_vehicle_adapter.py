@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +219,13 @@ def test_the_readme_shows_what_is_here():
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     for name in ("behaviour", "engagement", "swap", "stale", "separation", "ceiling", "pauses"):
         assert f"`{name}" in text, name
+
+
+@pytest.mark.slow
+def test_after_a_flight_without_a_camera_nothing_is_left_to_compile(tmp_path):
+    code = (
+        "from cosim.registry import adapter_kind; from cosim.vehicles import Copter, Fleet; "
+        "kind = adapter_kind('vehicle'); "
+        "assert not kind.is_compiled(); Fleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); assert kind.is_compiled()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})
