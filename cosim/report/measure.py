@@ -175,22 +175,23 @@ def response_over_time(run: Folder) -> list[Series]:
 
 
 def utilisation(
-    run: Folder, table: str = "host", name: str = "node::VARCHAR", most: int = 24
+    run: Folder, table: str = "host", name: str = "node::VARCHAR", load: str = "utilisation", most: int = 24
 ) -> tuple[list[str], list[list[float]], int]:
     """The busiest hosts: names, utilisation per time bucket, and how many hosts there are in all.
 
     A row at time t holds for the time up to t, so it counts to the bucket that ends there. Another
-    `table` may be taken whose rows have a time and a utilisation; `name` says in SQL whose they are.
+    `table` may be taken whose rows have a time and a `load`, NaN where it is not known; `name` says in SQL
+    whose they are.
     """
     if not run.has(table):
         return [], [], 0
-    ranked = run.rows(f"SELECT {name} n FROM {table} GROUP BY n ORDER BY avg(utilisation) DESC, n")
+    ranked = run.rows(f"SELECT {name} n FROM {table} WHERE NOT isnan({load}) GROUP BY n ORDER BY avg({load}) DESC, n")
     width, middles = grid(run, FINE)
     names = [row[0] for row in ranked[:most]]
     shares = {who: [math.nan] * len(middles) for who in names}
     for who, bucket, value in run.rows(
-        f"SELECT {name} n, greatest(ceil(time / $1 - 1e-9) - 1, 0) b, avg(utilisation) "
-        f"FROM {table} WHERE time > 0 OR utilisation > 0 GROUP BY n, b",
+        f"SELECT {name} n, greatest(ceil(time / $1 - 1e-9) - 1, 0) b, avg({load}) "
+        f"FROM {table} WHERE (time > 0 OR {load} > 0) AND NOT isnan({load}) GROUP BY n, b",
         width,
     ):
         if who in shares and value is not None and bucket < len(middles):

@@ -205,10 +205,16 @@ def migration_charts(run: Folder) -> list[Chart]:
 
 
 def host_charts(run: Folder) -> list[Chart]:
-    """Utilisation of the busiest hosts over time, and of accelerators where there are any."""
+    """Utilisation of the busiest hosts over time, and of accelerators and attached machines where there are any."""
     hosts = _use("hosts", "cores", run.end, *measure.utilisation(run))
+    names, values, count = measure.utilisation(run, "resources", load="cpu")
     accelerators = measure.utilisation(run, "accelerator", "concat_ws(' ', node::VARCHAR, kind::VARCHAR)")
-    return [hosts, *([_use("accelerators", "units", run.end, *accelerators)] if accelerators[2] else [])]
+    machines = []
+    if count:
+        note = "Processor load that attached machines and real nodes measured; those on one machine share it. "
+        note += "Tasks that they ran are not in the simulated utilisation of hosts."
+        machines = [heat("Measured load of machines", names, values, run.end, note=note, empty="")]
+    return [*machines, hosts, *([_use("accelerators", "units", run.end, *accelerators)] if accelerators[2] else [])]
 
 
 def _use(what: str, parts: str, end: float, names: list[str], values: list[list[float]], count: int) -> Chart:

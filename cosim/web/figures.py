@@ -28,7 +28,10 @@ RUN = (
     Figure("run.lag", "Lag behind the wall clock", "s"),
 )
 FOLLOWED = 64  # lines of single nodes that a live run keeps at most
-_FIRST = ("host.utilisation", "host.power", "host.energy", "link.uplink_rate", "link.loss", "battery.fraction")
+_FIRST = (
+    "resources.cpu", "host.utilisation", "host.power", "host.energy",
+    "link.uplink_rate", "link.loss", "battery.fraction",
+)  # fmt: skip
 
 
 def figures_of(signals: Mapping[str, Any], live: bool) -> list[dict[str, str]]:

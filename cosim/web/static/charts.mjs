@@ -3,7 +3,7 @@
 import { get } from "./wire.mjs";
 import { clock, element, quantity } from "./words.mjs";
 
-const FIRST = ["task.completed", "task.response", "host.utilisation", "run.lag", "host.power"];
+const FIRST = ["task.completed", "task.response", "resources.cpu", "host.utilisation", "run.lag", "host.power"];
 const HEIGHT = 128;
 const STEPS = [0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400]; // s between two figures of the time axis
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();

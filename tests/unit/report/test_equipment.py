@@ -11,7 +11,12 @@ from cosim.report import measure, write_report
 from cosim.report.folder import Folder
 from tests.unit.report.folders import write_run
 
-TITLES = ("Batteries over the run", "Migrations over the run", "Utilisation of accelerators")
+TITLES = (
+    "Batteries over the run",
+    "Migrations over the run",
+    "Utilisation of accelerators",
+    "Measured load of machines",
+)
 
 
 @pytest.fixture
@@ -92,3 +97,13 @@ def test_accelerators_of_one_host_are_told_apart(run):
     text = write_report(run).read_text()
     assert TITLES[2] in text
     assert "Mean share of the units in use" in text
+
+
+def test_the_load_that_machines_measured_is_beside_what_is_simulated(run):
+    time = np.repeat(np.arange(0.0, 61.0), 2)
+    cpu = np.tile([0.25, np.nan], 61)  # of the other one nothing is known
+    write(run, "resources", time=time, node=["edge-0", "edge-1"] * 61, cpu=cpu)
+    with Folder(run) as folder:
+        assert measure.utilisation(folder, "resources", load="cpu") == (["edge-0"], [[0.25] * 60], 1)
+    text = write_report(run).read_text()
+    assert text.index("Measured load of machines") < text.index("Utilisation of hosts")
