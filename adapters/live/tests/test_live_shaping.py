@@ -17,10 +17,12 @@ from cosim.bus.frame import Frame
 from cosim.live.shaping import Function, Link
 from cosim.plan.entities import Cell, Event, Node, Radio, Scene, SlotRange
 from cosim.plan.entities import Link as Wire
+from cosim.plan.plan import AdapterPlan
 from cosim.plan.reality import Live, Wifi
 from cosim.plan.unanswered import unanswered
 
 WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
+ADAPTERS = (AdapterPlan("live", "live", {}, 1, (), (), "measured", False, "", ()),)
 RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
 
 
@@ -123,9 +125,9 @@ def test_an_unlimited_wire_says_so():
 
 def test_who_has_nobody_to_be_shaped_towards_is_warned_of():
     alone = Scene.build((NODES[3], Node("other", "edge", "edge", live=live())), (), (wire(0, 1),))
-    (warning,) = unanswered(alone, ["live"])
+    (warning,) = unanswered(alone, ADAPTERS)
     assert warning.startswith("node 'edge' is to be shaped, but no other live node has an address")
-    assert unanswered(SCENE, ["live"]) == ()
+    assert unanswered(SCENE, ADAPTERS) == ()
 
 
 @pytest.mark.parametrize(("allowed", "held"), [(True, 1.0), (False, 0.0)])
