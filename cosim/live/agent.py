@@ -1,7 +1,7 @@
 """The agent: a machine's side of a run, in one small process. It dials out and opens no port.
 
 Needs pyzmq and msgpack besides Python; psutil where there is no /proc. It goes on seeking its gateway until it is
-told to stop (SIGTERM, Ctrl-C), which gives the slot back, or until it is evicted.
+told to stop (SIGTERM, Ctrl-C, the end of its terminal), which gives the slot back, or until it is evicted.
 """
 
 from __future__ import annotations
@@ -281,8 +281,10 @@ class Agent:
 
 
 def run(options: Options) -> int:
-    """Run an agent in the main thread until SIGTERM or Ctrl-C; its exit code."""
+    """Run an agent in the main thread until SIGTERM, Ctrl-C or the end of its terminal; its exit code."""
     agent = Agent(options)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+            continue  # nohup
         signal.signal(number, lambda caught, _: agent.stop(signal.Signals(caught).name))
     return agent.run()

@@ -225,7 +225,7 @@ def test_a_machine_gets_the_rate_of_its_link_while_it_is_in_the_run(world):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", ["run killed", "evicted", "agent told to stop", "interrupted"])
+@pytest.mark.parametrize("end", ["run killed", "evicted", "SIGTERM", "SIGINT", "SIGHUP"])
 def test_nothing_stays_shaped(world, end):
     run = world.run(missing="model")
     agent = world.agent("--allow-shaping", "veth0", "--shape-within", "10.9.0.0/24")
@@ -237,8 +237,7 @@ def test_nothing_stays_shaped(world, end):
         world.ask("evict", "pi")
         assert agent.wait(PATIENCE) == 1
     else:
-        number = signal.SIGTERM if end == "agent told to stop" else signal.SIGINT
-        os.killpg(agent.pid, number)
+        os.killpg(agent.pid, signal.Signals[end])
         assert agent.wait(PATIENCE) == 0
     world.free()
     assert world.stream(0.5) > 10 * RATE
