@@ -40,6 +40,7 @@ class _End:
 class _Account:
     reports: int = 0  # while links were shaped, or should have been
     held: int = 0  # of these, with all links as they should
+    ability: str = "none"  # of the last machine
     last: float = -1.0  # when the last report came, monotonic
     told: set[str] = field(default_factory=set)
     unshaped: str = ""
@@ -114,7 +115,7 @@ class Shaping:
                 continue
             if account.last == standing.reported:
                 continue
-            account.last = standing.reported
+            account.last, account.ability = standing.reported, lease.facts["shaping"]
             if not report["obeyed"] and now - lease.since < PATIENCE:
                 continue  # it has just come
             account.reports += 1
@@ -133,6 +134,7 @@ class Shaping:
         if account is None:
             return {}
         shaping = {
+            "ability": account.ability,
             "links": len(standing.wishes.links),
             "updates": standing.wishes.serial,
             "repeated": standing.wishes.repeated,

@@ -149,7 +149,7 @@ def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, allo
             made.step(0.0, Inputs())
             time.sleep(PERIOD)
             told = made.finish()["nodes"]["edge"]["shaping"]
-        assert told["links"] == 1
+        assert (told["links"], told["ability"]) == (1, "full" if allowed else "none")
         assert told["held"] == held
         assert ("--allow-shaping" in told["unshaped"]) is not allowed
         assert "shaping" not in made.finish()["nodes"]["far"]
