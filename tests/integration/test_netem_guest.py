@@ -12,12 +12,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgpack
 import pytest
 
 HERE = Path(__file__).parent / "netem_guest"
 ROOT = Path(__file__).resolve().parents[2]
 KIT = Path(os.environ.get("COSIM_QEMU") or "/nonexistent")
-CODE = ("errors", "emulation/netns", "emulation/protocol", "emulation/state", "emulation/rtnetlink", "emulation/tc")
+CODE = (
+    "errors", "emulation/netns", "emulation/protocol", "emulation/state", "emulation/rtnetlink", "emulation/tc",
+    "live/protocol", "live/shaping", "live/shaper",
+)  # fmt: skip
+MSGPACK = Path(msgpack.__file__).parent
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,11 +50,13 @@ def archive(files: dict[str, tuple[int, bytes]]) -> bytes:
 def found(tmp_path_factory):
     """What the guest measured."""
     files: dict[str, tuple[int, bytes]] = {"init": (0o100755, (HERE / "init").read_bytes())}
-    for folder in ("code", "code/cosim", "code/cosim/emulation"):
+    for folder in ("code", "code/msgpack", "code/cosim", "code/cosim/emulation", "code/cosim/live"):
         files[folder] = (0o040755, b"")
     files["code/guest.py"] = (0o100644, (HERE / "guest.py").read_bytes())
     for name in CODE:
         files[f"code/cosim/{name}.py"] = (0o100644, (ROOT / "cosim" / f"{name}.py").read_bytes())
+    for name in ("__init__", "exceptions", "ext", "fallback"):  # its part in Python
+        files[f"code/msgpack/{name}.py"] = (0o100644, (MSGPACK / f"{name}.py").read_bytes())
     initrd = tmp_path_factory.mktemp("guest") / "initrd.cpio"
     with initrd.open("wb") as out, (KIT / "base.cpio").open("rb") as base:
         shutil.copyfileobj(base, out)
@@ -125,3 +132,14 @@ def test_frames_are_counted_and_the_old_queue_comes_back(found):
     assert received == delivered + dropped
     assert dropped > 40
     assert found["restored"]
+
+
+def test_a_machine_that_attached_gets_delay_and_loss(found):
+    machine = found["machine"]
+    assert (machine["ability"], machine["imposed"]) == ("full", [2, ""])
+    assert machine["first"]["min"] >= 50.0
+    assert machine["first"]["median"] <= 53.0 + found["plain"]["median"]
+    assert lost(machine["first"], 0.2)
+    assert 20.0 <= machine["second"]["median"] <= 23.0 + found["plain"]["median"]
+    assert machine["other"]["median"] <= found["plain"]["median"] + 3.0
+    assert found["machine_restored"]

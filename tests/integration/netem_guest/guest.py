@@ -1,4 +1,4 @@
-"""Measure in a machine whose kernel has netem what `TcBackend` imposes; a line `RESULT {...}` for the host."""
+"""Measure in a machine whose kernel has netem what real nodes and machines get; a line `RESULT {...}` for the host."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from typing import Any
 from cosim.emulation import netns
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import TcBackend, probe_netem
+from cosim.live.shaper import KernelShaper
+from cosim.live.shaping import Link
 
 ADDRESSES = {("a", "veth0"): "10.0.0.1", ("b", "veth0"): "10.0.0.2", ("c", "veth0"): "10.0.0.3"}
 OTHER = "10.0.0.4"  # of no node
@@ -116,7 +118,22 @@ def measure() -> dict[str, Any]:
     found["update_us"] = (time.process_time() - start) / count * 1e6
     backend.close()
     found["restored"] = run("tc -n here qdisc show dev veth0") == before
+    found["machine"] = netns.inside(Path("/run/netns/here"), machine)
+    found["machine_restored"] = run("tc -n here qdisc show dev veth0") == before
     return found
+
+
+def machine() -> dict[str, Any]:
+    """What a machine that attached makes of its links; called inside it."""
+    shaper = KernelShaper("veth0")
+    shaper.open()
+    try:
+        links = {"10.0.0.2": Link("10.0.0.2", None, 0.05, None, 0.2), "10.0.0.3": Link("10.0.0.3", 1e6, 0.02)}
+        imposed = list(shaper.impose(links))
+        first, second, other = ping("10.0.0.2", 300), ping("10.0.0.3", 100), ping(OTHER, 100)
+        return {"ability": shaper.ability, "imposed": imposed, "first": first, "second": second, "other": other}
+    finally:
+        shaper.close()
 
 
 if __name__ == "__main__":
