@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cosim.errors import ScenarioError, SetupError
@@ -94,6 +95,28 @@ def test_programs_are_started_again_and_ended(world, monkeypatch):
     assert os.environ["COSIM_NETWORK"] == "mine"
     assert "COSIM_GATEWAY" not in os.environ
     assert remains.members(remains.netns.run_of(os.getpid())) == []
+
+
+def test_what_a_dead_program_leaves_running_ends_before_its_successor_starts(world, monkeypatch):
+    scene, logs, _ = world
+
+    def start(self, node, command, *, stdout, stderr, env):
+        words = ["sh", "-c", "sleep 100 & wait"]
+        process = subprocess.Popen(words, stdout=stdout, stderr=stderr, env=env, start_new_session=True)
+        self.started.append((node, list(command), env, process))
+        return process
+
+    monkeypatch.setattr(Spaces, "start", start)
+    with launch.netns_nodes(scene, logs, lambda _text: None):
+        (spaces,) = Spaces.made
+        first = spaces.started[1][3]
+        until(lambda: psutil.Process(first.pid).children())
+        (left,) = psutil.Process(first.pid).children()
+        first.kill()
+        until(lambda: len(spaces.started) == 5)
+        until(lambda: left.pid not in remains.members(remains.netns.run_of(os.getpid())))
+        second = spaces.started[4][3]
+        until(lambda: psutil.Process(second.pid).children())
 
 
 def test_a_program_that_cannot_be_started_is_tried_again(world, monkeypatch):
