@@ -51,13 +51,20 @@ def render(
         ]
         remark = carrier(plan, "containers").remark
         emit(
-            {"file": str(target), "nodes": nodes, "builds": root is not None, "remark": remark},
+            {
+                "file": str(target),
+                "nodes": nodes,
+                "builds": root is not None,
+                "remark": remark,
+                "warnings": list(plan.warnings),
+            },
             as_json,
             "\n".join(
                 [
                     f"{target}: {count(len(nodes), 'real node')}"
                     + ("" if root else "; images are not built from here"),
                     *([remark] if remark else []),
+                    *(f"warning: {warning}" for warning in plan.warnings),
                     f"start it: {compose} up",
                     "then, where things are:",
                     f"  dashboard: {compose} port dashboard 8080",

@@ -89,10 +89,11 @@ def test_render_says_how_to_start_and_where_ports_will_be(tmp_path: Path, monkey
     Path("s.cosim.yaml").write_text(
         "apiVersion: cosim/v1\nkind: Scenario\nname: s\nrun: {duration: 1 s}\n"
         "adapters: {wifi: {}, network: {}}\nnodes:\n"
-        "  uav-1: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: {image: vuav, ports: [5760]}}\n"
+        "  uav-1: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: {image: vuva, ports: [5760]}}\n"
     )
     done = CliRunner().invoke(app, ["render", "s.cosim.yaml"])
     assert "1 real node\n" in done.output
+    assert "did you mean 'vuav'?" in done.output
     assert "docker compose -f compose.yaml up" in done.output
     assert "docker compose -f compose.yaml port uav-1-net 5760" in done.output
 
