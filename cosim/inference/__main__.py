@@ -33,10 +33,6 @@ def main() -> int:
     from cosim.inference.service import application
 
     found, workers = kernels(), given.concurrency or usable_cores()
-    if "torch" in sys.modules or "resnet18" in found:
-        import torch
-
-        torch.set_num_threads(1)  # the workers share the cores among requests, not within one
     station = Station(found, workers, given.capacity)
     uvicorn.run(application(station, given.node), host=given.host, port=given.port, log_level="warning")
     return 0

@@ -98,10 +98,11 @@ def _network(name: str) -> Run:
 
 @cache
 def _model(name: str) -> Any:  # noqa: ANN401 - torch is not always there
-    import torch
+    import torch  # takes seconds, which a node that runs no network need not spend
 
     from cosim.inference.networks import make
 
+    torch.set_num_threads(1)  # the workers share the cores among requests, not within one
     made = make(name)
     file = weights_folder() / f"{name}.pt"
     if file.is_file():
