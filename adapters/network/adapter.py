@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from time import monotonic
@@ -19,6 +20,8 @@ from cosim.emulation.protocol import PairCount
 from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
 from cosim.launch.states import WIFI, States
+
+log = logging.getLogger(__name__)
 
 _NOTHING = PairCount(0, 0, 0, 0)
 
@@ -55,6 +58,9 @@ class NetworkAdapter:
             )
         self._client = Client(commands, reports)
         self._client.await_ports({(node.node, i.name) for node in nodes for i in node.interfaces}, config.ready)
+        if config.backend in ("tc", "auto") and context.scene.real == "containers" and self._client.report:
+            # Only their kernel decides; in namespaces it is known, and said, before anything is started.
+            log.warning("backend %s: %s", config.backend, self._client.report.backend)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Impose what has changed. Raises `RunError` when the service has been silent for too long."""

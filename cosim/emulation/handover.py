@@ -4,16 +4,19 @@ A sidecar connects and says for each interface one packet (SOCK_SEQPACKET) with 
 
     {"protocol": 1, "node": "uav-1", "interface": "wlan0", "mac": "02:00:00:00:00:01"}
 
-and gets for each {"taken": true} or {"refused": "why"}. Then it waits, for orders to probe links
-(`cosim.emulation.probing`) and for routes (`cosim.emulation.routing`). The ports stay attached until the connection
-ends; then the service closes them at once, because an open descriptor would keep the network of a dead node alive,
-which goes on answering pings. When the service is gone, the interfaces are gone as well, and the sidecar makes and
-hands over new ones.
+or, when it shapes the interface itself (`cosim.emulation.shaping`), without a descriptor and with "at": the address
+where others reach its tunnel, or "" when it needs none. A "remark" says why it does not shape. It gets for each
+{"taken": true} or {"refused": "why"}. Then it waits, for orders to probe links (`cosim.emulation.probing`), for routes
+(`cosim.emulation.routing`) and for links that it imposes itself. The ports stay attached until the connection ends;
+then the service closes them at once, because an open descriptor would keep the network of a dead node alive, which
+goes on answering pings. When the service is gone, interfaces that were handed over are gone as well, and the sidecar
+makes and hands over new ones.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import logging
 import os
@@ -47,17 +50,19 @@ class RefusedError(RunError):
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What a sidecar says of a descriptor."""
+    """What a sidecar says of an interface."""
 
     node: str
     interface: str
     mac: str
+    at: str | None = None  # None: a descriptor comes along
+    remark: str = ""
 
     def packed(self) -> bytes:
         """As a packet; RefusedError when it breaks a rule."""
-        data = json.dumps(
-            {"protocol": PROTOCOL, "node": self.node, "interface": self.interface, "mac": self.mac}
-        ).encode()
+        said = {"protocol": PROTOCOL, "node": self.node, "interface": self.interface, "mac": self.mac}
+        more = {"at": self.at} if self.at is not None else {"remark": self.remark} if self.remark else {}
+        data = json.dumps({**said, **more}).encode()
         announcement(data)
         return data
 
@@ -68,7 +73,7 @@ def announcement(data: bytes) -> Announcement:
         found = json.loads(data)
     except (ValueError, RecursionError):
         raise RefusedError("not a JSON object") from None
-    if not isinstance(found, dict) or set(found) != _FIELDS:
+    if not isinstance(found, dict) or set(found) - {"at", "remark"} != _FIELDS:
         raise RefusedError(f"not an object with the fields {', '.join(sorted(_FIELDS))}")
     if found["protocol"] != PROTOCOL:
         raise RefusedError(
@@ -82,7 +87,20 @@ def announcement(data: bytes) -> Announcement:
     if not isinstance(mac, str):
         raise RefusedError("mac is no text")
     protocol.mac_bytes(mac)
-    return Announcement(node, interface, mac)
+    at, remark = found.get("at"), found.get("remark", "")
+    if at is not None and not (isinstance(at, str) and (not at or _ipv4(at))):
+        raise RefusedError("at is no IPv4 address")
+    if not isinstance(remark, str):
+        raise RefusedError("remark is no text")
+    return Announcement(node, interface, mac, at, remark[:200])
+
+
+def _ipv4(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def connect(path: Path) -> socket.socket:
@@ -97,12 +115,18 @@ def connect(path: Path) -> socket.socket:
     return link
 
 
-def hand_over(link: socket.socket, what: Announcement, descriptor: int) -> None:
-    """Give a descriptor to the service and close it here. RefusedError says why not; OSError: the service is gone."""
-    try:
-        socket.send_fds(link, [what.packed()], [descriptor])
-    finally:
-        os.close(descriptor)
+def hand_over(link: socket.socket, what: Announcement, descriptor: int = -1) -> None:
+    """Give a descriptor to the service and close it here. RefusedError says why not; OSError: the service is gone.
+
+    What is shaped here has none, only its announcement.
+    """
+    if descriptor < 0:
+        link.send(what.packed())
+    else:
+        try:
+            socket.send_fds(link, [what.packed()], [descriptor])
+        finally:
+            os.close(descriptor)
     data = link.recv(PACKET)
     if not data:
         raise ConnectionResetError("the service has closed the connection")
@@ -117,6 +141,7 @@ class Reception:
     def __init__(self, path: Path, backend: Backend, mode: int = 0o660) -> None:
         self._path, self._backend = path, backend
         self.heard: Callable[[str, Mapping[str, Any]], None] = lambda _node, _word: None  # takes words of sidecars
+        self.announced: Callable[[Announcement], None] = _with_descriptor  # refuses what does not suit
         self._owner: dict[tuple[str, str], socket.socket] = {}  # port -> connection that brought it
         self._selector = selectors.EpollSelector()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -148,6 +173,7 @@ class Reception:
                 with contextlib.suppress(OSError):
                     link.send(json.dumps(word).encode(), socket.MSG_DONTWAIT)
                     return True
+                return False
         return False
 
     def serve(self, wait: float = 0.0) -> None:
@@ -196,10 +222,13 @@ class Reception:
             os.set_inheritable(descriptor, False)  # a child that held it would keep a dead node alive
         answer: dict[str, object] = {"taken": True}
         try:
-            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(descriptors) != 1:
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or len(descriptors) > 1:
                 raise RefusedError(f"not a packet of at most {PACKET} B with one descriptor")
             what = announcement(data)
-            self._backend.attach(what.node, what.interface, descriptors.pop(), what.mac)
+            if (what.at is None) != bool(descriptors):
+                raise RefusedError("one descriptor is expected, or none with 'at'")
+            self.announced(what)
+            self._backend.attach(what.node, what.interface, descriptors.pop() if descriptors else -1, what.mac)
             self._owner[what.node, what.interface] = link
             log.info("attached %s of %s", what.interface, what.node)
         except CosimError as error:
@@ -212,7 +241,7 @@ class Reception:
             link.send(json.dumps(answer).encode())
 
     def _word(self, link: socket.socket, data: bytes) -> bool:
-        """Pass on what a sidecar says about a probe or its routes; whether it did."""
+        """Pass on what a sidecar says about a probe, its routes or its queues; whether it did."""
         node = next((node for (node, _), owner in self._owner.items() if owner is link), None)
         if node is None:
             return False
@@ -220,7 +249,7 @@ class Reception:
             word = json.loads(data)
         except (ValueError, RecursionError):
             return False
-        if not isinstance(word, dict) or not {"probe", "routes"} & set(word):
+        if not isinstance(word, dict) or not {"probe", "routes", "shaped"} & set(word):
             return False
         self.heard(node, word)
         return True
@@ -232,6 +261,11 @@ class Reception:
             del self._owner[port]
             self._backend.detach(*port)
             log.info("detached %s of %s", port[1], port[0])
+
+
+def _with_descriptor(what: Announcement) -> None:
+    if what.at is not None:
+        raise RefusedError("this service moves frames itself and needs a descriptor; start it with --backend tc")
 
 
 def _remove_stale(path: Path) -> None:

@@ -17,15 +17,17 @@ from typing import NamedTuple
 from cosim.emulation import netns
 from cosim.errors import RunError, SetupError
 
-NEWLINK, DELLINK, GETLINK = 16, 17, 18
+NEWLINK, DELLINK, GETLINK, SETLINK = 16, 17, 18, 19
 NEWROUTE, DELROUTE = 24, 25
+NEWNEIGH, DELNEIGH = 28, 29
 NEWQDISC, DELQDISC, GETQDISC = 36, 37, 38
 NEWCLASS, GETCLASS, NEWFILTER = 40, 42, 44
-ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 0x8, 0x100, 0x200, 0x400, 0x300
+ECHO, REPLACE, EXCLUSIVE, CREATE, APPEND, DUMP = 0x8, 0x100, 0x200, 0x400, 0x800, 0x300
 ROOT = 0xFFFFFFFF
 TICK = 64e-9  # s, unit of times in traffic control (PSCHED_SHIFT of every kernel since 2.6.31)
 LIMITLESS = 0xFFFFFFFF  # B/s, the highest rate that 32 bits can say: 34 Gbit/s
 FRAME = 1514  # B, the largest frame of Ethernet
+VXLAN_PORT = 4789  # UDP
 PATIENCE = 5.0  # s for answers, which come at once or never
 BATCH = 64  # messages per send; their refusals must fit into the socket's receive buffer
 
@@ -170,6 +172,43 @@ def veth(name: str) -> bytes:
     info = attribute(1, b"veth\0")
     body = struct.pack("=BxHiII", 0, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0") + attribute(18, info)
     return _message(NEWLINK, CREATE | EXCLUSIVE, body)
+
+
+def vxlan(name: str, number: int, card: int, at: str, mac: str = "") -> bytes:
+    """A tunnel (RFC 7348) of network `number`, from the IPv4 address `at`; it learns nothing of what comes in.
+
+    It leaves by the device `card`, where all ends are neighbours, and needs no route.
+    """
+    data = attribute(1, struct.pack("=I", number)) + attribute(3, struct.pack("=i", card))
+    data += attribute(4, socket.inet_aton(at))
+    data += attribute(7, b"\0") + attribute(15, struct.pack("!H", VXLAN_PORT))
+    body = struct.pack("=BxHiII", 0, 0, 0, 0, 0) + attribute(3, name.encode() + b"\0")
+    if mac:
+        body += attribute(1, bytes.fromhex(mac.replace(":", "")))
+    # One packet a frame: what the kernel would cut up only later would be delayed and lost in lumps.
+    body += attribute(40, struct.pack("=I", 1)) + attribute(18, attribute(1, b"vxlan\0") + attribute(2, data))
+    return _message(NEWLINK, CREATE | EXCLUSIVE, body)
+
+
+def unfiltered(interface: int) -> bytes:
+    """A device takes packets from senders to whom no route leads (rp_filter 0; the namespace's own may be stricter)."""
+    reverse_path = attribute(1, attribute(8, struct.pack("=I", 0)))  # IFLA_INET_CONF: IPV4_DEVCONF_RP_FILTER
+    body = struct.pack("=BxHiII", 0, 0, interface, 0, 0) + attribute(26, attribute(socket.AF_INET, reverse_path))
+    return _message(SETLINK, 0, body)
+
+
+def forwarding(interface: int, mac: str, card: int, at: str, *, also: bool = False, gone: bool = False) -> bytes:
+    """Frames to `mac` (zeros: those for everybody) leave a tunnel by the device `card` for its neighbour `at` (IPv4).
+
+    `also`: in addition to other addresses, in place of them otherwise; `gone`: no longer.
+    """
+    permanent, own = 0x80 | 0x40, 0x02  # NUD_PERMANENT | NUD_NOARP, NTF_SELF
+    body = struct.pack("=BxxxiHBB", 7, interface, permanent, own, 0)  # AF_BRIDGE
+    body += attribute(2, bytes.fromhex(mac.replace(":", ""))) + attribute(1, socket.inet_aton(at))
+    body += attribute(8, struct.pack("=i", card))
+    if gone:
+        return _message(DELNEIGH, 0, body)
+    return _message(NEWNEIGH, CREATE | (APPEND if also else REPLACE), body)
 
 
 def no_device(interface: int) -> bytes:

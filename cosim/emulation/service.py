@@ -1,11 +1,11 @@
 """The network service: owns the interfaces of the nodes and imposes the links that the bus's side asks for.
 
-    python -m cosim.emulation.service [--backend linkd|linkd-python|tc] [--address uav-1,wlan0,02:00:0a:09:00:01]
+    python -m cosim.emulation.service [--backend linkd|linkd-python|tc]
         [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--cell north,lte0] [--seed 0]
         [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
 
-It needs no right at all: sidecars hand it the descriptors. Only for `tc`, to which they hand their network
-namespaces, it needs CAP_NET_ADMIN and CAP_SYS_ADMIN. Its clients speak `cosim.emulation.message`. When it starts
+It needs no right at all: sidecars hand it the descriptors. With `tc` they shape what leaves their nodes themselves, as
+it says; when their kernel cannot, linkd moves the frames. Its clients speak `cosim.emulation.message`. When it starts
 it prints one JSON line with the addresses that it listens on. It ends on SIGTERM; when it is killed, the kernel takes
 the interfaces away, and sidecars and clients give the next service everything anew.
 """
@@ -35,8 +35,9 @@ from cosim.emulation.handover import Reception
 from cosim.emulation.message import Command, LinkKey, Report
 from cosim.emulation.probing import Orders
 from cosim.emulation.protocol import PairCount
+from cosim.emulation.relay import Choice
 from cosim.emulation.routing import Routes
-from cosim.emulation.tc import TRAFFIC_CONTROL, TcBackend
+from cosim.emulation.tc import TRAFFIC_CONTROL
 from cosim.errors import CosimError, SetupError
 
 log = logging.getLogger("cosim.network")
@@ -49,15 +50,21 @@ BATCH = 64  # commands before sidecars have their turn
 class Service:
     """Sidecars on one side, clients on the other, a backend between them."""
 
-    def __init__(self, backend: Carrying, name: str, sidecars: Path, mode: int, commands: str, reports: str) -> None:
+    def __init__(
+        self, backend: Carrying | Choice, name: str, sidecars: Path, mode: int, commands: str, reports: str
+    ) -> None:
         self.id = secrets.token_hex(8)
         self._backend, self._name = backend, name
         self._last: OrderedDict[str, int] = OrderedDict()  # session -> number of its last command
         self._told: dict[LinkKey, PairCount] = {}
+        self._asker: tuple[bytes, int] | None = None  # who has said links last, and the number of that
         self._reception = Reception(sidecars, backend, mode)
         self._probes = Orders(self._reception.tell)
         self._routes = Routes(self._reception.tell)
         self._reception.heard = self._heard
+        if isinstance(backend, Choice):
+            backend.reached_by(self._reception.tell)
+            self._reception.announced = backend.announced
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._commands, self._reports = self._zmq.socket(zmq.ROUTER), self._zmq.socket(zmq.PUB)
         self._commands.setsockopt(zmq.MAXMSGSIZE, message.MAX_MESSAGE)
@@ -129,12 +136,23 @@ class Service:
             refusal = str(error)
             log.warning("links were refused: %s", error)
         for client, command in taken:
+            if command.links:
+                self._asker = (client, command.number)
             self._commands.send_multipart([client, message.answer(self.id, command.number, refusal)], zmq.NOBLOCK)
 
     def _heard(self, node: str, word: Mapping[str, Any]) -> None:
         """Take what a sidecar says."""
+        choice = self._backend if isinstance(self._backend, Choice) else None
         if "routes" in word:
             self._routes.wanted(node)
+            if choice:
+                choice.wanted(node)
+        elif "shaped" in word:
+            refusal = choice.heard(node, word) if choice else ""
+            if refusal and self._asker:
+                log.warning("links were refused: %s", refusal)
+                client, number = self._asker
+                self._commands.send_multipart([client, message.answer(self.id, number, refusal)], zmq.NOBLOCK)
         else:
             self._probes.heard(node, word)
 
@@ -155,7 +173,8 @@ class Service:
         self._told = counts
         ports = frozenset(self._reception.ports)
         health, probes = backend.health(), dict(self._probes.found)
-        said = Report(self.id, self._name, backend.restarts, ports, health, changed, probes)
+        name = _plain(backend.name) if isinstance(backend, Choice) else self._name
+        said = Report(self.id, name, backend.restarts, ports, health, changed, probes)
         self._reports.send(message.report(said), zmq.NOBLOCK)
 
 
@@ -165,8 +184,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=["linkd", "linkd-python", "tc"], default="linkd")
     parser.add_argument("--engine", default="", help="another engine than linkd, with its arguments")
     parser.add_argument("--carries", action="append", default=[], help="interface of that engine; default: all")
-    parser.add_argument("--address", action="append", default=[], metavar="NODE,INTERFACE,MAC", help="for tc")
-    parser.add_argument("--rates-only", action="store_true", help="tc without netem; delay and loss are refused")
     parser.add_argument("--remark", default="", help="to be added to the name of the backend in reports")
     parser.add_argument("--sidecars", type=Path, default=Path("/run/cosim/links.sock"), help="Unix socket for sidecars")
     parser.add_argument("--mode", default="660", help="rights of that socket, octal")
@@ -203,12 +220,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _backend(options: argparse.Namespace) -> tuple[Carrying, str]:
+def _backend(options: argparse.Namespace) -> tuple[Carrying | Choice, str]:
     """The backend that is asked for, and what it is in words. Raises `CosimError` when it cannot be had."""
-    made: Carrying
     if options.backend == "tc":
-        made, name = TcBackend(_addresses(options.address), netem=not options.rates_only), TRAFFIC_CONTROL
-    elif options.engine and not options.carries:
+        asked, options.backend, options.remark = options.remark or "tc was asked for", "linkd", ""
+        return Choice(lambda: _carrying(options), asked), TRAFFIC_CONTROL
+    return _carrying(options)
+
+
+def _carrying(options: argparse.Namespace) -> tuple[Carrying, str]:
+    """A backend that moves the frames."""
+    made: Carrying
+    if options.engine and not options.carries:
         command = shlex.split(options.engine)
         made, name = EngineBackend(command, shared=options.shared, queue=options.queue), f"engine {command[0]}"
     else:
@@ -224,18 +247,11 @@ def _backend(options: argparse.Namespace) -> tuple[Carrying, str]:
                 rest.close()
                 raise
     name = f"{name} ({options.remark})" if options.remark else name
-    return made, "".join(c if c.isprintable() else " " for c in name)[: message.MAX_TEXT]
+    return made, _plain(name)
 
 
-def _addresses(texts: Sequence[str]) -> dict[tuple[str, str], str]:
-    found = {}
-    for text in texts:
-        node, _, rest = text.partition(",")
-        interface, comma, address = rest.partition(",")
-        if not comma:
-            raise SetupError(f"'{text}' is no address; expected NODE,INTERFACE,MAC like uav-1,wlan0,02:00:0a:09:00:01")
-        found[node, interface] = address
-    return found
+def _plain(name: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in name)[: message.MAX_TEXT]
 
 
 if __name__ == "__main__":

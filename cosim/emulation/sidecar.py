@@ -5,8 +5,10 @@
 
 It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. What is not given by an argument is taken from the
 environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces). With
-`--namespace` (COSIM_NAMESPACE=1) the interfaces are there already, for traffic control: the descriptor of this network
-namespace is handed over in place of those of TAPs.
+`--kernel netem` (COSIM_KERNEL) the sidecar shapes what leaves its node by traffic control, as the service says: on
+interfaces that are there already, or, with `--underlay HOST` (COSIM_UNDERLAY), on tunnels over the network of that
+host. Where this kernel has no netem it makes TAPs instead, and says so; `--kernel rates` does without netem and
+refuses to delay or lose packets.
 `--forwards` (COSIM_FORWARDS=1) lets the node pass on packets that are for others. `--reach HOST` (COSIM_REACH) names
 whom the node's software may reach by the engine's own networks, in place of everybody there.
 When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
@@ -22,6 +24,7 @@ import ipaddress
 import json
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -30,16 +33,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosim.emulation import handover, probing, routing, taps
+from cosim.emulation import handover, overlay, probing, routing, taps, tc
 from cosim.emulation.handover import Announcement
 from cosim.emulation.management import Management
 from cosim.emulation.probing import Inside
+from cosim.emulation.shaping import PERIOD, Shaping
 from cosim.emulation.taps import Tap
 from cosim.errors import CosimError, SetupError
 
 log = logging.getLogger("cosim.sidecar")
 
-NAMESPACE = Path("/proc/self/ns/net")
+KERNEL = ("", "netem", "rates")
 FIRST_PAUSE = 0.05  # s before the next attempt, doubled each time
 LONGEST_PAUSE = 1.0  # s
 BUSY = 10.0  # s that an interface of ours may still be held by a service that is ending
@@ -52,7 +56,9 @@ class Settings:
     node: str
     service: Path
     interfaces: tuple[Tap, ...]
-    namespace: bool = False  # the namespace is handed over, as the interfaces are there already
+    kernel: str = ""  # "netem", "rates": what leaves the node is shaped here; "": frames are handed over
+    underlay: str = ""  # a host on the network that then carries frames, "": the interfaces are there already
+    remark: str = ""  # why frames are handed over
     forwards: bool = False  # packets that are for others are passed on
     reach: tuple[str, ...] = ()  # hosts on the engine's own networks; none: those networks are left alone
 
@@ -64,7 +70,8 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     parser.add_argument("--socket", default=environment.get("COSIM_SOCKET", "/run/cosim/links.sock"))
     parser.add_argument("--interface", action="append", metavar="NAME,MAC[,ADDRESS/PREFIX[,MTU]]")
     parser.add_argument("--neighbour", action="append", metavar="ADDRESS,MAC")
-    parser.add_argument("--namespace", action="store_true", default=environment.get("COSIM_NAMESPACE") == "1")
+    parser.add_argument("--kernel", default=environment.get("COSIM_KERNEL", ""))
+    parser.add_argument("--underlay", default=environment.get("COSIM_UNDERLAY", ""))
     parser.add_argument("--forwards", action="store_true", default=environment.get("COSIM_FORWARDS") == "1")
     parser.add_argument("--reach", action="append", metavar="HOST")
     found = parser.parse_args(arguments)
@@ -74,6 +81,8 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
         raise SetupError("no node; name it by --node or COSIM_NODE")
     if not interfaces:
         raise SetupError("no interface; name them by --interface or COSIM_INTERFACES")
+    if found.kernel not in KERNEL:
+        raise SetupError(f"'{found.kernel}' is nothing that a kernel imposes; there are netem and rates (COSIM_KERNEL)")
     known = [_neighbour(text) for text in neighbours]
     made = tuple(_interface(text, known) for text in interfaces)
     try:
@@ -82,16 +91,20 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     except handover.RefusedError as error:
         raise SetupError(f"node '{found.node}': {error}") from error
     reach = tuple(found.reach or environment.get("COSIM_REACH", "").split())
-    return Settings(found.node, Path(found.socket), made, found.namespace, found.forwards, reach)
+    how = {"kernel": found.kernel, "underlay": found.underlay, "forwards": found.forwards, "reach": reach}
+    return Settings(found.node, Path(found.socket), made, **how)
 
 
-def hand_over_all(settings: Settings) -> socket.socket:
-    """Make all interfaces anew and hand them over; the connection that keeps them attached."""
+def hand_over_all(settings: Settings, shaping: Shaping | None = None) -> socket.socket:
+    """Make all interfaces anew and hand them over, or announce those that are shaped here; the connection for that."""
     link = handover.connect(settings.service)
     try:
         for tap in settings.interfaces:
-            descriptor = os.open(NAMESPACE, os.O_RDONLY) if settings.namespace else _make(tap)
-            handover.hand_over(link, Announcement(settings.node, tap.name, tap.mac), descriptor)
+            what = Announcement(settings.node, tap.name, tap.mac, remark=settings.remark)
+            if shaping:
+                handover.hand_over(link, replace(what, at=shaping.at))
+            else:
+                handover.hand_over(link, what, _make(tap))
     except BaseException:
         link.close()
         raise
@@ -106,19 +119,23 @@ def run(settings: Settings) -> None:
     management = Management(settings.reach, [tap.name for tap in settings.interfaces])
     try:
         management.open()
-        _attach(settings)
+        _attach(possible(settings))
     finally:
         management.close()
 
 
 def _attach(settings: Settings) -> None:
     pause = FIRST_PAUSE
+    shaping: Shaping | None = None
     while True:
         try:
-            with hand_over_all(settings) as link:
+            if settings.kernel and shaping is None:
+                netem = settings.kernel == "netem"
+                shaping = Shaping(settings.interfaces, netem=netem, underlay=settings.underlay)
+            with hand_over_all(settings, shaping) as link:
                 log.info("handed over %s of %s", ", ".join(tap.name for tap in settings.interfaces), settings.node)
                 pause = FIRST_PAUSE
-                _listen(link, settings)
+                _listen(link, settings, shaping)
             log.info("the service is gone")
         except OSError as error:
             log.debug("no service at %s: %s", settings.service, error)
@@ -129,15 +146,41 @@ def _attach(settings: Settings) -> None:
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def _listen(link: socket.socket, settings: Settings) -> None:
-    """Make the probes and the routes that the service orders, until it is gone."""
+def possible(settings: Settings) -> Settings:
+    """What this kernel lets us do: shape what leaves the node, or hand frames over and say why."""
+    reason = tc.probe_netem() if settings.kernel == "netem" else ""
+    if settings.kernel and settings.underlay:
+        reason = reason or overlay.missing()
+    if not reason:
+        return settings
+    log.warning("frames are handed over: %s", reason)
+    return replace(settings, kernel="", remark=reason.partition(";")[0])
+
+
+def _listen(link: socket.socket, settings: Settings, shaping: Shaping | None) -> None:
+    """Make the probes, routes and links that the service orders, until it is gone."""
     inside = Inside(link, {tap.name: tap.address.partition("/")[0] for tap in settings.interfaces})
     kernel = routing.Kernel()
+    due = time.monotonic()
     try:
+        if shaping:
+            shaping.greet()
         link.send(json.dumps(routing.ALL).encode())
-        while word := link.recv(probing.WORD):
+        while True:
+            if shaping and time.monotonic() >= due:
+                due = time.monotonic() + PERIOD
+                for report in shaping.report():
+                    link.send(json.dumps(report).encode())
+            wait = max(0.0, due - time.monotonic()) if shaping else None
+            if not select.select([link], [], [], wait)[0]:
+                continue
+            word = link.recv(probing.WORD)
+            if not word:
+                return
             inside.take(word)
             kernel.take(word)
+            if shaping and (answer := shaping.take(word)):
+                link.send(json.dumps(answer).encode())
     finally:
         inside.close()
         kernel.close()

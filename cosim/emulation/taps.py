@@ -29,6 +29,7 @@ INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 # linux/if_tun.h and linux/sockios.h
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
+SIOCGIFADDR, SIOCGIFMTU = 0x8915, 0x8921
 SIOCSIFMTU, SIOCSIFHWADDR, SIOCSARP = 0x8922, 0x8924, 0x8955
 IFF_UP, ARPHRD_ETHER, ATF_COM, ATF_PERM = 0x1, 1, 0x02, 0x04
 
@@ -73,12 +74,33 @@ def _make(tap: Tap) -> int:
     try:
         with _explained(tap.name):
             fcntl.ioctl(descriptor, TUNSETIFF, _request(tap.name, struct.pack("H22x", IFF_TAP | IFF_NO_PI)))
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-                _configure(asking, tap)
+        configure(tap)
     except SetupError:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def configure(tap: Tap) -> None:
+    """Give an interface of this name its MAC, MTU, address and neighbours, and start it. SetupError."""
+    with _explained(tap.name), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        _configure(asking, tap)
+
+
+def address(name: str) -> str:
+    """The IPv4 address of an interface, "" when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            found = fcntl.ioctl(asking, SIOCGIFADDR, _request(name, bytes(24)))
+        except OSError:
+            return ""
+    return socket.inet_ntoa(found[20:24])
+
+
+def mtu(name: str) -> int:
+    """The MTU of an interface, B. OSError when there is none of this name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        return int(struct.unpack_from("i", fcntl.ioctl(asking, SIOCGIFMTU, _request(name, bytes(24))), 16)[0])
 
 
 def _configure(asking: socket.socket, tap: Tap) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cosim.emulation.relay import APART
 from cosim.emulation.tc import probe_netem
 from cosim.errors import Problem, ScenarioError
 from cosim.launch.programs import CELL, programs
@@ -20,7 +21,6 @@ from cosim.registry import engine_command
 Where = Literal["netns", "containers"]
 
 RADIO = "wlan0"  # the interface that an engine with a radio of its own carries; linkd has the others
-APART = "links do not share the air of wlan0 or of a cell"  # as the kernel imposes them
 BUILT_IN = ("linkd", "linkd-python", "tc", "auto")
 
 
@@ -30,7 +30,8 @@ class Carrier:
 
     asked: str = "linkd"  # the scenario's word
     arguments: tuple[str, ...] = ("--backend", "linkd", "--shared", RADIO)  # of `cosim.emulation.service`
-    kernel: bool = False  # interfaces are made by the launcher and shaped by the kernel; otherwise they are TAPs
+    # "netem": sidecars have the kernel shape what leaves their nodes; "rates": as far as it can without netem; "": TAPs
+    kernel: str = ""
     engine: str = ""  # the engine that carries `RADIO` in linkd's place
     remark: str = ""  # what whoever starts the run should know; "": all is as asked
 
@@ -44,17 +45,17 @@ def carrier(plan: Plan, where: Where) -> Carrier:
     asked = str(config.get("backend", "linkd"))
     seed = ("--seed", str(plan.seed % 2**31))
     if asked in ("tc", "auto"):
-        reason = probe_netem() if where == "netns" else "traffic control is for namespaces, not yet for containers"
+        linkd = ("--shared", RADIO, *seed, *_cells(plan))
+        if where == "containers":  # their kernel is known when they start
+            arguments = ("--backend", "tc", *linkd, "--remark", f"{asked} was asked for")
+            remark = f"traffic control where the containers' kernel has netem and vxlan, else linkd; with it {APART}"
+            return Carrier(asked, arguments, kernel="netem", remark=f"backend {asked}: {remark}")
+        reason = probe_netem()
         if not reason:
-            arguments = ("--backend", "tc", *_addresses(plan), "--remark", APART)
-            return Carrier(asked, arguments, kernel=True, remark=f"backend {asked}: traffic control; {APART}")
-        arguments = (
-            *Carrier().arguments,
-            *seed,
-            *_cells(plan),
-            "--remark",
-            f"{asked} was asked for, but {reason.partition(';')[0]}",
-        )
+            return Carrier(
+                asked, ("--backend", "tc"), kernel="netem", remark=f"backend {asked}: traffic control; {APART}"
+            )
+        arguments = ("--backend", "linkd", *linkd, "--remark", f"{asked} was asked for, but {reason.partition(';')[0]}")
         return Carrier(asked, arguments, remark=f"backend {asked}: linkd, because {reason}")
     options = config.get("radio") or {}
     if asked in BUILT_IN:
@@ -80,9 +81,3 @@ def _block(plan: Plan) -> tuple[str, Mapping[str, Any]]:
 def _cells(plan: Plan) -> list[str]:
     """The ports of base stations."""
     return [word for node in programs(plan.scene) if node.base for word in ("--cell", f"{node.node},{CELL}")]
-
-
-def _addresses(plan: Plan) -> list[str]:
-    """What traffic control knows receivers by: MACs, as packets to others pass through base stations."""
-    ends = [(node.node, interface) for node in programs(plan.scene) for interface in node.interfaces]
-    return [word for node, i in ends for word in ("--address", f"{node},{i.name},{i.mac}")]

@@ -19,7 +19,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from cosim.emulation.routing import FORWARDING
 from cosim.errors import Problem, ScenarioError
-from cosim.launch.carrier import carrier
+from cosim.launch.carrier import Carrier, carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
 from cosim.launch.observability import SERVICES as OBSERVERS
@@ -40,6 +40,8 @@ KEY = "/run/cosim-key"  # folder with a node's private key
 _AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
 _SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nobody waits for
 _LOOK = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/', timeout=4)"
+# Tunnels between sidecars add a head to each frame, and what is in them is as long as elsewhere.
+LONGER = {"driver_opts": {"com.docker.network.driver.mtu": "1550"}}
 HEAD = """\
 # The real nodes of '{name}': written by `cosim render`, not by hand.
 # Two services per node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
@@ -155,11 +157,15 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         run["depends_on"] |= _AFTER_KEYS
     for node in nodes:
         watched = repository is not None and f"{node.node}-net" in shown.hosts
-        services[f"{node.node}-net"] = _sidecar(node, nodes, made, watched)
+        services[f"{node.node}-net"] = _sidecar(node, nodes, made, carried, watched)
         services[node.node] = _node(node, made)
     document: dict[str, Any] = {
         "services": services,
-        "networks": {"control": {"internal": True}, "management": {"internal": True}, "front": {}},
+        "networks": {
+            "control": {"internal": True},
+            "management": {"internal": True, **(LONGER if carried.kernel else {})},
+            "front": {},
+        },
         "volumes": {
             "sockets": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777"}},
             **{name: {} for name in (["keys", *(f"key-{node}" for node in attached)] if attached else [])},
@@ -247,7 +253,9 @@ def _bare(*capabilities: str) -> dict[str, Any]:
     return found
 
 
-def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images, watched: bool) -> dict[str, Any]:
+def _sidecar(
+    node: Program, nodes: tuple[Program, ...], made: _Images, carried: Carrier, watched: bool
+) -> dict[str, Any]:
     mine = {interface.name for interface in node.interfaces}
     others = [other for other in nodes if mine & {interface.name for interface in other.interfaces}]
     # Whoever is not reached has a name all the same, or the engine would say its management address instead.
@@ -278,6 +286,11 @@ def _sidecar(node: Program, nodes: tuple[Program, ...], made: _Images, watched: 
             "COSIM_SOCKET": f"{SOCKETS}/links.sock",
             "COSIM_REACH": " ".join(("orchestrator", *(OBSERVERS[:1] if watched else ()))),
             **({"COSIM_FORWARDS": "1"} if node.forwards else {}),
+            **(
+                {"COSIM_KERNEL": f"${{COSIM_KERNEL:-{carried.kernel}}}", "COSIM_UNDERLAY": "orchestrator"}
+                if carried.kernel
+                else {}
+            ),
         },
         "extra_hosts": [f"{other.node}:{node.reached(other) or other.interfaces[0].address}" for other in nodes],
         "volumes": [f"sockets:{SOCKETS}"],

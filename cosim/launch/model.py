@@ -111,8 +111,9 @@ def _known(where: str, given: Mapping[str, Any], keys: set[str]) -> None:
 
 
 def _network(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    _known(f"networks.{name}", given, {"internal"})
-    return {"driver": "bridge", "internal": bool(given.get("internal", False))}
+    _known(f"networks.{name}", given, {"internal", "driver_opts"})
+    found = {"driver": "bridge", "internal": bool(given.get("internal", False))}
+    return found | ({"options": dict(given["driver_opts"])} if "driver_opts" in given else {})
 
 
 def _volume(name: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class NetnsNodes:
         return {
             **own,
             "COSIM_NODE": node.node,
-            "COSIM_NAMESPACE": "1" if self._carrier.kernel else "0",
+            "COSIM_KERNEL": self._carrier.kernel,
             "COSIM_FORWARDS": "1" if node.forwards else "0",
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
             "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in others),

@@ -127,6 +127,12 @@ def test_links_that_are_down_and_up_again(found):
     assert 5.0 <= found["up"]["median"] <= 8.0 + found["plain"]["median"]
 
 
+def test_known_by_mac_the_next_hop_decides(found):
+    assert found["hop_unset"]["received"] == 0
+    assert 30.0 <= found["hop"]["median"] <= 33.0 + found["plain"]["median"]
+    assert lost(found["hop"], 0.05)
+
+
 def test_frames_are_counted_and_the_old_queue_comes_back(found):
     received, delivered, dropped = found["health"]
     assert received == delivered + dropped

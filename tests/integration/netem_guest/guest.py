@@ -120,6 +120,18 @@ def measure() -> dict[str, Any]:
     found["restored"] = run("tc -n here qdisc show dev veth0") == before
     found["machine"] = netns.inside(Path("/run/netns/here"), machine)
     found["machine_restored"] = run("tc -n here qdisc show dev veth0") == before
+    return found | by_next_hop()
+
+
+def by_next_hop() -> dict[str, Any]:
+    """Nodes known by MAC: a packet for another address is shaped as one to the node that it goes to first."""
+    mac = run("ip netns exec there cat /sys/class/net/veth0/address").strip()
+    backend = TcBackend({("next", "veth0"): mac, ("far", "veth0"): "02:00:0a:00:00:09"})
+    backend.attach("a", "veth0", os.open("/run/netns/here", os.O_RDONLY), "")
+    found: dict[str, Any] = {"hop_unset": ping(OTHER, 20)}
+    backend.links({("a", "next", "veth0"): LinkState(1e7, 0.030, 0.0, 0.05)})
+    found["hop"] = ping(OTHER, 300)
+    backend.close()
     return found
 
 

@@ -114,6 +114,9 @@ def test_the_end_of_an_old_connection_does_not_close_what_a_new_one_has_brought(
         ({"mac": 1}, "mac is no text"),
         ({"mac": "ff:ff:ff:ff:ff:ff"}, "not the MAC address"),
         ({"more": 1}, "not an object with the fields"),
+        ({"at": "here"}, "at is no IPv4 address"),
+        ({"at": ""}, "one descriptor is expected, or none"),
+        ({"remark": 5}, "remark is no text"),
     ],
 )
 def test_wrong_headers_are_refused_and_their_descriptor_closed(reception, cards, tmp_path, change, reason):

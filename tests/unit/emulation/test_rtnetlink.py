@@ -72,6 +72,26 @@ def test_a_filter_by_mac_looks_at_the_frame_before_the_packet():
     assert struct.pack("=h", -12) + bytes.fromhex("000000ff") in table
 
 
+def test_a_tunnel_and_who_is_at_its_ends():
+    message = rtnetlink.vxlan("eth1", 0x0AAD00, 3, "172.20.0.5", "02:00:0a:ad:00:01")
+    assert (
+        message.hex()
+        == (
+            "7c00000010000106" + "0000000000000000" + "00000000000000000000000000000000"
+            "0900030065746831" + "00000000" + "0a00010002000a" + "ad00010000"
+            "0800280001000000"  # one packet a frame
+            "3c001200" + "0a00010076786c616e000000" + "2c000200"
+            "0800010000ad0a00" + "0800030003000000" + "08000400ac140005" + "0500070000000000" + "06000f0012b50000"
+        )
+    )
+    everybody = rtnetlink.forwarding(7, "00:00:00:00:00:00", 3, "172.20.0.6", also=True)
+    assert everybody.hex() == (
+        "380000001c00010c" + "0000000000000000" + "0700000007000000c0000200"
+        "0a00020000000000" + "00000000" + "08000100ac140006" + "0800080003000000"
+    )  # fmt: skip
+    assert rtnetlink.forwarding(7, "02:00:0a:ad:00:02", 3, "172.20.0.6")[6:8] == b"\x01\x05"  # create or replace
+
+
 @given(
     st.floats(1, 1e12),
     st.integers(0, 0xFFFF),

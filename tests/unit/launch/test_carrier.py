@@ -11,6 +11,7 @@ from cosim.errors import ScenarioError, SetupError
 from cosim.launch import carrier as module
 from cosim.launch.carrier import Carrier, carrier
 from cosim.launch.compose import render
+from cosim.launch.model import read
 from cosim.plan.compile import compile_plan
 from cosim.registry import engine_command
 from cosim.scenario.load import load
@@ -55,8 +56,7 @@ def test_the_kernel_carries_them_where_it_has_netem(plan, netem, asked):
     netem("")
     found = carrier(plan(f"adapters.network.backend={asked}"), "netns")
     assert found.kernel
-    macs = ("--address", "a,wlan0,02:00:0a:ab:00:01", "--address", "b,wlan0,02:00:0a:ab:00:02")
-    assert found.arguments == ("--backend", "tc", *macs, "--remark", module.APART)
+    assert found.arguments == ("--backend", "tc")
     assert "do not share the air" in found.remark
 
 
@@ -70,9 +70,28 @@ def test_without_netem_linkd_does_and_it_is_said(plan, netem, asked):
     assert found.remark == f"backend {asked}: linkd, because this kernel has no netem; modprobe it"
 
 
-def test_in_containers_it_is_linkd(plan, netem):
-    netem("")
-    assert "not yet for containers" in carrier(plan("adapters.network.backend=tc"), "containers").remark
+@pytest.mark.parametrize("asked", ["tc", "auto"])
+def test_in_containers_it_is_decided_where_they_run(plan, tmp_path, asked):
+    made = plan(f"adapters.network.backend={asked}")
+    found = carrier(made, "containers")
+    assert "where the containers' kernel has netem" in found.remark
+    assert found.arguments == (
+        "--backend", "tc", "--shared", "wlan0", "--seed", "7", "--remark", f"{asked} was asked for",
+    )  # fmt: skip
+    document = YAML(typ="safe").load(text := render(made, tmp_path / "s.cosim.yaml", tmp_path, None))
+    services, sidecar = document["services"], document["services"]["a-net"]
+    mtu = {"com.docker.network.driver.mtu": "1550"}  # so that 1500 is left in a tunnel
+    assert document["networks"]["management"] == {"internal": True, "driver_opts": mtu}
+    assert read(text, tmp_path, {}).networks["management"] == {"driver": "bridge", "internal": True, "options": mtu}
+    assert sidecar["environment"]["COSIM_KERNEL"] == "${COSIM_KERNEL:-netem}"
+    assert sidecar["environment"]["COSIM_UNDERLAY"] == "orchestrator"
+    assert sidecar["cap_add"] == ["NET_ADMIN"]
+    assert "cap_add" not in services["network"]
+
+
+def test_without_traffic_control_sidecars_hand_over_frames(plan, tmp_path):
+    services = YAML(typ="safe").load(render(plan(), tmp_path / "s.cosim.yaml", tmp_path, None))["services"]
+    assert "COSIM_KERNEL" not in services["a-net"]["environment"]
 
 
 def test_ns3_carries_wifi_with_the_parameters_of_its_stations(plan):
