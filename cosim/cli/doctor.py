@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -16,6 +18,8 @@ import typer
 from cosim.cli.console import Json, emit
 
 _MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
+_COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
+_ANSWER = 10.0  # s for the container engine to say something
 _LITTLE_DISK = 1 << 30  # B; a city run writes tens of megabytes, a sweep of it gigabytes
 
 
@@ -30,7 +34,7 @@ class Finding:
 
 def doctor(as_json: Json = False) -> None:
     """Look at everything that runs need and say what is missing. Exit 2 if a run cannot work."""
-    findings = [*_interpreter(), *_core(), *_adapters(), *_machine(), *_links()]
+    findings = [*_interpreter(), *_core(), *_adapters(), *_machine(), *_links(), _containers()]
     bad = any(finding.state == "bad" for finding in findings)
     width = max(len(finding.subject) for finding in findings)
     lines = [f"{_MARK[f.state]}{f.subject:<{width}}  {f.detail}" for f in findings]
@@ -115,3 +119,28 @@ def _links() -> list[Finding]:
         what = f"left by runs that died: {', '.join(left)}; take each away with `ip netns delete NAME`"
         findings.append(Finding("namespaces", "optional", what))
     return findings
+
+
+def _containers() -> Finding:
+    """Whether real nodes can be containers here."""
+    needed = ".".join(map(str, _COMPOSE))
+    if shutil.which("docker") is None:
+        return Finding("containers", "optional", "no program 'docker'; only real nodes as containers need it")
+    compose = _says("docker", "compose", "version", "--short")
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
+    if found is None or tuple(map(int, found.groups())) < _COMPOSE:
+        what = f"compose {compose}" if found else "no plugin 'compose'"
+        return Finding("containers", "optional", f"{what}; real nodes as containers need {needed} or newer")
+    engine = _says("docker", "version", "--format", "{{.Server.Version}}")
+    if not engine:
+        return Finding("containers", "optional", "no engine answers; start Docker, or join the group 'docker'")
+    return Finding("containers", "ok", f"docker {engine}, compose {compose}")
+
+
+def _says(*command: str) -> str:
+    """What a program prints, "" when it fails or says nothing in time."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
