@@ -119,6 +119,9 @@ def test_every_handover_moves_the_next_task_to_the_new_host(real):
 def test_no_task_is_lost_and_none_is_made_for_a_slot_without_a_truck(real):
     folder, _, _ = real
     convoy.assert_none_lost(folder)
+    tasks = follow.summary(folder, "live")["tasks"]
+    assert tasks["failed"] == {}
+    assert tasks["in_flight"] < 20
 
 
 def test_a_connection_outlives_the_handover(real):

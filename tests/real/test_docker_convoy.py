@@ -21,14 +21,15 @@ REACHES = "import socket; socket.create_connection(('station-4', 8500), timeout=
 
 
 def test_trucks_in_containers_are_handed_over(tmp_path):
-    with Project.shipped("convoy", tmp_path / "runs", "run.duration=46 s") as project:
+    values = ("run.duration=46 s", "adapters.live.offload.surroundings.share=50 %")
+    with Project.shipped("convoy", tmp_path / "runs", *values) as project:
         project.build()  # with SUMO in it, which the images of other tests have not
         project.up()
         until(lambda: project("logs", *convoy.NODES).count("attached as") == len(convoy.NODES), 180.0)
         project.flying()
         until(lambda: reached(project))  # the truck comes first, and by its station to one that it cannot hear
         assert project.ended() == 0, project("logs", "orchestrator")
-        convoy.assert_moved(project.folder)
+        convoy.assert_moved(project.folder, 0.5)
         convoy.assert_none_lost(project.folder)
         assert follow.summary(project.folder, "network")["nodes"] == len(convoy.NODES)
     assert project.left == ""
