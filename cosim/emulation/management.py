@@ -8,22 +8,18 @@ hosts in its place that the software needs. Without a route no connection is mad
 from __future__ import annotations
 
 import errno
-import fcntl
 import ipaddress
 import logging
 import socket
-import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from cosim.emulation import rtnetlink
+from cosim.emulation import rtnetlink, taps
 from cosim.emulation.rtnetlink import Netlink
 
 log = logging.getLogger(__name__)
 
 PERIOD = 2.0  # s between two looks: a host that is started again may have another address
-
-_ADDRESS, _MASK = 0x8915, 0x891B  # SIOCGIFADDR, SIOCGIFNETMASK
 
 
 def addresses(name: str) -> set[str]:
@@ -94,16 +90,5 @@ class Management:
     def _networks(self) -> dict[ipaddress.IPv4Network, int]:
         """Networks of the engine's interfaces, with the interface's number."""
         cards = ((index, name) for index, name in socket.if_nameindex() if name != "lo" and name not in self._own)
-        found = {_network(name): index for index, name in cards}
-        return {network: index for network, index in found.items() if network is not None}
-
-
-def _network(interface: str) -> ipaddress.IPv4Network | None:
-    """The network that an interface has an address in."""
-    request = struct.pack("256s", interface.encode())
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        try:
-            address, mask = (socket.inet_ntoa(fcntl.ioctl(one, what, request)[20:24]) for what in (_ADDRESS, _MASK))
-        except OSError:  # no address, or the interface is gone
-            return None
-    return ipaddress.IPv4Network((address, mask), strict=False)
+        found = [(taps.own(name), index) for index, name in cards]
+        return {address.network: index for address, index in found if address is not None}

@@ -53,7 +53,8 @@ class Overlay:
 
     def __init__(self, at: str) -> None:
         self.at = at
-        self._card = next((index for index, name in socket.if_nameindex() if taps.address(name) == at), 0)
+        cards = ((index, taps.own(name)) for index, name in socket.if_nameindex())
+        self._card = next((index for index, own in cards if own and str(own.ip) == at), 0)
         if not self._card:
             raise SetupError(f"no interface has the address {at}")
         self._mtu = taps.mtu(socket.if_indextoname(self._card)) - HEADERS

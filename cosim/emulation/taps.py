@@ -29,7 +29,7 @@ INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 # linux/if_tun.h and linux/sockios.h
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 SIOCGIFFLAGS, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x8913, 0x8914, 0x8916, 0x891C
-SIOCGIFADDR, SIOCGIFMTU = 0x8915, 0x8921
+SIOCGIFADDR, SIOCGIFNETMASK, SIOCGIFMTU = 0x8915, 0x891B, 0x8921
 SIOCSIFMTU, SIOCSIFHWADDR, SIOCSARP = 0x8922, 0x8924, 0x8955
 IFF_UP, ARPHRD_ETHER, ATF_COM, ATF_PERM = 0x1, 1, 0x02, 0x04
 
@@ -87,14 +87,14 @@ def configure(tap: Tap) -> None:
         _configure(asking, tap)
 
 
-def address(name: str) -> str:
-    """The IPv4 address of an interface, "" when it has none."""
+def own(name: str) -> ipaddress.IPv4Interface | None:
+    """The first IPv4 address of an interface, and its network; None when it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
-            found = fcntl.ioctl(asking, SIOCGIFADDR, _request(name, bytes(24)))
+            found = [fcntl.ioctl(asking, what, _request(name, bytes(24))) for what in (SIOCGIFADDR, SIOCGIFNETMASK)]
         except OSError:
-            return ""
-    return socket.inet_ntoa(found[20:24])
+            return None
+    return ipaddress.IPv4Interface(tuple(socket.inet_ntoa(one[20:24]) for one in found))
 
 
 def mtu(name: str) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import ipaddress
 import math
 import re
@@ -23,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cosim.emulation import rtnetlink
+from cosim.emulation import rtnetlink, taps
 from cosim.emulation.rtnetlink import Netlink
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import HANDLE, TcBackend, probe_netem
@@ -32,25 +31,11 @@ from cosim.live.shaping import Ability, Link, outside
 
 Networks = Sequence[ipaddress.IPv4Network]
 
-_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B
 _NO_SUCH = 0x5E20000  # 5e2:, a root that nobody has, to ask whether one may be deleted
 _AMBIENT, _CLEAR_ALL = 47, 4  # prctl
 _NAME = re.compile(r"[^\s/:]{1,15}")
 _AGAIN = 60.0  # s after which a name is looked up again
 _SHOWN = 3  # addresses that a message names
-
-
-def subnet(interface: str) -> ipaddress.IPv4Interface | None:
-    """Address and network of an interface, None without an IPv4 address."""
-    request = struct.pack("256s", interface.encode()[:15])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        try:
-            address, mask = (
-                socket.inet_ntoa(fcntl.ioctl(asked, what, request)[20:24]) for what in (_SIOCGIFADDR, _SIOCGIFNETMASK)
-            )
-        except OSError:
-            return None
-    return ipaddress.IPv4Interface(f"{address}/{mask}")
 
 
 def routers(table: Path = Path("/proc/net/route")) -> frozenset[str]:
@@ -126,7 +111,7 @@ class KernelShaper:
         self._run: frozenset[str] = frozenset()
         self._resolved_at = -math.inf
         self._netlink = permitted(interface)
-        own = subnet(interface)
+        own = taps.own(interface)
         self._own = "" if own is None else str(own.ip)
         self.within = tuple(within) or (() if own is None else (own.network,))
         try:
