@@ -91,7 +91,7 @@ class Shaping:
         peers, cells = inputs.all("peer_link"), inputs.all("link")
         before = len(self._heard)
         self._heard |= ({WIFI} if peers else set()) | ({CELL} if cells else set())
-        if not self._states.changed(peers, cells) and before == len(self._heard) and self._told:
+        if not self._states.changed(peers, cells, inputs.all("mobility")) and before == len(self._heard) and self._told:
             return {}
         near = _near(self._states.told)
         found: dict[str, list[Link]] = {}

@@ -14,11 +14,12 @@ from adapters.live.shaping import Shaping
 from adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
 from cosim.bus.adapter import Inputs
 from cosim.bus.frame import Frame
+from cosim.bus.slots import SlotBook
 from cosim.live.shaping import Function, Link
-from cosim.plan.entities import Cell, Event, Node, Radio, Scene, SlotRange
+from cosim.plan.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
 from cosim.plan.entities import Link as Wire
 from cosim.plan.plan import AdapterPlan
-from cosim.plan.reality import Live, Wifi
+from cosim.plan.reality import Live, Runs, Wifi
 from cosim.plan.unanswered import unanswered
 
 WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
@@ -84,6 +85,16 @@ def test_a_way_over_a_cell_and_a_wire_has_the_least_rate_and_all_delays_and_loss
     assert "rover" not in found  # the scenario does not let it be shaped
     assert "lonely" not in found  # no model says anything about it
     assert not any("10.0.0.5" in links for links in found.values())
+
+
+def test_a_member_of_a_fleet_passes_packets_on_while_it_is_there():
+    relay = Node("relays", "edge", "edge", runs=Runs("vedgenode"))
+    ends = tuple(Node(name, "edge", "edge", live=live(f"10.0.0.{k}")) for k, name in enumerate(("one", "two"), 1))
+    scene = Scene.build(ends, (Fleet("relays", "sumo", 0, 1, relay),), (wire(0, 2), wire(2, 1)))
+    shaping, book = Shaping(scene, dict(enumerate(ends))), SlotBook(2, 1, "relays")
+    for present, rate in ((["r"], 1e8), ([], 0.0), (["s"], 1e8)):
+        places = Frame("mobility", 0.0, book.assign(present), {}, book.table())
+        assert told(shaping.changed(inputs(places)))["one"]["10.0.0.2"].rate == rate
 
 
 def test_what_no_model_has_spoken_of_yet_is_left_alone_and_what_is_out_of_reach_is_down():
