@@ -186,8 +186,12 @@ class LiveAdapter:
         policy = {node.id: node.missing for node in self._nodes.values() if node.missing != "model"}
         missing = gateway.absent(list(policy))
         for name in missing:
+            state, detail = next((s.state, s.detail) for s in gateway.roster.standings if s.slot.node == name)
+            if state == "evicted":
+                raise RunError(
+                    f"the machine of node '{name}' was evicted; 'missing: model' lets a run go on without it"
+                )
             if policy[name] == "fail":
-                detail = next(s.detail for s in gateway.roster.standings if s.slot.node == name)
                 raise RunError(f"the machine of node '{name}' has left the run: {detail or 'no reason was given'}")
         if missing:
             self._await(gateway, missing)

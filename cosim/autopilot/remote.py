@@ -124,6 +124,7 @@ class Hub:
     _rows: dict[str, Flown] = field(default_factory=dict)
     _now: float = 0.0
     _number: int = 0
+    _over: bool = False
     _socket: Any = None
     _door: Door | None = None
     _context: Any = None  # of its own with a lock: a context has one door
@@ -131,7 +132,7 @@ class Hub:
 
     def open(self) -> str:
         """Listen; the address with the port that the system chose. Raises `SetupError`."""
-        self._rows = dict(self.rows)
+        self._rows, self._over = dict(self.rows), False
         self._context = zmq.Context.instance() if self.lock is None else zmq.Context()
         try:
             return self._listen()
@@ -208,6 +209,7 @@ class Hub:
 
     def close(self) -> None:
         """Tell the members that the run is over; may be called twice."""
+        self._over = True
         if self._socket is not None and not self._socket.closed:
             for peer in self._peers.values():
                 self._send(peer.identity, t="bye")
@@ -269,6 +271,8 @@ class Hub:
                 peer.done = _done(message)
 
     def _greet(self, identity: bytes, key: str, message: Mapping[str, Any]) -> None:
+        if self._over:
+            raise WrongMessage("the run is over")
         name = message.get("node")
         if not isinstance(name, str) or name not in self.entries:
             raise WrongMessage(f"there is no vehicle '{str(name)[:64]}' here")

@@ -117,6 +117,7 @@ def _run_once(
                 None,
                 [
                     f"{plan.name}: {outcome.status}, {outcome.summary}",
+                    outcome.lateness,
                     f"results  {outside(outcome.folder)}",
                     f"report   {outside(path)}" if path else "",
                 ],

@@ -61,6 +61,15 @@ class Outcome:
         shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.2g}"
         return f"{self.reached:g} s simulated in {self.wall_seconds:.1f} s ({shown} x real time)"
 
+    @property
+    def lateness(self) -> str:
+        """One line for people about a paced run that was behind the wall clock; "" for others."""
+        count, most = self.figures.get("late_ticks"), self.figures.get("lag_max")
+        if not count or most is None:
+            return ""
+        ticks = "1 tick was" if count == 1 else f"{count:g} ticks were"
+        return f"{ticks} late, by {most:.3g} s at most; fewer nodes, a longer run.step or a slower run.pacing help"
+
 
 class _Ticks:
     """Tells the caller how far the run is."""

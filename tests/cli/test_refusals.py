@@ -124,3 +124,12 @@ def test_ports_of_a_node_with_wires_are_refused_for_containers(tmp_path: Path) -
 def test_the_pace_of_a_slow_run_is_not_rounded_to_nothing(reached: float, said: str) -> None:
     outcome = Outcome(Path(), "complete", None, {}, wall_seconds=10.0, reached=reached)
     assert outcome.summary.endswith(said)
+
+
+def test_a_run_behind_the_wall_clock_says_so() -> None:
+    def told(**figures: float | None) -> str:
+        return Outcome(Path(), "complete", None, figures, wall_seconds=10.0, reached=10.0).lateness
+
+    assert told(late_ticks=31.0, lag_max=14.26).startswith("31 ticks were late, by 14.3 s at most")
+    assert told(late_ticks=1.0, lag_max=0.2).startswith("1 tick was late")
+    assert told(late_ticks=0.0, lag_max=0.001) == told() == ""

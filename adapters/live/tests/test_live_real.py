@@ -109,6 +109,19 @@ def test_where_nodes_are_real_they_are_awaited(tmp_path, gateway):
         start(tmp_path, scene(real("edge", wait=0.2)))
 
 
+@pytest.mark.parametrize("missing", ["wait", "fail"])
+def test_an_evicted_machine_is_not_awaited(tmp_path, gateway, missing):
+    gateway("edge")
+    made = start(tmp_path, scene(real("edge", missing=missing)))
+    try:
+        with made._gateway.lock:
+            made._gateway.roster.evict("edge", time.monotonic())
+        with pytest.raises(RunError, match=r"'edge' was evicted; 'missing: model' lets"):
+            made.step(0.5, Inputs())
+    finally:
+        made.close()
+
+
 def test_a_launcher_must_have_said_where(tmp_path, monkeypatch):
     monkeypatch.delenv("COSIM_GATEWAY", raising=False)
     with pytest.raises(SetupError, match="COSIM_GATEWAY"):

@@ -210,6 +210,22 @@ def test_who_does_not_answer_is_gone_until_it_comes_again(scene):
     assert fleet.state["z"][0] == fleet.state["z"][1]
 
 
+def test_nobody_comes_to_a_run_that_is_over(scene):
+    hub, _, come, address = scene
+    remote = come("a")
+    late = threading.Thread(target=hub.close)
+    late.start()
+    other = Member(address, "b")
+    end = time.monotonic() + 3.0
+    while late.is_alive() and time.monotonic() < end:
+        assert other.turn() is None
+        time.sleep(0.01)
+    late.join()
+    while not remote.over:
+        time.sleep(0.01)
+    other.close()
+
+
 def test_a_late_answer_is_not_taken_for_a_new_one(scene):
     hub, fleet, _, address = scene
     member = Member(address, "a")
