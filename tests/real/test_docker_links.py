@@ -80,7 +80,6 @@ def test_a_link_that_is_not_as_asked_ends_the_run_if_it_shall(tmp_path):
             said = f"linkd, compiled (tc was asked for, but {reason.partition(';')[0]})"
             assert said in project("logs", "network")
             assert said in project("logs", "orchestrator")
-            assert follow.summary(project.folder, "network")["backend"] == said
     assert project.left == ""
 
 
