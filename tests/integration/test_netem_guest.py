@@ -19,7 +19,8 @@ HERE = Path(__file__).parent / "netem_guest"
 ROOT = Path(__file__).resolve().parents[2]
 KIT = Path(os.environ.get("COSIM_QEMU") or "/nonexistent")
 CODE = (
-    "errors", "emulation/netns", "emulation/protocol", "emulation/state", "emulation/rtnetlink", "emulation/tc",
+    "errors", "emulation/netns", "emulation/protocol", "emulation/state", "emulation/rtnetlink", "emulation/taps",
+    "emulation/tc",
     "live/protocol", "live/shaping", "live/shaper",
 )  # fmt: skip
 MSGPACK = Path(msgpack.__file__).parent
