@@ -17,6 +17,7 @@ ADAPTER = AdapterKind(
     summary="devices make tasks; a scheduler sends them over radio and links to edge and cloud hosts",
     config="adapters.continuum.config:ContinuumConfig",
     factory="adapters.continuum.adapter:ContinuumAdapter",
+    needs="adapters.continuum.needs:problems",
     ports=_ports,
     compiled="cosim.continuum.warm:compiled",
     batch="adapters.continuum.batch:prepare",

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum import demand, equipment
+from adapters.continuum import demand, equipment, needs
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Law, Node, Scene, SlotRange, Workload
+from cosim.plan.entities import Law, Node, Scene, SlotRange
 from cosim.telemetry.signals import ACCELERATORS
 
 MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
@@ -59,63 +59,6 @@ def _kind(node: Node, fcfs: bool, numbers: dict[str, int], tariffs: dict[str, in
     )  # fmt: skip
 
 
-def _makers(scene: Scene, load: Workload) -> Iterable[Node]:
-    """The nodes that make a workload; of a fleet, its template."""
-    slots = slots_of(load.sources)
-    static = len(scene.nodes)
-    yield from (scene.nodes[slot] for slot in slots[slots < static])
-    for fleet in scene.fleets:
-        if np.any((slots >= fleet.first) & (slots < fleet.first + fleet.capacity)):
-            yield fleet.template
-
-
-def _problems(scene: Scene, scheduler: str) -> list[Problem]:
-    """What in the scene the continuum cannot work with."""
-    found = [
-        Problem(
-            f"fleet '{fleet.name}' is of tier {fleet.template.tier}; the continuum takes fleets as devices only",
-            path=f"nodes.{fleet.name}.tier",
-            hint="remove 'tier', or make the hosts static nodes",
-        )
-        for fleet in scene.fleets
-        if fleet.template.tier != "device"
-    ]
-    hosts = [node for node in scene.nodes if node.cores > 0 and node.tier != "device"]
-    own = any(node.cores > 0 for node in (*scene.nodes, *(fleet.template for fleet in scene.fleets)))
-    if scene.workloads and not own:
-        found.append(
-            Problem("no node can run tasks", path="nodes", hint="give an edge or cloud node 'cpu: 4 x 1.8 GHz'")
-        )
-    elif scene.workloads and scheduler == "cloud" and not any(node.tier == "cloud" for node in hosts):
-        found.append(
-            Problem(
-                "scheduler 'cloud' has no cloud node with a cpu",
-                path="adapters.continuum.scheduler",
-                hint="add a node of tier cloud with 'cpu', or choose another scheduler",
-            )
-        )
-    elif scene.workloads and scheduler != "local" and not hosts:
-        found.append(
-            Problem(
-                f"scheduler '{scheduler}' has no edge or cloud node with a cpu",
-                path="nodes",
-                hint="give one a 'cpu', or choose the scheduler 'local'",
-            )
-        )
-    elif scheduler == "local":
-        for load in scene.workloads:
-            idle = next((node for node in _makers(scene, load) if node.cores == 0), None)
-            if idle is not None:
-                found.append(
-                    Problem(
-                        f"scheduler 'local', but source '{idle.id}' has no cpu",
-                        path=f"workloads.{load.name}.from",
-                        hint="give it a 'cpu', or choose another scheduler",
-                    )
-                )
-    return found
-
-
 def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
     """One row per link: a, b, rate, delay, loss, energy. A pair named twice has the later values."""
     blocks = []
@@ -146,7 +89,7 @@ def build(scene: Scene, fcfs: bool, scheduler: str, root: Path, duration: float)
 
     `root` is the folder in which the files of traces and tariffs lie; tariffs repeat up to `duration` (s).
     """
-    problems = _problems(scene, scheduler) + equipment.problems(scene) + demand.problems(scene)
+    problems = needs.hosts(scene, scheduler) + equipment.problems(scene) + demand.problems(scene)
     if problems:
         raise ScenarioError(problems)
     templates: Sequence[Node] = (*scene.nodes, *(fleet.template for fleet in scene.fleets))

@@ -7,6 +7,7 @@ ADAPTER = AdapterKind(
     summary="real machines that attach with `cosim attach`: what they measure, tasks really run, links really shaped",
     config="adapters.live.config:LiveConfig",
     factory="adapters.live.adapter:LiveAdapter",
+    needs="adapters.live.needs:problems",
     # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
     ports=Ports(
         reads=tuple(Read(signal, delayed=True, required=False) for signal in ("link", "peer_link", "mobility")),

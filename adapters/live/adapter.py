@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from adapters.live.arrivals import Arrival, Arrivals, problems
+from adapters.live.arrivals import Arrival, Arrivals
 from adapters.live.books import Books, Made
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
+from adapters.live.needs import problems
 from adapters.live.readings import Readings
 from adapters.live.shaping import Shaping
 from cosim.bus.adapter import Context, Inputs, Summary
@@ -24,13 +25,11 @@ from cosim.live.errands import Errand
 from cosim.live.gateway import Gateway
 from cosim.live.lease import Slot
 from cosim.live.protocol import MAX_PAYLOAD, Body
-from cosim.plan.entities import Node, Scene
+from cosim.plan.entities import Node
 
 log = logging.getLogger("cosim.live")
 
 _REAL_TIME = 1.0
-_LEASES = (0.1, 1e6)  # s
-_INTERVALS = (0.01, 1e6)  # s
 
 
 class LiveAdapter:
@@ -51,7 +50,7 @@ class LiveAdapter:
         or the address is taken, `RunError` when a machine does not come in time.
         """
         scene, config = context.scene, self._config
-        found = [*_problems(scene), *problems(scene, config.offload, context.name)]
+        found = problems(context.name, config, scene)
         if found:
             raise ScenarioError(found)
         every = {k: node for k, node in scene.computers() if node.live is not None}
@@ -287,28 +286,3 @@ def _slot(number: int, node: Node, own: bool) -> Slot:
         live.tasks,
         live.shaping and not own,  # the network adapter shapes what the run has started
     )
-
-
-def _problems(scene: Scene) -> list[Problem]:
-    """Live blocks that cannot be kept."""
-    found = [
-        Problem(
-            "members of a fleet come and go, so no machine from elsewhere can take their places",
-            f"nodes.{fleet.name}.live",
-            hint="give them 'runs', which is started with the run, or write nodes of their own",
-        )
-        for fleet in scene.fleets
-        if fleet.template.live is not None and fleet.template.runs is None
-    ]
-    templates = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
-    for node in templates:
-        if node.live is None:
-            continue
-        for name, value, (low, high) in (
-            ("lease", node.live.lease, _LEASES),
-            ("interval", node.live.interval, _INTERVALS),
-        ):
-            if not low <= value <= high:
-                message = f"{value:g} s is not between {low:g} s and {high:g} s"
-                found.append(Problem(message, f"nodes.{node.id}.live.{name}"))
-    return found

@@ -16,6 +16,7 @@ ADAPTER = AdapterKind(
     summary="5G link model: path loss, shadowing, interference, handover, shared airtime",
     config="adapters.radio.config:RadioConfig",
     factory="adapters.radio.adapter:RadioAdapter",
+    needs="adapters.radio.needs:problems",
     ports=Ports(
         reads=(Read("mobility", required=False), Read("traffic", delayed=True, required=False)),
         writes=("link", "cell"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.radio import needs
 from adapters.radio.config import RadioConfig
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Scene, SlotRange
@@ -21,23 +22,7 @@ class Stations:
 
     def __init__(self, scene: Scene, config: RadioConfig) -> None:
         found = [(slot, node, node.cell) for slot, node in enumerate(scene.nodes) if node.cell is not None]
-        problems = [
-            Problem(
-                f"base station '{node.id}' has no position",
-                path=f"nodes.{node.id}.at",
-                hint="write at: [0 m, 0 m, 0 m]",
-            )
-            for _, node, _ in found
-            if node.position is None
-        ]
-        if not found:
-            problems.append(
-                Problem(
-                    "the radio has no base station: no node of the scenario has a 'cell'",
-                    path="nodes",
-                    hint="give at least one node a cell, for example bs-1: {tier: edge, at: [0 m, 0 m], cell: {}}",
-                )
-            )
+        problems = needs.problems("radio", config, scene)
         spacing = {"15 kHz": 15e3, "30 kHz": 30e3}[config.spacing]
         blocks = []
         for _, node, cell in found:

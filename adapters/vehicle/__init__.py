@@ -32,6 +32,7 @@ ADAPTER = AdapterKind(
     summary="drones and rovers: dynamics, battery, missions over fields, drones that follow a tractor",
     config="adapters.vehicle.config:VehicleConfig",
     factory="adapters.vehicle.adapter:VehicleAdapter",
+    needs="adapters.vehicle.needs:problems",
     ports=Ports(
         reads=(Read("peer_link", delayed=True, required=False),),
         writes=("mobility", "vehicle", "behaviour", "engagement"),

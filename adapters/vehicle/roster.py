@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
+from adapters.vehicle.needs import problems
 from cosim.bus.adapter import Context
 from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Node, Scene
+from cosim.plan.entities import Node
 from cosim.plan.geo import LocalFrame
 from cosim.plan.reality import Vehicle
 from cosim.vehicles import Battery, Copter, Rover, Waypoint
@@ -53,11 +54,7 @@ class Roster:
         self.levels = np.array([vehicle.battery.level for _, _, vehicle in found])
         # vehicles that another autopilot than ours flies
         self.outside = {node.id for _, node, vehicle in found if vehicle.autopilot != "builtin"}
-        self._no_fleets(scene)
-        self._flown_once(scene)
-        if not found:
-            hint = "give a node a vehicle, for example uav-1: {kind: uav, at: [0 m, 0 m], vehicle: {frame: copter}}"
-            self._wrong("no node of the scenario has a 'vehicle' block", "nodes", hint)
+        self._problems += problems(context.name, config, scene)
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
         for number, part in enumerate(config.engage):
@@ -68,18 +65,6 @@ class Roster:
 
     def _wrong(self, text: str, path: str, hint: str = "") -> None:
         self._problems.append(Problem(text, path=path, hint=hint))
-
-    def _no_fleets(self, scene: Scene) -> None:
-        for fleet in scene.fleets:
-            if fleet.template.vehicle is not None:
-                hint = "write static nodes instead, for example uav-[1..8]: {...}"
-                self._wrong(f"'{fleet.name}' is a fleet; vehicles are static nodes", f"nodes.{fleet.name}", hint)
-
-    def _flown_once(self, scene: Scene) -> None:
-        for node in scene.nodes:
-            if scene.real and node.id in self.outside and node.runs is not None:
-                hint = "remove 'autopilot' or 'runs'"
-                self._wrong(f"'{node.id}' has an autopilot and a program of its own", f"nodes.{node.id}", hint)
 
     def _ours(self, name: str, path: str) -> None:
         """Orders go to our autopilots only."""

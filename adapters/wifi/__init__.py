@@ -13,6 +13,7 @@ ADAPTER = AdapterKind(
     summary="802.11n links between all nodes with a Wi-Fi interface, ad hoc and by access points",
     config="adapters.wifi.config:WifiConfig",
     factory="adapters.wifi.adapter:WifiAdapter",
+    needs="adapters.wifi.needs:problems",
     ports=Ports(
         reads=(Read("mobility", required=False), Read("traffic", delayed=True, required=False)),
         writes=("peer_link", "link", "cell"),

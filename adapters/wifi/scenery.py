@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.wifi import needs
 from adapters.wifi.config import WifiConfig
 from cosim.errors import Problem, ScenarioError
 from cosim.plan.entities import Node, Scene
@@ -21,23 +22,14 @@ class Interfaces:
 
     def __init__(self, scene: Scene, config: WifiConfig) -> None:
         found: list[tuple[int, Node, Wifi]] = []
-        problems: list[Problem] = []
         for slot, node in enumerate(scene.nodes):
             if node.wifi is not None:
                 found.append((slot, node, node.wifi))
-                if node.position is None:
-                    hint = "write at: [0 m, 0 m, 0 m]"
-                    problems.append(
-                        Problem(f"'{node.id}' has a Wi-Fi interface but no position", f"nodes.{node.id}.at", hint=hint)
-                    )
         for fleet in scene.fleets:
             wireless = fleet.template.wifi
             if wireless is not None:
                 found += [(fleet.first + k, fleet.template, wireless) for k in range(fleet.capacity)]
-        if not found:
-            hint = "give at least two nodes an interface:  wifi: {}"
-            problems.append(Problem("no node of the scenario has a 'wifi' block", "nodes", hint=hint))
-        problems += _inconsistent(found)
+        problems = [*needs.problems("wifi", config, scene), *_inconsistent(found)]
         if problems:
             raise ScenarioError(problems)
         blocks = [block for _, _, block in found]

@@ -27,6 +27,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
 from cosim import units
+from cosim.errors import Problem
 from cosim.plan.entities import Event, Scene
 from cosim.telemetry.signals import Signal
 
@@ -186,6 +187,7 @@ class AdapterKind:
     fleet: bool = False  # can own fleets
     signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
     compiled: str = ""  # "cosim.radio.warm:compiled"
+    needs: str = ""  # "adapters.radio.needs:problems": what in a scene it cannot work with, see `problems`
     batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
@@ -206,6 +208,14 @@ class AdapterKind:
     def is_compiled(self) -> bool:
         """Whether an adapter of this kind starts without compiling code first. May import a lot."""
         return not self.compiled or bool(_import(self.compiled)())
+
+    def problems(self, name: str, config: BaseModel, scene: Scene) -> list[Problem]:
+        """What an adapter of this kind, called `name`, would refuse in `scene` when it starts, as far as that is quick.
+
+        Their paths are those of the scenario; a plan is not made while there are any.
+        """
+        found: list[Problem] = _import(self.needs)(name, config, scene) if self.needs else []
+        return found
 
     def prepare(self, config: BaseModel, context: Context, events: Sequence[Event]) -> Prepared | None:
         """What many runs in one process need, as an adapter that is alone in its scenario; None: it cannot."""

@@ -36,6 +36,13 @@ def compile_plan(loaded: Loaded) -> Plan:
     if problems:
         raise ScenarioError(problems)
     scene = builder.scene()
+    problems += [
+        loaded.problem(problem.path, problem.message, problem.hint)
+        for name, used in loaded.adapters.items()
+        for problem in used.kind.problems(name, used.config, scene)
+    ]
+    if problems:
+        raise ScenarioError(problems)
     return Plan(
         name=scenario.name,
         title=scenario.title,

@@ -98,6 +98,35 @@ def test_render_says_how_to_start_and_where_ports_will_be(tmp_path: Path, monkey
     assert "docker compose -f compose.yaml port uav-1-net 5760" in done.output
 
 
+@pytest.mark.parametrize(
+    ("adapter", "nodes", "said"),
+    [
+        ("radio: {}", "a: {kind: uav, at: [0 m, 0 m]}", ":6:1: nodes: the radio has no base station"),
+        ("wifi: {}", "a: {kind: uav, at: [0 m, 0 m]}", ":6:1: nodes: no node of the scenario has a 'wifi' block"),
+        ("wifi: {}", "a: {kind: cloud, wifi: {}}", ":7:3: nodes.a.at: 'a' has a Wi-Fi interface but no position"),
+        ("vehicle: {}", "a: {kind: edge}", ":6:1: nodes: no node of the scenario has a 'vehicle' block"),
+        ("continuum: {}", "a: {kind: cloud}", ":6:1: nodes: no node can run tasks"),
+        (
+            "live: {offload: {w: {}}}",
+            "a: {kind: edge, live: {key: k, lease: 1 ms}}",
+            "nodes.a.live.lease: 0.001 s is not",
+        ),
+    ],
+)
+def test_what_a_run_would_refuse_is_found_by_a_check(tmp_path: Path, adapter: str, nodes: str, said: str) -> None:
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: wrong\nrun: {duration: 1 s}\n"
+        f"adapters: {{{adapter}}}\nnodes:\n  {nodes}\n"
+        "workloads:\n  w: {from: a, arrivals: every 1 s, input: 1 kB, output: 1 kB, work: 1 Mcycles, deadline: 1 s}\n"
+    )
+    for command in (["check", str(file)], ["run", str(file), "--out", str(tmp_path / "runs")]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 2, done.output
+        assert said in done.output.replace("\n", "")
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_file_that_cannot_be_written_is_named(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     target = tmp_path / "file" / "compose.yaml"

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.live.adapter import LiveAdapter
-from adapters.live.arrivals import Arrival, Arrivals, problems
+from adapters.live.arrivals import Arrival, Arrivals
 from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
+from adapters.live.needs import unsendable
 from adapters.live.tests.test_live_adapter import checked, context, workload
 from adapters.live.tests.test_live_real import CALLS, RUNS
 from cosim.bus.adapter import Inputs
@@ -135,8 +136,8 @@ def test_members_without_software_cannot_be_live(tmp_path):
 
 def test_a_fleet_with_software_can_send_over_the_network():
     load = workload(1.0, sources=(SlotRange(3, 3),))
-    assert problems(scene(load), {"detect": BLOCK}, "live") == []
-    (wrong,) = problems(scene(load, truck=replace(TRUCK, runs=None, live=None)), {"detect": BLOCK}, "live")
+    assert unsendable(scene(load), {"detect": BLOCK}, "live") == []
+    (wrong,) = unsendable(scene(load, truck=replace(TRUCK, runs=None, live=None)), {"detect": BLOCK}, "live")
     assert "tasks of trucks cannot cross" in wrong.message
 
 
@@ -149,7 +150,7 @@ FILTER, DETECT = stage("filter", pinned=True, work=3e6), stage("detect", 0, work
 
 def test_stages_in_a_line_are_done_on_board_and_at_the_host():
     load = workload(10.0, sources=(SlotRange(3, 3),), graph=(FILTER, DETECT, stage("sort", 1, output=4.0)))
-    assert problems(scene(load), {"detect": BLOCK}, "live") == []
+    assert unsendable(scene(load), {"detect": BLOCK}, "live") == []
     arrivals = Arrivals(load, BLOCK, np.random.default_rng(1))
     (first, *_) = arrivals.until(1.0)
     assert (first.input, first.sent, first.output) == (1000, 60, 4)
@@ -169,12 +170,12 @@ def test_stages_in_a_line_are_done_on_board_and_at_the_host():
 )  # fmt: skip
 def test_other_graphs_are_refused(graph):
     load = workload(1.0, sources=(SlotRange(3, 3),), graph=graph)
-    (wrong,) = problems(scene(load), {"detect": BLOCK}, "live")
+    (wrong,) = unsendable(scene(load), {"detect": BLOCK}, "live")
     assert "live nodes do not run stages" in wrong.message
     assert "those on board first" in wrong.hint
 
 
 def test_over_management_no_graph_is_run():
     load = workload(1.0, graph=(FILTER, DETECT))
-    (wrong,) = problems(scene(load), {"detect": OffloadBlock()}, "live")
+    (wrong,) = unsendable(scene(load), {"detect": OffloadBlock()}, "live")
     assert "stages" in wrong.message

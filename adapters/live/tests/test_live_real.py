@@ -11,9 +11,9 @@ import uvicorn
 from pydantic import ValidationError
 
 from adapters.live import ADAPTER
-from adapters.live.arrivals import problems
 from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
+from adapters.live.needs import unsendable
 from adapters.live.tests.test_live_adapter import checked, context, live, workload
 from cosim.bus.adapter import Inputs
 from cosim.errors import RunError, ScenarioError, SetupError
@@ -230,11 +230,11 @@ def test_a_call_goes_to_the_host_with_the_fewest_tasks_on_a_common_medium():
 def test_only_real_devices_can_send_over_the_network():
     load = workload(1.0, sources=(SlotRange(0, 2),))
     blocks = {"detect": OffloadBlock.model_validate(CALLS)}
-    found = problems(scene(real("uav", "device"), Node("ghost", "uav", "device"), workloads=(load,)), blocks, "live")
+    found = unsendable(scene(real("uav", "device"), Node("ghost", "uav", "device"), workloads=(load,)), blocks, "live")
     assert "ghost" in found[0].message
     assert "vuav" in found[0].hint
     drone = replace(real("two", "device"), runs=Runs("vuav"))
-    assert problems(scene(real("uav", "device"), drone, workloads=(load,)), blocks, "live") == []
+    assert unsendable(scene(real("uav", "device"), drone, workloads=(load,)), blocks, "live") == []
 
 
 @pytest.mark.parametrize(

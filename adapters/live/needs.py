@@ -1,0 +1,122 @@
+"""What live nodes need of a scene, and what they can be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from adapters.live.config import LiveConfig, OffloadBlock
+from cosim.errors import Problem
+from cosim.live.protocol import MAX_PAYLOAD
+from cosim.plan.entities import Law, Scene, Workload
+
+MOST = 1000.0  # tasks/s of one workload
+_LEASES = (0.1, 1e6)  # s
+_INTERVALS = (0.01, 1e6)  # s
+
+
+def problems(name: str, config: LiveConfig, scene: Scene) -> list[Problem]:
+    """What in the scene cannot be live, or be sent to live nodes."""
+    return [*_unkept(scene), *unsendable(scene, config.offload, name)]
+
+
+def rate_of(load: Workload, block: OffloadBlock) -> float:
+    """Tasks/s: of all sources that take part, times the share of live nodes."""
+    return load.rate * sum(part.count for part in load.sources) * load.share * block.share
+
+
+def sent(load: Workload) -> Law:
+    """What goes from the device to the host."""
+    return next((stage.output for stage in reversed(load.graph) if stage.pinned), load.input)
+
+
+def output(load: Workload) -> Law:
+    """What comes back."""
+    return load.graph[-1].output if load.graph else load.output
+
+
+def unsendable(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> list[Problem]:
+    """What live nodes cannot be sent."""
+    known = {load.name: load for load in scene.workloads}
+    found = []
+    for key, block in offload.items():
+        at = f"adapters.{name}.offload.{key}"
+        load = known.get(key)
+        if load is None:
+            names = ", ".join(known) or "none"
+            found.append(Problem(f"there is no workload '{key}'", at, hint=f"the scenario has {names}"))
+            continue
+        odd = load.specialities()
+        if block.path == "network" and _in_line(load):
+            odd.pop("graph", None)
+        if odd:
+            hint = "with path: network stages that follow one another can be run, those on board first"
+            words = f"live nodes do not run {', '.join(odd.values())}"
+            found.append(Problem(words, at, hint=hint if "graph" in odd else ""))
+        if block.path == "network":
+            found += _unable(scene, load, at)
+        if load.idle > 0.0:
+            found.append(Problem("live nodes do not follow active and idle times", at))
+        rate = rate_of(load, block)
+        if rate > MOST:
+            message = f"{rate:g} tasks/s are more than the {MOST:g} that are sent"
+            found.append(Problem(message, at, hint="lower 'share'"))
+        for what, law in (("input", sent(load)), ("output", output(load))):
+            most = max(law.a, law.b) if law.law == "uniform" else law.a
+            if most > MAX_PAYLOAD:
+                found.append(Problem(f"its {what} of {most:g} B is more than the {MAX_PAYLOAD} B that are sent", at))
+    return found
+
+
+def _unable(scene: Scene, load: Workload, at: str) -> list[Problem]:
+    """Sources whose tasks cannot cross the emulated network, since they would not be real."""
+    computers = dict(scene.computers())
+    wrong = dict[str, None]()
+    for slot in (part.first + k for part in load.sources for k in range(part.count)):
+        node = computers.get(slot)
+        if node is None or node.runs is None or node.live is None:
+            wrong[node.id if node else scene.template(slot).id] = None
+        elif node.tier != "device":
+            message = f"'{node.id}' is of tier {node.tier}, and only devices send tasks across the emulated network"
+            return [Problem(message, f"{at}.path", hint="use path: management, or another source")]
+    if not wrong:
+        return []
+    names = ", ".join(list(wrong)[:5])
+    message = f"tasks of {names} cannot cross the emulated network: no software of theirs sends them"
+    hint = "give them 'runs: vuav', 'vrover' or 'vedgenode', and 'live: {}', or use path: management"
+    return [Problem(message, f"{at}.path", hint=hint)]
+
+
+def _in_line(load: Workload) -> bool:
+    """Whether stages follow one another, the first of them on board, the others wherever there is room."""
+    places = [stage.pinned for stage in load.graph]
+    return (
+        places == sorted(places, reverse=True)
+        and not all(places)
+        and all(stage.after == ((k - 1,) if k else ()) for k, stage in enumerate(load.graph))
+        and not any(stage.accelerator for stage in load.graph)
+    )
+
+
+def _unkept(scene: Scene) -> list[Problem]:
+    """Live blocks that cannot be kept."""
+    found = [
+        Problem(
+            "members of a fleet come and go, so no machine from elsewhere can take their places",
+            f"nodes.{fleet.name}.live",
+            hint="give them 'runs', which is started with the run, or write nodes of their own",
+        )
+        for fleet in scene.fleets
+        if fleet.template.live is not None and fleet.template.runs is None
+    ]
+    templates = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    for node in templates:
+        if node.live is None:
+            continue
+        for name, value, (low, high) in (
+            ("lease", node.live.lease, _LEASES),
+            ("interval", node.live.interval, _INTERVALS),
+        ):
+            if not low <= value <= high:
+                message = f"{value:g} s is not between {low:g} s and {high:g} s"
+                found.append(Problem(message, f"nodes.{node.id}.live.{name}"))
+    return found
