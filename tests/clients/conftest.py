@@ -7,6 +7,7 @@ skipped.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import socket
@@ -35,11 +36,14 @@ def interpreter(name):
     requirement, module = REQUIREMENTS[name]
     folder = CACHE / name
     python = folder / "bin" / "python"
-    if not python.exists():
-        if os.environ.get("COSIM_CLIENTS") != "1":
-            pytest.skip(f"{name} is not in {folder}; COSIM_CLIENTS=1 installs {requirement} there")
-        venv.create(folder, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *requirement.split()], check=True, timeout=600)
+    if not python.exists() and os.environ.get("COSIM_CLIENTS") != "1":
+        pytest.skip(f"{name} is not in {folder}; COSIM_CLIENTS=1 installs {requirement} there")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
+        if not python.exists():
+            venv.create(folder, with_pip=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *requirement.split()], check=True, timeout=600)
     if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode:
         pytest.skip(f"{python} cannot import {module}; remove the folder and set COSIM_CLIENTS=1")
     return python
