@@ -54,7 +54,6 @@ class Errands:
     """The tasks of one slot. `most` wait here at once; the machine has at most its window of them."""
 
     most: int
-    duplicates: int = 0
     _waiting: deque[Errand] = field(default_factory=deque)
     _away: dict[int, Errand] = field(default_factory=dict)  # sent, by task, in the order of sending
 
@@ -104,10 +103,7 @@ class Errands:
 
     def settle(self, task: int) -> Errand | None:
         """The task whose result has come, the first time; None for every repetition."""
-        errand = self._away.pop(task, None)
-        if errand is None:
-            self.duplicates += 1
-        return errand
+        return self._away.pop(task, None)
 
     def resend(self) -> None:
         """A new session: everything without a result is sent again."""

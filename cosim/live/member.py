@@ -49,7 +49,6 @@ class Member:
         self.starting: deque[Body] = deque()
         self.cancelled: deque[int] = deque()
         self.shapes: deque[Body] = deque()
-        self.rejected = 0  # messages that broke the protocol, or repeated
         self.tasks_done = 0
         self._facts = {**facts, "instance": random(SESSION)}
         self._random, self._jitter = random, jitter
@@ -129,7 +128,6 @@ class Member:
         try:
             message = unpack(data, FROM_GATEWAY)
         except ProtocolError:
-            self.rejected += 1
             return []
         if self.state == "asking" and message.session == self._nonce:
             if message.kind == "welcome":
@@ -138,13 +136,11 @@ class Member:
                 self._refused(message.body, now)
                 return []
         if self.state != "attached" or message.session != self._session:
-            self.rejected += 1
             return []
         if message.kind == "refuse":  # the gateway has given the slot away
             self._refused(message.body, now)
             return []
         if message.number <= self._heard:
-            self.rejected += 1
             return []
         self._heard, self._heard_at = message.number, now
         return self._handle(message, now, wall)
@@ -165,8 +161,6 @@ class Member:
         elif message.kind == "goodbye":
             self._unshape()
             self._seek(body["reason"] or "the run has ended", now)
-        else:
-            self.rejected += 1
         return []
 
     def _welcomed(self, body: Body, now: float) -> list[bytes]:
@@ -207,7 +201,6 @@ class Member:
                 return [self._tell("result", held.result)]
             return [self._tell("accept", {"tasks": [task]})]
         if task in self._past:  # its result was acknowledged: a repetition that was under way
-            self.rejected += 1
             return []
         if len(self._held) >= self._facts["window"]:
             return []  # not accepted: it comes again
