@@ -29,7 +29,7 @@ ADAPTER = AdapterKind(
     config="adapters.network.config:NetworkConfig",
     factory="adapters.network.adapter:NetworkAdapter",
     ports=_ports,
-    origin="measured",
+    origin="emulated",
     signals=(LINK_TRAFFIC,),
     example=EXAMPLE,
 )

@@ -15,7 +15,8 @@ def write(folder, *, more="", adapters="", **nodes):
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "scenario.cosim.yaml"
     lines = "".join(f"  {name.replace('_', '-')}: {text}\n" for name, text in nodes.items())
-    path.write_text(f"{_HEAD}adapters: {{vehicle: {{}}, wifi: {{}}, network: {{}}{adapters}}}\nnodes:\n{lines}{more}")
+    wireless = "wifi: {}, " if "wifi" in lines else ""
+    path.write_text(f"{_HEAD}adapters: {{{wireless}network: {{}}{adapters}}}\nnodes:\n{lines}{more}")
     return path
 
 
