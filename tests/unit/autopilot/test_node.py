@@ -54,7 +54,7 @@ def test_an_agent_is_beside_the_autopilot_and_both_end_together(tmp_path):
             assert time.monotonic() < end, found
             found = {module(child): child for child in psutil.Process(pair.pid).children(recursive=True)}
         flies, works = found["cosim.autopilot.agent"], found["cosim.live.worker"]
-        while works.nice() <= flies.nice():  # whoever works must not hold up whoever flies
+        while works.nice() < min(flies.nice() + 1, 19):  # whoever works must not hold up whoever flies
             assert time.monotonic() < end
         pair.terminate()
         assert pair.wait(PATIENCE) == 0
