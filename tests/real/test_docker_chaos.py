@@ -183,13 +183,6 @@ def test_a_node_that_floods_gets_no_more_than_its_link(tmp_path):
     assert project.left == ""
 
 
-def gateway(project: Project) -> str:
-    """Where the run listens for live nodes, as seen from this machine."""
-    (found,) = json.loads(docker("inspect", project.container("orchestrator")))
-    (network,) = found["NetworkSettings"]["Networks"].values()
-    return f"{network['IPAddress']}"
-
-
 class Client:
     """Somebody on the management network with a key."""
 
@@ -220,7 +213,7 @@ def test_nobody_without_a_key_gets_in_and_messages_of_no_worth_harm_nobody(tmp_p
         own = tmp_path / "node.key"
         project("cp", "edge:/run/cosim-key/node.key", str(own))
         own.chmod(0o600)
-        edge, address = keys.read(own), gateway(project)
+        edge, address = keys.read(own), project.address("orchestrator", "management")
         hello = pack(Message("hello", b"n" * 16, 0, {**FACTS, "node": "edge", "instance": b"i" * 16}))
 
         def client(key: keys.Key) -> Client:
