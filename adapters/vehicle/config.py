@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from cosim import units
 from cosim.bus.adapter import AdapterConfig
 from cosim.units import Angle, Distance, Duration, Fraction, Length, Period
-from cosim.vehicles.follow import Follow
+from cosim.vehicles.rule import Follow
 
 Place = Annotated[list[Length], Field(min_length=2, max_length=3)]
 Fast = Annotated[float, units.Unit("speed", gt=0.0)]

@@ -23,11 +23,12 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.vehicles import phases as ph
 from cosim.vehicles.coverage import Coverage
 from cosim.vehicles.fleet import Fleet
-from cosim.vehicles.follow import Follow, apart, fenced, stand_off
+from cosim.vehicles.follow import apart, fenced, stand_off
 from cosim.vehicles.layout import EMPTY, GO, LAND, NONE, RETURN
 from cosim.vehicles.layout import FENCE as FENCED
 from cosim.vehicles.logbook import Logbook
 from cosim.vehicles.reports import Chance, Links, Reports
+from cosim.vehicles.rule import Follow
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -139,7 +140,7 @@ class Engagements:
         self.log.measure(self.phase, links, self.reports.sent)
 
     def records(self) -> NDArray[np.void]:
-        """What was written down about every engagement so far (`cosim.vehicles.phases.RECORD`), in order of command."""
+        """What was written down about each engagement so far (`cosim.vehicles.records.RECORD`), in order of command."""
         return self.log.records()
 
     def _enter(self, which: Ints, phase: int, now: float) -> None:

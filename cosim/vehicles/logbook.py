@@ -11,6 +11,7 @@ from cosim.vehicles import phases as ph
 from cosim.vehicles.coverage import Coverage
 from cosim.vehicles.fleet import Fleet
 from cosim.vehicles.follow import stand_off
+from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
 
 Floats = NDArray[np.float64]
@@ -249,7 +250,7 @@ class Logbook:
 
 
 def _blank(count: int) -> NDArray[np.void]:
-    made = np.zeros(count, ph.RECORD)
+    made = np.zeros(count, RECORD)
     for name in ph.METRICS:
         made[name] = np.nan
     return made

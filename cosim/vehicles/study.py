@@ -23,9 +23,10 @@ from cosim.vehicles import phases as ph
 from cosim.vehicles.airframe import Copter, Rover
 from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.fleet import Fleet
-from cosim.vehicles.follow import Follow
+from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
 from cosim.vehicles.rows import Rows
+from cosim.vehicles.rule import Follow
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -94,7 +95,7 @@ def study(
     # flights of like length go together
     far = np.array([math.hypot(spots[p][0] - place[h, 0], spots[p][1] - place[h, 1]) for h, p in cases])
     order = np.argsort(far, kind="stable")
-    records = np.zeros(len(cases), ph.RECORD)
+    records = np.zeros(len(cases), RECORD)
     simulated = 0.0
     for first in range(0, len(order), batch):
         numbers = order[first : first + batch]

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from cosim.vehicles import Battery, Copter, Fleet, Rover, phases
 from cosim.vehicles.engagement import Engagements
-from cosim.vehicles.follow import Follow, apart, fenced, stand_off
+from cosim.vehicles.follow import apart, fenced, stand_off
+from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Chance, Links, Reports
+from cosim.vehicles.rule import Follow
 
 RULE = Follow(report=0.2)
 
@@ -49,7 +51,7 @@ class Field:
 
     def record(self, number=-1):
         row = self.pairs.records()[number]
-        return {name: row[name].item() for name in phases.RECORD.names} | {
+        return {name: row[name].item() for name in RECORD.names} | {
             "outcome": phases.OUTCOMES[row["outcome"]], "reason": phases.REASONS[row["reason"]],
         }  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 
 from cosim.vehicles import Fleet, Rover, phases
 from cosim.vehicles.coverage import Coverage
+from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
 from cosim.vehicles.rows import Rows
 from cosim.vehicles.study import fit, study
@@ -42,14 +43,14 @@ def test_the_surface_explains_the_times(found):
 def test_batches_change_nothing(found):
     lossy = lambda away: Links.steady(len(away), 0.2, 0.3)  # noqa: E731
     one, other = (study(HOMES[:2], PLACES, FIELD, follow=5.0, links=lossy, batch=size).records for size in (100, 2))
-    for name in phases.RECORD.names:
+    for name in RECORD.names:
         assert np.array_equal(one[name], other[name], equal_nan=name not in ("pair", "number", "outcome", "reason")), (
             name
         )
 
 
 def test_a_surface_is_found_again():
-    records = np.zeros(50, phases.RECORD)
+    records = np.zeros(50, RECORD)
     rng = np.random.default_rng(1)
     records["target_x"], records["target_y"] = rng.uniform(50.0, 500.0, (2, 50))
     records["target_vx"], records["target_vy"] = rng.uniform(-2.0, 2.0, (2, 50))
