@@ -60,5 +60,7 @@ def test_an_agent_is_beside_the_autopilot_and_both_end_together(tmp_path):
         assert pair.wait(PATIENCE) == 0
         assert psutil.wait_procs(found.values(), 5.0)[1] == []
     finally:
-        pair.kill()
+        left = psutil.Process(pair.pid).children(recursive=True) if pair.poll() is None else []
+        for process in (pair, *left):
+            process.kill()
         pair.wait()
