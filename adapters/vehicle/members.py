@@ -9,7 +9,7 @@ from pathlib import Path
 
 from adapters.vehicle.config import RealPart
 from adapters.vehicle.roster import Roster, written_systems
-from cosim.autopilot.remote import Done, Entry, Hub, Keys, Lock, flown, take
+from cosim.autopilot.remote import Done, Entry, Hub, Lock, flown, take
 from cosim.autopilot.table import plan
 from cosim.bus.adapter import Context
 from cosim.errors import RunError, SetupError
@@ -62,8 +62,7 @@ class Members:
             )
             for (name, node), row in zip(self._nodes.items(), self._row.values(), strict=True)
         }
-        own = server_key(Path(folder))
-        lock = Lock(Keys(own.public, own.secret), lambda context: Doorkeeper(context, Path(folder)), name_of)
+        lock = Lock(server_key(Path(folder)), lambda context: Doorkeeper(context, Path(folder)), name_of)
         self._hub = Hub(entries, self._rows(), address, lock=lock)
         self._hub.open()
         self._there = frozenset[str]()

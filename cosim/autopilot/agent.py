@@ -31,10 +31,10 @@ from cosim.autopilot.core import Autopilot
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.links import Endpoint, Endpoints
-from cosim.autopilot.remote import Done, Heard, Keys, Member, flown, take
+from cosim.autopilot.remote import Done, Heard, Member, flown, take
 from cosim.autopilot.table import Address
 from cosim.errors import CosimError, RunError, SetupError
-from cosim.live.keys import read
+from cosim.live.keys import Key, read
 from cosim.shore import Shore
 from cosim.vehicles import Copter, Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
@@ -69,12 +69,9 @@ class Orders:
         key = environment.get("COSIM_VEHICLES_KEY", "")
         return Orders(node, server, int(ports[0]), int(ports[1]) if len(ports) > 1 else 0, key)
 
-    def keys(self) -> Keys | None:
+    def proof(self) -> Key | None:
         """What this vehicle proves itself by. Raises `SetupError` for a file that is no key."""
-        if not self.key:
-            return None
-        key = read(Path(self.key))
-        return Keys(key.public, key.secret, key.server)
+        return read(Path(self.key)) if self.key else None
 
 
 class Beacon:
@@ -208,7 +205,7 @@ def warm() -> None:
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
     """Fly for the run, and for the next one when that has ended, until told to stop."""
     warm()  # before anybody waits for it
-    member, flight, shore = Member(orders.server, orders.node, keys=orders.keys()), None, Shore(orders.server)
+    member, flight, shore = Member(orders.server, orders.node, key=orders.proof()), None, Shore(orders.server)
     try:
         while not stopping:
             if shore.lost():

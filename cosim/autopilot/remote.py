@@ -35,6 +35,7 @@ import numpy as np
 import zmq
 
 from cosim.errors import SetupError
+from cosim.live.keys import Key
 from cosim.vehicles import Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
@@ -60,19 +61,10 @@ class Door(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """What one end proves itself by: Z85 texts. A member knows the hub's public key as `server`."""
-
-    public: str
-    secret: str = field(repr=False)
-    server: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Lock:
-    """Lets in only whoever has a key. `named` says how the key of a node is called."""
+    """Lets in only whoever has a key. `own` is the hub's; `named` says how the key of a node is called."""
 
-    keys: Keys
+    own: Key
     door: Callable[[zmq.Context[zmq.Socket[bytes]]], Door]
     named: Callable[[str], str]
 
@@ -147,8 +139,8 @@ class Hub:
             self._door = self.lock.door(self._context)
             self._poller.register(self._door.socket, zmq.POLLIN)
             self._socket.curve_server = True
-            self._socket.curve_publickey = self.lock.keys.public.encode()
-            self._socket.curve_secretkey = self.lock.keys.secret.encode()
+            self._socket.curve_publickey = self.lock.own.public.encode()
+            self._socket.curve_secretkey = self.lock.own.secret.encode()
             self._socket.zap_domain = self._door.domain
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
@@ -304,15 +296,13 @@ class Hub:
 class Member:
     """A vehicle's side: dials, asks again when it is not known, and forgets a hub that is silent."""
 
-    def __init__(
-        self, address: str, node: str, clock: Callable[[], float] = monotonic, keys: Keys | None = None
-    ) -> None:
+    def __init__(self, address: str, node: str, clock: Callable[[], float] = monotonic, key: Key | None = None) -> None:
         self.node, self._clock = node, clock
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        if keys is not None:
-            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.public.encode())
-            self._socket.setsockopt(zmq.CURVE_SECRETKEY, keys.secret.encode())
-            self._socket.setsockopt(zmq.CURVE_SERVERKEY, keys.server.encode())
+        if key is not None:
+            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, key.public.encode())
+            self._socket.setsockopt(zmq.CURVE_SECRETKEY, key.secret.encode())
+            self._socket.setsockopt(zmq.CURVE_SERVERKEY, key.server.encode())
         self._socket.setsockopt(zmq.LINGER, 200)
         self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)

@@ -109,8 +109,9 @@ class NetnsNodes:
             self._add(
                 f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
             )
-            key = node.key(str(folder / "nodes" / node.node / PRIVATE))
-            variables_of = {**own, **software(node), **dict(node.environment), **key}
+            variables_of = {**own, **software(node), **dict(node.environment)}
+            if node.keyed:
+                variables_of |= node.key(str(keys[node.node] / PRIVATE))
             self._add(node.node, self._starter(node, self._commands[node.node], variables_of))
         self._supervisor = threading.Thread(target=self._supervise, name="nodes", daemon=True)
         self._supervisor.start()

@@ -81,16 +81,22 @@ class World:
         """Number of the present interface."""
         return self.nodes._spaces.run(node, ["ip", "-o", "link", "show", "lte0"]).stdout.partition(":")[0]
 
+    @classmethod
+    @contextlib.contextmanager
+    def up(cls, folder, carrier):
+        """The nodes while the block lasts, their links imposed by `carrier`."""
+        with contextlib.ExitStack() as stack:
+            nodes = stack.enter_context(netns_nodes(SCENE, folder, lambda _text: None, carrier))
+            client = stack.enter_context(Client(os.environ["COSIM_NETWORK"], os.environ["COSIM_REPORTS"]))
+            client.await_ports({(n.node, i.name) for n in programs(SCENE) for i in n.interfaces})
+            yield cls(nodes, client)
+
 
 @pytest.fixture
 def world(tmp_path):
     cells = [word for node in ("north", "south") for word in ("--cell", f"{node},lte0")]
-    carrier = Carrier(arguments=(*Carrier().arguments, *cells))
-    with contextlib.ExitStack() as stack:
-        nodes = stack.enter_context(netns_nodes(SCENE, tmp_path, lambda _text: None, carrier))
-        client = stack.enter_context(Client(os.environ["COSIM_NETWORK"], os.environ["COSIM_REPORTS"]))
-        client.await_ports({(n.node, i.name) for n in programs(SCENE) for i in n.interfaces})
-        yield World(nodes, client)
+    with World.up(tmp_path, Carrier(arguments=(*Carrier().arguments, *cells))) as found:
+        yield found
 
 
 @contextlib.contextmanager

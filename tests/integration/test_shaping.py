@@ -22,11 +22,11 @@ from cosim.errors import CosimError, SetupError
 from cosim.live import control, keys, shaper
 from cosim.live.shaper import KernelShaper
 from cosim.live.shaping import Keeper, Link
+from tests.integration.test_live import PATIENCE, eventually
 
 pytestmark = pytest.mark.netns
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 40.0  # s
 FRAME, PAYLOAD = 1442, 1400  # B, of the datagrams here
 SEGMENT = 1448 / 1514  # of TCP in an Ethernet frame
 HERE, THERE, RUN = "10.9.0.1", "10.9.0.3", "10.9.0.2"  # the last is the gateway's
@@ -51,14 +51,6 @@ links:
 events:
   - {{at: {slower} s, do: degrade, link: pi / server, rate: 40 %}}
 """
-
-
-def eventually(condition, what="it"):
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, f"{what} did not happen in time"
-        time.sleep(0.05)
-    return found
 
 
 class World:

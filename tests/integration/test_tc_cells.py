@@ -5,19 +5,13 @@ Rates and links that are down; delay and loss as well where the kernel has netem
 
 from __future__ import annotations
 
-import contextlib
-import os
-
 import pytest
 
 from cosim.emulation import probe, tc
-from cosim.emulation.client import Client
 from cosim.emulation.state import DOWN, LinkState
 from cosim.launch.carrier import Carrier
-from cosim.launch.netns import netns_nodes
-from cosim.launch.programs import programs
 from tests.integration import test_cells
-from tests.integration.test_cells import ADDRESS, SCENE, answered, both
+from tests.integration.test_cells import ADDRESS, answered, both
 from tests.unit.emulation.conftest import until
 
 pytestmark = test_cells.pytestmark
@@ -34,11 +28,8 @@ class World(test_cells.World):
 @pytest.fixture
 def world(tmp_path):
     carrier = Carrier("tc", ("--backend", "tc"), kernel="rates" if tc.probe_netem() else "netem")
-    with contextlib.ExitStack() as stack:
-        nodes = stack.enter_context(netns_nodes(SCENE, tmp_path, lambda _text: None, carrier))
-        client = stack.enter_context(Client(os.environ["COSIM_NETWORK"], os.environ["COSIM_REPORTS"]))
-        client.await_ports({(n.node, i.name) for n in programs(SCENE) for i in n.interfaces})
-        yield World(nodes, client)
+    with World.up(tmp_path, carrier) as found:
+        yield found
 
 
 def test_devices_reach_wired_nodes_and_each_other_across_their_base_stations(world):

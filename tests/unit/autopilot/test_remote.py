@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from dataclasses import replace
 
 import msgpack
 import numpy as np
@@ -13,7 +14,7 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.autopilot.remote import LAYOUT, Done, Entry, Hub, Keys, Lock, Member, WrongMessage, flown, take, unpack
+from cosim.autopilot.remote import LAYOUT, Done, Entry, Hub, Lock, Member, WrongMessage, flown, take, unpack
 from cosim.errors import SetupError
 from cosim.live import keys
 from cosim.live.gateway import Doorkeeper
@@ -93,14 +94,13 @@ def locked(scene, tmp_path):
         keys.write(made[name], tmp_path)
     rows = {"a": flown(fleet, 0), "b": flown(fleet, 1)}
     entries = {name: Entry(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
-    lock = Lock(Keys(server.public, server.secret), lambda context: Doorkeeper(context, tmp_path), named)
+    lock = Lock(server, lambda context: Doorkeeper(context, tmp_path), named)
     hub = Hub(entries, rows, lock=lock)
     address = hub.open()
     members = []
 
     def member(name, node, **more):
-        key = made[name]
-        members.append(Member(address, node, keys=Keys(key.public, key.secret, more.get("server", key.server))))
+        members.append(Member(address, node, key=replace(made[name], **more)))
         return members[-1]
 
     yield hub, member, address
@@ -157,7 +157,7 @@ def test_an_identity_that_was_taken_over_speaks_for_nobody(locked):
 
 def test_a_lock_that_cannot_be_opened_leaves_nothing(tmp_path):
     server = keys.server_key(tmp_path)
-    lock = Lock(Keys(server.public, server.secret), lambda context: Doorkeeper(context, tmp_path), named)
+    lock = Lock(server, lambda context: Doorkeeper(context, tmp_path), named)
     with pytest.raises(SetupError, match="cannot listen for vehicles"):
         Hub({}, {}, "tcp://127.0.0.1:not-a-port", lock=lock).open()
 

@@ -9,6 +9,14 @@ from cosim.plan.show import describe
 from cosim.plan.store import plan_from_dict, plan_from_text, plan_to_text
 
 MakePlan = Callable[..., Plan]
+TINY = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: tiny
+run: {{duration: 1 s}}
+adapters: {{traffic: {{}}}}
+nodes: {{cars: {{kind: vehicle, fleet: traffic{more}}}}}
+"""
 
 
 def test_a_plan_survives_json_with_infinity(make_plan: MakePlan) -> None:
@@ -42,25 +50,12 @@ def test_the_description_names_everything(make_plan: MakePlan) -> None:
 
 
 def test_the_computers_on_board_of_a_fleet_are_named(make_plan: MakePlan) -> None:
-    text = """\
-apiVersion: cosim/v1
-kind: Scenario
-name: tiny
-run: {duration: 1 s}
-adapters: {traffic: {}}
-nodes: {cars: {kind: vehicle, fleet: traffic, capacity: COUNT, runs: vedgenode}}
-"""
-    assert "cars (from traffic), on board cars-1 .. cars-8" in describe(make_plan(text=text.replace("COUNT", "8")))
-    assert describe(make_plan(text=text.replace("COUNT", "1"))).count("cars (from traffic), on board cars-1 ") == 1
+    def told(count: int) -> str:
+        return describe(make_plan(text=TINY.format(more=f", capacity: {count}, runs: vedgenode")))
+
+    assert "cars (from traffic), on board cars-1 .. cars-8" in told(8)
+    assert told(1).count("cars (from traffic), on board cars-1 ") == 1
 
 
 def test_the_smallest_plan_can_be_described(make_plan: MakePlan) -> None:
-    text = """\
-apiVersion: cosim/v1
-kind: Scenario
-name: tiny
-run: {duration: 1 s}
-adapters: {traffic: {}}
-nodes: {cars: {kind: vehicle, fleet: traffic}}
-"""
-    assert "no adapter reads anything" in describe(make_plan(text=text))
+    assert "no adapter reads anything" in describe(make_plan(text=TINY.format(more="")))
