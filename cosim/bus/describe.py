@@ -6,17 +6,12 @@ places of nodes, links, workloads, signals, origins, the span of time.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from cosim.bus.wire import WireError
-from cosim.plan.entities import Node, Scene, SlotRange
+from cosim.contract.entities import Node, Scene, SlotRange
+from cosim.contract.signals import Signal
 from cosim.plan.plan import Plan
-from cosim.telemetry.signals import Signal
-
-MAX_SCENE = 64 << 20  # B, unpacked
 
 
 def describe(plan: Plan, signals: Mapping[str, Signal]) -> dict[str, Any]:
@@ -50,25 +45,6 @@ def describe(plan: Plan, signals: Mapping[str, Signal]) -> dict[str, Any]:
         "signals": {name: _signal(signals[name]) for name in written},
         "events": [[event.at, event.do] for event in plan.events],
     }
-
-
-def pack_scene(scene: Mapping[str, Any]) -> bytes:
-    """`scene` as it travels: JSON, deflated."""
-    return zlib.compress(json.dumps(scene, separators=(",", ":"), ensure_ascii=False).encode())
-
-
-def unpack_scene(data: bytes) -> dict[str, Any]:
-    """What `pack_scene` packed; {} for nothing. Raises `WireError` for what is no scene."""
-    if not data:
-        return {}
-    inflate = zlib.decompressobj()
-    try:
-        found = json.loads(inflate.decompress(data, MAX_SCENE))
-    except (zlib.error, ValueError, RecursionError) as error:
-        raise WireError(f"the far end sent a scene that cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise WireError("the far end sent a scene that is not a mapping")
-    return found
 
 
 def _kinds(scene: Scene) -> list[dict[str, str]]:

@@ -12,25 +12,34 @@ from pathlib import Path
 from typing import Protocol
 
 import zmq
+from zmq.utils.monitor import recv_monitor_message
 
 from cosim.bus.channel import Channel
-from cosim.bus.frame import Array
-from cosim.bus.pipe import LostError, Pipe
+from cosim.bus.messages import FROM_RUN, FROM_WORKER
 from cosim.bus.process import Child
-from cosim.bus.wire import Buffers, Head
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
+from cosim.contract.frame import Array
+from cosim.talk.codec import Body, Message
+from cosim.talk.columns import Buffers
+from cosim.talk.keys import Key
+from cosim.talk.pipe import LostError, Pipe
+from cosim.talk.sockets import unlock
+
+
+class RefusedError(Exception):
+    """The worker does not let us in."""
 
 
 class Link(Protocol):
     """A connection to a worker."""
 
-    def send(self, verb: str, serial: int, body: object, arrays: Sequence[Array] = ()) -> None:
+    def send(self, kind: str, number: int, body: Body, arrays: Sequence[Array] = ()) -> None:
         """Send a message; the arrays must not change before it is answered. Raises `LostError`."""
 
-    def receive(self, limit: float) -> tuple[Head, Buffers] | None:
+    def receive(self, limit: float) -> tuple[Message, Buffers] | None:
         """The next message, None when there is none within `limit` s.
 
-        Raises `LostError` when the connection is gone, `WireError` for what is no message.
+        Raises `LostError` when the connection is gone, `ProtocolError` for what is no message.
         """
 
     def close(self) -> None:
@@ -49,7 +58,7 @@ class PipeLink:
         self._poll.register(child.fd, select.POLLIN)
         self.send = pipe.send
 
-    def receive(self, limit: float) -> tuple[Head, Buffers] | None:
+    def receive(self, limit: float) -> tuple[Message, Buffers] | None:
         message = self._pipe.arrived()
         if message is not None:
             return message
@@ -74,30 +83,47 @@ class PipeLink:
 
 
 class SocketLink:
-    """To a worker at `address`, by ZeroMQ."""
+    """To a worker at `address`, by ZeroMQ; with `key`, which the worker must know."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, key: Key | None = None) -> None:
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._channel = Channel(self._socket)
-        self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
+        self._channel = Channel(self._socket, FROM_RUN, FROM_WORKER)
+        if key is not None:
+            unlock(self._socket, key)
+        watched = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(watched))
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._lost, zmq.POLLIN)
-        self.send = self._channel.send
         try:
             self._socket.connect(address)
         except zmq.ZMQError:
             self.close()
             raise
 
-    def receive(self, limit: float) -> tuple[Head, Buffers] | None:
+    def send(self, kind: str, number: int, body: Body, arrays: Sequence[Array] = ()) -> None:
+        try:
+            self._channel.send(kind, number, body, arrays)
+        except zmq.Again:
+            if self._lost.poll(0):
+                self._look()
+            raise
+
+    def receive(self, limit: float) -> tuple[Message, Buffers] | None:
         ready = dict(self._poller.poll(math.ceil(limit * 1e3)))
         if self._socket in ready or self._socket.poll(0):
             return self._channel.receive(self._socket.recv_multipart(copy=False))
         if self._lost in ready:
-            self._lost.recv_multipart()
-            raise LostError("the connection was lost")
+            self._look()
         return None
+
+    def _look(self) -> None:
+        event = recv_monitor_message(self._lost)["event"]
+        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+            raise RefusedError("the worker does not know this key")
+        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            raise RefusedError("the worker asks for a key, or for none: adapters.NAME.key must match it")
+        raise LostError("the connection was lost")
 
     def close(self) -> None:
         self._socket.disable_monitor()
@@ -121,4 +147,4 @@ def spawn(name: str, use: str, scratch: Path) -> tuple[Child, Pipe]:
     except OSError as error:
         ours.close()
         raise SetupError(f"adapter '{name}': cannot start a worker process: {error}") from error
-    return child, Pipe(ours, forward=True)
+    return child, Pipe(ours, FROM_RUN, FROM_WORKER, forward=True)

@@ -1,26 +1,51 @@
-"""Where a worker that runs elsewhere listens: one run after another, by ZeroMQ."""
+"""Where a worker that runs elsewhere listens: one run after another, by ZeroMQ.
+
+Off loopback, the run proves a key (CURVE) that is in the worker's folder of keys. The columns of a step are large, so
+that they go to ZeroMQ straight and not by a doorkeeper: what may come in is bounded by keys, and the limit of open
+files is raised as far as it may be.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
+from pathlib import Path
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from cosim.bus.channel import Channel
+from cosim.bus.messages import FROM_RUN, FROM_WORKER
 from cosim.bus.service import Service
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
+from cosim.talk.doorkeeper import raise_descriptors
+from cosim.talk.keys import server_key
+from cosim.talk.sockets import Guard, lock
 
 FAREWELL = 1_000  # ms for the last answer to leave
 
 
 class Listener:
-    """Listens at `address`, which is `bind` with the port that the system chose."""
+    """Listens at `address`, which is `bind` with the port that the system chose.
 
-    def __init__(self, bind: str) -> None:
+    With `folder`, runs prove one of its keys; without, `bind` must be an address of this machine alone. Raises
+    `SetupError` when it is not, or cannot be had.
+    """
+
+    def __init__(self, bind: str, folder: Path | None = None) -> None:
+        if folder is None and not own_machine(bind):
+            raise SetupError(
+                f"{bind} can be reached from other machines, and whoever reaches a worker has it work: give it a "
+                "folder of keys by --keys (cosim live-key makes keys)"
+            )
+        raise_descriptors()
+        own = server_key(folder) if folder is not None else None
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket: zmq.Socket[bytes] = self._zmq.socket(zmq.ROUTER)
-        self._channel = Channel(self._socket)
+        self._channel = Channel(self._socket, FROM_WORKER, FROM_RUN)
+        if folder is not None and own is not None:
+            Guard(self._zmq, folder)
+            lock(self._socket, own)
         self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
@@ -60,7 +85,7 @@ class Listener:
         ended = service.answer(
             peer.bytes,
             lambda: self._channel.receive(parts),
-            lambda verb, serial, body, arrays: self._channel.send(verb, serial, body, arrays, to),
+            lambda kind, number, body, arrays: self._channel.send(kind, number, body, arrays, to),
         )
         if greeted and service.session is not None:
             self._fd = int(peer.get(zmq.SRCFD))
@@ -73,3 +98,15 @@ class Listener:
             return False
         service.lost()
         return True
+
+
+def own_machine(address: str) -> bool:
+    """Whether nothing but this machine can reach `address`."""
+    scheme, _, rest = address.partition("://")
+    if scheme in ("ipc", "inproc"):
+        return True
+    host = rest.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, an interface, or all of them
+        return False

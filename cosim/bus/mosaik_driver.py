@@ -26,10 +26,10 @@ import mosaik_api_v3
 import numpy as np
 from mosaik.starters import PythonStarter
 
-from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Runtime
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
+from cosim.contract.frame import Frame
 
 STRETCH = 64  # ticks in one mosaik step while no other simulator is connected
 

@@ -19,7 +19,7 @@ import time as wall
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.plan.plan import Lag
 
 log = logging.getLogger("cosim.pacer")
@@ -64,6 +64,7 @@ class Pacer:
     ) -> None:
         self.factor = factor
         self.paused = False
+        self.free_until = -1.0  # simulated s up to which ticks are not held back
         self.policy = lag
         self.record = LagRecord()
         self.lag = 0.0  # s, of the last tick
@@ -110,7 +111,7 @@ class Pacer:
                 self._sleep(_PAUSED_SLEEP)
                 self.idle()
                 continue
-            if self.factor == 0.0:
+            if self.factor == 0.0 or time <= self.free_until:
                 break
             if self._origin is None:
                 self._origin = self._clock() - time / self.factor

@@ -18,25 +18,15 @@ from typing import Any, NoReturn
 
 import zmq
 
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame
-from cosim.bus.link import Link, PipeLink, SocketLink, spawn
-from cosim.bus.pipe import LostError
+from cosim.bus.link import Link, PipeLink, RefusedError, SocketLink, spawn
 from cosim.bus.process import Child
-from cosim.bus.wire import (
-    PROTOCOL,
-    Buffers,
-    Decoder,
-    Encoder,
-    Head,
-    WireError,
-    encode,
-    plain,
-    seconds,
-    summary,
-    version,
-)
-from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError
+from cosim.contract.frame import Array, Frame
+from cosim.talk import keys
+from cosim.talk.codec import Body, Message
+from cosim.talk.columns import Buffers, Decoder, Encoder, encode, plain, summary, version
+from cosim.talk.pipe import LostError
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +39,9 @@ LAST_WORDS = 1.0  # s between the loss of the connection to a process and its en
 class RemoteAdapter:
     """Adapter `name` of kind `use` in a process of its own, or at the worker at address `connect`.
 
-    `config` is the adapter's block of the scenario as JSON values, `timeout` the limit in s of every
-    wait for the far end. Columns go through shared memory to a process of our own, and as ZeroMQ
-    messages otherwise.
+    `config` is the adapter's block of the scenario as JSON values, `timeout` the limit in s of every wait for the far
+    end, `key` the file with the private key that the worker at `connect` asks for. Columns go through shared memory to
+    a process of our own, and as ZeroMQ messages otherwise.
     """
 
     def __init__(
@@ -62,11 +52,13 @@ class RemoteAdapter:
         *,
         timeout: float,
         connect: str = "",
+        key: str = "",
     ) -> None:
         self.name = name
         self.use = use
         self.timeout = timeout
         self.connect = connect
+        self._key = key
         self.cpu_seconds = 0.0  # of the far end so far, as of its last answer
         self.pid = 0  # of the far end, once it has answered
         self._config = plain(config, "config")
@@ -94,7 +86,7 @@ class RemoteAdapter:
         """The far end's summary; a step that was begun and not ended is ended first."""
         if self._asked:
             self.end_step()
-        self._ask("finish", None)
+        self._ask("finish")
         return summary(self._result("finish")[0])
 
     def close(self) -> None:
@@ -117,7 +109,7 @@ class RemoteAdapter:
             raise RuntimeError(f"adapter '{self.name}' was started before")
         self._link = self._connect(context)
         self._open.callback(self._link.close)
-        self._ask("hello", {"protocol": PROTOCOL, "version": version(), "use": self.use})
+        self._ask("hello", {"version": version(), "use": self.use})
         self._ask("start", {"config": self._config, "context": encode(context)})
 
     def end_start(self) -> None:
@@ -134,7 +126,7 @@ class RemoteAdapter:
             raise RuntimeError(f"adapter '{self.name}' has not ended its last step")
         arrays: list[Array] = []
         item = self._encoder.inputs(inputs, arrays)
-        self._ask("step", [float(time), item], arrays, at=float(time))
+        self._ask("step", {"time": float(time), "inputs": item}, arrays, at=float(time))
 
     def end_step(self) -> Sequence[Frame]:
         """The frames of the step that was begun."""
@@ -143,7 +135,7 @@ class RemoteAdapter:
         try:
             frames = self._decoder.frames(items, buffers)
             buffers.end()
-        except WireError as error:
+        except ProtocolError as error:
             self._fail("step", at, str(error), cause=error)
         return frames
 
@@ -155,20 +147,23 @@ class RemoteAdapter:
             self._child = child
             self._open.callback(child.stop, KILL_LIMIT)
             return PipeLink(pipe, child)
+        proof = keys.read(context.path(self._key)) if self._key else None
         try:
-            return SocketLink(self.connect)
+            return SocketLink(self.connect, proof)
         except zmq.ZMQError as error:
             raise SetupError(f"adapter '{self.name}': cannot connect to '{self.connect}': {error}") from error
 
-    def _ask(self, verb: str, body: object, arrays: Sequence[Array] = (), at: float | None = None) -> None:
+    def _ask(self, verb: str, body: Body | None = None, arrays: Sequence[Array] = (), at: float | None = None) -> None:
         if self._link is None or self._failed:
             raise RuntimeError(f"adapter '{self.name}' is not running")
         self._serial += 1
         self._asked.append((verb, self._serial, time.monotonic(), at))
         try:
-            self._link.send(verb, self._serial, body, arrays)
+            self._link.send(verb, self._serial, body or {}, arrays)
         except zmq.Again:
             self._fail(_phase(verb), at, f"cannot send '{verb}': {self._far_end()} takes no messages")
+        except RefusedError as error:
+            self._refused(error)
         except LostError:
             pass  # whoever waits for the answer says how the far end ended
 
@@ -179,18 +174,14 @@ class RemoteAdapter:
         _, serial, asked, at = self._asked[0]
         head, buffers = self._wait(verb, asked, at, self.timeout if limit is None else limit)
         self._asked.pop(0)  # not before: when Ctrl-C ends the wait, the answer is still to come
-        if head.serial != serial or head.verb not in ("done", "failed"):
-            self._fail(_phase(verb), at, f"the far end answered '{head.verb}' {head.serial} to '{verb}' {serial}")
-        if head.verb == "failed":
+        if head.number != serial:
+            self._fail(_phase(verb), at, f"the far end answered '{head.kind}' {head.number} to '{verb}' {serial}")
+        if head.kind == "failed":
             self._raise(_phase(verb), at, head.body)
-        try:
-            result, cpu = head.body
-            self.cpu_seconds = seconds(cpu)
-        except (TypeError, ValueError, WireError) as error:
-            self._fail(_phase(verb), at, f"the far end sent no proper answer to '{verb}'", cause=error)
-        return result, buffers
+        self.cpu_seconds = float(head.body["cpu"])
+        return head.body["result"], buffers
 
-    def _wait(self, verb: str, asked: float, at: float | None, limit: float) -> tuple[Head, Buffers]:
+    def _wait(self, verb: str, asked: float, at: float | None, limit: float) -> tuple[Message, Buffers]:
         assert self._link is not None
         cpu = None
         while True:
@@ -200,8 +191,10 @@ class RemoteAdapter:
                 message = self._link.receive(max(min(left, SLICE), 0.0))
                 if message is not None:
                     return message
-            except WireError as error:
+            except ProtocolError as error:
                 self._fail(_phase(verb), at, str(error), cause=error)
+            except RefusedError as error:
+                self._refused(error)
             except LostError:
                 lost = True
             waited = f"the run waited {time.monotonic() - asked:.3g} s for {self._far_end()} to answer '{verb}'"
@@ -227,6 +220,10 @@ class RemoteAdapter:
             )
         self._fail(_phase(verb), at, f"{waited}; the connection is up (limit: run.timeout)")
 
+    def _refused(self, error: RefusedError) -> NoReturn:
+        self._failed = True
+        raise SetupError(f"adapter '{self.name}': {self._far_end()} does not let this run in: {error}") from error
+
     def _far_end(self) -> str:
         if self._child is not None:
             return f"process {self._child.pid} ({self.use})"
@@ -241,11 +238,9 @@ class RemoteAdapter:
             message += f"; its log {self._child.log} ends with:\n{tail}" if tail else "; it wrote no log"
         raise AdapterError(message, adapter=self.name, phase=phase, time=at) from cause
 
-    def _raise(self, phase: str, at: float | None, body: object) -> NoReturn:
+    def _raise(self, phase: str, at: float | None, body: Body) -> NoReturn:
         """Raise what the far end reported."""
-        if not isinstance(body, dict) or not all(isinstance(body.get(k), str) for k in ("message", "traceback")):
-            self._fail(phase, at, "the far end reported a failure without saying which")
-        message, family = body["message"], body.get("family")
+        message, family = body["message"], body["family"]
         if family in ("setup", "scenario", "run"):
             error: type[RunError | ScenarioError] = {"setup": SetupError, "scenario": ScenarioError}.get(
                 family, RunError
@@ -256,7 +251,7 @@ class RemoteAdapter:
     def _say_goodbye(self) -> None:
         try:
             limit = min(self.timeout, CLOSE_LIMIT)
-            self._ask("close", None)
+            self._ask("close")
             end = time.monotonic() + limit
             while self._asked:  # steps that were begun and not ended are answered first
                 verb = self._asked[0][0]

@@ -16,20 +16,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
-from cosim.bus.adapter import Adapter, Context, Summary
-from cosim.bus.frame import Frame, fault
 from cosim.bus.schedule import Delivery, Station, compile_schedule, deliver
-from cosim.bus.wire import WireError, plain
-from cosim.errors import AdapterError, CosimError
-from cosim.plan.entities import Event
+from cosim.contract.adapter import Adapter, Context, Summary
+from cosim.contract.entities import Event
+from cosim.contract.errors import AdapterError, CosimError, ProtocolError, told
+from cosim.contract.frame import Frame
+from cosim.contract.signals import Signal
 from cosim.plan.plan import AdapterPlan, Plan
-from cosim.telemetry.signals import Signal
+from cosim.talk.columns import plain
 
 log = logging.getLogger("cosim.bus")
 
 T = TypeVar("T")
-
-_CHECKED_STEPS = 2  # frames of the first steps are checked in full, later ones for lengths and dtypes
 
 
 class Observer(Protocol):
@@ -43,7 +41,9 @@ class Runtime:
     """The adapters of a plan, wired, and the tick that steps them.
 
     `adapters` holds a ready, not yet started adapter for every name of the plan; the runtime owns
-    them from now on and closes them all.
+    them from now on and closes them all. What they publish is held to the data contract at every
+    tick: a breach ends the run with an `AdapterError` that names the adapter. With `counting`, values
+    out of their bounds are counted and passed on instead.
     """
 
     def __init__(
@@ -54,10 +54,13 @@ class Runtime:
         *,
         scratch: Path,
         observers: Sequence[Observer] = (),
+        services: Mapping[str, str] | None = None,
+        counting: bool = False,
     ) -> None:
         self.plan = plan
         self.signals = signals
         self.scratch = scratch
+        self.services = dict(services or {})  # see `Context.service`
         self.observers = list(observers)
         self.stopping = ""  # why the run is to end after the present tick, "" to go on
         self.ticks_done = 0
@@ -68,7 +71,7 @@ class Runtime:
         self._injected: list[Event] = []  # due, in that order; every station knows how far it has got
         self._published: list[tuple[str, Frame]] = []
         self._late: list[tuple[Delivery, Frame]] = []
-        self._stages = compile_schedule(plan, adapters, signals)
+        self._stages = compile_schedule(plan, adapters, signals, counting=counting)
         self._stations = [station for stage in self._stages for station in stage]
 
     def stop(self, reason: str) -> None:
@@ -173,6 +176,7 @@ class Runtime:
                 "steps": station.steps,
                 "wall_seconds": station.wall,
                 "cpu_seconds": getattr(station.adapter, "cpu_seconds", None),
+                "contract": station.inspection.record.as_dict(),
             }
             for station in self._stations
         ]
@@ -193,6 +197,9 @@ class Runtime:
             root=str(self.plan.root.resolve()),
             scratch=str(folder.resolve()),
             pacing=self.plan.pacing,
+            services={name: self.services[name] for name in plan.services if name in self.services},
+            media=plan.media,
+            written=tuple(dict.fromkeys(name for adapter in self.plan.adapters for name in adapter.writes)),
         )
 
     def _attempt(self, station: Station, phase: str, time: float | None, act: Callable[[], T]) -> T:
@@ -203,9 +210,7 @@ class Runtime:
         except CosimError:
             raise
         except (Exception, SystemExit) as error:
-            raise AdapterError(
-                f"{type(error).__name__}: {error}", adapter=station.plan.name, phase=phase, time=time
-            ) from error
+            raise AdapterError(told(error), adapter=station.plan.name, phase=phase, time=time) from error
         finally:
             station.wall += perf_counter() - begun
 
@@ -222,9 +227,7 @@ class Runtime:
         except CosimError:
             raise
         except (Exception, SystemExit) as error:
-            raise AdapterError(
-                f"{type(error).__name__}: {error}", adapter=station.plan.name, phase="step", time=time
-            ) from error
+            raise AdapterError(told(error), adapter=station.plan.name, phase="step", time=time) from error
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)
 
@@ -298,25 +301,23 @@ class Runtime:
             self._complain_about_answer(station, [frames], time)
         if len(frames) != len(station.deliveries):
             self._complain_about_signals(station, frames, time)
+        inspection = station.inspection
         for frame in frames:
             if type(frame) is not Frame:
                 self._complain_about_answer(station, frames, time)
-            signal = frame.signal
-            deliveries = station.deliveries.get(signal)
+            try:
+                deliveries = station.deliveries.get(frame.signal)
+                wrong = "" if deliveries is None else inspection.look(frame, time)
+            except Exception as error:
+                raise AdapterError(
+                    f"it published a frame that cannot be read: {type(error).__name__}: {error}",
+                    adapter=name, phase="step", time=time,
+                ) from error  # fmt: skip
             if deliveries is None:
                 self._complain_about_signals(station, frames, time)
-            rows = len(frame.slot)
-            kinds = station.kinds.get(signal, ())
-            suspect = station.steps < _CHECKED_STEPS or len(kinds) != len(frame.columns)
-            for column, kind in zip(frame.columns.values(), kinds, strict=False):
-                if column.dtype is not kind or len(column) != rows:
-                    suspect = True
-            if suspect:
-                wrong = fault(frame, self.signals[signal], self.plan.scene.capacity)
-                if wrong:
-                    raise AdapterError(wrong, adapter=name, phase="step", time=time)
-                station.kinds[signal] = tuple(column.dtype for column in frame.columns.values())
-            station.rows[signal] += rows
+            if wrong:
+                raise AdapterError(wrong, adapter=name, phase="step", time=time)
+            station.rows[frame.signal] += len(frame.slot)
             self._published.append((name, frame))
             for delivery in deliveries:
                 if delivery.delayed:
@@ -349,7 +350,7 @@ def _summary(adapter: Adapter) -> Summary:
     """What `adapter` says at the end, as JSON values."""
     try:
         told = plain(adapter.finish())
-    except WireError as error:
+    except ProtocolError as error:
         raise TypeError(str(error)) from error
     if not isinstance(told, dict):
         raise TypeError(f"a summary is a mapping, not {type(told).__name__}")

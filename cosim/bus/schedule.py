@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-import numpy as np
-
-from cosim.bus.adapter import Adapter, Context, Inputs
-from cosim.bus.frame import Frame
-from cosim.errors import RunError
+from cosim.bus.inspection import Inspection
+from cosim.contract.adapter import Adapter, Context, Inputs
+from cosim.contract.errors import RunError
+from cosim.contract.frame import Frame
+from cosim.contract.signals import Signal
 from cosim.plan.plan import AdapterPlan, Plan
-from cosim.telemetry.signals import Signal
 
 
 @runtime_checkable
@@ -53,17 +52,21 @@ class Station:
     deliveries: dict[str, list[Delivery]]
     once: tuple[list[Frame], ...]  # inputs to be emptied when they have been read
     ahead: bool  # reads nothing, so its next step may be asked for in advance
+    inspection: Inspection
     next_event: int = 0
     next_injected: int = 0
     steps: int = 0
     asked: int = -1  # tick that has been asked for in advance
     wall: float = 0.0  # s spent waiting for this adapter
     rows: dict[str, int] = field(default_factory=dict)  # published so far, by signal
-    kinds: dict[str, tuple[np.dtype[Any], ...]] = field(default_factory=dict)  # dtypes of a signal's columns
 
 
-def compile_schedule(plan: Plan, adapters: Mapping[str, Adapter], signals: Mapping[str, Signal]) -> list[list[Station]]:
+def compile_schedule(
+    plan: Plan, adapters: Mapping[str, Adapter], signals: Mapping[str, Signal], *, counting: bool = False
+) -> list[list[Station]]:
     """Stations in schedule order, grouped into stages of adapters that may work at the same time.
+
+    `counting` has values at fault counted instead of ending the run.
 
     Raises `RunError` when an adapter of the plan is not among `adapters`.
     """
@@ -102,6 +105,7 @@ def compile_schedule(plan: Plan, adapters: Mapping[str, Adapter], signals: Mappi
             deliveries=deliveries[each.name],
             once=tuple(once[each.name]),
             ahead=split is not None and not each.reads,
+            inspection=Inspection(each, signals, plan.scene, counting=counting),
             rows=dict.fromkeys(each.writes, 0),
         )
         together = stages and not _reads_from(each, stages[-1]) and any(s.split for s in [*stages[-1], station])

@@ -7,38 +7,33 @@ the run is lost, its adapter is closed.
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 import resource
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from cosim.bus.adapter import Adapter, Context
-from cosim.bus.frame import Array
-from cosim.bus.pipe import LostError, Pipe
-from cosim.bus.wire import (
-    PROTOCOL,
-    Buffers,
-    Decoder,
-    Encoder,
-    Head,
-    WireError,
-    decode,
-    plain,
-    seconds,
-    version,
-)
-from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
-from cosim.registry import adapter_kind
+from pydantic import BaseModel
+
+from cosim.contract import trust
+from cosim.contract.adapter import Adapter, Context
+from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError, told
+from cosim.contract.frame import Array
+from cosim.contract.registry import adapter_kind
+from cosim.talk.codec import Body, Message
+from cosim.talk.columns import Buffers, Decoder, Encoder, decode, plain, version
+from cosim.talk.pipe import LostError, Pipe
 
 log = logging.getLogger(__name__)
 
-Send = Callable[[str, int, object, Sequence[Array]], None]  # verb, serial number, body, arrays
+Send = Callable[[str, int, Body, Sequence[Array]], None]  # kind, number, body, arrays
 
 
 @dataclass
@@ -61,27 +56,31 @@ class Session:
 class Service:
     """Answers the messages of a run, wherever they come from, for an adapter of kind `use`.
 
-    `root` replaces the folder of the scenario when that is elsewhere on this machine.
+    `root` replaces the folder of the scenario when that is elsewhere on this machine. `fixed` are values of the
+    adapter's configuration that hold whatever the run says. Who is not `trusted` may only read files in `root`, and
+    say nothing that reaches beyond it (`cosim.contract.trust`): commands, code and addresses must be among the fixed.
     """
 
-    def __init__(self, use: str, root: str = "") -> None:
+    def __init__(
+        self, use: str, root: str = "", fixed: Mapping[str, Any] = MappingProxyType({}), *, trusted: bool = True
+    ) -> None:
         self.use = use
         self.session: Session | None = None
-        self._root = root
+        self._root, self._fixed, self._trusted = root, fixed, trusted
         self._scratch = contextlib.ExitStack()
 
-    def answer(self, peer: bytes, read: Callable[[], tuple[Head, Buffers]], send: Send) -> bool:
+    def answer(self, peer: bytes, read: Callable[[], tuple[Message, Buffers]], send: Send) -> bool:
         """Answer the message of `peer` that `read` returns with `send`; whether that ended the session."""
         head, had_session = None, self.session is not None
         try:
             head, buffers = read()
             result, arrays = self._handle(peer, head, buffers)
-            send("done", head.serial, [result, cpu_seconds()], arrays)
+            send("done", head.number, {"result": result, "cpu": cpu_seconds()}, arrays)
         except LostError:
             raise
         except Exception as error:  # the boundary of this process: whatever went wrong is told to the run
-            log.exception("%s failed", head.verb if head else "a message")
-            send("failed", head.serial if head else 0, failure(error), ())
+            log.exception("%s failed", head.kind if head else "a message")
+            send("failed", head.number if head else 0, failure(error), ())
         return had_session and self.session is None
 
     def lost(self) -> None:
@@ -101,56 +100,48 @@ class Service:
         finally:
             self._scratch.close()
 
-    def _handle(self, peer: bytes, head: Head, buffers: Buffers) -> tuple[object, Sequence[Array]]:
+    def _handle(self, peer: bytes, head: Message, buffers: Buffers) -> tuple[object, Sequence[Array]]:
         session = self.session
         if session is not None and session.peer != peer:
             raise SetupError(f"this worker is busy with adapter '{session.name or self.use}' of another run")
-        if head.verb == "hello":
+        if head.kind == "hello":
             if session is not None:
-                raise WireError("'hello' came twice")
+                raise ProtocolError("'hello' came twice")
             self._greet(head.body)
             self.session = Session(peer)
             return {"pid": os.getpid(), "version": version()}, ()
         if session is None:
-            raise WireError(f"'{head.verb}' came before 'hello'")
-        if head.verb == "close":
+            raise ProtocolError(f"'{head.kind}' came before 'hello'")
+        if head.kind == "close":
             self._end()
             return None, ()
-        if head.verb == "start":
+        if head.kind == "start":
             self._start(session, head.body)
             return None, ()
         adapter = session.adapter
         if adapter is None:
-            raise WireError(f"'{head.verb}' came before 'start'")
-        if head.verb == "step":
-            if type(head.body) is not list or len(head.body) != 2:
-                raise WireError("the far end sent a step without time and inputs")
-            inputs = session.decoder.inputs(head.body[1], buffers)
+            raise ProtocolError(f"'{head.kind}' came before 'start'")
+        if head.kind == "step":
+            inputs = session.decoder.inputs(head.body["inputs"], buffers)
             buffers.end()
             arrays: list[Array] = []
-            items = session.encoder.frames(adapter.step(seconds(head.body[0]), inputs), arrays)
+            items = session.encoder.frames(adapter.step(float(head.body["time"]), inputs), arrays)
             return items, arrays
-        if head.verb == "finish":
-            return plain(adapter.finish()), ()
-        raise WireError(f"there is no '{head.verb}'")
+        return plain(adapter.finish()), ()  # "finish" is all that is left
 
-    def _greet(self, body: object) -> None:
-        if not isinstance(body, dict):
-            raise WireError("the far end said no proper hello")
-        if body.get("protocol") != PROTOCOL or body.get("version") != version():
+    def _greet(self, body: Body) -> None:
+        if body["version"] != version():
             raise SetupError(
-                f"the run has continuum-cosim {body.get('version')} (protocol {body.get('protocol')}), this worker "
-                f"{version()} (protocol {PROTOCOL}); install the same version on both"
+                f"the run has continuum-cosim {body['version']}, this worker {version()}; install the same version on "
+                "both"
             )
-        if body.get("use") != self.use:
-            raise SetupError(f"the run asks for adapter '{body.get('use')}', this worker serves '{self.use}'")
+        if body["use"] != self.use:
+            raise SetupError(f"the run asks for adapter '{body['use']}', this worker serves '{self.use}'")
 
-    def _start(self, session: Session, body: object) -> None:
-        if not isinstance(body, dict) or not isinstance(body.get("config"), dict):
-            raise WireError("the far end sent a start without a configuration")
+    def _start(self, session: Session, body: Body) -> None:
         if session.adapter is not None:
-            raise WireError("'start' came twice")
-        context = decode(Context, body.get("context"))
+            raise ProtocolError("'start' came twice")
+        context = decode(Context, body["context"])
         session.name = context.name
         if self._root:
             context = replace(context, root=self._root)
@@ -158,8 +149,26 @@ class Service:
             folder = self._scratch.enter_context(tempfile.TemporaryDirectory(prefix="cosim-"))
             context = replace(context, scratch=folder)
         kind = adapter_kind(self.use)
-        session.adapter = kind.build(kind.load_config().model_validate(body["config"]))
+        model = kind.load_config()
+        given = {key: value for key, value in body["config"].items() if key not in ("connect", "key")}
+        if not self._trusted:
+            self._refuse(model, given)
+        session.adapter = kind.build(model.model_validate(merged(given, self._fixed)))
         session.adapter.start(context)
+
+    def _refuse(self, model: type[BaseModel], given: Mapping[str, Any]) -> None:
+        """Raise `SetupError` when the run gives what only the owner of this machine may."""
+        root, own = Path(self._root), merged({}, self._fixed)
+        found = list(trust.reaching(model, given))
+        found += [(keys, f"names the module '{text}'") for keys, text in trust.code(given) if keys != ("use",)]
+        found += [(keys, f"names '{text}', which is not below {root}") for keys, text in trust.outside(given, root)]
+        reasons = [
+            f"'{_dotted(keys)}' {what}; fix it by --set {_dotted(keys)}=VALUE"
+            for keys, what in found
+            if _value(own, keys) is None
+        ]
+        if reasons:
+            raise SetupError(f"only the owner of this worker may say this: {' · '.join(reasons)}")
 
     def _end(self) -> None:
         session, self.session = self.session, None
@@ -170,7 +179,7 @@ class Service:
 def serve_pipe(service: Service, pipe: Pipe) -> None:
     """Answer the run at the other end of `pipe`, which waits, until it has closed the adapter or is gone."""
 
-    def read() -> tuple[Head, Buffers]:
+    def read() -> tuple[Message, Buffers]:
         message = pipe.receive()
         assert message is not None
         return message
@@ -195,9 +204,32 @@ def failure(error: Exception) -> dict[str, Any]:
         family = "setup"
     elif isinstance(error, ScenarioError):
         family = "scenario"
-    elif isinstance(error, RunError) and not isinstance(error, WireError):
+    elif isinstance(error, RunError) and not isinstance(error, ProtocolError):
         family = "run"
-    message = str(error)
-    if not isinstance(error, AdapterError | RunError | ScenarioError):
-        message = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    known = isinstance(error, AdapterError | RunError | ScenarioError)
+    message = str(error) if known else told(error)
     return {"family": family, "message": message, "traceback": "".join(traceback.format_exception(error))[-100_000:]}
+
+
+def merged(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """`given` with the values of `fixed`, by dotted keys, in the place of its own."""
+    found = copy.deepcopy(dict(given))
+    for path, value in fixed.items():
+        *blocks, last = path.split(".")
+        block = found
+        for name in blocks:
+            if not isinstance(block.get(name), dict):
+                block[name] = {}
+            block = block[name]
+        block[last] = value
+    return found
+
+
+def _value(data: object, keys: trust.Keys) -> object:
+    for key in keys:
+        data = data.get(key) if isinstance(data, dict) else None
+    return data
+
+
+def _dotted(keys: trust.Keys) -> str:
+    return ".".join(map(str, keys))

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from cosim import units
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Runtime
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Event, Node, Scene, SlotRange
-from cosim.selector import matcher
+from cosim.contract import units
+from cosim.contract.entities import Event, Node, Scene, SlotRange
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.selector import matcher
 
+VERBS = ("state", "pause", "resume", "pace", "inject", "stop")
 _DO = ("fail", "recover", "degrade", "restore")
 _KEYS = ("do", "node", "link", "for", "delay", "loss", "rate")
 _FASTEST = 1e6  # simulated s per wall s

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cosim.bus.frame import Frame
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK_STATUS
 
 _COMPLETED = TASK_STATUS.index("completed")
 

@@ -5,8 +5,14 @@ A run starts its own workers. A worker on another machine, or in a container, is
     python -m cosim.bus.worker --adapter sumo --bind tcp://127.0.0.1:5555
 
 prints its address as one line and serves one run after another (`--once`: only one). The scenario
-names that address as the adapter's `connect`. The connection is neither encrypted nor authenticated:
-bind to loopback or to a network that only the two ends can reach.
+names that address as the adapter's `connect`.
+
+Whoever reaches a worker has it work. An address that other machines can reach needs a folder of keys (`--keys`, made by
+`cosim live-key`): the connection is encrypted then, and runs prove one of them (the adapter's `key`). What a run may
+not say is given here: files are read below `--root` only, and commands, code and addresses come from `--set`:
+
+    python -m cosim.bus.worker --adapter mosaik --bind tcp://0.0.0.0:5555 --keys keys \\
+        --set simulator.command="java -jar plant.jar %(addr)s"
 """
 
 from __future__ import annotations
@@ -20,8 +26,11 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
+
+from cosim.contract.errors import CosimError, SetupError
 
 if TYPE_CHECKING:
     from cosim.bus.service import Service
@@ -37,7 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--adapter", required=True, help="kind of adapter, or module:ATTRIBUTE of its description")
     parser.add_argument("--bind", default="tcp://127.0.0.1:*", help="address to listen on (default: %(default)s)")
     parser.add_argument("--once", action="store_true", help="end after one run")
-    parser.add_argument("--root", default="", help="folder of the scenario's files on this machine")
+    parser.add_argument("--keys", type=Path, help="folder of keys; needed where other machines can reach the address")
+    parser.add_argument(
+        "--root", default="", help="folder of the scenario's files on this machine (default: the present one)"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a value of the adapter's block, whatever runs say",
+    )
     parser.add_argument("--parent", type=int, default=0, help=argparse.SUPPRESS)  # set by the run that starts a worker:
     parser.add_argument("--pipe", type=int, default=-1, help=argparse.SUPPRESS)  # its end of a pair of sockets
     parser.add_argument("--python-path", default="", help=argparse.SUPPRESS)  # PYTHONPATH to give to further processes
@@ -50,28 +69,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _leave)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s: %(message)s")
 
+    try:
+        with contextlib.closing(_service(options)) as service:
+            _serve(service, options)
+    except KeyboardInterrupt:
+        return 130
+    except CosimError as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return _left[0] if _left else 0
+
+
+def _service(options: argparse.Namespace) -> Service:
     from cosim.bus.service import Service  # after the fork in _follow: numpy starts threads
 
-    with contextlib.closing(Service(options.adapter, options.root)) as service:
+    if options.pipe >= 0:
+        return Service(options.adapter, options.root)
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    fixed = {}
+    for text in options.set:
+        key, mark, value = text.partition("=")
+        if not key or not mark:
+            raise SetupError(f"--set {text}: write KEY=VALUE, as simulator.command='plant %(addr)s'")
         try:
-            _serve(service, options)
-        except KeyboardInterrupt:
-            return 130
-    return _left[0] if _left else 0
+            fixed[key] = YAML(typ="safe").load(value)
+        except YAMLError as error:
+            raise SetupError(f"--set {text}: the value is no YAML: {error}") from error
+    return Service(options.adapter, options.root or str(Path.cwd()), fixed, trusted=False)
 
 
 def _serve(service: Service, options: argparse.Namespace) -> None:
     if options.pipe >= 0:
-        from cosim.bus.pipe import Pipe
+        from cosim.bus.messages import FROM_RUN, FROM_WORKER
         from cosim.bus.service import serve_pipe
+        from cosim.talk.pipe import Pipe
 
         os.set_inheritable(options.pipe, False)
-        with contextlib.closing(Pipe(socket.socket(fileno=options.pipe))) as pipe:
+        with contextlib.closing(Pipe(socket.socket(fileno=options.pipe), FROM_WORKER, FROM_RUN)) as pipe:
             serve_pipe(service, pipe)
         return
     from cosim.bus.listen import Listener
 
-    with contextlib.closing(Listener(options.bind)) as listener:
+    with contextlib.closing(Listener(options.bind, options.keys)) as listener:
         print(listener.address, flush=True)  # noqa: T201 - what the caller waits for
         listener.serve(service, once=options.once, leaving=lambda: bool(_left))
 

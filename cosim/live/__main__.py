@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cosim.errors import CosimError, SetupError
+from cosim.contract.errors import CosimError, SetupError
 from cosim.live.agent import Options, run
 
 CALLS = 4

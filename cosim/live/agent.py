@@ -18,16 +18,17 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.inference.limits import boot_id
-from cosim.live import keys
-from cosim.live.crew import Crew
 from cosim.live.member import Member
 from cosim.live.meters import Meters, Model, clock_rate, cores
 from cosim.live.position import Position, position
-from cosim.live.protocol import MAX_MESSAGE, MAX_TASKS, Body
+from cosim.live.protocol import MAX_MESSAGE, MAX_TASKS
 from cosim.live.shaping import Keeper, Shaper
+from cosim.live.worker_pool import WorkerPool
 from cosim.live.works import LOCAL, local
+from cosim.talk import keys
+from cosim.talk.codec import Body
 
 log = logging.getLogger("cosim.attach")
 
@@ -117,7 +118,7 @@ class Agent:
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
-        self._crew: Crew | None = None
+        self._pool: WorkerPool | None = None
         self._clock = float(facts["clock"])
         self._said = ("", "")
 
@@ -131,7 +132,7 @@ class Agent:
         options = self._options
         if options.tasks:
             count = options.concurrency or options.cores or cores()
-            self._crew = Crew(count, self._clock, options.forward, self._wake, options.calls)
+            self._pool = WorkerPool(count, self._clock, options.forward, self._wake, options.calls)
         try:
             while not self._stopping and self._member.state != "evicted":
                 self._turn()
@@ -143,8 +144,8 @@ class Agent:
             return 0 if self._stopping else 1
         finally:
             self._shaping.close()
-            if self._crew is not None:
-                self._crew.close()
+            if self._pool is not None:
+                self._pool.close()
             self._where.close()
             self._disconnect(_FAREWELL)
             self._zmq.term()
@@ -187,21 +188,21 @@ class Agent:
                 self._send(self._member.receive(parts[0], time.monotonic(), time.time()))
 
     def _work(self) -> None:
-        """Hand tasks to the crew and their results to the gateway."""
-        member, crew = self._member, self._crew
+        """Hand tasks to the pool and their results to the gateway."""
+        member, pool = self._member, self._pool
         while member.shapes:
             self._shaping.take(member.shapes.popleft())
         self._shaping.act(time.monotonic())
-        if crew is None:
+        if pool is None:
             return
         while member.cancelled:
-            crew.cancel(member.cancelled.popleft())
+            pool.cancel(member.cancelled.popleft())
         while member.starting:
-            crew.give(member.starting.popleft())
-        for task in crew.begun():
+            pool.submit(member.starting.popleft())
+        for task in pool.begun():
             member.started(task)
-        while not crew.done.empty():
-            done = crew.done.get()
+        while not pool.done.empty():
+            done = pool.done.get()
             self._send(
                 member.finished(
                     done.task, done.status, time.monotonic(), started=done.started, computed=done.computed,

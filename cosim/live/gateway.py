@@ -1,7 +1,8 @@
 """The gateway on its sockets: one thread that carries messages between agents and a `Roster`.
 
 Everything that others call takes a lock for as long as one message lasts, so that a tick of the run is never held
-up by an agent. CURVE decides who gets in: a connection whose key is not in the folder of keys ends in the handshake.
+up by an agent. CURVE decides who gets in: a connection whose key is not in the folder of keys ends in the handshake,
+and the doorkeeper bounds how many may be in theirs.
 """
 
 from __future__ import annotations
@@ -13,68 +14,27 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import zmq
-from zmq.utils import z85
 
-from cosim.errors import CosimError, SetupError
 from cosim.inference.limits import boot_id
-from cosim.live import keys
-from cosim.live.control import ControlSocket
-from cosim.live.errands import Errand, Result
 from cosim.live.lease import Slot, Standing
 from cosim.live.protocol import MAX_MESSAGE
 from cosim.live.roster import Out, Roster
 from cosim.live.shaping import Link
+from cosim.live.task_queue import QueuedTask, Result
+from cosim.talk.control import ControlSocket, new_token
+from cosim.talk.doorkeeper import Limits
+from cosim.talk.sockets import Door, each
 
 log = logging.getLogger("cosim.live")
 
 _IDLE = 0.05  # s between two looks at the clock
 _BATCH = 64  # messages taken before everything else gets its turn
-_REREAD = 1.0  # s between two looks at the folder of keys
 _FAREWELL = 500  # ms for the last messages to leave
-
-
-class Doorkeeper:
-    """Answers ZeroMQ's questions about keys (ZAP, RFC 27): the files in a folder, looked at again as they change."""
-
-    domain = b"cosim-live"
-
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], folder: Path) -> None:
-        self._folder = folder
-        self._allowed = keys.allowed(folder)
-        self._read_at = time.monotonic()
-        self.refused = 0
-        self.socket: zmq.Socket[bytes] = context.socket(zmq.REP)
-        self.socket.linger = 0
-        self.socket.bind("inproc://zeromq.zap.01")
-
-    def answer(self) -> None:
-        """Answer one question."""
-        parts = self.socket.recv_multipart()
-        name = None
-        if len(parts) == 7 and parts[2] == self.domain and parts[5] == b"CURVE" and len(parts[6]) == 32:
-            self._reread()
-            name = self._allowed.get(z85.encode(parts[6]).decode("ascii"))
-        if name is None:
-            self.refused += 1
-            log.warning("a connection with an unknown key was refused")
-        code, text = (b"200", b"OK") if name else (b"400", b"unknown key")
-        request = parts[1] if len(parts) > 1 else b""
-        self.socket.send_multipart([b"1.0", request, code, text, (name or "").encode(), b""])
-
-    def _reread(self) -> None:
-        now = time.monotonic()
-        if now - self._read_at < _REREAD:
-            return
-        self._read_at = now
-        try:
-            self._allowed = keys.allowed(self._folder)
-        except CosimError as error:
-            log.warning("the keys stay as they were: %s", error)
 
 
 class Gateway:
@@ -94,40 +54,21 @@ class Gateway:
         self._order = itertools.count()
         self._stopping = False
         self._failure: BaseException | None = None
-        own = keys.server_key(folder)
-        self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._unsent: list[Out] = []  # by other threads
+        limits = Limits(connections=2 * len(slots) + 16)  # a machine that comes back may still have its old one
+        self._door = Door(listen, MAX_MESSAGE, limits, folder=folder, needed=len(slots))
+        self._socket, self.address, self.public = self._door.socket, self._door.address, self._door.public
         try:
-            self._door = Doorkeeper(self._zmq, folder)
-            self._socket = self._listen(own, listen)
-            self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-            self.public = own.public
-            self._control = ControlSocket(self._zmq, control, self._command) if control is not None else None
+            self._control = None if control is None else self._controlled(control)
         except BaseException:
-            self._zmq.destroy(0)
+            self._door.close()
             raise
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._serve, name="live-gateway", daemon=True)
         self._thread.start()
 
-    def _listen(self, own: keys.Key, listen: str) -> zmq.Socket[bytes]:
-        socket: zmq.Socket[bytes] = self._zmq.socket(zmq.ROUTER)
-        socket.linger = _FAREWELL
-        socket.curve_server = True
-        socket.curve_publickey, socket.curve_secretkey = own.public.encode(), own.secret.encode()
-        socket.zap_domain = Doorkeeper.domain
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
-        socket.setsockopt(zmq.RCVHWM, 128)
-        socket.setsockopt(zmq.SNDHWM, 64)
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        socket.setsockopt(zmq.HANDSHAKE_IVL, 5_000)
-        socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 15_000)
-        socket.setsockopt(zmq.BACKLOG, 64)
-        try:
-            socket.bind(listen)
-        except zmq.ZMQError as error:
-            raise SetupError(f"live machines cannot be awaited at {listen}: {error}") from error
-        return socket
+    def _controlled(self, folder: Path) -> ControlSocket:
+        return ControlSocket(self._command, new_token(), verbs=("nodes", "evict"), folder=folder)
 
     # -- called by the run -------------------------------------------------------------------
 
@@ -137,10 +78,10 @@ class Gateway:
             heapq.heappush(self._due, (when, next(self._order), act))
         self._wake()
 
-    def offer(self, node: str, errand: Errand) -> bool:
+    def offer(self, node: str, queued: QueuedTask) -> bool:
         """Give a task to the machine at `node`; False when it is not there or too many wait for it."""
         with self.lock:
-            taken = self.roster.offer(node, errand)
+            taken = self.roster.offer(node, queued)
         self._wake()
         return taken
 
@@ -188,6 +129,8 @@ class Gateway:
         """Tell everybody and stop; may be called twice."""
         if self._stopping:
             return
+        if self._control is not None:
+            self._control.close()
         with self.lock:
             self._stopping = True
             self._reason = reason
@@ -213,34 +156,25 @@ class Gateway:
                 self._failure = failure
                 self._changed.notify_all()
         finally:
-            if self._control is not None:
-                self._control.close()
-            self._socket.close()
-            self._door.socket.close()
-            self._zmq.term()  # waits for the farewells, at most their linger
+            self._door.close(_FAREWELL)
 
     def _loop(self) -> None:
         poller = zmq.Poller()
-        poller.register(self._door.socket, zmq.POLLIN)
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._wake_out, zmq.POLLIN)
-        if self._control is not None:
-            poller.register(self._control.socket, zmq.POLLIN)
         ticked = 0.0
         while True:
             ready = dict(poller.poll(self._pause()))
             if self._wake_out in ready:
                 os.read(self._wake_out, 4096)
-            if self._door.socket in ready:
-                self._door.answer()
             if self._socket in ready:
-                self._receive()
-            if self._control is not None and self._control.socket in ready:
-                self._control.answer()
+                each(self._socket, _BATCH, self._take)
             now = time.monotonic()
             with self._changed:
                 while self._due and self._due[0][0] <= now:
                     heapq.heappop(self._due)[2]()
+                self._send(self._unsent)
+                self._unsent.clear()
                 now = time.monotonic()
                 if now - ticked >= _IDLE / 2 or self._wake_out in ready:
                     ticked = now
@@ -256,19 +190,14 @@ class Gateway:
             due = self._due[0][0] - time.monotonic() if self._due else _IDLE
         return math.ceil(max(0.0, min(_IDLE, due)) * 1e3)
 
-    def _receive(self) -> None:
-        for _ in range(_BATCH):
-            try:
-                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return
-            now, wall = time.monotonic(), time.time()
-            if len(parts) != 2:
-                self.roster.counts["malformed"] += 1
-                continue
-            name = parts[1].get("User-Id")
-            with self.lock:
-                self._send(self.roster.receive(parts[0].bytes, str(name), parts[1].bytes, now, wall))
+    def _take(self, parts: Sequence[zmq.Frame]) -> None:
+        now, wall = time.monotonic(), time.time()
+        if len(parts) != 2:
+            self.roster.counts["malformed"] += 1
+            return
+        name = parts[1].get("User-Id")
+        with self.lock:
+            self._send(self.roster.receive(parts[0].bytes, str(name), parts[1].bytes, now, wall))
 
     def _send(self, out: Sequence[Out]) -> None:
         for peer, data in out:
@@ -277,8 +206,8 @@ class Gateway:
             except zmq.ZMQError:  # gone, or its queue is full: tasks are sent again, all else is out of date by then
                 self.roster.counts["not-sent"] += 1
 
-    def _command(self, verb: str, name: str) -> Any:  # noqa: ANN401 - a JSON value
-        """What the control socket asks for."""
+    def _command(self, verb: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the control socket asks for, in its thread."""
         now = time.monotonic()
         with self.lock:
             if verb == "nodes":
@@ -286,13 +215,14 @@ class Gateway:
                     "address": self.address,
                     "nodes": self.roster.table(now),
                     "refused_keys": self._door.refused,
+                    "turned_away": self._door.turned_away,
                     "left_out": dict(self.roster.counts),
                 }
-            if verb == "evict":
-                try:
-                    self._send(self.roster.evict(name, now))
-                except KeyError:
-                    known = ", ".join(standing.slot.node for standing in self.roster.standings)
-                    return {"error": f"there is no live node '{name}'; there are {known}"}
-                return {"evicted": name}
-        return {"error": f"there is no command '{verb}'"}
+            name = str(arguments.get("node", ""))
+            try:
+                self._unsent += self.roster.evict(name, now)
+            except KeyError:
+                known = ", ".join(standing.slot.node for standing in self.roster.standings)
+                raise ValueError(f"there is no live node '{name}'; there are {known}") from None
+        self._wake()
+        return {"evicted": name}

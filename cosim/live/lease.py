@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cosim.live.clock import Bucket, ClockFilter
-from cosim.live.protocol import Body
 from cosim.live.shaping import Wishes
+from cosim.talk.codec import Body
 
 State = Literal["free", "attached", "left", "lost", "evicted"]
 

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from cosim.live.protocol import FROM_GATEWAY, SESSION, Body, Message, ProtocolError, pack, unpack
+from cosim.contract.errors import ProtocolError
+from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, SESSION
 from cosim.live.shaping import NOTHING
+from cosim.talk.codec import Body, Message
 
 ANSWER = 5.0  # s to wait for the answer to a hello
 FIRST, LONGEST = 0.5, 30.0  # s between attempts
@@ -74,7 +76,7 @@ class Member:
         self.state = "asking"
         self._begun = now
         self._nonce = self._random(SESSION)
-        return pack(Message("hello", self._nonce, 0, self._facts))
+        return FROM_AGENT.pack("hello", self._facts, session=self._nonce)
 
     def tick(self, now: float) -> list[bytes]:
         """What is due besides reports; notices that the gateway is gone."""
@@ -126,7 +128,7 @@ class Member:
     def receive(self, data: bytes, now: float, wall: float) -> list[bytes]:
         """Take a message of the gateway. Nothing that arrives raises."""
         try:
-            message = unpack(data, FROM_GATEWAY)
+            message = FROM_GATEWAY.unpack(data)
         except ProtocolError:
             return []
         if self.state == "asking" and message.session == self._nonce:
@@ -276,4 +278,4 @@ class Member:
 
     def _tell(self, kind: str, body: Body) -> bytes:
         self._number += 1
-        return pack(Message(kind, self._session, self._number, body))
+        return FROM_AGENT.pack(kind, body, session=self._session, number=self._number)

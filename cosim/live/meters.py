@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosim.live.protocol import Body
+from cosim.talk.codec import Body
 
 _INA = ("ina209", "ina219", "ina220", "ina226", "ina230", "ina231", "ina3221", "ina2xx", "ina228", "ina237", "ina238")
 

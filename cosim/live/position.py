@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 FRESH = 10.0  # s
 _AGAIN = 5.0  # s between attempts to reach gpsd

@@ -11,10 +11,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cosim.live.errands import Errand, Errands, Result
+from cosim.contract.errors import ProtocolError
 from cosim.live.lease import STRIKES, Lease, Limits, Slot, Standing
-from cosim.live.protocol import FROM_AGENT, SESSION, Body, Message, ProtocolError, pack, unpack
+from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, SESSION
 from cosim.live.shaping import Link
+from cosim.live.task_queue import QueuedTask, Result, TaskQueue
+from cosim.talk.codec import Body, Message
 
 Out = tuple[bytes, bytes]  # peer, data
 _NEVER: Mapping[str, float] = {}
@@ -39,7 +41,7 @@ class Roster:
         self.results: deque[Result] = deque()
         self.counts: Counter[str] = Counter()  # messages that did not count, by reason
         self.standings = [Standing(slot) for slot in slots]
-        self._errands = [Errands(queue) for _ in slots]
+        self._queues = [TaskQueue(queue) for _ in slots]
         self._by_node = {slot.node: i for i, slot in enumerate(slots)}
         self._random, self._boot = random, boot
         self._limits: dict[str, Limits] = {}
@@ -56,7 +58,7 @@ class Roster:
             self.counts["flood"] += 1
             return self._strike(lease, now, "too many messages")
         try:
-            message = unpack(data, FROM_AGENT)
+            message = FROM_AGENT.unpack(data)
         except ProtocolError:
             self.counts["malformed"] += 1
             return self._strike(lease, now, "too many messages that break the protocol")
@@ -83,7 +85,7 @@ class Roster:
                 return self._shape(lease, standing.wishes.heard(body["obeyed"], now))
         elif message.kind == "accept":
             for task in body["tasks"]:
-                self._errands[lease.slot].accept(task, now)
+                self._queues[lease.slot].accept(task, now)
         elif message.kind == "result":
             self._result(lease, body, now)
             return [self._tell(lease, "done", {"tasks": [body["task"]]}), *self._due(lease, now)]
@@ -132,32 +134,32 @@ class Roster:
         if standing.state != "attached":
             standing.state, standing.since = "attached", now
         standing.lease, standing.detail = lease, ""
-        self._errands[number].resend()
+        self._queues[number].resend()
         body = {
             "run": self.run, "session": lease.session, "node": slot.node, "lease": slot.lease,
             "interval": slot.interval, "shaping": slot.shaping,
         }  # fmt: skip
-        welcome = peer, pack(Message("welcome", message.session, message.number, body))
+        welcome = peer, FROM_GATEWAY.pack("welcome", body, session=message.session, number=message.number)
         return [welcome, *(self._shape(lease, standing.wishes.whole(now)) if standing.shapes else [])]
 
     def _result(self, lease: Lease, body: Body, now: float) -> None:
-        errand = self._errands[lease.slot].settle(body["task"])
-        if errand is None:
+        queued = self._queues[lease.slot].settle(body["task"])
+        if queued is None:
             self.counts["repeated-result"] += 1
             return
         # by half a round trip the far clock may be wrong; the order of what happened is not
-        least = max(errand.created, errand.sent)
+        least = max(queued.created, queued.sent)
         times: dict[str, float] = {}
         called = body["answered"] is not None
         for name in _CALLED if called else _HERE:
             told = body[name]
             if told is not None and not math.isnan(lease.clock.offset):
                 times[name] = least = min(max(lease.ours(told), least), now)
-        self._note(errand, lease.slot, body["status"], now, times, len(body["output"]), body["detail"])
+        self._note(queued, lease.slot, body["status"], now, times, len(body["output"]), body["detail"])
 
     def _note(
         self,
-        errand: Errand,
+        queued: QueuedTask,
         number: int,
         status: Any,  # noqa: ANN401 - one of the words of Result
         now: float,
@@ -165,14 +167,14 @@ class Roster:
         output: int = 0,
         detail: str = "",
     ) -> None:
-        sent = errand.sent if errand.sent >= 0 else None
+        sent = queued.sent if queued.sent >= 0 else None
         slot = self.standings[number].slot.number
-        created, ended, uploaded = errand.created, now, times.get("received")
+        created, ended, uploaded = queued.created, now, times.get("received")
         if "answered" in times:  # between two other machines: neither the way from here nor the way back counts
             created, ended, uploaded = times["received"], times["answered"], times.get("uploaded")
         self.results.append(
             Result(
-                errand.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
+                queued.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
                 output, detail,
             )
         )  # fmt: skip
@@ -203,18 +205,18 @@ class Roster:
         """The tasks that its machine is to get now."""
         if math.isnan(lease.clock.offset):  # times of tasks need the clock
             return []
-        due = self._errands[lease.slot].due(now, lease.facts["window"], _SENDS)
-        return [self._tell(lease, "task", errand.make()) for errand in due]
+        due = self._queues[lease.slot].due(now, lease.facts["window"], _SENDS)
+        return [self._tell(lease, "task", queued.make()) for queued in due]
 
-    def offer(self, node: str, errand: Errand) -> bool:
+    def offer(self, node: str, queued: QueuedTask) -> bool:
         """Give a task to the machine at `node`; False when it is not there or too many wait for it."""
         number = self._by_node[node]
         standing = self.standings[number]
-        return standing.slot.tasks and standing.lease is not None and self._errands[number].offer(errand)
+        return standing.slot.tasks and standing.lease is not None and self._queues[number].offer(queued)
 
     def outstanding(self, node: str) -> int:
         """Tasks at `node` without a result."""
-        return len(self._errands[self._by_node[node]])
+        return len(self._queues[self._by_node[node]])
 
     def shape(self, node: str, links: Sequence[Link]) -> None:
         """What links of the machine at `node` are to be, whoever comes; told at the next tick.
@@ -266,7 +268,7 @@ class Roster:
                 "round_trip": lease.clock.round_trip if lease and clock else None,
                 "clock_steps": lease.wall.steps if lease else None,
                 "cpu": report["cpu"] if lease and report else None,
-                "tasks": len(self._errands[number]),
+                "tasks": len(self._queues[number]),
                 "works": lease.facts["works"] if lease else [],
                 "shaping": lease.facts["shaping"] if lease and standing.slot.shaping else None,
                 "wished": len(standing.wishes.links),
@@ -293,12 +295,13 @@ class Roster:
         standing = self.standings[lease.slot]
         standing.lease, standing.report = None, None
         standing.state, standing.since, standing.detail = state, now, detail
-        for errand in self._errands[lease.slot].drop():
-            self._note(errand, lease.slot, "lost", now, detail=detail)
+        for queued in self._queues[lease.slot].drop():
+            self._note(queued, lease.slot, "lost", now, detail=detail)
 
     def _tell(self, lease: Lease, kind: str, body: Body) -> Out:
         lease.said += 1
-        return lease.peer, pack(Message(kind, lease.session, lease.said, body))
+        return lease.peer, FROM_GATEWAY.pack(kind, body, session=lease.session, number=lease.said)
 
     def _refuse(self, peer: bytes, session: bytes, reason: str, detail: str = "", after: float | None = None) -> Out:
-        return peer, pack(Message("refuse", session, 0, {"reason": reason, "detail": detail, "after": after}))
+        body = {"reason": reason, "detail": detail, "after": after}
+        return peer, FROM_GATEWAY.pack("refuse", body, session=session)

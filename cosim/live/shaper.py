@@ -22,11 +22,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cosim.contract.errors import CosimError, RunError, SetupError
 from cosim.emulation import rtnetlink, taps
 from cosim.emulation.rtnetlink import Netlink
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import HANDLE, TcBackend, probe_netem
-from cosim.errors import CosimError, RunError, SetupError
 from cosim.live.shaping import Ability, Link, outside
 
 Networks = Sequence[ipaddress.IPv4Network]

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from cosim.errors import CosimError, RunError
-from cosim.live.protocol import MAX_LINKS, MAX_SHAPED, Body
+from cosim.contract.errors import CosimError, RunError
+from cosim.live.protocol import MAX_LINKS, MAX_SHAPED
+from cosim.talk.codec import Body
 
 log = logging.getLogger("cosim.attach")
 

@@ -1,8 +1,7 @@
 """A worker process of an agent: reads tasks from its input, does them, writes the results to its output.
 
-Started as `python -m cosim.live.worker CLOCK SERVICE NETWORK...`. A message is its length (4 bytes, big endian) and
-msgpack: a task in, `[status, started, computed, output, detail, uploaded, answered]` out. It ends with its
-input, and with its agent.
+Started as `python -m cosim.live.worker CLOCK SERVICE NETWORK...`. A message (`TASKS` in, `ENDS` out) is preceded by its
+length (4 bytes, big endian). It ends with its input, and with its agent.
 """
 
 from __future__ import annotations
@@ -16,12 +15,24 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
-import msgpack
-
-from cosim.live.protocol import MAX_MESSAGE, Body
+from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, MAX_PAYLOAD, STATUSES
 from cosim.live.works import LOCAL, FullError, LimitError, WorkError, call, forward
+from cosim.talk.codec import Body, Data, Maybe, MessageSet, Number, OneOf, Text
 
 _PR_SET_PDEATHSIG = 1
+_TIME = Maybe(Number(-1e12, 1e12))  # s, monotonic
+
+TASKS = MessageSet("an agent", {"task": FROM_GATEWAY.kinds["task"]}, MAX_MESSAGE)
+ENDS = MessageSet(
+    "a worker",
+    {
+        "end": {
+            "status": OneOf(STATUSES), "started": _TIME, "computed": _TIME, "uploaded": _TIME, "answered": _TIME,
+            "output": Data(MAX_PAYLOAD), "detail": Text(10_000, free=True),
+        }
+    },
+    MAX_MESSAGE,
+)  # fmt: skip
 
 
 def read(stream: BinaryIO) -> bytes | None:
@@ -42,17 +53,15 @@ def write(stream: BinaryIO, data: bytes) -> None:
     stream.flush()
 
 
-def do(task: Body, clock: float, service: str, networks: Sequence[str] = ()) -> list[object]:
-    """The result of `task`: status, started, computed (s, monotonic), output, detail, and a call's two times."""
+def do(task: Body, clock: float, service: str, networks: Sequence[str] = ()) -> Body:
+    """How `task` ended, as the fields of an `ENDS`."""
     started = time.monotonic()
     deadline = started + task["limit"]
     status, output, detail = "done", b"", ""
     try:
         if task["work"] == "call":
             answer = call(task, clock, networks, deadline)
-            return [
-                status, answer.started, answer.computed, answer.output, detail, answer.uploaded, answer.answered,
-            ]  # fmt: skip
+            return {**answer._asdict(), "status": status, "detail": detail}
         if task["work"] == "forward":
             output = forward(task, service, deadline)
         else:
@@ -65,7 +74,10 @@ def do(task: Body, clock: float, service: str, networks: Sequence[str] = ()) -> 
         status, output, detail = "refused", b"", str(error)
     except (WorkError, ArithmeticError, ValueError, MemoryError) as error:
         status, output, detail = "failed", b"", f"{type(error).__name__}: {error}"
-    return [status, started, time.monotonic(), output, detail, None, None]
+    return {
+        "status": status, "started": started, "computed": time.monotonic(), "uploaded": None, "answered": None,
+        "output": output, "detail": detail[:10_000],
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -77,9 +89,9 @@ def main() -> None:
     clock, service, networks = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (data := read(incoming)) is not None:
-        result = do(msgpack.unpackb(data), clock, service, networks)
+        end = do(TASKS.unpack(data).body, clock, service, networks)
         try:
-            write(outgoing, msgpack.packb(result))
+            write(outgoing, ENDS.pack("end", end))
         except BrokenPipeError:
             return
 

@@ -18,9 +18,10 @@ from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.inference.limits import boot_id
-from cosim.live.protocol import MAX_PAYLOAD, Body
+from cosim.live.protocol import MAX_PAYLOAD
+from cosim.talk.codec import Body
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _KERNEL = re.compile(r"[A-Za-z0-9_.-]{1,40}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cosim import registry
+from cosim.contract import registry
+from cosim.contract.signals import CATALOGUE, Signal
 from cosim.plan.plan import Plan
-from cosim.telemetry.signals import CATALOGUE, Signal
 
 
 def signals_of(plan: Plan) -> dict[str, Signal]:

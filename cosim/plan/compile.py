@@ -2,69 +2,153 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError, refuse
+from cosim.contract.seeds import stream
+from cosim.contract.signals import CATALOGUE, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
 from cosim.plan.scene import SceneBuilder
-from cosim.plan.seeds import stream
-from cosim.plan.unanswered import unanswered
+from cosim.plan.warnings import warnings
 from cosim.plan.wiring import Station, wire
+from cosim.scenario.load import in_order, read
 from cosim.scenario.tree import Keys
-from cosim.telemetry.signals import CATALOGUE, Signal
 
 if TYPE_CHECKING:
+    from cosim.contract.adapter import Context
     from cosim.scenario.load import Loaded
 
 _LONGEST_NS = 2**62  # about 146 years; keeps every time inside a signed 64-bit count of nanoseconds
 
 
-def compile_plan(loaded: Loaded) -> Plan:
-    """The plan of a loaded scenario. Raises `ScenarioError` with everything that cannot be planned."""
-    problems: list[Problem] = []
-    scenario = loaded.scenario
-    run = scenario.run
-    step = _nanoseconds(loaded, ("run", "step"), run.step, problems)
-    duration = _nanoseconds(loaded, ("run", "duration"), run.duration, problems)
-    ticks = _multiple(loaded, ("run", "duration"), duration, step, problems)
-    signals = signals_in(loaded, problems)
-    stations = [_station(loaded, name, step, signals, problems) for name in loaded.adapters]
-    ordered = wire(loaded, stations, problems)
-    builder = SceneBuilder(scenario, loaded.world)
-    recordings = _recordings(loaded, ordered, builder, signals, step, problems)
-    if problems:
-        raise ScenarioError(problems)
-    scene = builder.scene()
-    problems += [
-        loaded.problem(problem.path, problem.message, problem.hint)
-        for name, used in loaded.adapters.items()
-        for problem in used.kind.problems(name, used.config, scene)
-    ]
-    if problems:
-        raise ScenarioError(problems)
-    return Plan(
-        name=scenario.name,
-        title=scenario.title,
-        description=scenario.description,
-        step_ns=step,
-        ticks=ticks,
-        seed=run.seed,
+def plan_of(path: str | Path, overrides: Sequence[str] = (), *, force: bool = False) -> Plan:
+    """The plan of the scenario at `path`; see `checked`."""
+    return checked(path, overrides, force=force)[1]
+
+
+def checked(path: str | Path, overrides: Sequence[str] = (), *, force: bool = False) -> tuple[Loaded, Plan]:
+    """The scenario at `path` and its plan, checked in one round.
+
+    Raises `ScenarioError` with everything that is wrong with the scenario and everything that cannot be
+    planned. `force`: also a run that this machine cannot hold is planned.
+    """
+    draft = read(path, overrides)
+    if not draft.problems:
+        loaded = draft.whole()
+        return loaded, compile_plan(loaded, force=force)
+    later = _Compiler(draft.loaded).problems() if draft.loaded is not None else []
+    true = [one for one in later if one.fatal and not draft.covers(one)]
+    raise ScenarioError(in_order([*draft.problems, *true], draft.files))
+
+
+def compile_plan(loaded: Loaded, *, force: bool = False) -> Plan:
+    """The plan of a loaded scenario. Raises `ScenarioError` with everything that cannot be planned.
+
+    `force`: also a run that this machine cannot hold is planned.
+    """
+    compiler = _Compiler(loaded)
+    found = compiler.problems()
+    if fatal := [problem for problem in found if problem.fatal]:
+        raise ScenarioError(in_order(fatal, loaded.files))
+    plan = compiler.plan([f"{one.path}: {_said(one)}" if one.path else _said(one) for one in found])
+    if not force:
+        from cosim.plan.estimate import Machine, estimate
+
+        refuse([loaded.problem(one.path, one.message, one.hint) for one in estimate(plan).excess(Machine.here())])
+    return plan
+
+
+def _said(problem: Problem) -> str:
+    return f"{problem.message}; {problem.hint}" if problem.hint else problem.message
+
+
+class _Compiler:
+    """The parts of a plan, and what is wrong with them."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.found: list[Problem] = []
+        run = loaded.scenario.run
+        self.step = _nanoseconds(loaded, ("run", "step"), run.step, self.found)
+        duration = _nanoseconds(loaded, ("run", "duration"), run.duration, self.found)
+        self.ticks = _multiple(loaded, ("run", "duration"), duration, self.step, self.found)
+        self.signals = signals_in(loaded, self.found)
+        stations = [_station(loaded, name, self.step, self.signals, self.found) for name in loaded.adapters]
+        self.adapters = wire(loaded, stations, self.found)
+        self.builder = SceneBuilder(loaded.scenario, loaded.world)
+        self.recordings = _recordings(loaded, self.adapters, self.builder, self.signals, self.step, self.found)
+        self.scene = self.builder.scene()
+        self.found += [
+            loaded.problem(("events", k, "at"), "is after the end of the run, so it never happens", fatal=False)
+            for k, event in enumerate(loaded.scenario.events)
+            if event.at > run.duration
+        ]
+
+    @property
+    def pacing(self) -> float:
         # The software of real nodes lives in real time, whatever suits the simulated ones.
-        pacing=run.pacing.factor or (0.0 if run.nodes == "process" else 1.0),
-        lag=Lag(run.lag.policy, run.lag.warn, run.lag.fail),
-        timeout=run.timeout,
-        scene=scene,
-        adapters=tuple(ordered),
-        events=builder.events(),
-        recordings=recordings,
-        root=loaded.path.parent,
-        resolved=loaded.text,
-        warnings=(
-            *_extrapolated(loaded),
-            *unanswered(scene, ordered),
-        ),
-    )
+        run = self.loaded.scenario.run
+        return run.pacing.factor or (0.0 if run.nodes == "process" else 1.0)
+
+    def problems(self) -> list[Problem]:
+        """What is wrong, and what the adapters would refuse; also what they only warn of."""
+        asked = [
+            self.loaded.problem(problem.path, problem.message, problem.hint, fatal=problem.fatal)
+            if problem.file is None
+            else problem
+            for adapter in self.adapters
+            if not adapter.connect  # it is checked where it runs
+            for problem in self._asked(adapter)
+        ]
+        return list(dict.fromkeys([*self.found, *asked]))
+
+    def _asked(self, adapter: AdapterPlan) -> list[Problem]:
+        used = self.loaded.adapters[adapter.name]
+        return used.kind.problems(used.config, self._context(adapter))
+
+    def _context(self, adapter: AdapterPlan) -> Context:
+        """What the adapter will be told when it starts."""
+        from cosim.contract.adapter import Context, services_in
+
+        return Context(
+            name=adapter.name,
+            scene=self.scene,
+            period=adapter.period * self.step / 1e9,
+            duration=self.ticks * self.step / 1e9,
+            seed=adapter.seed,
+            root=str(self.loaded.path.parent.resolve()),
+            scratch="",
+            pacing=self.pacing,
+            services={name: at for name, at in services_in(os.environ).items() if name in adapter.services},
+            media=adapter.media,
+            written=tuple(dict.fromkeys(name for other in self.adapters for name in other.writes)),
+        )
+
+    def plan(self, warned: Sequence[str]) -> Plan:
+        """The plan of a scenario without problems."""
+        scenario, run = self.loaded.scenario, self.loaded.scenario.run
+        return Plan(
+            name=scenario.name,
+            title=scenario.title,
+            description=scenario.description,
+            step_ns=self.step,
+            ticks=self.ticks,
+            seed=run.seed,
+            pacing=self.pacing,
+            lag=Lag(run.lag.policy, run.lag.warn, run.lag.fail),
+            timeout=run.timeout,
+            scene=self.scene,
+            adapters=tuple(self.adapters),
+            events=self.builder.events(),
+            recordings=self.recordings,
+            root=self.loaded.path.parent,
+            resolved=self.loaded.text,
+            warnings=(*_extrapolated(self.loaded), *warnings(self.scene, self.adapters), *warned),
+        )
 
 
 def _extrapolated(loaded: Loaded) -> tuple[str, ...]:
@@ -143,7 +227,10 @@ def _station(loaded: Loaded, name: str, step: int, signals: dict[str, Signal], p
             origin=used.kind.origin,
             isolated=not connect and (used.kind.isolated if isolated is None else bool(isolated)),
             connect=connect,
+            key=getattr(config, "key", None) or "",
             seed=stream(loaded.scenario.run.seed, name),
+            media=used.kind.media,
+            services=used.kind.services,
         ),
         reads=ports.reads,
     )

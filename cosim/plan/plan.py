@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from cosim.plan.entities import Event, Scene
+from cosim.contract.entities import Event, Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,9 @@ class AdapterPlan:
     isolated: bool  # in a process of its own, started and stopped by the run
     connect: str  # address of a worker that runs elsewhere, or ""
     seed: tuple[int, ...]
+    key: str = ""  # file with the private key that the worker at `connect` asks for
+    media: tuple[str, ...] = ()  # of its kind, see `Context.serves`
+    services: tuple[str, ...] = ()  # that it is told of
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cosim.plan.entities import (
+from cosim.contract.block import EventKey
+from cosim.contract.entities import (
     Accelerator,
     Agreement,
     Battery,
@@ -29,7 +30,7 @@ from cosim.plan.entities import (
     Tariff,
     Workload,
 )
-from cosim.plan.reality import Live, Pack, Runs, Vehicle, Wifi
+from cosim.contract.reality import Live, Pack, Runs, Vehicle, Wifi
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
 from cosim.scenario.hardware import AcceleratorName, BatteryBlock, BootBlock, ScalingBlock
@@ -132,10 +133,15 @@ class SceneBuilder:
             nodes = self.slots(block.node) if block.node is not None else ()
             a, _, b = (block.link or "").partition("/")
             link = (self.slots(a.strip()), self.slots(b.strip())) if block.link else None
-            events.append(Event(block.at, block.do, nodes, link, block.delay, block.loss, block.rate))
+            if isinstance(block, EventKey):
+                do, undo = str(getattr(block, "do", "")), block.UNDO
+                own = Event(block.at, do, nodes, link, keys=block.model_dump_json(by_alias=True))
+            else:
+                do, undo = block.do, "recover" if block.do == "fail" else "restore"
+                own = Event(block.at, do, nodes, link, block.delay, block.loss, block.rate)
+            events.append(own)
             if block.duration is not None:
-                undo = Event(block.at + block.duration, "recover" if block.do == "fail" else "restore", nodes, link)
-                events.append(undo)
+                events.append(Event(block.at + block.duration, undo, nodes, link, keys=own.keys))
         return tuple(sorted(events, key=lambda event: event.at))  # stable: the file's order at equal times
 
 
@@ -190,6 +196,11 @@ def _node(block: model.NodeBlock) -> Node:
         if block.live
         else None,
         missing=block.missing,
+        keys=tuple(
+            (key, value.model_dump_json(by_alias=True, exclude_unset=True))
+            for key in type(block).model_fields
+            if key not in model.NodeBlock.model_fields and (value := getattr(block, key)) is not None
+        ),
     )
 
 
@@ -239,13 +250,13 @@ def power(block: model.PowerBlock) -> Power:
 
 
 def _radio(block: model.RadioBlock) -> Radio:
-    return Radio(block.power, block.gain, block.noise_figure, block.height)
+    return Radio(block.power, block.gain, block.noise_figure, block.height, block.by or "")
 
 
 def _cell(block: model.CellBlock) -> Cell:
     return Cell(
         block.power, block.gain, block.noise_figure, block.height, block.carrier, block.bandwidth,
-        block.technology or "", block.energy_sent, block.energy_received,
+        block.technology or "", block.energy_sent, block.energy_received, block.by or "",
     )  # fmt: skip
 
 

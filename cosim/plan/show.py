@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cosim.plan.entities import Event, Fleet, Law, Node, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Law, Node, Scene, SlotRange, Workload
 from cosim.plan.plan import AdapterPlan, Plan
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.plan.plan import Plan
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cosim.errors import Problem, SetupError
+from cosim.contract.errors import Problem, SetupError
 from cosim.plan.plan import AdapterPlan, Wire
 
 if TYPE_CHECKING:
-    from cosim.bus.adapter import Read
+    from cosim.contract.adapter import Read
     from cosim.scenario.load import Loaded
 
 
@@ -89,7 +89,7 @@ def _cycle(loaded: Loaded, left: Sequence[Station], waits: dict[str, dict[str, s
 
 def _remedy(signal: str) -> str:
     """Which installed adapters could write `signal`."""
-    from cosim import registry
+    from cosim.contract import registry
 
     able = []
     for name in registry.adapter_names():

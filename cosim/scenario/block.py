@@ -1,20 +1,10 @@
-"""What all blocks of a scenario file have in common."""
+"""Values of blocks as they would be written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
-
-NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
-Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
-
-
-class Block(BaseModel):
-    """A block of the file: unknown keys are errors, values do not change after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
+from pydantic import BaseModel
 
 
 def leaf(value: object, keys: Sequence[str | int]) -> object:

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cosim.scenario.block import Block, Name
-from cosim.units import Duration, Fraction, Period
+from cosim.contract.block import Block, Name
+from cosim.contract.units import Duration, Fraction, Period
 
 Shared = Literal["all", "kind", "node", "each"]
 
@@ -59,20 +59,40 @@ class FreeBlock(Block):
 
 
 class ObservedBlock(Block):
-    """Measured values of one signal, in a recorded run or in a table (CSV, .gz too; Parquet)."""
+    """Measured values of one signal: in a recorded run, in a table or in an export of a monitoring system.
 
+    Tables are CSV (.gz too) or Parquet; exports are JSON of Prometheus or OTLP, or Prometheus' text. Without
+    `run` and `file` the values are in the file of every recording.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
     run: str | None = Field(None, description="folder of a recorded run; of several below it the youngest is taken")
-    file: str | None = Field(None, description="table with a header, instead of a run")
+    file: str | None = Field(None, description="table with a header, or an export, instead of a run")
     signal: Annotated[str, Field(pattern=r"^[a-z_]+\.[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="what it is compared with: host.power, link.snr, or of tasks "
         "task.response, task.upload, task.wait, task.service, task.download (s)"
     )
-    column: str | None = Field(None, description="of the file; default: the signal's own column")
+    column: str | None = Field(None, description="of the file, or a metric's name; default: the signal's own column")
+    between: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(
+        None, description="two columns of times whose difference is the value, instead of a column: [sent, answered]"
+    )
     unit: str | None = Field(None, description="of the file's column; default: the signal's own")
-    time: str = Field("time", description="column of the file with s since the start, where it has one")
-    node: str = Field("node", description="column of the file with the name of the node, where it has one")
+    time: str | None = Field(
+        None, description="column of the file with the times; default: one called time, t, ts, timestamp, created, ..."
+    )
+    time_unit: str | None = Field(
+        None, alias="time-unit", description="of times that are numbers from a start of their own; default: s"
+    )
+    node: str | None = Field(None, description="column of the file with the name of the node; default: node")
+    names: dict[str, str | None] = Field(
+        {}, description="name in the file -> node of the scenario, or null for one that is left out"
+    )
+    load: str | None = Field(None, description="column of the file with the load that the values should follow")
     nodes: str | list[str] | None = Field(None, description="only of these nodes; of tasks: their devices")
     workloads: list[Name] | None = Field(None, description="only tasks of these workloads")
+    by: Literal["all", "node"] | None = Field(
+        None, description="distributions of all nodes together, or of each; default: each if a value is free by node"
+    )
     paired: bool | None = Field(
         None, description="the same task, or time and node, is compared; default: as replay and signal allow"
     )
@@ -80,15 +100,33 @@ class ObservedBlock(Block):
 
     @model_validator(mode="after")
     def _one_source(self) -> ObservedBlock:
+        if self.run is not None and self.file is not None:
+            raise ValueError("give 'run' or 'file', not both")
+        if self.run is not None and (self.column is not None or self.unit is not None or self.between is not None):
+            raise ValueError("'column', 'between' and 'unit' are for files: a run knows its own")
+        if self.column is not None and self.between is not None:
+            raise ValueError("give 'column' or 'between', not both")
+        return self
+
+
+class RecordingBlock(Block):
+    """One of several recordings, such as one per load: where it is, and what of the scenario was different."""
+
+    run: str | None = Field(None, description="folder of a recorded run")
+    file: str | None = Field(None, description="table or export")
+    settings: dict[str, Any] = Field(
+        {}, description="dotted path -> value in this recording: workloads.detect.arrivals: poisson 7 Hz"
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> RecordingBlock:
         if (self.run is None) == (self.file is None):
             raise ValueError("give 'run' or 'file'" + ("" if self.run is None else ", not both"))
-        if self.run is not None and (self.column is not None or self.unit is not None):
-            raise ValueError("'column' and 'unit' are for files: a run knows its own")
         return self
 
 
 class PartBlock(Block):
-    """A part of the measured values: between two times, or a share of the whole time."""
+    """A part of the measured values: between two times, a share of the whole time, some nodes or recordings."""
 
     model_config = ConfigDict(populate_by_name=True)
     since: Duration | None = Field(None, alias="from", description="first time; of tasks: creation")
@@ -96,6 +134,13 @@ class PartBlock(Block):
     share: Fraction | None = Field(
         None, description="of the whole time, instead of times: fit the first, judge the rest"
     )
+    nodes: str | list[str] | None = Field(None, description="what these nodes measured")
+    recordings: Annotated[list[Name], Field(min_length=1)] | None = Field(None, description="all of these recordings")
+
+    @property
+    def timed(self) -> bool:
+        """Whether it is a part of the time."""
+        return self.since is not None or self.until is not None or self.share is not None
 
     @model_validator(mode="after")
     def _times_or_share(self) -> PartBlock:
@@ -109,13 +154,33 @@ class PartBlock(Block):
 
 
 class ReplayBlock(Block):
-    """What of a recorded run happens again in the simulation, so that its tasks can be compared one by one."""
+    """What of a recording happens again in the simulation, so that its tasks can be compared one by one.
 
-    run: str = Field(description="folder of the recorded run; of several below it the youngest is taken")
-    placement: bool = Field(True, description="every task runs on the node that it ran on")
+    Without `run` and `file` it is the file of every recording.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+    run: str | None = Field(None, description="folder of a recorded run; of several below it the youngest is taken")
+    file: str | None = Field(None, description="table of tasks, one a row, with the time at which each was created")
+    placement: bool = Field(True, description="every task of a run goes to the node that it ran on")
     sizes: list[Literal["input", "output", "work"]] = Field(
         ["input", "output"], description="of each task, as recorded; the others are drawn by the workload's laws"
     )
+    workload: Name | None = Field(
+        None, description="of the tasks of a file; default: the only one, or a column workload"
+    )
+    time: str | None = Field(None, description="column with the times of creation; default: as in 'observed'")
+    time_unit: str | None = Field(None, alias="time-unit", description="of times that are numbers; default: s")
+    node: str | None = Field(None, description="column with the device that made the task; default: node")
+    names: dict[str, str | None] = Field({}, description="name in the file -> node of the scenario")
+    columns: dict[Literal["input", "output", "work"], str] = Field({}, description="of the sizes; default: their names")
+    units: dict[Literal["input", "output", "work"], str] = Field({}, description="of the sizes; default: B and cycles")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ReplayBlock:
+        if self.run is not None and self.file is not None:
+            raise ValueError("give 'run' or 'file', not both")
+        return self
 
 
 class BudgetBlock(Block):
@@ -144,6 +209,9 @@ class CalibrateBlock(Block):
     model_config = ConfigDict(populate_by_name=True)
     free: dict[str, FreeBlock] = Field({}, description="dotted path, selectors allowed -> bounds or choices")
     observed: dict[Name, ObservedBlock] = Field({}, description="name of a measured signal -> where it is")
+    recordings: dict[Name, RecordingBlock] = Field(
+        {}, description="several recordings of the same system, such as one per load; none: 'observed' names the files"
+    )
     replay: ReplayBlock | None = Field(None, description="the recorded tasks are made again")
     fit: PartBlock = Field(PartBlock(), description="what is fitted; default: all")
     held_back: PartBlock | None = Field(None, alias="held-back", description="what the result is judged on")
@@ -171,4 +239,15 @@ class CalibrateBlock(Block):
                 )
             if self.data is not None or self.settings or self.fields:
                 raise ValueError("'data', 'settings' and 'fields' are for jobs")
+            sources = {name: (one.run, one.file) for name, one in self.observed.items()}
+            if self.replay is not None:
+                sources["replay"] = self.replay.run, self.replay.file
+            for name, (run, file) in sources.items():
+                if self.recordings and (run is not None or file is not None):
+                    raise ValueError(f"'{name}' is read from the recordings: leave its 'run' and 'file' out")
+            known = {*self.recordings}
+            for part in (self.fit, self.held_back):
+                wrong = next((one for one in (part.recordings or () if part else ()) if one not in known), None)
+                if wrong is not None:
+                    raise ValueError(f"there is no recording '{wrong}'; there are {', '.join(sorted(known)) or 'none'}")
         return self

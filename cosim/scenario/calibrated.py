@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from cosim.scenario.block import Block, Name
+from cosim.contract.block import Block, Name
 
 Two = Annotated[list[Any], Field(min_length=2, max_length=2)]
 

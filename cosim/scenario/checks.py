@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from cosim.errors import Problem
+from cosim.contract.block import EventKey
+from cosim.contract.errors import Problem
+from cosim.contract.selector import name_matcher
+from cosim.contract.signals import CATALOGUE, Signal
 from cosim.scenario.calibrate import TASK_DURATIONS
 from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
@@ -16,11 +19,9 @@ from cosim.scenario.resolve import Resolved, World, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
 from cosim.scenario.wording import did_you_mean, shorten
-from cosim.selector import name_matcher
-from cosim.telemetry.signals import CATALOGUE, Signal
 
 if TYPE_CHECKING:
-    from cosim.bus.adapter import AdapterKind
+    from cosim.contract.adapter import AdapterKind
 
 
 def check(
@@ -47,6 +48,7 @@ def check(
     checks = _Checks(scenario, world, report, folder, certain and len(problems) == before)
     checks.fleets(kinds)
     checks.positions(kinds, configs)
+    checks.served(kinds)
     checks.selectors()
     checks.events()
     checks.tariffs()
@@ -109,6 +111,19 @@ class _Checks:
             hint = "write 'at: [east, north, up]', for example [120 m, 40 m, 5 m]"
             self.report(("nodes", key), f"has a {part} but no position", hint)
 
+    def served(self, kinds: Mapping[str, AdapterKind]) -> None:
+        """`by` of cells and radios names an adapter of the scenario, or the medium of one."""
+        known = [*kinds, *(medium for kind in kinds.values() for medium in kind.media)]
+        wrong = {
+            (node.key, part, by)
+            for node in self.world.everything
+            for part in ("cell", "radio")
+            if (by := getattr(getattr(node.block, part), "by", None)) is not None and by not in known
+        }
+        for key, part, by in sorted(wrong) if self.certain else ():
+            hint = did_you_mean(by, known, otherwise="adapters of this scenario")
+            self.report(("nodes", key, part, "by"), f"there is no adapter '{by}'", hint)
+
     def select(self, selector: str | list[str], at: Keys) -> None:
         if self.world.unreadable:
             return
@@ -122,6 +137,10 @@ class _Checks:
         for index, link in enumerate(self.scenario.links):
             for side, selector in enumerate(link.between):
                 self.select(selector, ("links", index, "between", side))
+            ends = [self.world.select(selector) for selector in link.between]
+            if self.certain and len(ends[0]) == 1 and ends[0] == ends[1] and not ends[0][0].block.fleet:
+                message = f"links '{ends[0][0].id}' to itself"
+                self.report(("links", index, "between", 1), message, "name the node at the other end")
         for name, workload in self.scenario.workloads.items():
             self.select(workload.source, ("workloads", name, "from"))
         for signal, record in self.scenario.record.items():
@@ -162,6 +181,11 @@ class _Checks:
             files["tariffs", name, "prices"], files["tariffs", name, "carbons"] = tariff.prices, tariff.carbons
         for name, observed in (self.scenario.calibrate.observed if self.scenario.calibrate else {}).items():
             files["calibrate", "observed", name, "file"] = observed.file
+        if self.scenario.calibrate is not None:
+            for name, one in self.scenario.calibrate.recordings.items():
+                files["calibrate", "recordings", name, "file"] = one.file
+            replay = self.scenario.calibrate.replay
+            files["calibrate", "replay", "file"] = replay.file if replay else None
         for at, text in files.items():
             path = self.folder / text if text else None
             if path is not None and not path.is_file():
@@ -176,10 +200,23 @@ class _Checks:
                 self.select(event.node, (*at, "node"))
             for side in event.link.split("/") if event.link else ():
                 self.select(side.strip(), (*at, "link"))
+            if isinstance(event, EventKey):
+                self.brought(event, at)
+                continue
             if event.duration is not None and event.do in ("recover", "restore"):
                 self.report((*at, "for"), f"'do: {event.do}' has no end", "remove 'for'")
             if event.do == "degrade" and (event.delay, event.loss, event.rate) == (0.0, 0.0, 1.0):
                 self.report((*at, "do"), "degrades nothing", "give 'delay', 'loss' or 'rate'")
+
+    def brought(self, event: EventKey, at: Keys) -> None:
+        """An event of an adapter says what it happens to, and has an end only if it can."""
+        do = getattr(event, "do", "")
+        if getattr(event, event.TARGET) is None:
+            self.report((*at, "do"), f"'do: {do}' needs '{event.TARGET}'", f"name the {event.TARGET} it happens to")
+        if event.link is not None and event.link.count("/") != 1:
+            self.report((*at, "link"), "expected two selectors joined by a slash", "for example uav-2/edge-1")
+        if event.duration is not None and not event.UNDO:
+            self.report((*at, "for"), f"'do: {do}' has no end", "remove 'for'")
 
     def record(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
         signals = _signals(kinds, configs)
@@ -201,6 +238,9 @@ class _Checks:
         block = self.scenario.calibrate
         for name, observed in block.observed.items() if block is not None else ():
             at: Keys = ("calibrate", "observed", name)
+            assert block is not None
+            if observed.run is None and observed.file is None and not block.recordings:
+                self.report(at, "give 'run' or 'file'", "or 'recordings', of which each has its own")
             table, _, column = observed.signal.partition(".")
             if table not in signals:
                 hint = did_you_mean(table, signals)
@@ -221,7 +261,7 @@ class _Checks:
         for path, values in self.scenario.sweep.items():
             at: Keys = ("sweep", path)
             keys = split(root, path)
-            wrong = unknown(root, keys, Scenario) or unknown_option(keys, configs)
+            wrong = unknown(root, keys, type(self.scenario)) or unknown_option(keys, configs)
             if wrong is not None:
                 self.report(at, f"cannot sweep '{path}': {wrong[0]}", wrong[1])
             elif keys[0] in ("sweep", "include", "name", "apiVersion", "kind"):

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cosim.scenario.block import Block, Name
+from cosim.contract.block import Block, Name
+from cosim.contract.units import CarbonIntensity, Duration, Fraction, Period, Price, PricePerEnergy
 from cosim.scenario.hardware import AcceleratorName, LawOfOperations
 from cosim.scenario.text import Law, LawOfBytes, LawOfWork
-from cosim.units import CarbonIntensity, Duration, Fraction, Period, Price, PricePerEnergy
 
 Rule = Annotated[str, Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 

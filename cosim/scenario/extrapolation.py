@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from cosim.contract.units import DIMENSIONS
 from cosim.scenario import tree
 from cosim.scenario.block import leaf
 from cosim.scenario.calibrated import CalibratedBlock, ValueBlock
 from cosim.scenario.form import Form, between
 from cosim.scenario.gather import split
 from cosim.scenario.tree import Keys
-from cosim.units import DIMENSIONS
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded

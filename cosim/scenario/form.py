@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
+from cosim.contract.units import DIMENSIONS
 from cosim.scenario.wording import found
-from cosim.units import DIMENSIONS
 
 # a number that is no part of a word: neither the 2 of m/s2 nor the 11 of 802.11n
 _NUMBER = re.compile(r"(?<![\w.])[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?!\w)", re.ASCII)

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from cosim.errors import Problem
+from cosim.contract.errors import Problem
+from cosim.contract.selector import name_matcher
 from cosim.scenario import tree
 from cosim.scenario.block import leaf
 from cosim.scenario.calibrate import CalibrateBlock, FreeBlock
@@ -21,7 +22,6 @@ from cosim.scenario.model import Scenario
 from cosim.scenario.resolve import World
 from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, problems_of, shorten
-from cosim.selector import name_matcher
 
 Configs = Mapping[str, BaseModel]
 _PATTERN = re.compile(r"[*?\[]|^(kind|tier):")
@@ -120,7 +120,7 @@ class FreeValues:
                 ways = [new for way in ways for new in self._below(way, part, at, last=index == len(parts) - 1)]
         good = []
         for keys, kind in ways:
-            wrong = unknown(self._root, keys, Scenario) or unknown_option(keys, self._configs)
+            wrong = unknown(self._root, keys, type(self._scenario)) or unknown_option(keys, self._configs)
             if wrong is None and (len(keys) < 2 or keys[0] in _FIXED):
                 wrong = f"'{shorten(tree.dotted(keys))}' cannot be free", "name a value inside a block"
             if wrong is None and isinstance(self._plain(keys), dict):
@@ -225,7 +225,7 @@ class FreeValues:
     def _wrong(self, keys: Keys, value: object, place: tree.Place) -> list[Problem]:
         """What is wrong with the field at `keys` when it has `value`, which was written at `place`."""
         root = tree.put(self._root, keys, Item(value, place))
-        model: type[BaseModel] = Scenario
+        model: type[BaseModel] = type(self._scenario)
         prefix: Keys = ()
         data: Any = tree.plain(root)
         if keys[0] == "adapters" and keys[1] in self._configs:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario.model import Scenario
 from cosim.scenario.reading import read_file, read_text
 from cosim.scenario.tree import Item, Keys, Place, dotted, merge, plain, problem, put
@@ -18,6 +18,7 @@ FILE = "scenario.cosim.yaml"  # what a scenario's folder holds
 MOST_FILES = 100
 SET = Path("--set")  # what problems of overrides name as their file
 
+_EXTENDED = ("defaults", "kinds", "groups", "nodes", "events")  # adapters bring keys; the model knows them later
 _NAMED = ("adapters", "kinds", "groups", "nodes", "workloads")  # mappings whose keys are the author's
 
 
@@ -85,7 +86,7 @@ def _with_includes(
             way = " -> ".join(str(other) for other in (*seen, target))
             problems.append(problem(root, keys, f"files include each other: {way}", "remove one of the includes"))
         elif not target.is_file():
-            hint = did_you_mean(target.name, (other.name for other in target.parent.glob("*.yaml")), otherwise="there")
+            hint = did_you_mean(target.name, sorted(p.name for p in target.parent.glob("*.yaml")), otherwise="there")
             problems.append(problem(root, keys, f"there is no file '{shorten(str(target))}'", hint))
         elif len(files) >= MOST_FILES:
             problems.append(problem(root, keys, f"more than {MOST_FILES} files are included"))
@@ -123,7 +124,7 @@ def _override(root: Item, text: str, problems: list[Problem]) -> Item:
         return root
     keys = split(root, name)
     wrong = unknown(root, keys, Scenario)
-    if wrong is not None:
+    if wrong is not None and not (keys[0] in _EXTENDED and len(keys) > 1 and wrong[0].startswith("unknown key")):
         problems.append(Problem(wrong[0], name, SET, hint=wrong[1]))
         return root
     return put(root, keys, _placed(value))

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cosim import units
-from cosim.scenario.block import Block
+from cosim.contract import units
+from cosim.contract.block import Block
+from cosim.contract.units import Duration, EnergyPerBit, Fraction, Frequency, Period, Power
 from cosim.scenario.text import Law, LawText, TextForm
-from cosim.units import Duration, EnergyPerBit, Fraction, Frequency, Period, Power
 
 AcceleratorName = Literal["gpu", "npu", "tpu", "fpga", "dsp"]
 WorkClass = Literal["compute", "memory", "hybrid", "io"]

@@ -9,24 +9,26 @@ imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.functions import search_in
 from cosim.scenario import tree
 from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
-from cosim.scenario.model import Scenario
+from cosim.scenario.model import BUILT_IN_EVENTS, NodeBlock, Scenario, scenario_with
 from cosim.scenario.resolve import World
 from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, found, problems_of, shorten
 
 if TYPE_CHECKING:
-    from cosim.bus.adapter import AdapterKind
+    from cosim.contract.adapter import AdapterKind
+    from cosim.contract.block import EventKey, NodeKey
 
 
 @dataclass(frozen=True)
@@ -64,37 +66,96 @@ class Loaded:
         """File, line and column of the value at `path`, for example ``nodes.uav-1.battery``."""
         return tree.place(self.root, split(self.root, path) if isinstance(path, str) else path)
 
-    def problem(self, path: str | Keys, message: str, hint: str = "") -> Problem:
-        """A mistake at `path`, to be raised in a `ScenarioError`."""
-        return tree.problem(self.root, split(self.root, path) if isinstance(path, str) else path, message, hint)
+    def problem(self, path: str | Keys, message: str, hint: str = "", *, fatal: bool = True) -> Problem:
+        """A mistake at `path`, to be raised in a `ScenarioError`. A node may be named by its id."""
+        keys = split(self.root, path) if isinstance(path, str) else path
+        where = keys
+        if len(keys) > 1 and keys[0] == "nodes" and keys[1] in self.world.names:
+            where = ("nodes", self.world.names[str(keys[1])], *keys[2:])
+        found = tree.problem(self.root, where, message, hint)
+        return replace(found, path=tree.dotted(keys), fatal=fatal)
+
+    def variant(self, assignments: Mapping[str, Item]) -> Draft:
+        """The scenario with values put at dotted paths."""
+        root = self.root
+        for path, value in assignments.items():
+            root = tree.put(root, split(root, path), value)
+        entries = {key: child for key, child in root.value.items() if key != "sweep"}
+        return examine(self.path, self.files, Item(entries, root.place, root.keys), [])
 
 
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
     """The scenario at `path` (a file, or a folder with a `scenario.cosim.yaml`), checked.
 
     `overrides` are ``a.b=value`` texts with YAML values. Raises `ScenarioError` with all mistakes.
+    Modules beside the scenario file can be imported from now on.
     """
+    return read(path, overrides).whole()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A scenario as far as it could be read, and what is wrong with it.
+
+    `loaded` lacks what is wrong; it is good for finding further mistakes, and for nothing else. None when
+    nothing sensible is left.
+    """
+
+    loaded: Loaded | None
+    files: tuple[Path, ...]
+    problems: tuple[Problem, ...]
+
+    def whole(self) -> Loaded:
+        """The scenario. Raises `ScenarioError` when anything is wrong with it."""
+        if self.problems or self.loaded is None:
+            raise ScenarioError(in_order(self.problems, self.files))
+        return self.loaded
+
+    def covers(self, problem: Problem) -> bool:
+        """Whether `problem` may only be there because something that is wrong was left out."""
+        if not self.problems:
+            return False
+        parts = problem.path.split(".")
+        if len(parts) < 2 or _covered(problem, _broken(list(self.problems))):
+            return True
+        about_nodes = any(
+            one.path.split(".")[0] in ("", "nodes", "kinds", "groups", "defaults") for one in self.problems
+        )
+        return about_nodes and not (parts[0] in ("run", "sweep") or (parts[0] == "adapters" and len(parts) > 2))
+
+
+def in_order(problems: Sequence[Problem], files: Sequence[Path]) -> list[Problem]:
+    """`problems` by file, line and column, each once."""
+    order = {name: index for index, name in enumerate(files)}
+    return sorted(
+        dict.fromkeys(problems),
+        key=lambda p: (order.get(p.file, len(order)) if p.file else -1, p.line or 0, p.column or 0),
+    )
+
+
+def read(path: str | Path, overrides: Sequence[str] = ()) -> Draft:
+    """The scenario at `path` as far as it can be read. Raises `ScenarioError` when there is no such file."""
     file = scenario_file(path)
     problems: list[Problem] = []
     root, files = gather(file, overrides, problems)
-    if root is None:
-        raise ScenarioError(problems)
+    return Draft(None, files, tuple(problems)) if root is None else examine(file, files, root, problems)
+
+
+def examine(file: Path, files: tuple[Path, ...], root: Item, problems: list[Problem]) -> Draft:
+    """The scenario in `root`, which was read from `files` and has these `problems` already."""
+    search_in(file.parent)
     root = _nothing_is_empty(root)
-    scenario = _model(root, problems)
     adapters = _adapters(root, file.parent, problems)
-    world = None
-    if scenario is not None:
-        broken = _broken(problems)
-        later: list[Problem] = []
-        kinds = {name: used.kind for name, used in adapters.items()}
-        configs = {name: used.config for name, used in adapters.items()}
-        world = check(scenario, root, kinds, configs, later, folder=file.parent, certain=not problems)
-        problems += [found for found in later if not _covered(found, broken)]
-    if problems or scenario is None or world is None:
-        order = {name: index for index, name in enumerate(files)}
-        problems.sort(key=lambda p: (order.get(p.file, len(order)) if p.file else -1, p.line or 0, p.column or 0))
-        raise ScenarioError(problems)
-    return Loaded(scenario, file, files, adapters, world, root)
+    scenario = _model(root, _model_of(root, adapters, problems), problems)
+    if scenario is None:
+        return Draft(None, files, tuple(problems))
+    broken = _broken(problems)
+    later: list[Problem] = []
+    kinds = {name: used.kind for name, used in adapters.items()}
+    configs = {name: used.config for name, used in adapters.items()}
+    world = check(scenario, root, kinds, configs, later, folder=file.parent, certain=not problems)
+    problems += [found for found in later if not _covered(found, broken)]
+    return Draft(Loaded(scenario, file, files, adapters, world, root), files, tuple(problems))
 
 
 def _nothing_is_empty(root: Item) -> Item:
@@ -107,7 +168,23 @@ def _nothing_is_empty(root: Item) -> Item:
     return root
 
 
-def _model(root: Item, problems: list[Problem]) -> Scenario | None:
+def _model_of(root: Item, adapters: Mapping[str, UsedAdapter], problems: list[Problem]) -> type[Scenario]:
+    """The model of a scenario with these adapters, which may bring keys of nodes and events."""
+    kinds = {used.kind.name: (name, used.kind) for name, used in adapters.items()}
+    keys: dict[str, type[NodeKey]] = {}
+    events: dict[str, type[EventKey]] = {}
+    for name, kind in kinds.values():
+        for key, block in kind.node_keys().items():
+            if keys.setdefault(key, block) is not block or key in NodeBlock.model_fields:
+                problems.append(tree.problem(root, ("adapters", name), f"brings '{key}' for nodes, which is taken"))
+        for do, event in kind.event_kinds().items():
+            if events.setdefault(do, event) is not event or do in BUILT_IN_EVENTS:
+                problems.append(tree.problem(root, ("adapters", name), f"brings the event '{do}', which is taken"))
+    free = {key: block for key, block in keys.items() if key not in NodeBlock.model_fields}
+    return scenario_with(tuple(sorted(free.items())), tuple(events[do] for do in sorted(set(events) - BUILT_IN_EVENTS)))
+
+
+def _model(root: Item, model: type[Scenario], problems: list[Problem]) -> Scenario | None:
     """The scenario in `root`; when parts of it are wrong, what remains without them, if anything does.
 
     What remains is good enough for finding further mistakes, and for nothing else.
@@ -115,13 +192,25 @@ def _model(root: Item, problems: list[Problem]) -> Scenario | None:
     data = tree.plain(root)
     for attempt in range(4):
         try:
-            return Scenario.model_validate(data)
+            return model.model_validate(data)
         except ValidationError as error:
-            found = problems_of(error, Scenario, root, ()) if attempt == 0 else []
+            found = [_with_bringer(one) for one in problems_of(error, model, root, ())] if attempt == 0 else []
             problems += found
             if not _prune(data, error):
                 return None
     return None
+
+
+def _with_bringer(problem: Problem) -> Problem:
+    """`problem`, with the adapter that would know the key, if it is an unknown one of a node."""
+    top, _, key = problem.path.partition(".")[0], 0, problem.path.rpartition(".")[2]
+    if top not in ("defaults", "kinds", "groups", "nodes") or problem.message != f"unknown key '{key}'":
+        return problem
+    from cosim.contract import registry
+
+    found = [one.name for one in registry.list_adapters() if one.kind is not None and key in one.kind.node]
+    hint = f"it comes with the adapter '{found[0]}': add  {found[0]}: {{}}  to 'adapters'" if found else problem.hint
+    return replace(problem, hint=hint)
 
 
 _NEEDED: dict[str, Any] = {"apiVersion": "cosim/v1", "kind": "Scenario", "name": "x"}
@@ -180,7 +269,7 @@ def _adapters(root: Item, folder: Path, problems: list[Problem]) -> dict[str, Us
 
 def _files(root: Item, name: str, used: UsedAdapter, folder: Path, problems: list[Problem]) -> None:
     """The files that an adapter's configuration names are there."""
-    from cosim.bus.adapter import InputFile
+    from cosim.contract.adapter import InputFile
 
     if getattr(used.config, "connect", None):
         return
@@ -198,7 +287,7 @@ def _files(root: Item, name: str, used: UsedAdapter, folder: Path, problems: lis
 
 
 def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Problem]) -> UsedAdapter | None:
-    from cosim import registry  # the bus and numpy come with it, and a broken file never gets here
+    from cosim.contract import registry
 
     at: Keys = ("adapters", name)
     use = block.get("use") or name
@@ -213,7 +302,7 @@ def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Proble
     try:
         kind = registry.adapter_kind(use)
         model = kind.load_config()
-    except (SetupError, ImportError, AttributeError, TypeError) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign adapter may fail in any way
         problems.append(tree.problem(root, where, f"adapter '{use}' cannot be used: {error}", "try 'cosim doctor'"))
         return None
     try:

@@ -1,17 +1,37 @@
 """The scenario as its author writes it, as pydantic models.
 
 One class per block of the YAML file. Field names are the YAML keys; every quantity is text with a
-unit (`cosim.units`) and is held in SI. `docs/schema/scenario.v1.json` is generated from here.
+unit (`cosim.contract.units`) and is held in SI. `docs/schema/scenario.v1.json` is generated from here.
 """
 
 from __future__ import annotations
 
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, create_model, model_validator
 
-from cosim import units
-from cosim.scenario.block import Block, Name
+from cosim.contract import units
+from cosim.contract.block import Block, EventKey, Name, NodeKey, Selector
+from cosim.contract.units import (
+    BitRate,
+    Bytes,
+    Distance,
+    Duration,
+    EnergyPerBit,
+    Fraction,
+    Frequency,
+    Gain,
+    Length,
+    Level,
+    Period,
+    Power,
+    PricePerBytes,
+    PricePerEnergy,
+    PricePerTime,
+    Speed,
+)
 from cosim.scenario.calibrate import CalibrateBlock
 from cosim.scenario.calibrated import CalibratedBlock
 from cosim.scenario.demand import SlaBlock, StageBlock, TariffBlock, ordered
@@ -38,24 +58,6 @@ from cosim.scenario.text import (
     Origin,
     Pacing,
     PacingText,
-)
-from cosim.units import (
-    BitRate,
-    Bytes,
-    Distance,
-    Duration,
-    EnergyPerBit,
-    Fraction,
-    Frequency,
-    Gain,
-    Length,
-    Level,
-    Period,
-    Power,
-    PricePerBytes,
-    PricePerEnergy,
-    PricePerTime,
-    Speed,
 )
 
 Tier = Literal["device", "edge", "cloud"]
@@ -114,6 +116,7 @@ class RadioBlock(Block):
     gain: Gain = Field(0.0, description="antenna gain")
     noise_figure: Gain = Field(9.0, description="3GPP TR 38.901 table 7.8-1 convention for user equipment")
     height: Distance = Field(1.5, description="of the antenna above the node's position; 3GPP TR 38.901 user terminal")
+    by: Name | None = Field(None, description="the adapter, or the medium, that serves it; default: any radio adapter")
 
 
 class CellBlock(Block):
@@ -128,6 +131,7 @@ class CellBlock(Block):
     technology: Name | None = Field(None, description="by which the `radio_energy` of devices goes: wifi, lte, nr")
     energy_sent: EnergyPerBit = Field(0.0, description="what sending costs the cell")
     energy_received: EnergyPerBit = Field(0.0, description="what receiving costs the cell")
+    by: Name | None = Field(None, description="the adapter, or the medium, that serves it; default: any radio adapter")
 
 
 class CostBlock(Block):
@@ -195,9 +199,6 @@ class GroupBlock(KindBlock):
     members: list[str] | str = Field(description="names of nodes, with * and ?")
 
 
-Selector = str | list[str]
-
-
 class LinkBlock(Block):
     """A link between two selections of nodes, the same in both directions."""
 
@@ -263,6 +264,9 @@ class WorkloadBlock(Block):
         return self
 
 
+BUILT_IN_EVENTS = frozenset({"fail", "recover", "degrade", "restore"})
+
+
 class EventBlock(Block):
     """Something that happens at a time: a node fails, a link degrades."""
 
@@ -319,6 +323,37 @@ class Scenario(Block):
     sweep: dict[str, Any] = Field({}, description="dotted key -> values; `cosim sweep` runs all combinations")
     calibrated: dict[Name, CalibratedBlock] = Field({}, description="where values of included overlays come from")
     calibrate: CalibrateBlock | None = Field(None, description="`cosim calibrate` moves values towards measurements")
+
+
+@cache
+def scenario_with(keys: tuple[tuple[str, type[NodeKey]], ...], events: tuple[type[EventKey], ...]) -> type[Scenario]:
+    """The model of a scenario whose adapters bring keys of nodes and events of their own."""
+    if not keys and not events:
+        return Scenario
+    own: dict[str, Any] = {key: (block | None, Field(None, description=_summary(block))) for key, block in keys}
+    kind = create_model("KindBlock", __base__=KindBlock, __doc__=KindBlock.__doc__, **own)
+    group = create_model("GroupBlock", __base__=GroupBlock, __doc__=GroupBlock.__doc__, **own)
+    node = create_model("NodeBlock", __base__=NodeBlock, __doc__=NodeBlock.__doc__, **own)
+    fields: dict[str, Any] = {
+        "defaults": (kind, _like("defaults", kind())),
+        "kinds": (dict[Name, kind], _like("kinds", {})),
+        "groups": (dict[Name, group], _like("groups", {})),
+        "nodes": (dict[str, node], Field(min_length=1, description=Scenario.model_fields["nodes"].description)),
+    }
+    if events:
+        every: Any = reduce(or_, events, EventBlock)
+        fields["events"] = (list[Annotated[every, Field(discriminator="do")]], _like("events", []))
+    return create_model("Scenario", __base__=Scenario, __doc__=Scenario.__doc__, **fields)
+
+
+def _like(name: str, default: object) -> Any:  # noqa: ANN401 - as pydantic's Field
+    return Field(default, description=Scenario.model_fields[name].description)
+
+
+def _summary(model: type[Block]) -> str:
+    """The first line of what a class says of itself, as a description."""
+    line = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+    return line[:1].lower() + line[1:]
 
 
 __all__ = [

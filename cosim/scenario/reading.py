@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from cosim.errors import Problem
+from cosim.contract.errors import Problem
 from cosim.scenario.tree import Item, Place
 
 LARGEST_FILE = 4_000_000  # bytes

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from cosim import units
-from cosim.scenario.block import Block, Name
-from cosim.units import Distance, Duration, Fraction, Frequency, Gain, Level, Period, Power
+from cosim.contract import units
+from cosim.contract.block import Block, Name
+from cosim.contract.units import Distance, Duration, Fraction, Frequency, Gain, Level, Period, Power
 
 Positive = Annotated[float, Field(gt=0.0)]
 Mass = Annotated[float, units.Unit("mass", gt=0.0)]

@@ -13,12 +13,12 @@ from functools import cached_property, partial
 from itertools import product
 from typing import TypeVar
 
+from cosim.contract.block import NAME, Block
+from cosim.contract.selector import RANGE, digits_of, matcher, name_matcher
 from cosim.scenario import kinds
-from cosim.scenario.block import NAME, Block
 from cosim.scenario.model import KindBlock, NodeBlock, PowerBlock, Scenario
 from cosim.scenario.tree import Keys
 from cosim.scenario.wording import did_you_mean, shorten
-from cosim.selector import RANGE, digits_of, matcher, name_matcher
 
 MOST_NODES = 100_000
 T = TypeVar("T", bound=Block)
@@ -92,7 +92,10 @@ class World:
         if colon and prefix in ("kind", "tier"):
             known = (node.kind if prefix == "kind" else node.block.tier or "" for node in self.everything)
             return did_you_mean(word, known, otherwise=f"{prefix}s in this scenario")
-        return did_you_mean(part, (node.id for node in self.everything), otherwise="nodes and fleets")
+        names = [node.id for node in self.everything]
+        if "*" in part:  # who writes a pattern means one
+            names = [*dict.fromkeys(re.sub(r"\d+$", "*", name) for name in names)]
+        return did_you_mean(part, names, otherwise="nodes and fleets")
 
 
 def expand(name: str, most: int = MOST_NODES) -> list[str]:
@@ -216,7 +219,7 @@ def _node(
     if kind not in known.chains:
         report((*at, "kind"), f"there is no kind '{kind}'", did_you_mean(kind, known.names))
         return None
-    merged: NodeBlock = NodeBlock()
+    merged = type(block)()
     for layer in (scenario.defaults, *known.chains[kind], *groups, block):
         merged = over(merged, layer)
     merged = merged.model_copy(update={"kind": kind})

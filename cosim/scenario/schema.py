@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from cosim import registry, units
-from cosim.errors import SetupError
-from cosim.scenario.block import NAME
-from cosim.scenario.model import Scenario
+from cosim.contract import registry, units
+from cosim.contract.block import NAME
+from cosim.contract.errors import SetupError
+from cosim.scenario.model import Scenario, scenario_with
 
 Schema = dict[str, Any]  # JSON values
 
@@ -20,7 +20,7 @@ ID = "urn:continuum-cosim:scenario:v1"
 
 def schema() -> Schema:
     """The schema of a scenario file (JSON Schema 2020-12). Adapters that cannot be imported are left out."""
-    whole = Scenario.model_json_schema(by_alias=True)
+    whole = _model().model_json_schema(by_alias=True)
     definitions: Schema = whole.pop("$defs", {})
     blocks: Schema = {}
     for name in registry.adapter_names():
@@ -50,6 +50,14 @@ def schema() -> Schema:
         "anyOf": [{"required": ["include"]}, {"required": required}],
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _model() -> type[Scenario]:
+    """The model of scenarios with what all installed adapters bring."""
+    kinds = [listing.kind for listing in registry.list_adapters() if listing.kind is not None]
+    keys = {key: block for kind in kinds for key, block in kind.node_keys().items()}
+    events = {do: event for kind in kinds for do, event in kind.event_kinds().items()}
+    return scenario_with(tuple(sorted(keys.items())), tuple(events[do] for do in sorted(events)))
 
 
 def block_schema(name: str) -> Schema:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from cosim import units
+from cosim.contract import units
 
 
 class TextForm:

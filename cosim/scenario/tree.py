@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cosim.errors import Problem
+from cosim.contract.errors import Problem
 
 Keys = tuple[str | int, ...]  # way from the root to a value
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from cosim.errors import Problem
+from cosim.contract.errors import Problem
 from cosim.scenario.tree import Item, Keys, plain, problem
 
 _EXPECTED = {

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.signals import Column, Signal
 
 UNITS: Mapping[str, str] = {
     "": "", "1": "", "s": "seconds", "B": "bytes", "W": "watts", "J": "joules", "m": "meters",

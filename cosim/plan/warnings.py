@@ -1,16 +1,16 @@
-"""What a scenario says in vain: blocks that nobody takes up, tasks without a way, images with a wrong name."""
+"""Warnings of a plan: blocks that no adapter reads, a scenario without tasks, images with a wrong name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cosim.plan.entities import Scene, SlotRange
+from cosim.contract.entities import Scene
 from cosim.plan.plan import AdapterPlan
 
 IMAGES = ("vuav", "vrover", "vedgenode")  # ours
 
 
-def unanswered(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
+def warnings(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
     """Warnings, one for each kind of mistake; `adapters` are those of the scenario."""
     there = {adapter.use for adapter in adapters}
     found = []
@@ -28,29 +28,9 @@ def unanswered(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]
             f"{_named(real)} real, but no adapter 'network' says what links are like, so no packet passes between "
             "nodes; add  network: {}  to 'adapters'"
         )
-    if "live" not in there and {adapter.use for adapter in adapters if "link" in adapter.writes} == {"wifi"}:
-        found += _stranded(scene)
+    if not scene.workloads and any("task" in adapter.writes for adapter in adapters):
+        found.append("no workload makes tasks; write one under 'workloads', or leave the adapter that runs tasks out")
     return (*found, *_misspelt(scene))
-
-
-def _stranded(scene: Scene) -> Iterable[str]:
-    """Workloads whose tasks never leave their devices: ad hoc Wi-Fi gives no link to a host."""
-    points = {node.wifi.network for node in scene.nodes if node.wifi is not None and node.wifi.mode == "access-point"}
-    wired = {part.first for link in scene.links for part in (*link.a, *link.b)}
-
-    def alone(part: SlotRange) -> bool:
-        node = scene.template(part.first)
-        joined = node.wifi is not None and node.wifi.mode == "station" and node.wifi.network in points
-        return node.tier == "device" and not node.cores and part.first not in wired and not joined
-
-    for workload in scene.workloads:
-        lonely = [scene.template(part.first).id for part in workload.sources if alone(part)]
-        if lonely:
-            yield (
-                f"{_named(lonely)} without a way for tasks of '{workload.name}', so all of them fail: they go from a "
-                "Wi-Fi station to its access point; write  wifi: {mode: station}  for devices and  "
-                "wifi: {mode: access-point}  for a host"
-            )
 
 
 def _misspelt(scene: Scene) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The gateway's ledger of tasks at one machine: nothing is lost, nothing counts twice.
+"""The queue of tasks for one machine: nothing is lost, nothing counts twice.
 
 A task waits, is sent, is accepted, and has a result; it is sent again until it is accepted, and once more after
 every new session of its machine, which knows the numbers it has and repeats no work. The first result counts;
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cosim.live.protocol import Body
+from cosim.talk.codec import Body
 
 RETRY = 5.0  # s without acceptance after which a task is sent again; doubles each time, since payloads clog slow links
 GRACE = 5.0  # s beyond a task's limit, besides the way, after which an accepted task is sent again
 
 
 @dataclass(slots=True)
-class Errand:
+class QueuedTask:
     """A task for a machine; times are the gateway's monotonic clock."""
 
     task: int
@@ -50,12 +50,12 @@ class Result:
 
 
 @dataclass(slots=True)
-class Errands:
+class TaskQueue:
     """The tasks of one slot. `most` wait here at once; the machine has at most its window of them."""
 
     most: int
-    _waiting: deque[Errand] = field(default_factory=deque)
-    _away: dict[int, Errand] = field(default_factory=dict)  # sent, by task, in the order of sending
+    _waiting: deque[QueuedTask] = field(default_factory=deque)
+    _away: dict[int, QueuedTask] = field(default_factory=dict)  # sent, by task, in the order of sending
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._away)
@@ -63,54 +63,54 @@ class Errands:
     @property
     def tasks(self) -> list[int]:
         """All that have no result yet."""
-        return [*self._away, *(errand.task for errand in self._waiting)]
+        return [*self._away, *(queued.task for queued in self._waiting)]
 
-    def offer(self, errand: Errand) -> bool:
+    def offer(self, queued: QueuedTask) -> bool:
         """Take a task; False when too many wait."""
         if len(self._waiting) >= self.most:
             return False
-        self._waiting.append(errand)
+        self._waiting.append(queued)
         return True
 
-    def due(self, now: float, window: int, budget: int) -> list[Errand]:
+    def due(self, now: float, window: int, budget: int) -> list[QueuedTask]:
         """Up to `budget` tasks to be sent now: again those without a sign, then new ones within the window."""
-        found = [errand for errand in self._away.values() if self._again(errand, now)][:budget]
+        found = [queued for queued in self._away.values() if self._again(queued, now)][:budget]
         while self._waiting and len(self._away) < window and len(found) < budget:
-            errand = self._waiting.popleft()
-            self._away[errand.task] = errand
-            found.append(errand)
-        for errand in found:
-            errand.asked = now
-            errand.tries += 1
-            if errand.sent < 0:
-                errand.sent = now
+            queued = self._waiting.popleft()
+            self._away[queued.task] = queued
+            found.append(queued)
+        for queued in found:
+            queued.asked = now
+            queued.tries += 1
+            if queued.sent < 0:
+                queued.sent = now
         return found
 
     @staticmethod
-    def _again(errand: Errand, now: float) -> bool:
-        if errand.asked < 0:
+    def _again(queued: QueuedTask, now: float) -> bool:
+        if queued.asked < 0:
             return True
-        patience = errand.limit + GRACE if errand.accepted else RETRY
-        return now - errand.asked > patience * 2.0 ** min(errand.tries - 1, 5)
+        patience = queued.limit + GRACE if queued.accepted else RETRY
+        return now - queued.asked > patience * 2.0 ** min(queued.tries - 1, 5)
 
     def accept(self, task: int, now: float) -> None:
         """The machine has it; unknown numbers are no error."""
-        errand = self._away.get(task)
-        if errand is not None:
-            errand.accepted = True
-            if errand.asked < 0:  # it came to the machine in an earlier session
-                errand.asked, errand.tries = now, 1
+        queued = self._away.get(task)
+        if queued is not None:
+            queued.accepted = True
+            if queued.asked < 0:  # it came to the machine in an earlier session
+                queued.asked, queued.tries = now, 1
 
-    def settle(self, task: int) -> Errand | None:
+    def settle(self, task: int) -> QueuedTask | None:
         """The task whose result has come, the first time; None for every repetition."""
         return self._away.pop(task, None)
 
     def resend(self) -> None:
         """A new session: everything without a result is sent again."""
-        for errand in self._away.values():
-            errand.asked, errand.accepted, errand.tries = -1.0, False, 0
+        for queued in self._away.values():
+            queued.asked, queued.accepted, queued.tries = -1.0, False, 0
 
-    def drop(self) -> list[Errand]:
+    def drop(self) -> list[QueuedTask]:
         """Give up all of them."""
         found = [*self._away.values(), *self._waiting]
         self._away.clear()

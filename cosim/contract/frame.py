@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.telemetry.signals import Signal
+from cosim.contract.signals import LARGEST, Column, Signal
 
 Array = NDArray[Any]
 
@@ -86,21 +86,66 @@ class Frame:
         )
 
 
-def fault(frame: Frame, signal: Signal, capacity: int) -> str:
+def fault(frame: Frame, signal: Signal, capacity: int, workloads: int = 2**15) -> str:
     """Why `frame` breaks the contract of `signal`, or "" when it does not.
 
-    `capacity` is the number of slots of the scene.
+    `capacity` is the number of slots of the scene, `workloads` that of its workloads. The bus asks
+    compiled code first (`cosim.bus.inspection`) and this function for the words.
     """
+    wrong = _misshapen(frame, signal, capacity)
+    if wrong:
+        return wrong
+    for column in signal.columns:
+        values = frame.columns[column.name]
+        count, first = outside(values, column, capacity, workloads)
+        if count:
+            low, high = column.bounds(capacity, workloads)
+            found = f"{values[first]!s} at slot {frame.slot[first]}"
+            more = f" and in {count - 1} more rows" if count > 1 else ""
+            return f"{signal.name}.{column.name} is {found}{more}; {_allowed(column, low, high)}"
+    return ""
+
+
+def outside(values: Array, column: Column, capacity: int, workloads: int) -> tuple[int, int]:
+    """How many of `values` the declaration of `column` does not allow, and the row of the first one."""
+    if values.dtype.kind not in "iuf" or not len(values):
+        return 0, -1
+    low, high = column.bounds(capacity, workloads)
+    inside = (values >= low) & (values <= high)
+    if column.optional and values.dtype.kind == "f":
+        inside |= np.isnan(values)
+    count = len(values) - int(np.count_nonzero(inside))
+    return count, int(np.argmin(inside)) if count else -1
+
+
+def _allowed(column: Column, low: float, high: float) -> str:
+    unit = f" {column.unit}" if column.unit not in ("", "1") else ""
+    if column.role == "slot":
+        return f"slots are 0..{high:.0f}, or -1"
+    if column.role == "code" and column.codes:
+        return f"codes are {low:.0f}..{high:.0f}"
+    if low > -LARGEST and high < LARGEST:
+        return f"allowed are {low:g}..{high:g}{unit}"
+    below = f"{low:g}{unit} or more" if low > -LARGEST else ""
+    finite = "" if high == float("inf") else "a finite number"
+    return f"allowed is {', '.join(filter(None, (finite, below)))}{' or NaN' if column.optional else ''}"
+
+
+def _misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
+    """What is wrong with the arrays of `frame` whatever their values are, apart from slots."""
     slot = frame.slot
     if not isinstance(slot, np.ndarray) or slot.dtype != np.int32 or slot.ndim != 1:
         return f"{signal.name}.slot must be a one-dimensional int32 array"
+    if not slot.flags.c_contiguous:
+        return f"{signal.name}.slot is not contiguous"
     if len(slot) and (slot.min() < 0 or slot.max() >= capacity):
         return f"{signal.name}.slot holds {slot.min()}..{slot.max()}, outside the scene's slots 0..{capacity - 1}"
     if signal.rows == "node" and len(np.unique(slot)) != len(slot):
         return f"{signal.name} holds more than one row for the same slot"
     expected = {column.name: np.dtype(column.dtype) for column in signal.columns}
-    if set(frame.columns) != set(expected):
-        return f"{signal.name} must have the columns {', '.join(expected)}; it has {', '.join(frame.columns)}"
+    if not isinstance(frame.columns, Mapping) or set(frame.columns) != set(expected):
+        found = ", ".join(map(str, frame.columns)) if isinstance(frame.columns, Mapping) else "no mapping"
+        return f"{signal.name} must have the columns {', '.join(expected)}; it has {found}"
     for name, dtype in expected.items():
         column = frame.columns[name]
         if not isinstance(column, np.ndarray):

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from cosim.plan.reality import Live, Runs, Vehicle, Wifi
+from cosim.contract.reality import Live, Runs, Vehicle, Wifi
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -34,6 +34,7 @@ class Radio:
     gain: float  # dB
     noise_figure: float  # dB
     height: float  # m above the node's position
+    by: str = ""  # the adapter, or the medium, that serves it, "": any, see `Context.serves`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Cell:
     technology: str = ""  # by which devices' radio energy goes
     energy_sent: float = 0.0  # J/bit
     energy_received: float = 0.0  # J/bit
+    by: str = ""  # the adapter, or the medium, that serves it, "": any, see `Context.serves`
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Cost:
 class Accelerator:
     """Equal units of one kind."""
 
-    kind: str  # one of cosim.telemetry.signals.ACCELERATORS
+    kind: str  # one of cosim.contract.signals.ACCELERATORS
     units: int
     speed: float  # FLOP/s of one unit
     idle: float  # W of one unit
@@ -154,6 +156,7 @@ class Node:
     runs: Runs | None = None
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
+    keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`
     contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
 
 
@@ -303,12 +306,13 @@ class Event:
     """Something that the scenario makes happen at a time."""
 
     at: float  # s
-    do: Literal["fail", "recover", "degrade", "restore"]
+    do: str  # fail, recover, degrade, restore, or one that an adapter brings
     nodes: tuple[SlotRange, ...] = ()
     link: tuple[tuple[SlotRange, ...], tuple[SlotRange, ...]] | None = None
     delay: float = 0.0  # s, added
     loss: float = 0.0  # 1, added
     rate: float = 1.0  # 1, factor
+    keys: str = ""  # of an event that an adapter brings, as JSON, see `cosim.contract.block.EventKey`
 
 
 @dataclass(frozen=True, slots=True)

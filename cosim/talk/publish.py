@@ -9,35 +9,59 @@ the address is all that an observer needs. While nobody observes, publishing cos
 
 from __future__ import annotations
 
+import json
 import os
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-import msgpack
 import numpy as np
 import zmq
 
-from cosim.bus.describe import pack_scene, unpack_scene
-from cosim.bus.frame import Array, Frame, SlotTable
-from cosim.bus.memory import ALIGN, layout
-from cosim.bus.wire import (
-    MAX_MESSAGE,
-    Buffers,
-    Decoder,
-    Encoder,
-    WireError,
-    check_size,
-    expect,
-    expect_list,
-    pack,
-    seconds,
-    unpack,
+from cosim.contract.errors import ProtocolError, SetupError
+from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.talk.codec import (
+    MAX_BUFFER_BYTES,
+    Anything,
+    Data,
+    List,
+    Maybe,
+    Message,
+    MessageSet,
+    Number,
+    Row,
+    Table,
+    Texts,
+    Whole,
 )
-from cosim.errors import SetupError
+from cosim.talk.columns import Buffers, Decoder, Encoder, check_size, expect
+from cosim.talk.doorkeeper import Limits
+from cosim.talk.memory import ALIGN, layout
+from cosim.talk.sockets import Door
 
+MAX_HEADER = 128 << 20  # B
+MAX_SCENE = 64 << 20  # B, unpacked
+_EPOCH = Whole(-(1 << 63))
+PUBLICATION = MessageSet(
+    "a run",
+    {
+        "frames": {
+            "run": Data(8, least=8),  # tells the tables of this run from those of another one at the same address
+            "time": Number(),  # s, simulated
+            "frames": List(Row((Anything(), Maybe(Whole()))), 4096),  # each with the first slot of its table
+            "tables": List(Row((Whole(), _EPOCH, Data(MAX_HEADER))), 4096),  # first slot, epoch, packed `TABLE`
+            "scene": Data(MAX_HEADER),
+            "state": Table(Anything(), 1000),
+        }
+    },
+    MAX_HEADER,
+)
+TABLE = MessageSet("a run", {"table": {"ids": Texts(1 << 24), "generation": Data(1 << 26, unit=4)}}, MAX_HEADER)
+# Subscriptions are all that observers have to say, and these are a few bytes.
+OBSERVERS = Limits(connections=32, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 LINGER = 200  # ms that the last message of a run is still offered after its end
 WAITING = 2  # messages kept for an observer whose connection is full
 
@@ -57,11 +81,9 @@ class Snapshot:
 class _End:
     """One end of the connection; it can be closed twice, and is when the block that it stands for ends."""
 
-    _socket: zmq.Socket[bytes]
-
     def close(self) -> None:
         """Stop publishing, or observing."""
-        self._socket.close(0)
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -77,30 +99,24 @@ class Publisher(_End):
     """
 
     def __init__(self, address: str = "tcp://127.0.0.1:*", scene: Mapping[str, Any] | None = None) -> None:
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.XPUB)
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.SNDHWM, WAITING)
-        try:
-            self._socket.bind(address)
-        except zmq.ZMQError as error:
-            self._socket.close(0)
-            raise SetupError(f"cannot publish at {address}: {error}") from error
-        self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._door = Door(address, OBSERVERS.message, OBSERVERS, kind=zmq.XPUB, waiting=(16, WAITING))
+        self._socket, self.address = self._door.socket, self._door.address
         self.describe(scene or {})
         self._run = os.urandom(8)  # tells the tables of this run from those of another one at the same address
         self._tables: dict[int, tuple[int, bytes]] = {}  # by first slot: epoch, encoded
-        self._observed = False
+        self._topics: set[bytes] = set()  # that somebody has subscribed to
 
     def close(self) -> None:
         """Stop publishing."""
-        self._socket.close(LINGER)
+        self._door.close(LINGER)
 
     @property
     def observed(self) -> bool:
         """Whether there is an observer."""
         while self._socket.poll(0):
-            self._observed = self._socket.recv(zmq.NOBLOCK)[:1] == b"\x01"
-        return self._observed
+            said = self._socket.recv(zmq.NOBLOCK)
+            (self._topics.add if said[:1] == b"\x01" else self._topics.discard)(said[1:])
+        return bool(self._topics)
 
     def describe(self, scene: Mapping[str, Any]) -> None:
         """Have `scene` travel with every message from now on; observers take the first one they see of a run."""
@@ -122,8 +138,11 @@ class Publisher(_End):
                 tables[first] = [first, frame.table.epoch, self._encoded(frame.table)]
             items.append([*Encoder().frames([bare], arrays), first])
         check_size(arrays)
-        body = [self._run, float(time), items, list(tables.values()), self._scene, dict(state())]
-        head = pack("frames", tick, body, arrays)
+        body = {
+            "run": self._run, "time": float(time), "frames": items, "tables": list(tables.values()),
+            "scene": self._scene, "state": dict(state()),
+        }  # fmt: skip
+        head = PUBLICATION.pack("frames", body, number=tick, sizes=[array.nbytes for array in arrays])
         self._socket.send(assemble(head, arrays), zmq.NOBLOCK, copy=False)
         return True
 
@@ -131,7 +150,8 @@ class Publisher(_End):
         known = self._tables.get(table.first)
         if known is None or known[0] != table.epoch:
             generation = np.ascontiguousarray(table.generation, np.int32).tobytes()
-            known = self._tables[table.first] = (table.epoch, msgpack.packb([table.ids, generation]))
+            packed = TABLE.pack("table", {"ids": list(table.ids), "generation": generation})
+            known = self._tables[table.first] = (table.epoch, packed)
         return known[1]
 
 
@@ -141,7 +161,7 @@ class Subscriber(_End):
     def __init__(self, address: str) -> None:
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_MESSAGE)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_BUFFER_BYTES)
         self._socket.setsockopt(zmq.CONFLATE, 1)  # keeps the newest message only
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         try:
@@ -157,41 +177,52 @@ class Subscriber(_End):
         """What was published last and not seen yet; None when nothing comes within `timeout` s."""
         if not self._socket.poll(max(int(timeout * 1e3), 0)):
             return None
-        verb, tick, body, buffers = disassemble(self._socket.recv(copy=False).buffer)
-        expect(verb == "frames", "it is not a publication")
-        run, time, items, tables, scene, state = expect_list(body, "publication", 6)
-        expect(type(run) is bytes, "a publication names no run")
-        expect(type(scene) is bytes, "a publication has no scene")
-        expect(type(state) is dict, "a publication has no state")
-        if run != self._run:
-            self._run, self._tables, self._scene = run, {}, unpack_scene(scene)
-        for item in expect_list(tables, "slot tables"):
-            self._learn(item)
+        message, buffers = disassemble(self._socket.recv(copy=False).buffer)
+        body = message.body
+        if body["run"] != self._run:
+            self._run, self._tables, self._scene = body["run"], {}, unpack_scene(body["scene"])
+        for first, epoch, data in body["tables"]:
+            self._learn(first, epoch, data)
         frames = []
-        for item in expect_list(items, "frames"):
-            content, first = expect_list(item, "frame", 2)
+        for content, first in body["frames"]:
             (frame,) = Decoder().frames([content], buffers)
-            expect(first is None or (type(first) is int and first in self._tables), "a slot table is missing")
+            expect(first is None or first in self._tables, "a slot table is missing")
             frame.table = None if first is None else self._tables[first]
             frames.append(frame)
         buffers.end()
-        return Snapshot(tick, seconds(time), tuple(frames), run, self._scene, state)
+        return Snapshot(message.number, float(body["time"]), tuple(frames), self._run, self._scene, body["state"])
 
-    def _learn(self, item: object) -> None:
-        first, epoch, data = expect_list(item, "slot table", 3)
-        expect(type(first) is int and first >= 0 and type(epoch) is int, "a slot table has no first slot or epoch")
+    def close(self) -> None:
+        """Stop observing."""
+        self._socket.close(0)
+
+    def _learn(self, first: int, epoch: int, data: bytes) -> None:
         known = self._tables.get(first)
         if known is not None and known.epoch == epoch:
             return
-        expect(type(data) is bytes, "a slot table has no content")
-        try:
-            content = msgpack.unpackb(data)
-        except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
-            raise WireError(f"the far end sent a slot table that cannot be read: {error}") from error
-        ids, generation = expect_list(content, "slot table", 2)
-        expect(type(ids) is list and all(type(text) is str for text in ids), "an id is not a text")
-        expect(type(generation) is bytes and len(generation) == 4 * len(ids), "an id has no generation")
+        table = TABLE.unpack(data).body
+        ids, generation = table["ids"], table["generation"]
+        expect(len(generation) == 4 * len(ids), "an id has no generation")
         self._tables[first] = SlotTable(first, tuple(ids), np.frombuffer(generation, np.int32), epoch)
+
+
+def pack_scene(scene: Mapping[str, Any]) -> bytes:
+    """`scene` as it travels: JSON, deflated."""
+    return zlib.compress(json.dumps(scene, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def unpack_scene(data: bytes) -> dict[str, Any]:
+    """What `pack_scene` packed; {} for nothing. Raises `ProtocolError` for what is no scene."""
+    if not data:
+        return {}
+    inflate = zlib.decompressobj()
+    try:
+        found = json.loads(inflate.decompress(data, MAX_SCENE))
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise ProtocolError(f"the far end sent a scene that cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ProtocolError("the far end sent a scene that is not a mapping")
+    return found
 
 
 def assemble(head: bytes, arrays: list[Array]) -> bytes:
@@ -205,16 +236,17 @@ def assemble(head: bytes, arrays: list[Array]) -> bytes:
     return b"".join(pieces)
 
 
-def disassemble(data: memoryview) -> tuple[str, int, object, Buffers]:
-    """Verb, serial number, body and buffers of a message in one piece."""
+def disassemble(data: memoryview) -> tuple[Message, Buffers]:
+    """The message in one piece, and its buffers."""
     expect(len(data) >= 4, "it is too short")
     (length,) = struct.unpack_from("<I", data)
     expect(4 + length <= len(data), "it is shorter than it says")
-    head = unpack(data[4 : 4 + length])
-    offsets, total = layout(head.sizes)
+    message = PUBLICATION.unpack(data[4 : 4 + length])
+    offsets, total = layout(message.sizes)
     expect(_start(length) + total == len(data), "its length is not what its header says")
+    expect(message.placed is None, "it names shared memory")
     places = [(data, _start(length) + offset) for offset in offsets]
-    return head.verb, head.serial, head.body, Buffers(places, head.sizes)
+    return message, Buffers(places, message.sizes)
 
 
 def _start(length: int) -> int:

@@ -177,8 +177,8 @@ Work = Annotated[float, Unit("work", gt=0.0)]  # cycles
 Power = Annotated[float, Unit("power", ge=0.0)]  # W
 Energy = Annotated[float, Unit("energy", ge=0.0)]  # J
 EnergyPerBit = Annotated[float, Unit("energy per bit", ge=0.0)]  # J/bit
-Level = Annotated[float, Unit("level")]  # dBm
-Gain = Annotated[float, Unit("gain")]  # dB
+Level = Annotated[float, Unit("level", ge=-300.0, le=100.0)]  # dBm; 100 dBm are 10 MW
+Gain = Annotated[float, Unit("gain", ge=-300.0, le=300.0)]  # dB
 Fraction = Annotated[float, Unit("fraction", ge=0.0, le=1.0)]  # 1
 Angle = Annotated[float, Unit("angle")]  # deg
 PricePerEnergy = Annotated[float, Unit("price per energy", ge=0.0)]  # currency/J

@@ -8,7 +8,7 @@ The run forwards what a worker wrote to the next worker by reference: the column
 again, and the reader is given the segment itself. That is sound because a worker reads its inputs
 within a tick, and because of the number of lanes: a worker may be one step ahead of the tick, so
 that three lanes written in turn keep a frame until the tick in which its producer's step after the
-next one is due, which is what the ownership rule of `cosim.bus.frame` asks for.
+next one is due, which is what the ownership rule of `cosim.contract.frame` asks for.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cosim.bus.frame import Array
-from cosim.bus.wire import MAX_SEGMENTS, Buffers, Placed, WireError
+from cosim.contract.errors import ProtocolError
+from cosim.contract.frame import Array
+from cosim.talk.codec import MAX_SEGMENTS, Placed
+from cosim.talk.columns import Buffers
 
 ALIGN = 64  # B, a cache line
 LANES = 3  # segments that a sender writes in turn
@@ -53,7 +55,7 @@ class Segment(mmap.mmap):
             return cls._map(fd, os.fstat(fd).st_size, mmap.ACCESS_READ, lane)
         except (OSError, ValueError) as error:
             os.close(fd)
-            raise WireError(f"the far end sent shared memory that cannot be used: {error}") from error
+            raise ProtocolError(f"the far end sent shared memory that cannot be used: {error}") from error
 
     @classmethod
     def _map(cls, fd: int, size: int, access: int, lane: object) -> Segment:
@@ -140,12 +142,12 @@ class Reader:
         files = list(files)
         if len(files) != len(placed.announced):
             close_all(files)
-            raise WireError(f"the far end announced {len(placed.announced)} segments and sent {len(files)}")
+            raise ProtocolError(f"the far end announced {len(placed.announced)} segments and sent {len(files)}")
         while files:
             number = placed.announced[-len(files)]
             try:
                 self._segments[number] = Segment.open(files.pop(0), (self._sender, number))
-            except WireError:
+            except ProtocolError:
                 close_all(files)
                 raise
         parts = []
@@ -153,7 +155,7 @@ class Reader:
             segment = self._segments.get(number)
             if segment is None or offset + size > len(segment):
                 has = "which it never announced" if segment is None else f"of {len(segment)}"
-                raise WireError(f"the far end named bytes {offset}..{offset + size} of segment {number}, {has}")
+                raise ProtocolError(f"the far end named bytes {offset}..{offset + size} of segment {number}, {has}")
             parts.append((segment, offset))
         return Buffers(parts, sizes)
 

@@ -11,9 +11,11 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 
-from cosim.bus.frame import Array
-from cosim.bus.memory import Reader, Writer, close_all
-from cosim.bus.wire import MAX_HEADER, Buffers, Head, WireError, check_size, pack, unpack
+from cosim.contract.errors import ProtocolError
+from cosim.contract.frame import Array
+from cosim.talk.codec import Body, Message, MessageSet
+from cosim.talk.columns import Buffers, check_size
+from cosim.talk.memory import Reader, Writer, close_all
 
 CHUNK = 1 << 16  # B read at once
 PREFIX = 8  # B, the length of a header
@@ -27,11 +29,13 @@ class LostError(Exception):
 class Pipe:
     """One end. Neither sending nor receiving waits when the socket does not.
 
-    `forward` says that arrays in the far ends' memory may be passed on by reference.
+    `says` is what goes out, `hears` what may come in. `forward` says that arrays in the far ends' memory may be passed
+    on by reference.
     """
 
-    def __init__(self, end: socket.socket, *, forward: bool = False) -> None:
+    def __init__(self, end: socket.socket, says: MessageSet, hears: MessageSet, *, forward: bool = False) -> None:
         self.socket = end
+        self._says, self._hears = says, hears
         self._forward = forward
         self._writer, self._reader = Writer(forward=forward), Reader()
         self._in = bytearray()
@@ -43,13 +47,14 @@ class Pipe:
         """Whether something is still to be sent with `flush`."""
         return bool(self._out)
 
-    def send(self, verb: str, serial: int, body: object, arrays: Sequence[Array] = ()) -> None:
+    def send(self, kind: str, number: int, body: Body, arrays: Sequence[Array] = ()) -> None:
         """Send a message, or what fits; the rest leaves with `flush`."""
         check_size(arrays)
         placed, files = self._writer.write(arrays) if arrays else (None, [])
         try:
-            head = pack(verb, serial, body, arrays, placed)
-        except WireError:
+            sizes = [array.nbytes for array in arrays]
+            head = self._says.pack(kind, body, number=number, sizes=sizes, placed=placed)
+        except ProtocolError:
             self._writer = Writer(forward=self._forward)  # the far end never learns what this one has announced
             raise
         self._out.append((memoryview(len(head).to_bytes(PREFIX, "little") + head), files))
@@ -73,10 +78,10 @@ class Pipe:
             else:
                 self._out[0] = (data[sent:], [])
 
-    def receive(self) -> tuple[Head, Buffers] | None:
+    def receive(self) -> tuple[Message, Buffers] | None:
         """The next message; None when there is none yet on a socket that does not wait.
 
-        Raises `LostError` when the far end is gone and `WireError` for what is no message.
+        Raises `LostError` when the far end is gone and `ProtocolError` for what is no message.
         """
         while True:
             message = self.arrived()
@@ -97,18 +102,18 @@ class Pipe:
                     files.frombytes(content[: len(content) - len(content) % files.itemsize])
                     self._files.extend(files)
 
-    def arrived(self) -> tuple[Head, Buffers] | None:
+    def arrived(self) -> tuple[Message, Buffers] | None:
         """The next message if all of it has been read before, together with the one before it."""
         if len(self._in) < PREFIX:
             return None
         end = PREFIX + int.from_bytes(self._in[:PREFIX], "little")
-        if end > PREFIX + MAX_HEADER:
-            raise WireError(f"the far end sent a header of {end - PREFIX} bytes; the limit is {MAX_HEADER}")
+        if end > PREFIX + self._hears.most:
+            raise ProtocolError(f"the far end sent a header of {end - PREFIX} bytes; the limit is {self._hears.most}")
         if len(self._in) < end:
             return None
         data = bytes(self._in[PREFIX:end])
         del self._in[:end]
-        head = unpack(data)
+        head = self._hears.unpack(data)
         if head.placed is None:
             return head, Buffers.of((), head.sizes)
         files = [self._files.popleft() for _ in range(min(len(head.placed.announced), len(self._files)))]

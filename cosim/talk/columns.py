@@ -1,10 +1,7 @@
-"""What travels between the run and an adapter in another process: msgpack headers, raw columns.
+"""Frames as messages: the raw columns are the buffers behind a message, and its body says what they are.
 
-A message is one msgpack header and the buffers of its columns. The header names the verb, a serial
-number, the body and the byte length of every buffer; the buffers follow as further ZeroMQ parts or
-lie in shared memory (`cosim.bus.memory`), and the header says where. There is no pickle, every size
-is bounded and everything is checked on arrival: a message that breaks a rule raises `WireError` and
-nothing else.
+The buffers follow as further ZeroMQ parts or lie in shared memory (`cosim.talk.memory`). Everything is checked on
+arrival: what breaks a rule raises `ProtocolError` and nothing else.
 
 Slot tables travel as differences. Both ends of a connection remember the last table per fleet, so
 an unchanged epoch costs one number, and the reader gets the very same `SlotTable` object.
@@ -12,7 +9,6 @@ an unchanged epoch costs one number, and the reader gets the very same `SlotTabl
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -21,21 +17,16 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgpack
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame, SlotTable
-from cosim.errors import RunError
-from cosim.plan.entities import Event
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.entities import Event
+from cosim.contract.errors import ProtocolError
+from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.talk.codec import MAX_BUFFER_BYTES, MAX_BUFFERS
 
-PROTOCOL = 2
-MAX_HEADER = 128 << 20  # B
-MAX_MESSAGE = 1 << 30  # B, all buffers of a message together
-MAX_BUFFERS = 4096
-MAX_SEGMENTS = 4096  # pieces of shared memory that one end may know
 DTYPES = frozenset(
     np.dtype(name).str
     for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()  # noqa: SIM905
@@ -53,77 +44,14 @@ def version() -> str:
         return "source"
 
 
-class WireError(RunError):
-    """A message cannot be sent as it is, or what arrived is not a message of this protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where in shared memory the buffers of a message lie."""
-
-    places: Sequence[int]  # segment and offset in bytes of each buffer, one after another
-    announced: Sequence[int] = ()  # segments whose open files come with the message, in this order
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """A message without its buffers. `sizes` are their lengths in bytes."""
-
-    verb: str
-    serial: int
-    body: Any  # msgpack values; what they must be depends on the verb
-    sizes: tuple[int, ...] = ()
-    placed: Placed | None = None  # None: they follow
-
-
-def pack(verb: str, serial: int, body: object, arrays: Sequence[Array] = (), placed: Placed | None = None) -> bytes:
-    """The header of a message whose buffers are those of `arrays`."""
-    where = None if placed is None else (placed.places, placed.announced)
-    try:
-        head: bytes = msgpack.packb((verb, serial, body, [a.nbytes for a in arrays], where), default=_plain_scalar)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise WireError(f"a '{verb}' message cannot be encoded: {error}") from error
-    if len(head) > MAX_HEADER:
-        raise WireError(f"the header of a '{verb}' message has {len(head)} bytes; the limit is {MAX_HEADER}")
-    return head
-
-
 def check_size(arrays: Sequence[Array]) -> None:
     """Refuse arrays that are more than one message may hold."""
     total = sum(array.nbytes for array in arrays)
-    if total > MAX_MESSAGE or len(arrays) > MAX_BUFFERS:
-        raise WireError(
+    if total > MAX_BUFFER_BYTES or len(arrays) > MAX_BUFFERS:
+        raise ProtocolError(
             f"the frames of one step have {total} bytes in {len(arrays)} arrays; "
-            f"the limits are {MAX_MESSAGE} bytes and {MAX_BUFFERS} arrays"
+            f"the limits are {MAX_BUFFER_BYTES} bytes and {MAX_BUFFERS} arrays"
         )
-
-
-def unpack(data: bytes | memoryview) -> Head:
-    """The header in `data`."""
-    expect(len(data) <= MAX_HEADER, "its header is too long")
-    try:
-        item = msgpack.unpackb(data, use_list=True, strict_map_key=True)
-    except (ValueError, TypeError, OverflowError, RecursionError, msgpack.UnpackException) as error:
-        raise WireError(f"the far end sent something that is not a message: {error}") from error
-    expect(type(item) is list and len(item) == 5, "its header has not five parts")
-    verb, serial, body, sizes, where = item
-    expect(type(verb) is str and len(verb) <= 32, "its verb is not a short text")
-    expect(type(serial) is int and serial >= 0, "its serial number is not a number")
-    expect(type(sizes) is list and len(sizes) <= MAX_BUFFERS, "its sizes are not a short list")
-    expect(all(type(size) is int and size >= 0 for size in sizes), "a size is not a number")
-    expect(sum(sizes) <= MAX_MESSAGE, "it is too large")
-    return Head(verb, serial, body, tuple(sizes), None if where is None else _placed(where, len(sizes)))
-
-
-def _placed(item: object, buffers: int) -> Placed:
-    places, announced = expect_list(item, "what it says of shared memory", 2)
-    expect(type(places) is list and len(places) == 2 * buffers, "not every buffer has a place")
-    expect(all(type(place) is int and place >= 0 for place in places), "a place is not a number")
-    expect(type(announced) is list and len(announced) <= MAX_SEGMENTS, "its announcements are not a short list")
-    expect(
-        all(type(number) is int and 0 <= number < MAX_SEGMENTS for number in announced), "it announces no proper number"
-    )
-    return Placed(places, announced)
 
 
 class Buffers:
@@ -149,7 +77,7 @@ class Buffers:
         expect(self._next < len(self._sizes), "it has fewer buffers than its frames need")
         kind = np.dtype(dtype)
         if self._sizes[self._next] != rows * kind.itemsize:  # not `expect`: the text costs more than the rest
-            raise WireError(f"the far end sent a buffer that is not {rows} values of {kind}")
+            raise ProtocolError(f"the far end sent a buffer that is not {rows} values of {kind}")
         part, offset = self._parts[self._next]
         self._next += 1
         array: Array = np.frombuffer(part, kind, rows, offset) if rows else np.empty(0, kind)
@@ -189,7 +117,7 @@ class Encoder:
 
     def _frame(self, frame: Frame, arrays: list[Array]) -> list[object]:
         if not isinstance(frame, Frame):
-            raise WireError(f"expected a Frame, found a {type(frame).__name__}")
+            raise ProtocolError(f"expected a Frame, found a {type(frame).__name__}")
         arrays.append(_sendable(frame.slot, frame, "slot", len(frame.slot)))
         columns: list[str] = []
         for name, column in frame.columns.items():
@@ -204,7 +132,7 @@ class Encoder:
             return [table.first, table.epoch]
         generation = np.array(table.generation, np.int32)  # a copy: it is compared with at the next change
         if generation.shape != (len(table.ids),):
-            raise WireError(f"slot table at {table.first}: {generation.shape} generations for {len(table.ids)} ids")
+            raise ProtocolError(f"slot table at {table.first}: {generation.shape} generations for {len(table.ids)} ids")
         if sent is not None and len(sent.generation) == len(table.ids):
             changed = changes(sent, table.ids, generation)
             empty = [i for i in sent.empty if not table.ids[i]]
@@ -279,7 +207,7 @@ class Decoder:
             assert last is not None
             return last
         count, ids, base = parts[2:]
-        expect(type(count) is int and 0 <= count <= MAX_MESSAGE, "a slot table's length is not a number")
+        expect(type(count) is int and 0 <= count <= MAX_BUFFER_BYTES, "a slot table's length is not a number")
         expect(type(ids) is list and all(type(text) is str for text in ids), "an id is not a text")
         if base is None:
             expect(len(ids) == count, "a slot table has not as many ids as slots")
@@ -315,7 +243,7 @@ def decode(kind: type[T], item: object) -> T:
         checked: T = _adapter(kind).validate_python(item)  # type: ignore[arg-type]  # types are hashable
         return checked
     except (ValueError, TypeError, RecursionError) as error:
-        raise WireError(f"the far end sent no valid {getattr(kind, '__name__', kind)}: {error}") from error
+        raise ProtocolError(f"the far end sent no valid {getattr(kind, '__name__', kind)}: {error}") from error
 
 
 @cache
@@ -339,7 +267,7 @@ def plain(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSO
         return plain(value.item(), where)
     if isinstance(value, Path):
         return str(value)
-    raise WireError(f"{where} is a {type(value).__name__}, which is not a JSON value")
+    raise ProtocolError(f"{where} is a {type(value).__name__}, which is not a JSON value")
 
 
 def summary(item: object) -> Summary:
@@ -349,36 +277,24 @@ def summary(item: object) -> Summary:
     return item
 
 
-def seconds(item: object) -> float:
-    """A finite number of seconds that arrived."""
-    expect(type(item) in (int, float) and math.isfinite(item), "a time is not a number")  # type: ignore[arg-type]
-    return float(item)  # type: ignore[arg-type]
-
-
-def _plain_scalar(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a {type(value).__name__} does not travel")
-
-
 def _sendable(array: object, frame: Frame, name: str, rows: int) -> Array:
     if not isinstance(array, np.ndarray):
-        raise WireError(f"{frame.signal}.{name} must be a numpy array, not {type(array).__name__}")
+        raise ProtocolError(f"{frame.signal}.{name} must be a numpy array, not {type(array).__name__}")
     if array.dtype.str not in DTYPES:
-        raise WireError(f"{frame.signal}.{name} has the type {array.dtype}, which does not travel")
+        raise ProtocolError(f"{frame.signal}.{name} has the type {array.dtype}, which does not travel")
     if array.shape != (rows,):
-        raise WireError(f"{frame.signal}.{name} has the shape {array.shape}, expected {(rows,)}")
+        raise ProtocolError(f"{frame.signal}.{name} has the shape {array.shape}, expected {(rows,)}")
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def expect(condition: object, what: str) -> None:
-    """Raise `WireError` because of `what` unless `condition` holds."""
+    """Raise `ProtocolError` because of `what` unless `condition` holds."""
     if not condition:
-        raise WireError(f"the far end sent a message that breaks the protocol: {what}")
+        raise ProtocolError(f"the far end sent a message that breaks the protocol: {what}")
 
 
 def expect_list(item: object, what: str, length: int | None = None) -> list[Any]:
     """`item`, which must be a list (of that length)."""
     if type(item) is not list or (length is not None and len(item) != length):
-        raise WireError(f"the far end sent a message that breaks the protocol: {what} is not a list as expected")
+        raise ProtocolError(f"the far end sent a message that breaks the protocol: {what} is not a list as expected")
     return item

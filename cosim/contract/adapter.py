@@ -21,22 +21,24 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
-from cosim import units
-from cosim.errors import Problem
-from cosim.plan.entities import Event, Scene
-from cosim.telemetry.signals import Signal
+from cosim.contract import units
+from cosim.contract.block import EventKey, NodeKey
+from cosim.contract.entities import Event, Scene
+from cosim.contract.errors import Problem
+from cosim.contract.signals import Signal
+from cosim.contract.trust import Trusted
 
 if TYPE_CHECKING:  # scenarios are read without numpy
     import numpy as np
 
-    from cosim.bus.frame import Frame
-    from cosim.continuum.prepared import Prepared
+    from cosim.contract.frame import Frame
 
+T = TypeVar("T")
 Origin = Literal["simulated", "emulated", "measured"]
 Summary = Mapping[str, Any]  # what an adapter says about its run: JSON values
 
@@ -51,7 +53,12 @@ class AdapterConfig(BaseModel):
     use: str | None = PydanticField(None, description="the adapter's kind, when its name in the scenario is another")
     step: units.Period | None = PydanticField(None, description="time between two steps; default: run.step")
     isolated: bool | None = PydanticField(None, description="run in a process of its own; default: as the kind says")
-    connect: str | None = PydanticField(None, description="tcp:// or ipc:// address of a worker that runs it elsewhere")
+    connect: Annotated[str | None, Trusted("connects to a program elsewhere")] = PydanticField(
+        None, description="tcp:// or ipc:// address of a worker that runs it elsewhere"
+    )
+    key: Annotated[str | None, Trusted("proves a key to a program elsewhere")] = PydanticField(
+        None, description="file with the private key that the worker at `connect` asks for"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,22 @@ class Requirement:
         return f"module '{self.module}' is not installed: pip install 'continuum-cosim[{self.extra}]'"
 
 
+# What may be started for a run, and the variable by which a compose file or `cosim run --nodes netns` names it.
+SERVICES = {
+    "network": "COSIM_NETWORK",  # the network service takes states of links there
+    "reports": "COSIM_REPORTS",  # and says there what became of packets
+    "vehicles": "COSIM_VEHICLES",  # programs of real vehicles attach there
+    "gateway": "COSIM_GATEWAY",  # agents of real nodes attach there
+    "keys": "COSIM_KEYS",  # folder of the keys made for this run
+    "metrics": "COSIM_METRICS",  # HOST:PORT of the first node's metrics
+}
+
+
+def services_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """The services that `environment` names."""
+    return {name: environment[variable] for name, variable in SERVICES.items() if environment.get(variable)}
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What an adapter is told when it starts. Plain data; it travels to other processes as it is."""
@@ -110,12 +133,26 @@ class Context:
     root: str  # folder of the scenario file; relative paths of the configuration start there
     scratch: str  # folder of this adapter's own for logs and temporary files
     pacing: float = 0.0  # simulated s per wall s, 0: as fast as possible
+    services: Mapping[str, str] = field(default_factory=dict)  # name -> address or folder, see `service`
+    written: tuple[str, ...] = ()  # signals that the adapters of the run write, (): not known
+    media: tuple[str, ...] = ()  # of the adapter's kind, see `serves`
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of this adapter's own; different keys give independent streams."""
         import numpy as np
 
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self.seed, *key])))
+
+    def serves(self, by: str) -> bool:
+        """Whether a cell or radio that says `by` is this adapter's: it names the adapter, its medium, or nobody."""
+        return by in ("", self.name, *self.media)
+
+    def service(self, name: str) -> str:
+        """The address (or folder) of a service that was started for the run, "" when there is none.
+
+        `SERVICES` says which there are. Adapters read no environment variables: what they are to know stands here.
+        """
+        return self.services.get(name, "")
 
     def path(self, text: str) -> Path:
         """`text` as a path, relative ones from the scenario's folder."""
@@ -149,7 +186,10 @@ class Adapter(Protocol):
     """One simulator or system on the bus."""
 
     def start(self, context: Context) -> None:
-        """Get ready for step(0). Raise to end the run before it starts."""
+        """Get ready for step(0). Raise to end the run before it starts.
+
+        A `ScenarioError` may be raised only for what the kind's `check` finds as well.
+        """
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Advance to `time` (s) and return one frame per signal that the adapter writes.
@@ -187,7 +227,11 @@ class AdapterKind:
     fleet: bool = False  # can own fleets
     signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
     compiled: str = ""  # "cosim.radio.warm:compiled"
-    needs: str = ""  # "adapters.radio.needs:problems": what in a scene it cannot work with, see `problems`
+    check: str = ""  # "adapters.radio.check:problems": (config, context) -> all for which it refuses a scene
+    node: Mapping[str, str] = field(default_factory=dict)  # key of nodes -> "adapters.lora.keys:Lora", a `NodeKey`
+    events: Mapping[str, str] = field(default_factory=dict)  # `do` of events -> "adapters.lora.keys:Jam", an `EventKey`
+    media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
+    services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
     batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
@@ -196,6 +240,14 @@ class AdapterKind:
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
             raise TypeError(f"{self.config} is not a pydantic model")
         return found
+
+    def node_keys(self) -> dict[str, type[NodeKey]]:
+        """The keys of nodes that an adapter of this kind brings."""
+        return {key: _class(target, NodeKey) for key, target in self.node.items()}
+
+    def event_kinds(self) -> dict[str, type[EventKey]]:
+        """The events that an adapter of this kind brings."""
+        return {do: _class(target, EventKey) for do, target in self.events.items()}
 
     def ports_of(self, config: BaseModel) -> Ports:
         """What an adapter with this configuration reads and writes."""
@@ -209,25 +261,33 @@ class AdapterKind:
         """Whether an adapter of this kind starts without compiling code first. May import a lot."""
         return not self.compiled or bool(_import(self.compiled)())
 
-    def problems(self, name: str, config: BaseModel, scene: Scene) -> list[Problem]:
-        """What an adapter of this kind, called `name`, would refuse in `scene` when it starts, as far as that is quick.
+    def problems(self, config: BaseModel, context: Context) -> list[Problem]:
+        """Everything for which an adapter of this kind, so configured, would refuse to start under `context`.
 
-        Their paths are those of the scenario; a plan is not made while there are any.
+        `start` refuses a scene for these reasons only, and calls the same function. Paths are those of the
+        scenario; a plan is not made while there are any. `context.scratch` is "" here.
         """
-        found: list[Problem] = _import(self.needs)(name, config, scene) if self.needs else []
+        found: list[Problem] = _import(self.check)(config, context) if self.check else []
         return found
 
-    def prepare(self, config: BaseModel, context: Context, events: Sequence[Event]) -> Prepared | None:
-        """What many runs in one process need, as an adapter that is alone in its scenario; None: it cannot."""
-        if not self.batch:
-            return None
-        found: Prepared = _import(self.batch)(config, context, events)
-        return found
+    def prepare(self, config: BaseModel, context: Context, events: Sequence[Event]) -> object | None:
+        """What many runs in one process need, as an adapter that is alone in its scenario; None: it cannot.
+
+        What it is, is between the adapter and who runs the batch (`cosim.continuum.prepared.Prepared`).
+        """
+        return _import(self.batch)(config, context, events) if self.batch else None
 
     def build(self, config: BaseModel) -> Adapter:
         """An adapter that has not started yet."""
         adapter: Adapter = _import(self.factory)(config)
         return adapter
+
+
+def _class(target: str, base: type[T]) -> type[T]:
+    found = _import(target)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise TypeError(f"{target} is not a {base.__name__}")
+    return found
 
 
 def _import(target: str) -> Any:  # noqa: ANN401 - whatever the name stands for

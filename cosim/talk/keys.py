@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 SERVER = "server"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

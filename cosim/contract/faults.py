@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.plan.entities import Event, SlotRange
+from cosim.contract.entities import Event, SlotRange
 
 Ranges = tuple[SlotRange, ...]
 Floats = NDArray[np.float64]
@@ -37,7 +37,7 @@ class Faults:
             if event.do in ("fail", "recover"):
                 for where in event.nodes:
                     self.failed[where.first : where.first + where.count] = event.do == "fail"
-            elif event.link is not None:
+            elif event.link is not None and event.do in ("degrade", "restore"):
                 a, b = event.link
                 self._degraded = [entry for entry in self._degraded if not _within(entry, a, b)]
                 if event.do == "degrade":

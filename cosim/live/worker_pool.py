@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgpack
-
-from cosim.live.protocol import Body
-from cosim.live.worker import read, write
+from cosim.live.worker import ENDS, TASKS, read, write
+from cosim.talk.codec import Body
 
 _GRACE = 1.0  # s beyond its limit before a worker is killed: most work looks at the clock itself
 
@@ -33,7 +31,7 @@ class Done:
     answered: float | None = None
 
 
-class Crew:
+class WorkerPool:
     """`count` workers. `tell` is called, in any thread, when `done` holds something new."""
 
     def __init__(
@@ -52,7 +50,7 @@ class Crew:
         for thread in self._threads:
             thread.start()
 
-    def give(self, task: Body) -> None:
+    def submit(self, task: Body) -> None:
         """Run `task` when a worker is free."""
         self._tasks.put(task)
 
@@ -121,7 +119,7 @@ class Crew:
         data = None
         try:
             if process.stdin is not None and process.stdout is not None:
-                write(process.stdin, msgpack.packb(task))  # type: ignore[arg-type]  # both are buffered streams
+                write(process.stdin, TASKS.pack("task", task))  # type: ignore[arg-type]  # both are buffered streams
                 data = read(process.stdout)  # type: ignore[arg-type]
         except OSError:
             data = None
@@ -132,7 +130,7 @@ class Crew:
             status = "timeout" if late.is_set() else "failed"
             detail = f"longer than {task['limit']:g} s" if late.is_set() else "the worker has died"
             return Done(task["task"], status, None, None, b"", detail)
-        return Done(task["task"], *msgpack.unpackb(data))
+        return Done(task["task"], **ENDS.unpack(data).body)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,7 @@ class Problem:
     line: int | None = None  # 1-based
     column: int | None = None  # 1-based
     hint: str = ""
+    fatal: bool = True  # False: a warning, the scenario can be run
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
@@ -48,6 +52,37 @@ class ScenarioError(CosimError):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raise `ScenarioError` with all `problems` that are fatal, if there are any."""
+    if fatal := [problem for problem in problems if problem.fatal]:
+        raise ScenarioError(fatal)
+
+
+def refusals(act: Callable[[], object]) -> list[Problem]:
+    """The problems of the `ScenarioError` that `act` raises; none when it raises none."""
+    try:
+        act()
+    except ScenarioError as error:
+        return error.problems
+    return []
+
+
+def told(error: BaseException) -> str:
+    """`error` in one line: its type, what it says, and the line of code outside this installation that it came from.
+
+    A function of the user's own (a scheduler, a policy, a rule) is found by that line; errors that come
+    from installed code have none.
+    """
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    ours = (str(Path(__file__).resolve().parents[2] / "cosim"), str(Path(__file__).resolve().parents[2] / "adapters"))
+    installed = (*ours, sys.prefix, sys.base_prefix, "<")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = str(Path(frame.filename).resolve()) if not frame.filename.startswith("<") else frame.filename
+        if not file.startswith(installed) and "site-packages" not in file:
+            return f"{text} ({frame.filename}:{frame.lineno}, in {frame.name})"
+    return text
+
+
 class AdapterError(CosimError):
     """An adapter misbehaved; its developer acts.
 
@@ -68,6 +103,10 @@ class AdapterError(CosimError):
 
 class RunError(CosimError):
     """The run could not continue for a reason outside scenario and adapters; the operator acts."""
+
+
+class ProtocolError(RunError):
+    """What arrived is no message of ours, or what is to be sent would be none."""
 
 
 class SetupError(RunError):

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from cosim.bus.frame import Frame
-from cosim.plan.entities import Scene
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame
 
 
 class Presence:

@@ -9,8 +9,8 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.frame import SlotTable
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.frame import SlotTable
 
 
 class SlotBook:

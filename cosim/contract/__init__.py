@@ -1,0 +1,7 @@
+"""The ground that everything else stands on; it imports nothing else of the project, and may be imported cheaply.
+
+- `errors`, `units`, `selector`: what every layer says to its user, reads from text, and names nodes by.
+- `entities`, `reality`, `faults`, `geo`, `seeds`: a scenario's scene as adapters see it, where and by chance.
+- `signals`, `frame`, `slots`, `presence`: what is exchanged in a step.
+- `adapter`, `registry`: the contract of an adapter, and where adapters are found.
+"""

@@ -1,0 +1,65 @@
+"""Functions of the user's own, named `module:function` in a scenario.
+
+Their modules may lie beside the scenario file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class _ScenarioFolder(str):
+    """An entry of `sys.path` that stands for a scenario's folder, so that the next scenario can replace it."""
+
+    __slots__ = ()
+
+
+def search_in(folder: Path) -> None:
+    """Let modules be found in the scenario's `folder`, after all installed ones; also in processes started later.
+
+    A scenario that was read before gives way: its folder leaves the search, and its modules are forgotten.
+    """
+    here = str(folder.resolve())
+    former = [entry for entry in sys.path if isinstance(entry, _ScenarioFolder)]
+    if former == [here]:
+        return
+    sys.path[:] = [entry for entry in sys.path if not isinstance(entry, _ScenarioFolder)]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and any(file.startswith(entry + "/") and entry not in sys.path for entry in former):
+            del sys.modules[name]
+    sys.path.append(_ScenarioFolder(here))
+    importlib.invalidate_caches()
+
+
+def function(target: str) -> Callable[..., Any]:
+    """The function that `target`, ``module:function``, names. Raises `ValueError` that says why there is none."""
+    module, _, attribute = target.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
+        raise ValueError(f"'{target}' cannot be imported: {_reason(error, module)}") from error
+    if not callable(found):
+        raise ValueError(f"'{target}' is a {type(found).__name__}, not a function")
+    chosen: Callable[..., Any] = found
+    return chosen
+
+
+def _reason(error: BaseException, module: str) -> str:
+    """Why an import failed, and in which line of which file."""
+    if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+        return f"there is no module '{error.name}' beside the scenario file, installed, or on PYTHONPATH"
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {error.msg}"
+    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", None) == module:
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = (
+        "" if last.filename == __file__ or last.filename.startswith("<frozen") else f" ({last.filename}:{last.lineno})"
+    )
+    return f"{type(error).__name__}: {error}{where}"

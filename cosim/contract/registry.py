@@ -1,0 +1,105 @@
+"""Discovery of adapters: by folder in this repository, by entry point or module:ATTRIBUTE from outside.
+
+Names are found without importing anything; an adapter's package is imported when its kind is asked
+for. A package that cannot be imported does not break the others: it is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+
+from cosim.contract.adapter import AdapterKind
+from cosim.contract.errors import SetupError
+
+GROUP = "cosim.adapters"
+PLACE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"  # module:ATTRIBUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """An adapter as `cosim adapters` shows it: its kind, or why there is none."""
+
+    name: str
+    kind: AdapterKind | None
+    problem: str = ""
+
+
+@cache
+def _folders() -> tuple[str, ...]:
+    import adapters
+
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(adapters.__path__) if module.ispkg))
+
+
+@cache
+def _outside() -> dict[str, str]:
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+def adapter_names() -> tuple[str, ...]:
+    """Every adapter that can be named in a scenario, sorted."""
+    return tuple(sorted({*_folders(), *_outside()}))
+
+
+def is_place(name: str) -> bool:
+    """Whether `name` says where an adapter's description is (`my_package.my_adapter:ADAPTER`), not its name."""
+    return re.fullmatch(PLACE, name) is not None
+
+
+def adapter_kind(name: str) -> AdapterKind:
+    """The description of adapter `name`, or at the place `name`.
+
+    Raises `SetupError` when there is none of that name or its package cannot be imported.
+    """
+    if is_place(name):
+        target = name
+    elif name in _folders():
+        target = f"adapters.{name}:ADAPTER"
+    elif name in _outside():
+        target = _outside()[name]
+    else:
+        raise SetupError(f"there is no adapter '{name}'; installed: {', '.join(adapter_names())}")
+    module, _, attribute = target.partition(":")
+    try:
+        kind = getattr(importlib.import_module(module), attribute or "ADAPTER")
+    except (Exception, SystemExit) as error:  # a foreign package may fail in any way; it must not take the others along
+        raise SetupError(
+            f"adapter '{name}' cannot be imported from {module}: {error}; "
+            "its package must be installed, or its folder named by PYTHONPATH"
+        ) from error
+    if not isinstance(kind, AdapterKind):
+        raise SetupError(f"adapter '{name}': {target} is a {type(kind).__name__}, not an AdapterKind")
+    return kind
+
+
+def engine_command(name: str) -> Callable[..., Sequence[str]]:
+    """What makes the command of the link engine `name`: `command(scene, options, seed, installed)`.
+
+    It stands in `adapters/NAME/backend.py`. Raises `SetupError` when there is none.
+    """
+    module = f"adapters.{name}.backend"
+    try:
+        command: Callable[..., Sequence[str]] = importlib.import_module(module).command
+    except (ImportError, AttributeError) as error:
+        raise SetupError(f"there is no network backend '{name}': {module}.command: {error}") from error
+    return command
+
+
+def list_adapters() -> list[Listing]:
+    """All adapters, with what keeps each of them from being used."""
+    listings = []
+    for name in adapter_names():
+        try:
+            kind = adapter_kind(name)
+        except SetupError as error:
+            listings.append(Listing(name, None, str(error)))
+        else:
+            missing = "; ".join(filter(None, (requirement.missing() for requirement in kind.requires)))
+            listings.append(Listing(name, kind, missing))
+    return listings

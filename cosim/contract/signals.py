@@ -1,0 +1,257 @@
+"""The signal catalogue: the named column sets that frames carry.
+
+A signal has one meaning, one unit per column and one dtype per column wherever it appears: in
+frames, in Parquet files, in the report. A column also states which values it may hold; the bus holds
+every row of every tick to that. Adapters declare further signals in their `AdapterKind`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+Role = Literal["value", "slot", "code", "counter"]
+
+LARGEST = sys.float_info.max
+SHARE = 1.0 + 1e-9  # a share that is a sum of parts may be above 1 by its rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `role` slot = refers to a node, code = index into `codes`, counter = only grows.
+
+    Values lie in `low`..`high`, by default anywhere among the finite numbers; `high=inf` makes infinity a
+    value. NaN is a fault unless the column is `optional`: then it stands for a value that is not known.
+    """
+
+    name: str
+    dtype: str  # numpy name
+    unit: str  # "" for dimensionless
+    meaning: str
+    role: Role = "value"
+    codes: tuple[str, ...] | Literal["workloads"] = ()
+    low: float = -LARGEST
+    high: float = LARGEST
+    optional: bool = False  # NaN: not known
+
+    def bounds(self, capacity: int, workloads: int) -> tuple[float, float]:
+        """Lowest and highest value in a scene with so many slots and workloads."""
+        if self.role == "slot":
+            return -1.0, capacity - 1.0
+        if self.role == "code" and self.codes:
+            known = workloads if self.codes == "workloads" else len(self.codes)
+            return (-1.0 if self.low == -1.0 else 0.0), known - 1.0
+        return (max(self.low, 0.0) if self.role == "counter" else self.low), self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A named set of columns. `rows` node: at most one row per slot; event: any number of rows."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    rows: Literal["node", "event"] = "node"
+
+    def column(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"signal '{self.name}' has no column '{name}'; it has {', '.join(c.name for c in self.columns)}")
+
+
+TASK_STATUS = (
+    "completed",
+    "no-coverage",  # the device had no link when the task needed one, for longer than the patience
+    "left",  # the device left the scene with the task in flight
+    "capacity",  # the host refused the task: all its places were taken, or it cannot hold or run it at all
+    "node-failed",  # the host or the device failed with the task on it
+    "link-failed",  # a link on the way was down
+    "deadline",  # dropped because its deadline had passed
+    "battery-empty",  # the battery of its device or host ran empty
+)
+
+ACCELERATORS = ("gpu", "npu", "tpu", "fpga", "dsp")
+MACHINE_STATE = ("on", "asleep", "waking", "booting", "off", "absent")
+
+TASK_EVENTS = ("created", "assigned", "uploaded", "started", "computed", "ended")
+NODE_EVENTS = (
+    "fail",
+    "recover",
+    "battery-empty",
+    "appear",
+    "vanish",
+    "sleep",
+    "wake",  # begins to wake up
+    "boot",  # begins to boot
+    "ready",  # has woken up or booted
+)
+
+MOBILITY = Signal("mobility", "where moving nodes are", (
+    Column("x", "float64", "m", "east of the origin"),
+    Column("y", "float64", "m", "north of the origin"),
+    Column("z", "float64", "m", "above the origin"),
+    Column("speed", "float64", "m/s", "ground speed", low=0.0),
+    Column("heading", "float64", "deg", "clockwise from north"),
+))  # fmt: skip
+
+LINK = Signal("link", "a device's radio link to the cell that serves it", (
+    Column("cell", "int32", "", "slot of the serving base station, -1 without coverage", "slot"),
+    Column("rsrp", "float64", "dBm", "received power of the serving cell"),
+    Column("snr", "float64", "dB", "downlink signal to noise and interference"),
+    Column("uplink_rate", "float64", "bit/s", "rate that the device's uploads share now, before loss", low=0.0),
+    Column("downlink_rate", "float64", "bit/s", "rate that its downloads share", low=0.0),
+    Column("delay", "float64", "s", "one-way delay besides the transmission: access, queueing, propagation", low=0.0),
+    Column("loss", "float64", "1", "packet loss after retransmissions", low=0.0, high=1.0),
+    Column("handovers", "int32", "1", "changes of the serving cell so far", "counter"),
+))  # fmt: skip
+
+CELL = Signal("cell", "load of a base station's cell", (
+    Column("attached", "int32", "1", "devices served", low=0.0),
+    Column("active", "int32", "1", "devices with a transfer under way", low=0.0),
+    Column("utilisation", "float64", "1", "part of the airtime in use", low=0.0, high=SHARE),
+    Column("rate", "float64", "bit/s", "sum of the rates handed out", low=0.0),
+))  # fmt: skip
+
+TRAFFIC = Signal("traffic", "what devices send and receive over the air", (
+    Column("uploads", "int32", "1", "uploads under way", low=0.0),
+    Column("downloads", "int32", "1", "downloads under way", low=0.0),
+    Column("sent", "float64", "B", "bytes sent so far", "counter"),
+    Column("received", "float64", "B", "bytes received so far", "counter"),
+))  # fmt: skip
+
+HOST = Signal("host", "state of a node that runs tasks", (
+    Column("running", "int32", "1", "tasks on the host", low=0.0),
+    Column("utilisation", "float64", "1", "mean share of the cores in use since the last row", low=0.0, high=SHARE),
+    Column("power", "float64", "W", "mean electrical power since the last row", low=0.0),
+    Column("energy", "float64", "J", "energy used so far", "counter"),
+    Column("cost", "float64", "1", "cost so far", "counter"),
+    Column("completed", "int64", "1", "tasks finished here so far", "counter"),
+    Column("up", "bool", "", "false while the node is failed"),
+))  # fmt: skip
+
+BATTERY = Signal("battery", "what a node has left to live on", (
+    Column("level", "float64", "J", "energy left", low=0.0),
+    Column("fraction", "float64", "1", "part of the capacity left", low=0.0, high=SHARE),
+    Column("power", "float64", "W", "drain now: the node's power and its radio's"),
+    Column("empty", "bool", "", "true once the node is dead"),
+))  # fmt: skip
+
+MACHINE = Signal("machine", "what a host with limits, power states or operating points is doing", (
+    Column("state", "int8", "", "what it does", "code", MACHINE_STATE),
+    Column("waiting", "int32", "1", "tasks that wait for it to be on, or for memory and storage", low=0.0),
+    Column("memory", "float64", "B", "memory free, inf: unlimited", low=0.0, high=inf),
+    Column("storage", "float64", "B", "storage free, inf: unlimited", low=0.0, high=inf),
+    Column("frequency", "float64", "Hz", "clock of the cores", low=0.0),
+))  # fmt: skip
+
+ACCELERATOR = Signal("accelerator", "an accelerator of a host; the row's slot is the host", (
+    Column("kind", "int8", "", "which kind", "code", ACCELERATORS),
+    Column("running", "int32", "1", "tasks that it works on", low=0.0),
+    Column("waiting", "int32", "1", "tasks in line for a unit", low=0.0),
+    Column("utilisation", "float64", "1", "mean share of the units in use since the last row", low=0.0, high=SHARE),
+    Column("power", "float64", "W", "mean electrical power since the last row", low=0.0),
+    Column("energy", "float64", "J", "energy used so far", low=0.0),
+    Column("completed", "int64", "1", "tasks finished here so far", low=0.0),
+), rows="event")  # fmt: skip
+
+TASK = Signal("task", "a task that ended; the row's slot is the device that made it", (
+    Column("task", "int64", "", "serial number in the order of creation", low=0.0),
+    Column("workload", "int16", "", "which workload", "code", "workloads"),
+    Column("host", "int32", "", "slot of the node that ran it, -1 if it never got to one", "slot"),
+    Column("status", "int8", "", "how it ended", "code", TASK_STATUS),
+    Column("created", "float64", "s", "creation", low=0.0),
+    Column("uploaded", "float64", "s", "input complete at the host, NaN if never", low=0.0, optional=True),
+    Column("started", "float64", "s", "first got a core, NaN if never", low=0.0, optional=True),
+    Column("computed", "float64", "s", "computation finished, NaN if never", low=0.0, optional=True),
+    Column("ended", "float64", "s", "output back at the device, or failure", low=0.0),
+    Column("input", "float64", "B", "input size", low=0.0),
+    Column("output", "float64", "B", "output size", low=0.0),
+    Column("work", "float64", "cycles", "computation", low=0.0),
+    Column("deadline", "float64", "s", "allowed response time, inf for none", low=0.0, high=inf),
+    Column("late", "bool", "", "completed after its deadline"),
+), rows="event")  # fmt: skip
+
+TASK_EVENT = Signal("task_event", "what happens to tasks; the row's slot is the device that made the task", (
+    Column("task", "int64", "", "serial number in the order of creation", low=0.0),
+    Column("workload", "int16", "", "which workload", "code", "workloads"),
+    Column("job", "int64", "", "serial number of the job that it is a stage of, -1 for tasks and jobs", low=-1.0),
+    Column("stage", "int16", "", "position of the stage in its graph, -1 for tasks and jobs", low=-1.0),
+    Column("event", "int8", "", "what happened", "code", TASK_EVENTS),
+    Column("at", "float64", "s", "when it happened", low=0.0),
+    Column("host", "int32", "", "slot of the node that runs it, -1 while it has none", "slot"),
+    Column("status", "int8", "", "how it ended, -1 before", "code", TASK_STATUS, low=-1.0),
+    Column("created", "float64", "s", "creation", low=0.0),
+), rows="event")  # fmt: skip
+
+NODE_EVENT = Signal("node_event", "what happens to nodes", (
+    Column("event", "int8", "", "what happened", "code", NODE_EVENTS),
+    Column("at", "float64", "s", "when it happened", low=0.0),
+    Column("created", "float64", "s", "since when the node is there", low=0.0),
+), rows="event")  # fmt: skip
+
+PEER_LINK = Signal("peer_link", "a link from one node straight to another; the row's slot is the sender", (
+    Column("peer", "int32", "", "slot of the receiver", "slot"),
+    Column("rate", "float64", "bit/s", "what the link carries when nobody else sends", low=0.0, high=inf),
+    Column("delay", "float64", "s", "one way, besides the transmission", low=0.0),
+    Column("jitter", "float64", "s", "half width of the delay's variation", low=0.0),
+    Column("loss", "float64", "1", "of packets", low=0.0, high=1.0),
+    Column("rssi", "float64", "dBm", "received power, NaN: not known", optional=True),
+), rows="event")  # fmt: skip
+
+LINK_INTERFACES = ("wlan0", "lte0", "eth1")
+LINK_PROBE = Signal("link_probe", "a link as asked for and as measured between real nodes; the slot is the sender", (
+    Column("peer", "int32", "", "slot of the receiver", "slot"),
+    Column("interface", "int8", "", "of both nodes", "code", LINK_INTERFACES),
+    Column("rate", "float64", "bit/s", "measured, NaN: not probed", low=0.0, optional=True),
+    Column("delay", "float64", "s", "measured mean, one way, NaN: not probed", low=0.0, optional=True),
+    Column("mdev", "float64", "s", "measured standard deviation of the delay, as ping's mdev", low=0.0, optional=True),
+    Column("loss", "float64", "1", "measured share of packets, NaN: not probed", low=0.0, high=1.0, optional=True),
+    Column("loss_low", "float64", "1", "lower end of its 99.9 % interval", low=0.0, high=1.0, optional=True),
+    Column("loss_high", "float64", "1", "upper end of it", low=0.0, high=1.0, optional=True),
+    Column("rate_asked", "float64", "bit/s", "asked for", low=0.0, high=inf, optional=True),
+    Column("delay_asked", "float64", "s", "asked for", low=0.0, optional=True),
+    Column("loss_asked", "float64", "1", "asked for", low=0.0, high=1.0, optional=True),
+    Column("deviation", "float64", "1", "largest of the three, in units of its threshold; NaN: not compared",
+           low=0.0, optional=True),
+), rows="event")  # fmt: skip
+
+VEHICLE_MODE = (
+    "manual", "hold", "take-off", "go", "velocity", "mission", "return", "land", "attitude", "acceleration", "circle",
+)  # fmt: skip
+FAILSAFE = ("none", "battery-low", "battery-critical", "battery-empty", "fence")
+
+VEHICLE = Signal("vehicle", "what drones and rovers do", (
+    Column("mode", "int8", "", "what the autopilot is doing", "code", VEHICLE_MODE),
+    Column("armed", "bool", "", "motors may turn"),
+    Column("climb", "float64", "m/s", "vertical speed, up", optional=True),
+    Column("roll", "float64", "deg", "right side down", optional=True),
+    Column("pitch", "float64", "deg", "nose up", optional=True),
+    Column("charge", "float64", "1", "part of the battery's charge left", low=0.0, high=SHARE, optional=True),
+    Column("voltage", "float64", "V", "of the battery under load", low=0.0, optional=True),
+    Column("power", "float64", "W", "from the battery", optional=True),
+    Column("failsafe", "int8", "", "which one acts", "code", FAILSAFE),
+))  # fmt: skip
+
+NODE_METERS = ("none", "modelled", "rapl", "ina", "battery", "external")
+
+RESOURCES = Signal("resources", "what a real machine or container says about itself", (
+    Column("present", "bool", "", "it has a lease"),
+    Column("cpu", "float64", "1", "share of all cores in use", low=0.0, high=SHARE, optional=True),
+    Column("memory", "float64", "B", "in use", low=0.0, optional=True),
+    Column("received", "float64", "B", "by its network interfaces so far", "counter", optional=True),
+    Column("sent", "float64", "B", "by its network interfaces so far", "counter", optional=True),
+    Column("temperature", "float64", "degC", "of its processor, NaN: no sensor", optional=True),
+    Column("power", "float64", "W", "NaN: not known", low=0.0, optional=True),
+    Column("meter", "int8", "", "where the power comes from", "code", NODE_METERS),
+    Column("round_trip", "float64", "s", "of its messages", low=0.0, optional=True),
+    Column("clock_offset", "float64", "s", "its clock less ours", optional=True),
+))  # fmt: skip
+
+CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
+    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
+    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES,
+)}  # fmt: skip

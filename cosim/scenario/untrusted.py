@@ -1,0 +1,61 @@
+"""A scenario of somebody else: as data, without anything that reaches beyond its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosim.contract import registry, trust
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.scenario import tree
+from cosim.scenario.gather import gather, scenario_file
+from cosim.scenario.tree import Item
+from cosim.scenario.wording import shorten
+
+HINT = "read it, and run it without --untrusted if you trust it"
+
+
+def refuse_untrusted(path: str | Path, overrides: Sequence[str] = ()) -> None:
+    """Raise `ScenarioError` with all of the scenario at `path` that is more than data; nothing of it is imported.
+
+    These are commands and addresses that adapters mark, functions and adapters of outside modules, and files outside
+    the scenario's folder. Other mistakes are left to the ordinary check.
+    """
+    file = scenario_file(path)
+    other: list[Problem] = []
+    root, files = gather(file, overrides, other)
+    folder = file.parent.resolve()
+    problems = [
+        Problem("is included from outside the scenario's folder", file=name, hint=HINT)
+        for name in files
+        if not name.resolve().is_relative_to(folder)
+    ]
+    if root is not None:
+        data = tree.plain(root)
+        problems += [
+            tree.problem(root, keys, f"'{shorten(text)}' is code, which an untrusted scenario may not bring", HINT)
+            for keys, text in trust.code(data)
+        ]
+        problems += [
+            tree.problem(root, keys, f"'{shorten(text)}' is outside the scenario's folder", HINT)
+            for keys, text in trust.outside(data, folder)
+        ]
+        if not problems:  # from here on installed adapters are imported, and none that the scenario brings
+            problems += _reaching(root, data)
+    if problems:
+        raise ScenarioError(problems)
+
+
+def _reaching(root: Item, data: object) -> list[Problem]:
+    blocks = data.get("adapters") if isinstance(data, dict) else None
+    found = []
+    for name, block in (blocks if isinstance(blocks, dict) else {}).items():
+        use = (block.get("use") or name) if isinstance(block, dict) else name
+        if not isinstance(use, str) or use not in registry.adapter_names():
+            continue  # the ordinary check says so
+        model = registry.adapter_kind(use).load_config()
+        found += [
+            tree.problem(root, ("adapters", name, *keys), f"{what}, which is not for an untrusted scenario", HINT)
+            for keys, what in trust.reaching(model, block)
+        ]
+    return found

@@ -1,0 +1,212 @@
+"""Commands to a run under way: pause it, inject an event, list its live nodes, ...
+
+One request, one answer. Whoever knows the token may command; without it nothing is answered but the refusal. The
+address is loopback unless another one is given. A run may write address and token into a file that only its user can
+read (`FILE`), by which `find` finds its way.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import zmq
+
+from cosim.contract.errors import CosimError, ProtocolError, ScenarioError, SetupError
+from cosim.talk.codec import Anything, Body, Flag, MessageSet, Table, Text
+from cosim.talk.doorkeeper import SMALL
+from cosim.talk.sockets import Door, each
+
+log = logging.getLogger("cosim.control")
+
+FILE = "control.json"
+MAX_REQUEST = 8192  # B
+MAX_ANSWER = 16 << 20  # B
+_LOOK = 100  # ms between two looks at whether the run has ended
+_BATCH = 16  # requests in a row
+
+REQUESTS = MessageSet(
+    "a client", {"request": {"token": Text(200, free=True), "do": Text(40), "with": Table(Anything(), 32)}}, MAX_REQUEST
+)
+ANSWERS = MessageSet(
+    "a run", {"answer": {"ok": Flag(), "error": Text(2000, free=True), "state": Table(Anything(), 1000)}}, MAX_ANSWER
+)
+
+Act = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+
+
+class ControlError(CosimError):
+    """A command was refused, or nothing has answered it."""
+
+    exit_code = 2
+
+
+def new_token() -> str:
+    """A token of 192 random bits."""
+    return secrets.token_urlsafe(24)
+
+
+def same_token(given: object, token: str) -> bool:
+    """Whether `given` is `token`; takes equally long for every wrong one. An empty token is never right."""
+    if not isinstance(given, str) or not token:
+        return False
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+
+
+class ControlSocket:
+    """The run's side: answers requests in a thread of its own until it is closed.
+
+    `act(verb, arguments)` carries out one of `verbs` and returns what is to be said; a `CosimError` or `ValueError`
+    that it raises is the answer "refused, because". With `folder`, address and token are written there, into `FILE`
+    (mode 0600).
+    """
+
+    def __init__(
+        self,
+        act: Act,
+        token: str,
+        address: str = "tcp://127.0.0.1:*",
+        *,
+        verbs: Sequence[str],
+        folder: Path | None = None,
+    ) -> None:
+        if not token:
+            raise SetupError("a run under control needs a token: set COSIM_TOKEN")
+        self._act, self._token, self._verbs = act, token, tuple(verbs)
+        self._path = folder / FILE if folder is not None else None
+        self._door = Door(address, MAX_REQUEST, SMALL, waiting=(16, 16))
+        self.address = self._door.address
+        try:
+            self._write()
+        except OSError as error:
+            self._door.close()
+            raise SetupError(f"the address of the control socket cannot be written: {error}") from error
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="cosim-control", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more commands; may be called twice."""
+        self._ending.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        self._path.unlink(missing_ok=True)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"address": self.address, "token": self._token, "pid": os.getpid()}, file)
+
+    def _serve(self) -> None:
+        try:
+            while not self._ending.is_set():
+                if self._door.socket.poll(_LOOK):
+                    each(self._door.socket, _BATCH, self._take)
+        finally:
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)
+            self._door.close(200)
+
+    def _take(self, parts: Sequence[zmq.Frame]) -> None:
+        """Answer a request, which may have the empty part of a REQ socket before it."""
+        peer, *envelope, data = parts if len(parts) > 1 else (*parts, zmq.Frame(b""))
+        answer = self._answer(data.bytes)
+        try:
+            packed = ANSWERS.pack("answer", answer)
+        except ProtocolError as error:
+            packed = ANSWERS.pack("answer", refusal(str(error)))
+        try:
+            self._door.socket.send_multipart([peer.bytes, *(part.bytes for part in envelope), packed], zmq.NOBLOCK)
+        except zmq.ZMQError:  # it has gone, or takes no answers
+            log.debug("an answer was not taken")
+
+    def _answer(self, data: bytes) -> Body:
+        try:
+            request = REQUESTS.unpack(data).body
+        except ProtocolError as error:
+            return refusal(f"the request cannot be read: {error}")
+        if not same_token(request["token"], self._token):
+            return refusal("the token is wrong")
+        verb = request["do"]
+        if verb not in self._verbs:
+            return refusal(f"there is no command {verb!r}; there are {', '.join(self._verbs)}")
+        try:
+            return {"ok": True, "error": "", "state": dict(self._act(verb, request["with"]))}
+        except (ScenarioError, ValueError) as error:
+            return refusal(str(error))
+        except Exception as error:  # the thread's boundary: the one who asked is told, the log has more
+            log.exception("command '%s' failed", verb)
+            return refusal(f"the command failed: {type(error).__name__}: {error}")
+
+
+def refusal(why: str) -> Body:
+    """The answer to a request that is not carried out."""
+    return {"ok": False, "error": why[:2000], "state": {}}
+
+
+def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **arguments: object) -> dict[str, Any]:
+    """Send one command to the run at `address` and return its state.
+
+    Raises `ControlError` when it is refused or when no answer comes within `timeout` s.
+    """
+    data = REQUESTS.pack("request", {"token": token, "do": verb, "with": arguments})
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER)
+        try:
+            socket.connect(address)
+        except zmq.ZMQError as error:
+            raise ControlError(f"'{address}' is no address of a run: {error}") from error
+        socket.send(data)
+        if not socket.poll(max(int(timeout * 1e3), 1)):
+            raise ControlError(f"the run at {address} does not answer; has it ended?")
+        try:
+            answer = ANSWERS.unpack(socket.recv()).body
+        except ProtocolError as error:
+            raise ControlError(f"the answer of {address} cannot be read: {error}") from error
+    if not answer["ok"]:
+        raise ControlError(answer["error"])
+    state: dict[str, Any] = answer["state"]
+    return state
+
+
+def find(where: str, token: str = "") -> tuple[str, str]:
+    """Address and token of the live nodes' gateway at `where`: a run's folder, or tcp://HOST:PORT, which needs `token`.
+
+    Raises `SetupError` when there is none.
+    """
+    if where.startswith(("tcp://", "ipc://")):
+        if not token:
+            raise SetupError(f"the token of {where} must be in COSIM_LIVE_TOKEN; it stands in the run's logs/*/{FILE}")
+        return where, token
+    paths = sorted(Path(where).glob(f"logs/*/{FILE}"))
+    if not paths:
+        raise SetupError(f"{where} is no run with live nodes under way: there is no logs/*/{FILE} in it")
+    try:
+        data = json.loads(paths[0].read_text("utf-8"))
+        return str(data["address"]), str(data["token"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SetupError(f"{paths[0]} cannot be read: {error}") from error
+
+
+def newest(base: Path = Path("runs")) -> str:
+    """The folder of the latest run with live nodes that is under way below `base`. Raises `SetupError`."""
+    paths = sorted(base.glob(f"*/*/logs/*/{FILE}"), key=lambda path: path.stat().st_mtime)
+    if not paths:
+        raise SetupError(f"no run with live nodes is under way below '{base}'; name its folder or its address")
+    return str(paths[-1].parents[2])

@@ -1,0 +1,434 @@
+"""The doorkeeper: stands before a socket that others can reach, and bounds what strangers can take of this process.
+
+ZeroMQ accepts whoever connects, for as long as there are open files, and reads what they send before anything can be
+refused. So the address that others know is served here: connections are accepted by a thread of ours, counted, and
+passed on to the ZeroMQ socket, which listens where no one else can reach it, once they have begun to talk ZeroMQ.
+
+Three classes of guests: *silent* (nothing was heard yet; one descriptor each), *greeting* (the handshake goes on;
+three descriptors each) and *admitted* (our side has said READY, which with CURVE it does to known keys only). Each is
+bounded in number and the first two in time. When silent or greeting guests are too many, one of those from the address
+that has most of them is shown out, at random, so that a newcomer always has a chance however many hold their places.
+On sockets without keys the frames of admitted guests are looked at as well: size, parts of a message, bytes in all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import resource
+import selectors
+import shutil
+import socket
+import stat
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosim.contract.errors import SetupError
+
+log = logging.getLogger("cosim.doorkeeper")
+
+CHUNK = 1 << 18  # B carried at once, and at most held per direction of a guest
+MOST_FILES = 1 << 16  # open files that this process asks for
+RESERVE = 256  # open files that are left to the rest of the process
+FAREWELL = 1.0  # s for what was said last to leave
+PER_GUEST = 3  # descriptors: towards the guest, towards ZeroMQ, and ZeroMQ's own
+_SIGNATURE = 0xFF  # first byte of ZeroMQ's greeting
+_GREETING = 64  # B, ZMTP 3
+_READY = b"\x05READY"
+_LARGEST_COMMAND = 1 << 16  # B
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What guests may take."""
+
+    connections: int = 64  # admitted at a time
+    silent: int = 64  # that have said nothing yet
+    greeting: int = 32  # in their handshake
+    patience: float = 2.0  # s for the first byte
+    handshake: float = 5.0  # s for the handshake
+    looks: bool = False  # frames are looked at; needs a socket without encryption
+    message: int = 1 << 16  # B of one frame, if looked at
+    parts: int = 2  # frames of one message, if looked at
+    total: int = 0  # B that a guest may send in all, 0: no limit
+
+
+# Sockets on which little is said, without keys: requests of a few kilobytes, and subscriptions.
+SMALL = Limits(connections=16, silent=16, greeting=8, looks=True, message=1 << 14)
+
+
+def raise_descriptors() -> int:
+    """Raise the limit of open files as far as it is allowed; what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
+    return MOST_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def affordable(wanted: Limits, needed: int = 0) -> Limits:
+    """`wanted`, with no more connections than half of the open files that are left can carry.
+
+    Raises `SetupError` when they are fewer than `needed`.
+    """
+    limit = raise_descriptors()
+    room = (
+        (limit - sum(1 for _ in Path("/proc/self/fd").iterdir()) - RESERVE) // 2
+        - wanted.silent
+        - PER_GUEST * wanted.greeting
+    )
+    count = min(wanted.connections, max(room // PER_GUEST, 1))
+    if count < needed:
+        raise SetupError(
+            f"{needed} connections are expected, and {limit} open files allow for {count} of them: raise the limit, "
+            f"with  ulimit -n {limit + 2 * PER_GUEST * needed}"
+        )
+    return Limits(**{**{name: getattr(wanted, name) for name in Limits.__slots__}, "connections": count})
+
+
+class Frames:
+    """Follows the frames of one guest (ZMTP 3.1, not encrypted) without keeping any of them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._skip = _GREETING  # B until the next header
+        self._head = bytearray()
+        self._parts = self._total = 0
+
+    def take(self, data: memoryview) -> str:
+        """What is wrong with what the guest has sent up to here, "" if nothing."""
+        self._total += len(data)
+        if self._limits.total and self._total > self._limits.total:
+            return f"more than {self._limits.total} B in all"
+        at = 0
+        while at < len(data):
+            if self._skip:
+                step = min(self._skip, len(data) - at)
+                self._skip -= step
+                at += step
+                continue
+            self._head.append(data[at])
+            at += 1
+            if len(self._head) < (9 if self._head[0] & 2 else 2):
+                continue
+            flags, self._skip = self._head[0], int.from_bytes(self._head[1:], "big")
+            self._head.clear()
+            if flags & 4:
+                if self._skip > _LARGEST_COMMAND:
+                    return f"a command of {self._skip} B"
+                continue
+            self._parts += 1
+            if self._skip > self._limits.message or self._parts > self._limits.parts:
+                return f"part {self._parts} of a message, of {self._skip} B"
+            if not flags & 1:
+                self._parts = 0
+        return ""
+
+
+@dataclass(slots=True, eq=False)
+class _Guest:
+    """A connection: `outer` is the guest's, `inner` leads to ZeroMQ."""
+
+    outer: socket.socket
+    where: str  # address without its port
+    since: float
+    inner: socket.socket | None = None
+    ready: bool = False
+    frames: Frames | None = None
+    said: bytearray | None = field(default_factory=bytearray)  # by our side, until READY was seen; then None
+    inward: bytearray = field(default_factory=bytearray)  # not passed on yet
+    outward: bytearray = field(default_factory=bytearray)
+    ending: bool = False  # ZeroMQ has closed; what is left goes out
+
+
+class Doorkeeper:
+    """Serves `bind` (tcp://HOST:PORT with * for any, ipc://PATH) in a thread, and passes admitted guests to `inner`.
+
+    ZeroMQ is to listen at `inner` before the first guest comes; `address` is what others connect to. Raises
+    `SetupError` when the address cannot be used.
+    """
+
+    def __init__(self, bind: str, limits: Limits, *, needed: int = 0) -> None:
+        self.limits = affordable(limits, needed)
+        self.turned_away: Counter[str] = Counter()  # connections, by reason
+        self._folder = Path(tempfile.mkdtemp(prefix="cosim-door-"))
+        self.inner = f"ipc://{self._folder}/door"
+        self._own: Path | None = None
+        try:
+            self._listener, self.address = self._listen(bind)
+        except (OSError, ValueError, OverflowError) as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise SetupError(f"cannot listen at {bind}: {getattr(error, 'strerror', '') or error}") from error
+        self._random = random.SystemRandom()
+        self._guests: set[_Guest] = set()
+        self._silent: set[_Guest] = set()
+        self._greeting: set[_Guest] = set()
+        self._buffer = memoryview(bytearray(CHUNK))
+        self._closing = threading.Event()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector = selectors.EpollSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._paused = 0.0  # until when nobody is accepted, since there are no descriptors
+        self._thread = threading.Thread(target=self._serve, name="cosim-doorkeeper", daemon=True)
+        self._thread.start()
+
+    @property
+    def admitted(self) -> int:
+        """Guests that are in."""
+        return len(self._guests) - len(self._silent) - len(self._greeting)
+
+    def close(self) -> None:
+        """Listen no more, and end once what ZeroMQ has said last is out; may be called twice."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        os.eventfd_write(self._wake, 1)
+        self._thread.join(FAREWELL + 4.0)
+        if not self._thread.is_alive():
+            os.close(self._wake)
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._own is not None:
+            self._own.unlink(missing_ok=True)
+
+    def _listen(self, bind: str) -> tuple[socket.socket, str]:
+        scheme, _, rest = bind.partition("://")
+        if scheme == "ipc" and rest:
+            path = Path(rest)
+            if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+                _remove_stale(path)
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                listener.bind(rest)
+                listener.listen(128)
+            except OSError:
+                listener.close()
+                raise
+            self._own = path
+            address = bind
+        elif scheme == "tcp":
+            host, _, port = rest.rpartition(":")
+            host = host.strip("[]")
+            if not host or not (port == "*" or port.isdecimal()):
+                raise ValueError("an address is tcp://HOST:PORT or ipc://PATH")
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            name = "0.0.0.0" if host == "*" else host
+            listener = socket.create_server((name, 0 if port == "*" else int(port)), family=family, backlog=128)
+            bound = listener.getsockname()
+            address = f"tcp://[{bound[0]}]:{bound[1]}" if family == socket.AF_INET6 else f"tcp://{bound[0]}:{bound[1]}"
+        else:
+            raise ValueError("an address is tcp://HOST:PORT or ipc://PATH")
+        listener.setblocking(False)
+        return listener, address
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        swept, end = time.monotonic(), float("inf")
+        while time.monotonic() < end and (end == float("inf") or self._guests):
+            for key, mask in self._selector.select(0.25 if end == float("inf") else 0.05):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif key.data is not None and key.data in self._guests:
+                    self._move(key.data, key.fileobj is key.data.outer, mask)
+            now = time.monotonic()
+            if now - swept >= 0.2:
+                swept = now
+                self._sweep(now)
+            if self._closing.is_set() and end == float("inf"):
+                end = now + FAREWELL
+                self._selector.unregister(self._listener)
+                self._listener.close()
+                for guest in [*self._silent, *self._greeting]:
+                    self._end(guest, "")
+        for guest in list(self._guests):
+            self._end(guest, "")
+        self._selector.close()
+
+    def _sweep(self, now: float) -> None:
+        for guests, patience, why in (
+            (self._silent, self.limits.patience, "said nothing"),
+            (self._greeting, self.limits.handshake, "slow handshake"),
+        ):
+            for guest in [guest for guest in guests if now - guest.since > patience]:
+                self._end(guest, why)
+        if self._paused and now >= self._paused and not self._closing.is_set():
+            self._paused = 0.0
+            self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def _accept(self) -> None:
+        for _ in range(64):  # then those who are in have their turn
+            try:
+                outer, where = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # no descriptors, or it has gone again
+                if error.errno is not None and error.errno in (23, 24):  # ENFILE, EMFILE
+                    self._selector.unregister(self._listener)
+                    self._paused = time.monotonic() + 0.1
+                return
+            outer.setblocking(False)
+            if outer.family != socket.AF_UNIX:
+                outer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            guest = _Guest(outer, where[0] if isinstance(where, tuple) else "", time.monotonic())
+            self._room(self._silent, self.limits.silent, "too many that say nothing")
+            self._guests.add(guest)
+            self._silent.add(guest)
+            self._selector.register(outer, selectors.EVENT_READ, guest)
+
+    def _room(self, guests: set[_Guest], most: int, why: str) -> None:
+        """Make room for one more: somebody of the address that has most has to go."""
+        if len(guests) < most:
+            return
+        (where, _), *_ = Counter(guest.where for guest in guests).most_common(1)
+        self._end(self._random.choice([guest for guest in guests if guest.where == where]), why)
+
+    def _greet(self, guest: _Guest) -> bool:
+        """The guest has begun to talk: connect it to ZeroMQ."""
+        first = guest.outer.recv(1, socket.MSG_PEEK)
+        if not first or first[0] != _SIGNATURE:
+            self._end(guest, "does not talk ZeroMQ" if first else "")
+            return False
+        self._silent.discard(guest)
+        self._room(self._greeting, self.limits.greeting, "too many in their handshake")
+        inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        guest.inner = inner
+        inner.setblocking(False)
+        try:
+            inner.connect(self.inner.removeprefix("ipc://"))
+        except OSError:  # its queue of newcomers is full, or it has closed
+            self._end(guest, "too many in their handshake")
+            return False
+        guest.since = time.monotonic()
+        guest.frames = Frames(self.limits) if self.limits.looks else None
+        self._greeting.add(guest)
+        self._selector.register(inner, selectors.EVENT_READ, guest)
+        return True
+
+    def _move(self, guest: _Guest, outer: bool, mask: int) -> None:
+        try:
+            if guest.inner is None and not self._greet(guest):
+                return
+            assert guest.inner is not None
+            here, there = (guest.outer, guest.inner) if outer else (guest.inner, guest.outer)
+            if mask & selectors.EVENT_WRITE:
+                self._drain(guest, here, guest.outward if outer else guest.inward)
+            if mask & selectors.EVENT_READ:
+                self._carry(guest, here, there, outer)
+            if guest in self._guests:
+                self._listen_for(guest)
+        except (BlockingIOError, InterruptedError):
+            return  # nothing is there after all
+        except OSError:
+            self._end(guest, "")
+
+    def _carry(self, guest: _Guest, here: socket.socket, there: socket.socket, outer: bool) -> None:
+        size = here.recv_into(self._buffer)
+        if not size:
+            if outer or not guest.outward:
+                self._end(guest, "")
+            else:
+                guest.ending = True  # our side's last words are still to go out
+            return
+        data = self._buffer[:size]
+        if outer and guest.frames is not None and (why := guest.frames.take(data)):
+            self._end(guest, why, loudly=True)
+            return
+        if not outer and guest.said is not None and not self._admit(guest, data):
+            return
+        left = guest.inward if outer else guest.outward
+        sent = 0 if left else _send(there, data)
+        left += data[sent:]
+
+    def _admit(self, guest: _Guest, data: memoryview) -> bool:
+        """Look for READY in what our side says; False when there is no room for one more."""
+        assert guest.said is not None
+        guest.said += data[:4096]
+        if not _says_ready(guest.said):
+            if len(guest.said) > 8192:
+                guest.said = None
+            return True
+        guest.said = None
+        self._greeting.discard(guest)
+        if self.admitted > self.limits.connections:
+            self._end(guest, "no room for more connections", loudly=True)
+            return False
+        return True
+
+    def _drain(self, guest: _Guest, to: socket.socket, left: bytearray) -> None:
+        del left[: _send(to, left)]
+        if guest.ending and not guest.outward:
+            self._end(guest, "")
+
+    def _listen_for(self, guest: _Guest) -> None:
+        """Read where there is room to pass it on, write where something is left."""
+        assert guest.inner is not None
+        for end, left, following in (
+            (guest.outer, guest.outward, guest.inward),
+            (guest.inner, guest.inward, guest.outward),
+        ):
+            mask = (0 if following or guest.ending else selectors.EVENT_READ) | (selectors.EVENT_WRITE if left else 0)
+            known = self._selector.get_map().get(end)
+            if mask == (known.events if known is not None else 0):
+                continue
+            if not mask:
+                self._selector.unregister(end)
+            elif known is None:
+                self._selector.register(end, mask, guest)
+            else:
+                self._selector.modify(end, mask, guest)
+
+    def _end(self, guest: _Guest, why: str, *, loudly: bool = False) -> None:
+        if guest not in self._guests:
+            return
+        self._guests.discard(guest)
+        self._silent.discard(guest)
+        self._greeting.discard(guest)
+        if why:
+            self.turned_away[why if not loudly else "against the rules"] += 1
+            if loudly and self.turned_away["against the rules"] <= 10:  # a stranger must not fill the log either
+                log.warning("%s: a connection was closed: %s", self.address, why)
+        for end in (guest.outer, guest.inner):
+            if end is not None:
+                with contextlib.suppress(KeyError, ValueError):
+                    self._selector.unregister(end)
+                end.close()
+
+
+def _send(to: socket.socket, data: bytearray | memoryview) -> int:
+    try:
+        return to.send(data)
+    except BlockingIOError:
+        return 0
+
+
+def _says_ready(said: bytearray) -> bool:
+    """Whether our side has sent the command READY, the last of a handshake."""
+    at = _GREETING
+    while at + 2 <= len(said):
+        long = said[at] & 2
+        start = at + (9 if long else 2)
+        size = int.from_bytes(said[at + 1 : start], "big")
+        if said[start : start + len(_READY)] == _READY:
+            return True
+        at = start + size
+    return False
+
+
+def _remove_stale(path: Path) -> None:
+    """Take away a socket at which nobody listens any more; OSError when somebody does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise OSError("another program is listening there")

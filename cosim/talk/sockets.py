@@ -1,0 +1,165 @@
+"""ZeroMQ sockets as all of ours are: bounded, with heartbeats, with keys where others can reach them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import zmq
+from zmq.utils import z85
+
+from cosim.contract.errors import CosimError, SetupError
+from cosim.talk import keys
+from cosim.talk.doorkeeper import Doorkeeper, Limits
+
+log = logging.getLogger("cosim.talk")
+
+HEARTBEAT = 5_000, 15_000  # ms between two, and without one until a connection counts as lost
+HANDSHAKE = 5_000  # ms
+DOMAIN = b"cosim"  # of keys, for ZeroMQ
+_REREAD = 1.0  # s between two looks at the folder of keys
+_LOGGED = 60  # refusals that are logged one by one, then each thousandth
+
+Context = zmq.Context[zmq.Socket[bytes]]
+
+
+class Guard:
+    """Answers ZeroMQ's questions about keys (ZAP, RFC 27) in a thread: the `.pub` files of a folder, as they change.
+
+    The thread ends with the context, which has one guard at most.
+    """
+
+    def __init__(self, context: Context, folder: Path) -> None:
+        self._folder = folder
+        self._allowed = keys.allowed(folder)
+        self._read_at = time.monotonic()
+        self.refused = 0  # connections
+        self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
+        self._socket.linger = 0
+        self._socket.bind("inproc://zeromq.zap.01")
+        threading.Thread(target=self._serve, name="cosim-keys", daemon=True).start()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                self._socket.send_multipart(self._answer(self._socket.recv_multipart()))
+        except zmq.ContextTerminated:
+            pass
+        finally:
+            self._socket.close(0)
+
+    def _answer(self, parts: Sequence[bytes]) -> list[bytes]:
+        name = None
+        if len(parts) == 7 and parts[2] == DOMAIN and parts[5] == b"CURVE" and len(parts[6]) == 32:
+            self._reread()
+            name = self._allowed.get(z85.encode(parts[6]).decode("ascii"))
+        if name is None:
+            self.refused += 1
+            if self.refused <= _LOGGED or self.refused % 1000 == 0:
+                log.warning("a connection with an unknown key was refused (%d so far)", self.refused)
+        code, text = (b"200", b"OK") if name else (b"400", b"unknown key")
+        return [b"1.0", parts[1] if len(parts) > 1 else b"", code, text, (name or "").encode(), b""]
+
+    def _reread(self) -> None:
+        now = time.monotonic()
+        if now - self._read_at < _REREAD:
+            return
+        self._read_at = now
+        try:
+            self._allowed = keys.allowed(self._folder)
+        except CosimError as error:
+            log.warning("the keys stay as they were: %s", error)
+
+
+def lock(socket: zmq.Socket[bytes], own: keys.Key) -> None:
+    """Make `socket` a server that talks to none but keys that the guard of its context knows."""
+    socket.curve_server = True
+    socket.curve_publickey, socket.curve_secretkey = own.public.encode(), own.secret.encode()
+    socket.zap_domain = DOMAIN
+
+
+def unlock(socket: zmq.Socket[bytes], key: keys.Key) -> None:
+    """Have `socket` prove `key` to the server that the key is for."""
+    if not key.server:
+        raise SetupError(f"the key '{key.name}' does not say which server it is for: its file has no 'server'")
+    socket.curve_publickey, socket.curve_secretkey = key.public.encode(), key.secret.encode()
+    socket.curve_serverkey = key.server.encode()
+
+
+def bound(socket: zmq.Socket[bytes], longest: int, *, waiting: tuple[int, int] = (128, 64)) -> None:
+    """Set the limits of `socket`: B of a part, and messages that wait on the way in and out, of each connection."""
+    socket.setsockopt(zmq.MAXMSGSIZE, longest)
+    socket.setsockopt(zmq.RCVHWM, waiting[0])
+    socket.setsockopt(zmq.SNDHWM, waiting[1])
+    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE)
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT[0])
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT[1])
+
+
+class Door:
+    """A listening socket behind a doorkeeper, in a context of its own.
+
+    With `folder`, whoever connects proves a key of that folder of keys, and the frames that arrive say by their
+    "User-Id" which. `needed` connections must be possible at least. Raises `SetupError` when it cannot listen.
+    """
+
+    def __init__(
+        self,
+        bind: str,
+        longest: int,
+        limits: Limits,
+        *,
+        kind: int = zmq.ROUTER,
+        folder: Path | None = None,
+        needed: int = 0,
+        waiting: tuple[int, int] = (128, 64),
+    ) -> None:
+        own = keys.server_key(folder) if folder is not None else None
+        self.public = own.public if own is not None else ""
+        self._keeper = Doorkeeper(bind, limits, needed=needed)
+        self.address = self._keeper.address
+        self._zmq: Context = zmq.Context()
+        self._guard: Guard | None = None
+        try:
+            self.socket: zmq.Socket[bytes] = self._zmq.socket(kind)
+            self.socket.linger = 0
+            bound(self.socket, longest, waiting=waiting)
+            if folder is not None and own is not None:
+                self._guard = Guard(self._zmq, folder)
+                lock(self.socket, own)
+            if kind == zmq.ROUTER:
+                self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            self.socket.bind(self._keeper.inner)
+        except BaseException:
+            self._zmq.destroy(0)
+            self._keeper.close()
+            raise
+
+    @property
+    def refused(self) -> int:
+        """Connections whose key was unknown."""
+        return self._guard.refused if self._guard is not None else 0
+
+    @property
+    def turned_away(self) -> int:
+        """Connections that the doorkeeper has ended."""
+        return sum(self._keeper.turned_away.values())
+
+    def close(self, linger: int = 0) -> None:
+        """Stop listening; what was said last has `linger` ms to leave. May be called twice."""
+        self.socket.close(linger)
+        self._zmq.term()  # waits for what was said last, and ends the guard
+        self._keeper.close()
+
+
+def each(socket: zmq.Socket[bytes], most: int, take: Callable[[list[zmq.Frame]], None]) -> None:
+    """Hand at most `most` of the messages that have come to `take`."""
+    for _ in range(most):
+        try:
+            parts = socket.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return
+        take(parts)
