@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cosim.bus.adapter import AdapterKind, Ports, Read
+from cosim.contract.adapter import AdapterKind, Ports, Read
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
@@ -17,7 +17,7 @@ ADAPTER = AdapterKind(
     summary="devices make tasks; a scheduler sends them over radio and links to edge and cloud hosts",
     config="adapters.continuum.config:ContinuumConfig",
     factory="adapters.continuum.adapter:ContinuumAdapter",
-    needs="adapters.continuum.needs:problems",
+    check="adapters.continuum.check:problems",
     ports=_ports,
     compiled="cosim.continuum.warm:compiled",
     batch="adapters.continuum.batch:prepare",

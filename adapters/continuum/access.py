@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.continuum.check import access_points
 from adapters.continuum.network import NetworkConfig
 from adapters.continuum.world import slots_of
-from cosim.bus.frame import Frame
 from cosim.continuum import network
 from cosim.continuum.engine import Engine
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Cell, Law, Node, Radio, Scene
+from cosim.contract.entities import Cell, Law, Node, Radio, Scene
+from cosim.contract.frame import Frame
 from cosim.radio import power
 
 Floats = NDArray[np.float64]
@@ -26,27 +26,13 @@ _DEFAULT_RADIO = Radio(23.0, 0.0, 9.0, 1.5)
 class Access:
     """Who is served by whom and how, step by step."""
 
-    def __init__(self, config: NetworkConfig, scene: Scene, engine: Engine, period: float, name: str) -> None:
+    def __init__(self, config: NetworkConfig, scene: Scene, engine: Engine, period: float) -> None:
         self._config, self._scene, self._engine, self._period = config, scene, engine, period
-        edge = [slot for slot, node in enumerate(scene.nodes) if node.tier == "edge"]
-        cells = [slot for slot in edge if scene.nodes[slot].cell is not None] or edge
+        cells = access_points(scene)
         self._points: Slots = np.array(cells, np.int64)
         nodes = [scene.nodes[slot] for slot in cells]
         templates: list[Node] = [scene.template(slot) for slot in range(scene.capacity)]
         self._device = np.array([one.tier == "device" for one in templates], np.bool_)
-        problems = [
-            Problem(
-                f"'{node.id}' has no position, and network model '{config.model}' goes by places",
-                path=f"nodes.{node.id}", hint="write 'at: [east, north, up]'",
-            )
-            for node in scene.nodes if node.position is None and (node.tier == "device" or node in nodes)
-        ]  # fmt: skip
-        if not nodes:
-            problems.append(
-                Problem("no edge node can be an access point", path=f"adapters.{name}.network", hint="add an edge node")
-            )
-        if problems:
-            raise ScenarioError(problems)
         masts = [node.cell or _DEFAULT_CELL for node in nodes]
         radios = [one.radio or _DEFAULT_RADIO for one in templates]
         lift = np.array([mast.height if node.cell else 0.0 for mast, node in zip(masts, nodes, strict=True)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,21 @@ from numpy.typing import NDArray
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import Books, summary
+from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import Gauges
+from adapters.continuum.failures import Failures
 from adapters.continuum.trace import Trace
 from adapters.continuum.world import World, build, slots_of
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Event, Scene
-from cosim.schedulers import SchedulerError, scheduler
-from cosim.telemetry.signals import TASK
+from cosim.continuum.layout import INTERVAL
+from cosim.continuum.stepping import Decisions, View
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.entities import Event, Scene
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK
+from cosim.schedulers import scheduler
 
 # columns of the `task` signal that the engine calls otherwise
 _ENGINE_NAMES = {"task": "serial"}
@@ -40,47 +44,71 @@ class ContinuumAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        scene = _without(context.scene, self._config.leave, context.name)
-        try:
-            chosen = scheduler(self._config.scheduler)
-        except SchedulerError as error:
-            raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}.scheduler")) from error
+        """Build the engine. Raises `ScenarioError` for what `check` finds."""
+        refuse(problems(self._config, context))
+        scene = _without(context.scene, self._config.leave)
+        found = scheduler(self._config.scheduler)
+        per_interval = found.make is not None and "task" not in found.decisions
+        policy = found.policy("continuum") if per_interval else None
+        chosen = INTERVAL if per_interval else found.for_continuum()
         self._scene: Scene = scene
-        self._world: World = build(
-            scene, self._config.discipline == "fcfs", self._config.scheduler, Path(context.root), context.duration
-        )
+        self._world: World = build(scene, self._config, Path(context.root), context.duration)
         self._engine = Engine(
             self._world.system,
             int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
-            chosen.number if chosen.function is None else chosen.function,
+            chosen,
             patience=self._config.patience,
             drop_late=self._config.drop_late,
             threshold=self._config.threshold,
         )
+        self._learn = getattr(chosen, "learn", None) if getattr(chosen, "learns", False) else None
+        self._decide: Callable[[View], Decisions] | None = None
+        if policy is not None:
+            from cosim.schedulers.models import per_step
+
+            self._decide = per_step(policy, context.period)
         self._books = Books(self._engine, self._world, scene)
         self._gauges = Gauges(self._engine, self._config.signals)
         trace = self._config.trace
-        self._trace = None if trace is None else Trace(trace, scene, self._engine, context.name)
+        self._trace = None if trace is None else Trace(trace, scene, self._engine)
         self._changes = Changes(scene.capacity)
+        self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
         network = self._config.network
-        self._access = None if network is None else Access(network, scene, self._engine, context.period, context.name)
+        self._access = None if network is None else Access(network, scene, self._engine, context.period)
         self._air = Air.silent()
         self._generation = np.zeros(scene.capacity, np.int64)
         self._present = np.arange(scene.capacity) < len(scene.nodes)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        early: dict[str, NDArray[Any]] = {}
+        if self._decide is not None and time > self._engine.now:  # once per step, as things stand at its beginning
+            early = self._engine.step(0.0, self._decide(self._view)).ended
         for event in sorted(inputs.events, key=lambda event: event.at):
-            self._advance(min(max(event.at, self._engine.now), time))
+            at = min(max(event.at, self._engine.now), time)
+            self._break_down(at)
+            self._advance(at)
             self._happen(event)
+        self._break_down(time)
         self._advance(time)
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(self._links(time, inputs), self._present)
         self._tell_radio()
-        ended = self._engine.drain()
+        ended = self._ended(early)
+        if self._learn is not None:
+            self._learn(ended)
         return (
             self._tasks(time, ended), self._books.host_frame(time), self._books.traffic_frame(time),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
+
+    def _ended(self, early: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The tasks that ended since the last step; for policies per interval also the view to decide by."""
+        if self._decide is None:
+            return self._engine.drain()
+        self._view = self._engine.step(0.0)
+        if not early:
+            return self._view.ended
+        return {name: np.concatenate([early[name], column]) for name, column in self._view.ended.items()}
 
     def finish(self) -> Summary:
         return summary(self._engine, self._world, self._scene)
@@ -96,12 +124,24 @@ class ContinuumAdapter:
         if self._trace is not None:
             self._trace.look()
 
+    def _break_down(self, until: float) -> None:
+        """Let nodes and links fail and come back by themselves up to `until`."""
+        while (turn := self._failures.next(until)) is not None:
+            self._advance(max(turn.at, self._engine.now))
+            if turn.link:
+                self._tell_links()
+            elif turn.up:
+                self._engine.recover([turn.number])
+            else:
+                self._engine.fail([turn.number])
+            self._look()
+
     def _happen(self, event: Event) -> None:
         if event.do == "fail":
             self._engine.fail(slots_of(event.nodes))
         elif event.do == "recover":
             self._engine.recover(slots_of(event.nodes))
-        else:
+        elif event.do in ("degrade", "restore"):
             self._changes.add(event)
             self._tell_links()
         self._look()
@@ -119,6 +159,7 @@ class ContinuumAdapter:
         links = self._world.system
         if len(links.link_a):
             factor, delay, loss = self._changes.between(links.link_a, links.link_b)
+            factor = factor * self._failures.links_up
             if self._access is not None:
                 factor = factor * self._access.wan_factor(len(links.link_a))
             self._engine.set_links(np.arange(len(links.link_a)), factor, delay, loss)
@@ -173,12 +214,8 @@ class ContinuumAdapter:
         return Frame("task", time, ended["device"].astype(np.int32), columns)
 
 
-def _without(scene: Scene, names: Sequence[str], adapter: str) -> Scene:
-    """The scene as simulated: workloads `names` make no tasks where nodes are real. Raises `ScenarioError`."""
-    known = [load.name for load in scene.workloads]
-    if wrong := [name for name in names if name not in known]:
-        hint = f"workloads: {', '.join(known) or 'none'}"
-        raise ScenarioError(Problem(f"there is no workload '{wrong[0]}'", path=f"adapters.{adapter}.leave", hint=hint))
+def _without(scene: Scene, names: Sequence[str]) -> Scene:
+    """The scene as simulated: workloads `names` make no tasks where nodes are real."""
     if not scene.real or not names:
         return scene
     loads = tuple(replace(load, share=0.0) if load.name in names else load for load in scene.workloads)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.continuum.world import slots_of
-from cosim.bus.frame import Frame
-from cosim.plan.entities import Event
+from cosim.contract.entities import Event
+from cosim.contract.frame import Frame
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]

@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import Books
+from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.world import World, build, slots_of
-from cosim.bus.adapter import Context
 from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
 from cosim.continuum.prepared import HostRows, Prepared
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Event
-from cosim.schedulers import SchedulerError, scheduler
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Event
+from cosim.contract.errors import refuse
+from cosim.schedulers import scheduler
 
 _OPTIONS = ("patience", "drop_late", "threshold")
 
@@ -31,20 +32,25 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
 
     A run of it ends tasks at the same times, to the bit, as a run of the scenario on the bus. Raises
     `ScenarioError` as the adapter does. None where members of fleets come and go, nodes are real, or
-    wide-area links change with every transfer.
+    wide-area links change with every transfer, nodes fail by themselves, or a policy remembers what has happened.
     """
     scene = context.scene
-    if scene.fleets or scene.real or (config.network is not None and config.network.wan == "empirical"):
+    if (
+        scene.fleets
+        or scene.real
+        or config.failures
+        or (config.network is not None and config.network.wan == "empirical")
+    ):
         return None
-    try:
-        chosen = scheduler(config.scheduler)
-    except SchedulerError as error:
-        raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}.scheduler")) from error
-    world = build(scene, config.discipline == "fcfs", config.scheduler, Path(context.root), context.duration)
+    refuse(problems(config, context))
+    chosen = scheduler(config.scheduler)
+    if isinstance(chosen.make, type) or (chosen.make is not None and "task" not in chosen.decisions):
+        return None
+    world = build(scene, config, Path(context.root), context.duration)
     return Prepared(
         system=world.system,
         seed=int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
-        scheduler=chosen.number if chosen.function is None else chosen.function,
+        scheduler=chosen.for_continuum(),
         options={name: getattr(config, name) for name in _OPTIONS},
         duration=context.duration,
         period=context.period,
@@ -92,7 +98,7 @@ class _Timeline:
                 found.append((event, partial(Engine.fail, slots=slots)))
             elif event.do == "recover":
                 found.append((event, partial(Engine.recover, slots=slots)))
-            else:
+            elif event.do in ("degrade", "restore"):
                 changes.add(event)
                 found.append((event, self._links(changes)))
         return found
@@ -114,7 +120,7 @@ class _Timeline:
 
         def act(engine: Engine) -> None:
             if number == 0:
-                access, air = Access(network, context.scene, engine, context.period, context.name), Air.silent()
+                access, air = Access(network, context.scene, engine, context.period), Air.silent()
             else:
                 access, air = self._access[engine]
             frame = access.frame(number * context.period, self._everyone, ())

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.continuum.world import World
-from cosim.bus.adapter import Summary
-from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
 from cosim.continuum.ledger import Ledger, Meters
 from cosim.continuum.resources import Resources
 from cosim.continuum.system import System
-from cosim.plan.entities import Scene
-from cosim.telemetry.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
+from cosim.contract.adapter import Summary
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
 
 Slots = NDArray[np.int64]
 ByNode = Callable[[NDArray[np.float64]], dict[str, float]]
@@ -195,6 +195,16 @@ def _tariffs(
     return {"by_window": by_window} if by_window else {}, {"energy_by_tariff": cost} if cost else {}
 
 
+def _use(engine: Engine, world: World, scene: Scene) -> dict[str, object]:
+    """Mean share of each host's cores in use since the start; not for members of fleets, who come and go."""
+    if any(fleet.template.cores > 0 for fleet in scene.fleets) or engine.now <= 0.0:
+        return {}
+    slots = np.array([slot for slot, node in enumerate(scene.nodes) if node.cores > 0], np.int64)
+    cores = np.array([scene.nodes[slot].cores for slot in slots.tolist()])
+    use = engine.meters(slots).busy / (cores * engine.now)
+    return {"utilisation": {world.names[slot]: float(share) for slot, share in zip(slots, use, strict=True)}}
+
+
 def _penalty(books: Ledger, scene: Scene) -> dict[str, object]:
     """What is owed for agreements that were not kept, if anything is agreed."""
     if not books.services:
@@ -249,6 +259,7 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
             **by_tariff,
             **_penalty(books, scene),
         },
+        **_use(engine, world, scene),
         "events": int(engine.state.meta["events"][0]),
         **_demand(books, scene, by_node),
     }

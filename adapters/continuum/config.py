@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from adapters.continuum.network import NetworkConfig
-from cosim.bus.adapter import AdapterConfig
-from cosim.schedulers import scheduler_names
-from cosim.telemetry.signals import NODE_EVENTS, TASK_EVENTS
-from cosim.units import Duration
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
+from cosim.contract.units import Duration, Period
+from cosim.schedulers import NEED_BRANCH, scheduler_names
 
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = scheduler_names()
+    names = tuple(name for name in scheduler_names() if name not in NEED_BRANCH)
     if ":" not in name and name not in names:
         close = get_close_matches(name, names, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
@@ -55,18 +55,51 @@ class TraceConfig(BaseModel):
         return (*(("task_event",) if tasks else ()), *(("node_event",) if nodes else ()))
 
 
+Discipline = Literal["sharing", "fcfs", "priority", "edf"]
+
+
+class QuotaConfig(BaseModel):
+    """CPU time for all tasks on a node together, as the kernel's CFS bandwidth control gives it to a group."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    period: Period = Field(0.1, description="after which the quota is given again (cpu.cfs_period_us; default 100 ms)")
+    quota: Period = Field(description="CPU time of all cores together in a period (cpu.cfs_quota_us)")
+    burst: Duration = Field(0.0, description="CPU time left over that is kept at most (cpu.cfs_burst_us)")
+
+
+class FailureConfig(BaseModel):
+    """Failures that come by themselves, with exponential times up and down."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    mtbf: Period = Field(description="mean time up, from a repair to the next failure")
+    repair: Period = Field(description="mean time to repair")
+
+
 class ContinuumConfig(AdapterConfig):
     """Who runs what, and what happens to tasks that wait."""
 
     scheduler: Annotated[str, AfterValidator(_known)] = Field(
         "least-loaded",
-        description="nearest, least-loaded, cloud, local, random, round-robin, hybrid, or module:function",
+        description="a name that `cosim schedulers` lists for continuum, or module:function",
     )
     threshold: Annotated[float, Field(gt=0.0)] = Field(
         2.0, description="hybrid: tasks per core from which the nearest host is left for the cloud"
     )
-    discipline: Literal["sharing", "fcfs"] = Field(
-        "sharing", description="processors: all tasks share the cores, or one core per task and a queue"
+    discipline: Discipline | dict[str, Discipline] = Field(
+        "sharing",
+        description="processors: sharing the cores among all tasks; or one core per task and a queue, served fcfs, "
+        "by priority, or edf (earliest deadline first); one for all, or by kind of node",
+    )
+    preemption: bool = Field(
+        False,
+        description="priority and edf: a task that comes takes the core of a less urgent one",
+    )
+    priorities: dict[str, int] = Field(
+        {}, description="class of each workload's tasks, the lowest first; 0 if not named"
+    )
+    quotas: dict[str, QuotaConfig] = Field({}, description="CPU quota of every node of a kind")
+    failures: dict[str, FailureConfig] = Field(
+        {}, description="nodes of a kind that fail by themselves; `links` for the fixed links"
     )
     patience: Duration = Field(2.0, description="how long a task waits for coverage")
     signals: Annotated[list[Literal["battery", "machine", "accelerator"]], AfterValidator(_once)] = Field(

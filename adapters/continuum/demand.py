@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import agreement
-from cosim.continuum.billing import Rates
-from cosim.continuum.price import Series, read_series, read_text
+from cosim.continuum.price import read_text
 from cosim.continuum.system import Stage, Trace
-from cosim.errors import Problem, ScenarioError
-from cosim.plan import entities as plan
-from cosim.plan.entities import Agreement, Law, Node, Scene, Workload
-from cosim.telemetry.signals import ACCELERATORS
+from cosim.contract.entities import Agreement, Law, Scene, Workload
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.functions import function
+from cosim.contract.signals import ACCELERATORS
 
 LawOf = Callable[[Law], tuple[int, float, float]]
 
-_PER_KWH = 1 / 3.6e6
 _COLUMNS = ("time", "input", "output", "work")  # s, B, B, cycles
 
 
@@ -37,59 +34,12 @@ def graph(load: Workload, law: LawOf) -> tuple[Stage, ...]:
     )  # fmt: skip
 
 
-def _rule(name: str, load: str) -> str | agreement.Rule:
-    if name in agreement.RULES:
-        return name
-    module, _, attribute = name.partition(":")
-    at = f"workloads.{load}.sla.per"
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ScenarioError(Problem(f"rule '{name}' cannot be imported: {error}", path=at)) from error
-    if not callable(found):
-        raise ScenarioError(Problem(f"rule '{name}' is a {type(found).__name__}, not a function", path=at))
-    rule: agreement.Rule = found
-    return rule
-
-
-def sla(given: Agreement | None, load: str) -> agreement.Agreement | None:
-    """The agreement of a workload. Raises `ScenarioError` when its rule cannot be imported."""
+def sla(given: Agreement | None) -> agreement.Agreement | None:
+    """The agreement of a workload."""
     if given is None:
         return None
-    return agreement.Agreement(given.response, given.target, given.period, given.penalty, _rule(given.rule, load))
-
-
-def _steps(
-    outside: tuple[float, ...], spans: Sequence[tuple[float, float, tuple[float, ...]]], repeat: float, duration: float
-) -> list[Series]:
-    """A series per value: those of each span (from, to, values) in it, `outside` elsewhere, up to `duration` (s)."""
-    changes = {0.0: outside}
-    for lap in range(math.ceil(duration / repeat) + 1 if repeat else 1):
-        for begin, end, values in spans:
-            changes[lap * repeat + begin] = values
-            changes.setdefault(lap * repeat + end, outside)
-    since = np.array(sorted(changes))
-    table = np.array([changes[time] for time in sorted(changes)])
-    return [Series(since, column) for column in table.T]
-
-
-def rates(scene: Scene, root: Path, duration: float) -> tuple[Rates, ...]:
-    """The tariffs of a scene. Raises `ScenarioError` for a file that holds no series."""
-    found = []
-    for tariff in scene.tariffs:
-        spans = [(begin, end, (*rest, float(k))) for k, (begin, end, *rest) in enumerate(tariff.windows)]
-        price, carbon, window = _steps((tariff.price, tariff.carbon, -1.0), spans, tariff.repeat, duration)
-        shares = [(begin, end, (share,)) for begin, end, share in tariff.green]
-        (green,) = _steps((0.0,), shares, tariff.repeat, duration)
-        try:
-            if tariff.prices:
-                price = read_series(root / tariff.prices, tariff.every, _PER_KWH)
-            if tariff.carbons:
-                carbon = read_series(root / tariff.carbons, tariff.every, _PER_KWH)
-        except ValueError as error:
-            raise ScenarioError(Problem(str(error), path=f"tariffs.{tariff.name}")) from error
-        found.append(Rates(price, carbon, green, tariff.green_price, tariff.green_carbon, window))
-    return tuple(found)
+    rule = given.rule if given.rule in agreement.RULES else function(given.rule)
+    return agreement.Agreement(given.response, given.target, given.period, given.penalty, rule)
 
 
 def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) -> Trace | None:
@@ -112,7 +62,7 @@ def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) 
     try:
         text = read_text(path)
     except ValueError as error:
-        raise wrong(f"cannot be read: {error.__cause__}") from error
+        raise wrong(f"cannot be read: {error.__cause__ or error}") from error
     lines = csv.reader(text.splitlines())
     header = [cell.strip() for cell in next(lines, [])]
     unknown = [cell for cell in header if cell not in (*_COLUMNS, "device")]
@@ -139,32 +89,3 @@ def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) 
         rows.append(row)
     table = np.array(rows, np.float64).reshape(-1, 4)
     return Trace(np.array(makers, np.int64), table[:, 0], table[:, 1], table[:, 2], table[:, 3])
-
-
-def _lacking(stage: plan.Stage, node: Node) -> str:
-    """What the node would need to run the stage, "" for nothing."""
-    if node.cores == 0:
-        return "cpu"
-    kinds = {part.kind for part in node.accelerators}
-    return stage.accelerator if stage.accelerator and stage.accelerator not in kinds else ""
-
-
-def problems(scene: Scene) -> list[Problem]:
-    """Devices that cannot run the stages that are theirs."""
-    found = []
-    for load in scene.workloads:
-        pinned = [stage for stage in load.graph if stage.pinned]
-        if not pinned:
-            continue
-        slots = [(part.first, part.first + part.count) for part in load.sources]
-        static = (node for k, node in enumerate(scene.nodes) if any(a <= k < b for a, b in slots))
-        fleets = (fleet.template for fleet in scene.fleets if any(a <= fleet.first < b for a, b in slots))
-        makers = (*static, *fleets)
-        lacks = ((stage, node, what) for stage in pinned for node in makers if (what := _lacking(stage, node)))
-        first = next(lacks, None)
-        if first is not None:
-            stage, node, what = first
-            message = f"stage '{stage.name}' runs on the device, but source '{node.id}' has no {what}"
-            path = f"workloads.{load.name}.graph.{stage.name}.where"
-            found.append(Problem(message, path=path, hint=f"give it a {what}, or write 'where: any'"))
-    return found

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.frame import Frame
 from cosim.continuum.engine import Engine
 from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Scaling
 from cosim.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
 from cosim.continuum.power import Platform, cubic, platform
 from cosim.continuum.resources import Resources
-from cosim.errors import Problem
-from cosim.plan.entities import Node, Power, Scene
-from cosim.plan.entities import PowerStates as States
-from cosim.plan.entities import Scaling as Points
-from cosim.telemetry.signals import ACCELERATORS
+from cosim.contract.entities import Node, Power
+from cosim.contract.entities import PowerStates as States
+from cosim.contract.entities import Scaling as Points
+from cosim.contract.frame import Frame
+from cosim.contract.signals import ACCELERATORS
 
 _GOVERNORS = {"userspace": USERSPACE, "performance": PERFORMANCE, "powersave": POWERSAVE, "ondemand": ONDEMAND}
 _MOST_STEPS = 1000  # of a power table that stands for a curve
@@ -85,35 +84,6 @@ def radio_by_technology(node: Node, numbers: dict[str, int]) -> tuple[tuple[floa
     named = {energy.technology: (energy.sent, energy.received) for energy in node.radio_energy}
     plain = (node.radio_energy_sent, node.radio_energy_received)
     return tuple(named.get(name, plain) for name in numbers if name)
-
-
-def problems(scene: Scene) -> list[Problem]:
-    """Platforms that run at another clock, and tasks that no node could ever run."""
-    nodes = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
-    found = []
-    for node in nodes:
-        if node.scaling is not None and node.scaling.platform:
-            fastest = platform(node.scaling.platform).frequency[-1]
-            if abs(node.clock - 1e9 * fastest) > 1e3:
-                text = f"runs at {node.clock / 1e9:g} GHz, its platform '{node.scaling.platform}' at {fastest:g} GHz"
-                hint = f"write 'cpu: {node.cores} x {fastest:g} GHz'"
-                found.append(Problem(text, path=f"nodes.{node.id}.cpu", hint=hint))
-    hosts = [node for node in nodes if node.cores > 0]
-    for load in scene.workloads:
-        asked = [(load.accelerator, "accelerator")]
-        asked += [(stage.accelerator, f"graph.{stage.name}.accelerator") for stage in load.graph]
-        for kind, key in asked:
-            if kind and not any(part.kind == kind for node in hosts for part in node.accelerators):
-                hint = f"give one 'accelerators: {{{kind}: 10 TFLOPS}}'"
-                found.append(
-                    Problem(f"no node with a cpu has a {kind}", path=f"workloads.{load.name}.{key}", hint=hint)
-                )
-        for name in ("memory", "storage"):
-            rooms = [getattr(node, name) or float("inf") for node in hosts]
-            if rooms and getattr(load, name) > max(rooms):
-                text = f"a task takes {getattr(load, name):g} B, the largest host has {max(rooms):g} B"
-                found.append(Problem(text, path=f"workloads.{load.name}.{name}", hint=f"give a host more {name}"))
-    return found
 
 
 class Gauges:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from cosim import units
+from cosim.contract import units
 
 
 class NetworkConfig(BaseModel):

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum import demand, equipment, needs
+from adapters.continuum import demand, equipment
+from adapters.continuum.config import ContinuumConfig
+from cosim.continuum import tariff
+from cosim.continuum.hardware import Quota
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Law, Node, Scene, SlotRange
-from cosim.telemetry.signals import ACCELERATORS
-
-MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
+from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.signals import ACCELERATORS
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
+_DISCIPLINES = ("sharing", "fcfs", "priority", "edf")  # by their numbers in the engine
 _LAWS = {"fixed": FIXED, "exponential": EXPONENTIAL, "uniform": UNIFORM}
 
 
@@ -42,11 +43,14 @@ def _law(law: Law) -> tuple[int, float, float]:
     return _LAWS[law.law], law.a, law.b
 
 
-def _kind(node: Node, fcfs: bool, numbers: dict[str, int], tariffs: dict[str, int]) -> Kind:
+def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs: dict[str, int]) -> Kind:
     cell = node.cell
+    chosen = config.discipline if isinstance(config.discipline, str) else config.discipline.get(node.kind, "sharing")
+    quota = config.quotas.get(node.kind)
     return Kind(
         cores=node.cores, clock=node.clock, slots=node.slots, power=equipment.power_table(node.power, node.cores),
-        contention=node.contention, fcfs=fcfs,
+        contention=node.contention, fcfs=_DISCIPLINES.index(chosen), preempts=config.preemption,
+        quota=None if quota is None else Quota(quota.period, quota.quota, quota.burst),
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
         tariff=tariffs.get(node.cost.tariff, -1),
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
@@ -62,16 +66,8 @@ def _kind(node: Node, fcfs: bool, numbers: dict[str, int], tariffs: dict[str, in
 def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
     """One row per link: a, b, rate, delay, loss, energy. A pair named twice has the later values."""
     blocks = []
-    total = 0
     for link in scene.links:
         a, b = slots_of(link.a), slots_of(link.b)
-        total += len(a) * len(b)
-        if total > MOST_LINKS:
-            raise ScenarioError(
-                Problem(
-                    f"the links join more than {MOST_LINKS:,} pairs of nodes", path="links", hint="select fewer nodes"
-                )
-            )
         ends = np.stack([np.repeat(a, len(b)), np.tile(b, len(a))], axis=1).astype(np.float64)
         ends = ends[ends[:, 0] != ends[:, 1]]
         values = np.tile([link.rate, link.delay, link.loss, link.energy], (len(ends), 1))
@@ -84,14 +80,11 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
     return list(rows[np.sort(last)].T)
 
 
-def build(scene: Scene, fcfs: bool, scheduler: str, root: Path, duration: float) -> World:
-    """The engine's system for `scene`. Raises `ScenarioError` with all that is wrong with it.
+def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) -> World:
+    """The engine's system for a `scene` that `check` has accepted.
 
     `root` is the folder in which the files of traces and tariffs lie; tariffs repeat up to `duration` (s).
     """
-    problems = needs.hosts(scene, scheduler) + equipment.problems(scene) + demand.problems(scene)
-    if problems:
-        raise ScenarioError(problems)
     templates: Sequence[Node] = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
     numbers = equipment.technologies(templates)
     group = np.arange(scene.capacity, dtype=np.int64)
@@ -102,7 +95,7 @@ def build(scene: Scene, fcfs: bool, scheduler: str, root: Path, duration: float)
     tariffs = {tariff.name: k for k, tariff in enumerate(scene.tariffs)}
     a, b, rate, delay, loss, energy = _pairs(scene)
     system = System(
-        kinds=tuple(_kind(node, fcfs, numbers, tariffs) for node in templates),
+        kinds=tuple(_kind(node, config, numbers, tariffs) for node in templates),
         kind=group,
         tier=tier,
         present=np.arange(scene.capacity) < len(scene.nodes),
@@ -110,10 +103,11 @@ def build(scene: Scene, fcfs: bool, scheduler: str, root: Path, duration: float)
             Stream(
                 rate=load.rate, work=_law(load.work), input=_law(load.input), output=_law(load.output),
                 periodic=load.arrivals == "every", deadline=load.deadline, share=load.share, active=load.active,
+                priority=config.priorities.get(load.name, 0),
                 idle=load.idle, start=load.start, stop=load.stop, memory=load.memory, storage=load.storage,
                 accelerator=ACCELERATORS.index(load.accelerator) if load.accelerator else -1,
                 operations=_law(load.operations), sensitivity=load.sensitivity,
-                state=load.state, graph=demand.graph(load, _law), sla=demand.sla(load.agreement, load.name),
+                state=load.state, graph=demand.graph(load, _law), sla=demand.sla(load.agreement),
                 bag=load.bag if load.arrivals == "bag" else None, trace=demand.trace(load, slots, scene, root),
             )
             for load, slots in zip(scene.workloads, sources, strict=True)
@@ -121,6 +115,6 @@ def build(scene: Scene, fcfs: bool, scheduler: str, root: Path, duration: float)
         source_node=np.concatenate(sources) if sources else np.empty(0, np.int64),
         source_workload=np.repeat(np.arange(len(sources)), [len(slots) for slots in sources]).astype(np.int64),
         link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate, link_delay=delay, link_loss=loss,
-        link_energy=energy, tariffs=demand.rates(scene, root, duration),
+        link_energy=energy, tariffs=tariff.rates(scene, root, duration),
     )  # fmt: skip
     return World(system, tuple(node.id for node in templates), group, tier)

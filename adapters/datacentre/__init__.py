@@ -1,7 +1,7 @@
 """Virtual machines in datacentres on the bus: consolidation, frequencies, prices, service levels, failures."""
 
-from cosim.bus.adapter import AdapterKind, Ports
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.adapter import AdapterKind, Ports
+from cosim.contract.signals import Column, Signal
 
 MIGRATION = Signal("migration", "a virtual machine that was sent to another host; the row's slot is the new host", (
     Column("machine", "int32", "", "number of the machine, in the order of the groups"),
@@ -24,9 +24,10 @@ ADAPTER = AdapterKind(
     summary="virtual machines on edge and cloud hosts: consolidation, frequencies, energy prices, SLA, failures",
     config="adapters.datacentre.config:DatacentreConfig",
     factory="adapters.datacentre.adapter:DatacentreAdapter",
+    check="adapters.datacentre.check:problems",
     ports=Ports(writes=("host", "server", "migration")),
     signals=(SERVER, MIGRATION),
-    compiled="cosim.continuum.datacentre.warm:compiled",
+    compiled="cosim.peers.datacentre.warm:compiled",
     example="""\
 datacentre:
   machines:

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.datacentre.books import summary
+from adapters.datacentre.check import problems
 from adapters.datacentre.config import DatacentreConfig
 from adapters.datacentre.world import MB, World, build
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
-from cosim.continuum.datacentre.layout import Ints
-from cosim.continuum.datacentre.model import Datacentres
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Frame
+from cosim.peers.datacentre.layout import Ints
+from cosim.peers.datacentre.model import Datacentres
 
 Happening = tuple[float, int, Ints]  # s, 0 recover or 1 fail, hosts
 
@@ -26,6 +28,8 @@ class DatacentreAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
+        """Build the model. Raises `ScenarioError` for what `check` finds."""
+        refuse(problems(self._config, context))
         world = build(self._config, context)
         self._world, self._scene = world, context.scene
         self._model = Datacentres(

@@ -7,9 +7,9 @@ from dataclasses import asdict
 import numpy as np
 
 from adapters.datacentre.world import World
-from cosim.bus.adapter import Summary
-from cosim.continuum.datacentre.model import Datacentres
-from cosim.plan.entities import Scene
+from cosim.contract.adapter import Summary
+from cosim.contract.entities import Scene
+from cosim.peers.datacentre.model import Datacentres
 
 
 def summary(model: Datacentres, world: World, scene: Scene) -> Summary:

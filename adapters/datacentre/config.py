@@ -16,10 +16,20 @@ from pydantic import (
     model_validator,
 )
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig
 from cosim.continuum.power import PLATFORMS, platform
-from cosim.units import BitRate, Bytes, Distance, Duration, Fraction, Frequency, Period, PricePerEnergy, PricePerTime
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.units import (
+    BitRate,
+    Bytes,
+    Distance,
+    Duration,
+    Fraction,
+    Frequency,
+    Period,
+    PricePerEnergy,
+    PricePerTime,
+)
 
 Detector = Literal["thr", "iqr", "mad", "lr", "lrr", "fop", "sno", "foh"]
 Selector = Literal["mmt", "mc", "mu", "rs", "mct"]

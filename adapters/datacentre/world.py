@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -11,18 +10,19 @@ from typing import Any
 import numpy as np
 
 from adapters.datacentre.config import DatacentreConfig, HostBlock, PlaceBlock
-from cosim.bus.adapter import Context
-from cosim.continuum.datacentre.layout import CLASS_NUMBER, Floats, Hosts, Ints, Kinds, Machines, Wan, contiguous
-from cosim.continuum.datacentre.platforms import HostKind, kinds_of
-from cosim.continuum.datacentre.quirks import COMPATIBLE, check
-from cosim.continuum.datacentre.settings import Settings
-from cosim.continuum.datacentre.utilisation import Pattern, read
 from cosim.continuum.power import PLATFORMS
 from cosim.continuum.price import Series, Tariff, constant, read_series, windows
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Node, Scene
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.functions import function
+from cosim.contract.selector import matcher
+from cosim.peers.datacentre.layout import CLASS_NUMBER, Floats, Hosts, Ints, Kinds, Machines, Wan, contiguous
+from cosim.peers.datacentre.platforms import HostKind, kinds_of
+from cosim.peers.datacentre.quirks import COMPATIBLE, check
+from cosim.peers.datacentre.settings import Settings
+from cosim.peers.datacentre.utilisation import Pattern, read
 from cosim.predict import foresight
-from cosim.selector import matcher
 
 MB = 1e6  # B
 RAM = 32 * 2.0**30  # B, of a node that does not say
@@ -48,17 +48,11 @@ class World:
 
 
 def load(target: str, path: str) -> Callable[..., Any]:
-    """The function `module:name`; an error of the scenario when there is none."""
-    module, _, name = target.partition(":")
+    """The function `module:name`. Raises `ScenarioError` when there is none."""
     try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        hint = "the module must be where Python finds it: export PYTHONPATH=."
-        raise ScenarioError(Problem(f"'{target}' cannot be imported: {error}", path=path, hint=hint)) from error
-    if not callable(found):
-        raise ScenarioError(Problem(f"'{target}' is not a function", path=path))
-    chosen: Callable[..., Any] = found
-    return chosen
+        return function(target)
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=path)) from error
 
 
 def _matches(pattern: str, node: Node) -> bool:
@@ -90,7 +84,7 @@ def _kind(node: Node, block: HostBlock, path: str, quirks: frozenset[str]) -> Ho
     return HostKind(idle=table[0], full=table[-1], law=law, resting=block.resting, waking=block.waking)
 
 
-def _hosts(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[Node], Ints]:
+def hosts_of(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[Node], Ints]:
     """The nodes that take machines, and their slots."""
     slots = [slot for slot, node in enumerate(scene.nodes) if node.tier != "device" and node.cores > 0]
     if not slots:
@@ -106,7 +100,7 @@ def _hosts(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[Node
     return nodes, np.array(slots, np.int64)
 
 
-def _place(config: DatacentreConfig, nodes: list[Node], path: str) -> Ints:
+def places_of(config: DatacentreConfig, nodes: list[Node], path: str) -> Ints:
     """(hosts,) which place each host is at. Hosts that no place names are at the first."""
     place = np.zeros(len(nodes), np.int64)
     for number, (name, block) in enumerate(config.places.items()):
@@ -118,7 +112,7 @@ def _place(config: DatacentreConfig, nodes: list[Node], path: str) -> Ints:
     return place
 
 
-def _tariff(context: Context, block: PlaceBlock, path: str) -> Tariff:
+def tariff_of(context: Context, block: PlaceBlock, path: str) -> Tariff:
     price: Series = constant(block.price)
     if block.prices is not None:
         factor = {"/J": 1.0, "/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9}[block.price_unit]
@@ -150,7 +144,7 @@ def _wan(config: DatacentreConfig) -> Wan:
     return Wan(rate, distance, factor, cost)
 
 
-def _utilisation(config: DatacentreConfig, context: Context, path: str) -> Floats:
+def utilisation_of(config: DatacentreConfig, context: Context, path: str) -> Floats:
     periods = max(1, int(np.ceil(context.duration / config.period)))
     rows = []
     for number, (name, block) in enumerate(config.machines.items()):
@@ -168,7 +162,7 @@ def _utilisation(config: DatacentreConfig, context: Context, path: str) -> Float
     return np.ascontiguousarray(np.concatenate(rows))
 
 
-def _policies(config: DatacentreConfig, path: str) -> dict[str, Any]:
+def policies_of(config: DatacentreConfig, path: str) -> dict[str, Any]:
     chosen = {}
     for name in ("detector", "selector", "placer", "governor", "penalty", "predictor"):
         value = getattr(config, name)
@@ -184,18 +178,23 @@ def _oracle(utilisation: Floats) -> Callable[[Floats, Floats], tuple[Floats, Flo
     return foresee
 
 
+def quirks_of(config: DatacentreConfig, path: str) -> frozenset[str]:
+    """The quirks that are on."""
+    try:
+        return check(config.quirks) | (COMPATIBLE if config.physics == "compatible" else frozenset())
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
+
+
 def build(config: DatacentreConfig, context: Context) -> World:
     """The model's inputs. Raises `ScenarioError` for what does not fit together."""
     path = f"adapters.{context.name}"
-    nodes, slots = _hosts(config, context.scene, path)
+    nodes, slots = hosts_of(config, context.scene, path)
     blocks = [_block(config, node) for node in nodes]
-    try:
-        quirks = check(config.quirks) | (COMPATIBLE if config.physics == "compatible" else frozenset())
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
+    quirks = quirks_of(config, path)
     hosts = Hosts(
         kind=np.arange(len(nodes)),
-        place=_place(config, nodes, path),
+        place=places_of(config, nodes, path),
         mips=contiguous([one.mips or node.cores * node.clock for node, one in zip(nodes, blocks, strict=True)]),
         ram=contiguous([(one.ram or node.memory or RAM) / MB for node, one in zip(nodes, blocks, strict=True)]),
         failures=contiguous([1.0 / one.mtbf if one.mtbf else 0.0 for one in blocks]),
@@ -213,8 +212,8 @@ def build(config: DatacentreConfig, context: Context) -> World:
         rate=each([g.sla for g in groups]),
         price=each([g.price for g in groups]),
     )
-    utilisation = _utilisation(config, context, path)
-    policies = _policies(config, path)
+    utilisation = utilisation_of(config, context, path)
+    policies = policies_of(config, path)
     if config.oracle:
         policies["predictor"] = _oracle(utilisation)
     policies |= {"threshold": config.threshold}
@@ -226,7 +225,7 @@ def build(config: DatacentreConfig, context: Context) -> World:
         restart=config.restart, recovery=config.recovery, quirks=quirks,
         seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
     )  # fmt: skip
-    tariffs = [_tariff(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
+    tariffs = [tariff_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
     if not tariffs:
         tariffs = [Tariff(constant(4.2e-8))]
     kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]

@@ -1,14 +1,15 @@
 """Containers on hosts, placed once per interval, on the bus."""
 
-from cosim.bus.adapter import AdapterKind, Ports, Read
+from cosim.contract.adapter import AdapterKind, Ports, Read
 
 ADAPTER = AdapterKind(
     name="interval",
     summary="containers on edge and cloud hosts, placed and moved once per interval",
     config="adapters.interval.config:IntervalConfig",
     factory="adapters.interval.adapter:IntervalAdapter",
+    check="adapters.interval.check:problems",
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
-    compiled="cosim.continuum.interval.warm:compiled",
+    compiled="cosim.peers.interval.warm:compiled",
     example="""\
 interval:
   policy: least-loaded

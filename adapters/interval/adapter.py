@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapters.interval.books import Books
+from adapters.interval.check import problems
 from adapters.interval.config import POLICIES, IntervalConfig
 from adapters.interval.world import Sources, World, build
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
-from cosim.continuum.interval.simulator import Decide, Interval
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Frame
+from cosim.peers.interval.simulator import Interval
+from cosim.schedulers import scheduler
 
 
 class IntervalAdapter:
@@ -28,22 +30,17 @@ class IntervalAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        """Build hosts and profiles. Raises `ScenarioError` for a scene that has no hosts, or a bad policy."""
+        """Build hosts and profiles. Raises `ScenarioError` for what `check` finds."""
         config = self._config
+        refuse(problems(config, context))
         self._world: World = build(context.scene, config, context.name)
-        if config.boot > context.period:
-            raise ScenarioError(
-                Problem(
-                    f"a boot time of {config.boot:g} s is longer than an interval, {context.period:g} s",
-                    path=f"adapters.{context.name}.boot",
-                    hint="raise 'step' or lower 'boot'",
-                )
-            )
+        chosen = None if config.policy in POLICIES else scheduler(config.policy)
+        policy: Any = config.policy if chosen is None else chosen.function  # a function of a View, if it is one
         self._simulation = Interval(
             self._world.fleet,
             self._world.workload,
             int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
-            policy=_policy(config.policy, context.name),
+            policy=policy,
             quirks=self._world.quirks,
             length=context.period,
             slots=config.slots,
@@ -51,6 +48,10 @@ class IntervalAdapter:
             switch_off=config.switch_off,
             boot=config.boot,
         )
+        if chosen is not None and chosen.make is not None:
+            from cosim.schedulers.models import per_interval
+
+            self._simulation.decide_by(per_interval(chosen.policy("interval"), self._simulation))
         self._sources = Sources(context)
         self._books = Books(self._simulation, self._world, context.scene)
         self._scene = context.scene
@@ -92,18 +93,3 @@ class IntervalAdapter:
         for frame in inputs.all("mobility"):
             present[frame.slot] = True
         return present
-
-
-def _policy(name: str, adapter: str) -> str | Decide:
-    if name in POLICIES:
-        return name
-    module, _, attribute = name.partition(":")
-    try:
-        function: Decide = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ScenarioError(
-            Problem(f"policy '{name}' cannot be imported: {error}", path=f"adapters.{adapter}.policy")
-        ) from error
-    if not callable(function):
-        raise ScenarioError(Problem(f"policy '{name}' is not a function", path=f"adapters.{adapter}.policy"))
-    return function

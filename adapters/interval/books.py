@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.interval.world import MEGA, World
-from cosim.bus.adapter import Summary
-from cosim.bus.frame import Frame
-from cosim.continuum.interval.layout import COMPLETED
-from cosim.continuum.interval.quirks import CONSTANT_COST
-from cosim.continuum.interval.simulator import Interval
-from cosim.plan.entities import Scene
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.contract.adapter import Summary
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK_STATUS
+from cosim.peers.interval.layout import COMPLETED
+from cosim.peers.interval.quirks import CONSTANT_COST
+from cosim.peers.interval.simulator import Interval
 
 _NODE_FAILED = TASK_STATUS.index("node-failed")
 _TIERS = ("device", "edge", "cloud")

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig
+from cosim.schedulers import scheduler_names
 
 POLICIES = ("random", "shuffle", "first-fit", "best-fit", "least-loaded", "round-robin")
 Clock = Annotated[float, units.Unit("frequency", gt=0.0)]
@@ -16,10 +17,11 @@ Clock = Annotated[float, units.Unit("frequency", gt=0.0)]
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    if ":" not in name and name not in POLICIES:
-        close = get_close_matches(name, POLICIES, 1)
+    names = (*POLICIES, *(name for name in scheduler_names("interval") if name not in POLICIES))
+    if ":" not in name and name not in names:
+        close = get_close_matches(name, names, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise ValueError(f"there is no policy '{name}'{hint} known: {', '.join(POLICIES)}, or module:function")
+        raise ValueError(f"there is no policy '{name}'{hint} known: {', '.join(names)}, or module:function")
     return name
 
 
@@ -36,7 +38,7 @@ class IntervalConfig(AdapterConfig):
 
     policy: Annotated[str, AfterValidator(_known)] = Field(
         "least-loaded",
-        description="random, shuffle, first-fit, best-fit, least-loaded, round-robin, or module:function",
+        description="a name that `cosim schedulers` lists for interval, or module:function",
     )
     physics: Literal["corrected", "compatible"] = Field(
         "corrected", description="compatible: the rules of COSCO as published, step by step"

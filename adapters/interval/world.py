@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.interval.config import IntervalConfig
-from cosim.bus.adapter import Context
-from cosim.continuum.interval.fleet import Fleet, Type
-from cosim.continuum.interval.quirks import QUIRKS, compatible
-from cosim.continuum.interval.workload import Workload
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Law, Node, Scene, SlotRange
-from cosim.plan.entities import Workload as Stream
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.entities import Workload as Stream
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.peers.interval.fleet import Fleet, Type
+from cosim.peers.interval.quirks import QUIRKS, compatible
+from cosim.peers.interval.workload import Workload
 
 MEGA = 1e6
 _REMEDY = "remove it, or use the adapter 'continuum'"
@@ -70,7 +70,7 @@ def build(scene: Scene, config: IntervalConfig, name: str) -> World:
         up, down = down, up
     latency = None
     if "latency-by-index" in quirks:
-        near = int(0.6 * len(nodes))
+        near = round(0.6 * len(nodes))
         latency = tuple(config.edge_latency if i < near else config.cloud_latency for i in range(len(nodes)))
     types = tuple(
         Type(

@@ -1,15 +1,16 @@
 """Task offloading between device, edge and cloud on the bus: the class of model of EdgeCloudSim."""
 
-from cosim.bus.adapter import AdapterKind, Ports
+from cosim.contract.adapter import AdapterKind, Ports
 
 ADAPTER = AdapterKind(
     name="offloading",
     summary="devices that dwell at places or drive by offload tasks over queueing links to edge and cloud machines",
     config="adapters.offloading.config:OffloadingConfig",
     factory="adapters.offloading.adapter:OffloadingAdapter",
+    check="adapters.offloading.check:problems",
     ports=Ports(writes=("mobility", "task", "host")),
     fleet=True,
-    compiled="cosim.continuum.offloading.warm:compiled",
+    compiled="cosim.peers.offloading.warm:compiled",
     example="""\
 offloading:
   model: app1

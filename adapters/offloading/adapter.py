@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -14,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.offloading.books import Books
+from adapters.offloading.check import chosen, problems
 from adapters.offloading.config import OffloadingConfig
 from adapters.offloading.world import World, build
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame, SlotTable
-from cosim.continuum.offloading.layout import (
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.signals import TASK_STATUS
+from cosim.peers.offloading.layout import (
     CAPACITY,
     COMPLETED,
     DEATH,
@@ -29,10 +30,8 @@ from cosim.continuum.offloading.layout import (
     MOBILITY,
     RANGE,
 )
-from cosim.continuum.offloading.logs import write_logs
-from cosim.continuum.offloading.simulation import Choose, Simulation
-from cosim.errors import Problem, ScenarioError
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.peers.offloading.logs import write_logs
+from cosim.peers.offloading.simulation import Simulation
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -62,14 +61,12 @@ class OffloadingAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        """Build the study. Raises `ScenarioError` with all that is wrong with it."""
+        """Build the study. Raises `ScenarioError` for what `check` finds."""
+        refuse(problems(self._config, context))
         self._world: World = build(self._config, context.scene, context.name, context.duration)
         study = self._world.study
         seed = int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0])
-        try:
-            self._simulation = Simulation(study, seed, choose=_function(study.policy), trace=True)
-        except ScenarioError as error:
-            raise _at(error, context.name) from error
+        self._simulation = Simulation(study, seed, choose=chosen(study), trace=True)
         self._books = Books(self._world, context.scene)
         self._scratch = Path(context.scratch)
         self._begun = monotonic()
@@ -163,26 +160,3 @@ class OffloadingAdapter:
         }
         slots = (self._world.fleet.first + ended["device"]).astype(np.int32)
         return Frame("task", time, slots, {name: np.ascontiguousarray(column) for name, column in columns.items()})
-
-
-def _function(policy: str) -> Choose | None:
-    """The function that `module:function` names; None for the name of a built-in policy."""
-    module, colon, name = policy.partition(":")
-    if not colon:
-        return None
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        problem = Problem(f"'{policy}' cannot be imported: {error}", path="policy", hint="set PYTHONPATH to its folder")
-        raise ScenarioError(problem) from error
-    if not callable(found):
-        raise ScenarioError(Problem(f"'{policy}' is a {type(found).__name__}, not a function", path="policy"))
-    function: Choose = found
-    return function
-
-
-def _at(error: ScenarioError, name: str) -> ScenarioError:
-    """`error` about a study as one about the adapter's block."""
-    return ScenarioError(
-        [replace(problem, path=f"adapters.{name}.{problem.path}".rstrip(".")) for problem in error.problems]
-    )

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.offloading.world import World
-from cosim.bus.frame import Frame
-from cosim.continuum.offloading.books import Outcome
-from cosim.continuum.offloading.layout import CAUSES, COMPLETED, MOBILE
-from cosim.plan.entities import Scene
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame
+from cosim.peers.offloading.books import Outcome
+from cosim.peers.offloading.layout import CAUSES, COMPLETED, MOBILE
 
 Columns = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from cosim.bus.adapter import AdapterConfig
-from cosim.continuum.offloading.quirks import QUIRKS
-from cosim.continuum.offloading.study import Architecture, Model
-from cosim.units import BitRate, Bytes, Duration, Energy, EnergyPerBit, Fraction, Power
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.units import BitRate, Bytes, Duration, Energy, EnergyPerBit, Fraction, Power
+from cosim.peers.offloading.quirks import QUIRKS
+from cosim.peers.offloading.study import Architecture, Model
 
 
 class Block(BaseModel):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.offloading.config import ApplicationBlock, EnergyBlock, Host, OffloadingConfig, PlaceBlock
-from cosim.continuum.offloading.quirks import compatible
-from cosim.continuum.offloading.study import Application, Energy, Links, Place, Study, Vm
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Fleet, Law, Node, Scene, Workload
+from cosim.contract.entities import Fleet, Law, Node, Scene, Workload
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.peers.offloading.quirks import compatible
+from cosim.peers.offloading.study import Application, Energy, Links, Place, Study, Vm
 
 MEGA = 1e6
 KILO = 1e3

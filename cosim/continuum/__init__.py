@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosim.continuum.batches import Batch, Batcher, batch
     from cosim.continuum.engine import Engine
-    from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Scaling
+    from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Quota, Scaling
     from cosim.continuum.layout import INTERVAL
     from cosim.continuum.snapshot import Snapshot
     from cosim.continuum.stepping import Decisions, View
@@ -48,6 +48,7 @@ _PLACES = {
     "Kind": "system",
     "OperatingPoint": "hardware",
     "PowerStates": "hardware",
+    "Quota": "hardware",
     "Scaling": "hardware",
     "Snapshot": "snapshot",
     "Stream": "system",
@@ -60,7 +61,7 @@ _PLACES = {
 
 __all__ = [
     "INTERVAL", "Accelerator", "Batch", "Batcher", "Battery", "Decisions", "Engine", "Kind", "OperatingPoint",
-    "PowerStates", "Scaling", "Snapshot", "Stage", "Stream", "System", "View", "batch", "compiled",
+    "PowerStates", "Quota", "Scaling", "Snapshot", "Stage", "Stream", "System", "View", "batch", "compiled",
 ]  # fmt: skip
 
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.continuum import queue
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, State
 from cosim.continuum.ledger import bills, cell_energy, radio_energy, read_links, read_meters, services
 from cosim.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
-from cosim.continuum.snapshot import GROWING
+from cosim.continuum.snapshot import GROWING, Snapshot
 from cosim.continuum.system import System
 
 Floats = NDArray[np.float64]
@@ -78,6 +79,21 @@ class _Replica(Engine):
             for name in (*(name for name in State._fields if name != "meta"), "task_room", "ended_room"):
                 self._origin["meta"][name] = self.state.meta[name]
 
+    def go_on(self, start: Snapshot, seed: int, changes: Sequence[tuple[Change, float]]) -> None:
+        """Go on from the snapshot, with these changes from then on; under another seed than its own with other draws.
+
+        What is due is due: another seed changes what sources draw after their next tasks.
+        """
+        self.restore(start)
+        s = self.state
+        if seed != int(s.meta["seed"][0]):
+            s.sources["key"] += np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+            s.meta["seed"] = seed
+        s.meta["done"] = 0
+        self._tariffs.take(self._base)
+        for one, value in changes:
+            one.write(s, self._tariffs, value)
+
     def restart(self, seed: int, changes: Sequence[tuple[Change, float]]) -> None:
         """Begin anew under another seed, with these changes of the system."""
         s = self.state
@@ -92,7 +108,7 @@ class _Replica(Engine):
         if len(s.jobs):
             s.jobs["next"] = self._chain
             s.meta["jobs_free"] = 0
-        s.place.fill(-1)
+        queue.clear(s.meta, s.due, s.heap, s.chunks)
         self._tariffs.take(self._base)
         for one, value in changes:
             one.write(s, self._tariffs, value)
@@ -100,7 +116,8 @@ class _Replica(Engine):
             follow_kinds(s)
         if any(one.links for one, _ in changes):
             follow_links(s)
-            self._find_ways()
+        if any(one.links or one.kinds for one, _ in changes):
+            self._find_routes()
         s.meta["seed"] = seed
         super()._begin()
 
@@ -144,6 +161,10 @@ class Batcher:
     gets the engine at the end and its rows of `cosim.continuum.layout.ENDED` and answers with further
     columns. Tasks created before `warm_up` (s) are left out of the response times. `options` are those
     of `Engine`. `workers` defaults to the number of cores.
+
+    With a snapshot `start` of an engine of the same system all runs begin there instead of at time 0:
+    under the snapshot's own seed with what followed it, under others with other draws. Counts and
+    ledgers include what was before; response times do not. Parameters of kinds and links cannot change then.
     """
 
     def __init__(
@@ -156,11 +177,12 @@ class Batcher:
         quantiles: Sequence[float] = (0.5, 0.95, 0.99),
         measure: Measure | None = None,
         warm_up: float = 0.0,
+        start: Snapshot | None = None,
         workers: int | None = None,
         **options: Any,  # noqa: ANN401 - the engine's own keywords
     ) -> None:
         self._system, self._until, self._measure, self._warm_up = system, until, measure, warm_up
-        self._timeline, self._quantiles = tuple(timeline), tuple(quantiles)
+        self._timeline, self._quantiles, self._start = tuple(timeline), tuple(quantiles), start
         if any(b[0] < a[0] for a, b in pairwise(self._timeline)):
             raise ValueError("the timeline is not in the order of time")
         self._workers = max(1, workers or os.cpu_count() or 1)
@@ -176,6 +198,8 @@ class Batcher:
         """Every set of parameters under every seed. Raises `ValueError` for what the system has not."""
         sets, columns = columns_of(parameters)
         changes = {name: change(self._system, name) for name in columns}
+        if self._start is not None and any(one.kinds or one.links for one in changes.values()):
+            raise ValueError("parameters of kinds and links, and the scheduler, cannot change in mid-run")
         keys = [int(seed) % 2**64 for seed in seeds]
         total = sets * len(keys)
         table = np.full((total, len(self._names)), np.nan)
@@ -211,7 +235,10 @@ class Batcher:
         self, engine: _Replica, seed: int, changes: Sequence[tuple[Change, float]], row: Floats
     ) -> Mapping[str, float]:
         """One run; its figures go to `row`."""
-        engine.restart(seed, changes)
+        if self._start is None:
+            engine.restart(seed, changes)
+        else:
+            engine.go_on(self._start, seed, changes)
         for time, action in self._timeline:
             engine.advance(time)
             action(engine)

@@ -10,8 +10,9 @@ from cosim.continuum import memory
 from cosim.continuum.draw import CHARGE, stream, uniform
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import Record
+from cosim.continuum.numbering import downlink, first_link_station, node_of, processor, uplink
+from cosim.continuum.paths import technology_of
 from cosim.continuum.queue import drop, put
-from cosim.continuum.ways import technology_of
 
 _OWN_STREAM = 2**32  # in the place of a workload's number: the stream of the device itself
 
@@ -28,16 +29,16 @@ def _draw(s: Record, n: int) -> float:
     node = memory.node(s.nodes, n)
     if node.present == 0 or memory.battery(s.batteries, node.battery).empty != 0:
         return 0.0
-    power = memory.station(s.stations, 3 * n).power
+    power = memory.station(s.stations, processor(n)).power
     if node.machine >= 0:
         machine = memory.machine(s.machines, node.machine)
         for a in range(machine.first_accelerator, machine.first_accelerator + machine.accelerators):
             power += memory.station(s.stations, s.first_accelerator + a).power
     row = memory.kind(s.kinds, node.kind).first_radio + technology_of(s, n)
-    if memory.station(s.stations, 3 * n + 1).active > 0:
-        power += 8.0 * memory.station(s.stations, 3 * n + 1).rate * memory.real(s.radio, 2 * row).v
-    if memory.station(s.stations, 3 * n + 2).active > 0:
-        power += 8.0 * memory.station(s.stations, 3 * n + 2).rate * memory.real(s.radio, 2 * row + 1).v
+    if memory.station(s.stations, uplink(n)).active > 0:
+        power += 8.0 * memory.station(s.stations, uplink(n)).rate * memory.real(s.radio, 2 * row).v
+    if memory.station(s.stations, downlink(n)).active > 0:
+        power += 8.0 * memory.station(s.stations, downlink(n)).rate * memory.real(s.radio, 2 * row + 1).v
     return float(power)
 
 
@@ -62,8 +63,8 @@ def settle(s: Record, n: int, now: float) -> None:
 @jit
 def settle_station(s: Record, j: int, now: float) -> None:
     """Station j serves otherwise from now on: that may be felt by the battery of its node."""
-    if j < 3 * s.node_count:
-        settle(s, j // 3, now)
+    if j < first_link_station(s.node_count):
+        settle(s, node_of(j), now)
     elif j >= s.first_accelerator:
         settle(s, memory.accelerator(s.accelerators, j - s.first_accelerator).node, now)
 

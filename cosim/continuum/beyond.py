@@ -21,6 +21,7 @@ from cosim.continuum.layout import (
     GOVERN,
     KNOCK,
     NARROW,
+    REFILL,
     SET_POINT,
     SETTLE,
     TAKE_AWAY,
@@ -29,6 +30,7 @@ from cosim.continuum.layout import (
     TURN_OFF,
     TURN_ON,
 )
+from cosim.continuum.rowtypes import types
 
 
 @entry
@@ -57,6 +59,8 @@ def beyond(address: int, what: int, a: int, b: int, now: float) -> int:
         machine.narrow(s, a)
     elif what == TICK:
         machine.tick(s, a, now)
+    elif what == REFILL:
+        machine.refill(s, a, now)
     elif what == GOVERN:
         machine.govern(s, a, now)
     elif what == TURN_ON:
@@ -79,8 +83,8 @@ def place() -> int:
     if not jitted():
         return 0
     dispatcher: Any = beyond
-    words = memory.types.int64
-    signature = (words, words, words, words, memory.types.float64)
+    words = types.int64
+    signature = (words, words, words, words, types.float64)
     if signature not in dispatcher.overloads:
         dispatcher.compile(signature)
     compiled = dispatcher.overloads[signature]

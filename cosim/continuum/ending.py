@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from cosim.continuum import memory
+from cosim.continuum.indices import book
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
     COMPLETED,
@@ -51,7 +52,7 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
     t = memory.task(s.tasks, i)
     host = memory.node(s.nodes, t.host).host if t.host >= 0 else -1
     if t.counted != 0:
-        memory.host(s.hosts, host).assigned -= 1
+        book(s, host, -1)
     late = t.job < 0 and status == COMPLETED and now - t.created > t.deadline
     if status == COMPLETED:
         memory.node(s.nodes, t.host).completed += 1

@@ -71,7 +71,7 @@ class Engine:
         self._edges = self._adjacency()
         self._cuts = cuts(system.tariffs)
         self._agreements = {k: load.sla for k, load in enumerate(system.workloads) if load.sla is not None}
-        self._find_ways()
+        self._find_routes()
         self._begin()
 
     @property
@@ -98,16 +98,18 @@ class Engine:
         self._run(until)
 
     def _run(self, until: float) -> None:
-        while True:
-            answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
-            if answer == kernel.DONE:
-                return
+        self._resume(kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F), until)
+
+    def _resume(self, answer: int, until: float) -> None:
+        """Do what the kernel has stopped for, and go on to `until`."""
+        while answer != kernel.DONE:
             if answer == kernel.GROW:
                 self._make_room()
             elif answer == kernel.MOVED:
-                self._find_ways()
+                self._find_routes()
             else:
                 self._ask()
+            answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
 
     def step(self, interval: float, decisions: Decisions | None = None) -> View:
         """Carry out decisions, let an interval (s) pass, and say what there is to decide about then.
@@ -152,23 +154,23 @@ class Engine:
     def set_links(self, links: ArrayLike, factor: ArrayLike, delay: ArrayLike, loss: ArrayLike) -> None:
         """From now on these fixed links differ so from their nominal values; factor 0 breaks a link.
 
-        The ways of tasks are found anew when links break or come back, not when they change speed.
+        The routes of tasks are found anew when links break or come back, not when they change speed.
         """
         numbers = _within(links, len(self.state.links), "link")
         before = self.state.links["up"][numbers].copy()
         self._tell(kernel.LINK_STATE, numbers[:, None], np.stack(np.broadcast_arrays(factor, delay, loss), axis=1))
         if np.any(before != self.state.links["up"][numbers]):
-            self._find_ways()
+            self._find_routes()
 
     def fail(self, slots: ArrayLike) -> None:
         """Nodes fail: what is on them ends as `node-failed`; cells stop serving, devices stop making tasks."""
         self._tell(kernel.NODE_DOWN, self._present(slots))
-        self._find_ways()
+        self._find_routes()
 
     def recover(self, slots: ArrayLike) -> None:
         """Failed nodes are back, empty."""
         self._tell(kernel.NODE_UP, self._present(slots))
-        self._find_ways()
+        self._find_routes()
 
     def set_points(self, slots: ArrayLike, points: ArrayLike) -> None:
         """From now on the cores of these nodes run at these operating points, 0 the slowest.
@@ -290,6 +292,6 @@ class Engine:
         line = np.zeros(2 * len(s.infra) + 1, np.int64)
         return first, end[order].astype(np.int64), over[order].astype(np.int64), line
 
-    def _find_ways(self) -> None:
+    def _find_routes(self) -> None:
         routes.find(memory.world(self.state.meta), *self._edges)
         kernel.act(memory.world(self.state.meta), kernel.RETRY, 0.0, _NONE_I, _NONE_F)

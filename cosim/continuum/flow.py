@@ -19,23 +19,24 @@ from cosim.continuum.layout import (
     UP,
     Record,
 )
+from cosim.continuum.numbering import downlink, link_station, processor, uplink
+from cosim.continuum.paths import connected, could_hold, far_end, fixed_link, next_hop
 from cosim.continuum.patience import park
 from cosim.continuum.rows import free_row, load, stage_number
 from cosim.continuum.station import enter
-from cosim.continuum.ways import could_hold, distance, far_end, fixed_link, toward
 
 
 @jit
 def _join(s: Record, i: int, link: int, units: float, now: float) -> None:
     """Send `units` of task i over a fixed link, from the node where it is."""
-    way = 0 if memory.link(s.links, link).a == memory.task(s.tasks, i).at else 1
-    enter(s, 3 * s.node_count + 2 * link + way, i, units, now)
+    back = 0 if memory.link(s.links, link).a == memory.task(s.tasks, i).at else 1
+    enter(s, link_station(s.node_count, link, back), i, units, now)
 
 
 @jit
 def _hop(s: Record, i: int, target: int, units: float, now: float) -> None:
     """Send task i one link nearer to `target` through the fixed network."""
-    link = toward(s, memory.task(s.tasks, i).at, target)
+    link = next_hop(s, memory.task(s.tasks, i).at, target)
     if link < 0:
         end(s, i, LINK_FAILED if memory.node(s.nodes, target).up != 0 else NODE_FAILED, now)
     else:
@@ -50,8 +51,8 @@ def _depart(s: Record, i: int, now: float) -> None:
     link = fixed_link(s, t.device, t.host)
     direct = link >= 0 and far_end(s, link, t.device) == t.host
     cell = node.cell if node.covered != 0 else -1
-    if not direct and cell >= 0 and distance(s, cell, t.host) < math.inf:
-        enter(s, 3 * t.device + 1, i, load(s, t), now)
+    if not direct and cell >= 0 and connected(s, cell, t.host):
+        enter(s, uplink(t.device), i, load(s, t), now)
     elif link >= 0:
         _join(s, i, link, load(s, t), now)
     elif cell >= 0:
@@ -62,7 +63,7 @@ def _depart(s: Record, i: int, now: float) -> None:
 
 @jit
 def _deliver(s: Record, i: int, now: float) -> None:
-    """Send the data one step towards the device, to where it is attached now."""
+    """Send the data one step to the device, to where it is attached now."""
     t = memory.task(s.tasks, i)
     node = memory.node(s.nodes, t.device)
     link = fixed_link(s, t.device, t.at)
@@ -71,8 +72,8 @@ def _deliver(s: Record, i: int, now: float) -> None:
     if direct:
         _join(s, i, link, load(s, t), now)
     elif cell >= 0 and cell == t.at:
-        enter(s, 3 * t.device + 2, i, load(s, t), now)
-    elif cell >= 0 and toward(s, t.at, cell) >= 0:
+        enter(s, downlink(t.device), i, load(s, t), now)
+    elif cell >= 0 and connected(s, t.at, cell):
         _hop(s, i, cell, load(s, t), now)
     elif link >= 0:
         _hop(s, i, far_end(s, link, t.device), load(s, t), now)
@@ -108,7 +109,7 @@ def _admit(s: Record, i: int, now: float) -> None:
     if node.up == 0:
         end(s, i, NODE_FAILED, now)
         return
-    j = 3 * t.host
+    j = processor(t.host)
     node.inputs += load(s, t)
     if t.phase == MOVE:
         s.state_delivered += load(s, t)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,20 @@ class Battery:
     high: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """CPU time for all tasks on a node together, as the kernel's CFS bandwidth control gives it to a group.
+
+    In every `period` the tasks may use `quota` core-seconds; then they stop until the next one. Up to
+    `burst` of what is left over is kept. Periods begin at `phase` and its multiples.
+    """
+
+    period: float  # s
+    quota: float  # core-s
+    burst: float = 0.0  # core-s
+    phase: float = 0.0  # s
+
+
 class Equipped(Protocol):
     """The part of `cosim.continuum.system.Kind` that is laid out here."""
 
@@ -107,11 +121,13 @@ class Equipped(Protocol):
     def scaling(self) -> Scaling | None: ...
     @property
     def battery(self) -> Battery | None: ...
+    @property
+    def quota(self) -> Quota | None: ...
 
 
 def _is_machine(kind: Equipped, memory: bool, storage: bool) -> bool:
     limits = (memory and kind.memory > 0.0) or (storage and kind.storage > 0.0)
-    return bool(limits or kind.accelerators or kind.states is not None or kind.scaling is not None)
+    return bool(limits or kind.accelerators or kind.states is not None or kind.scaling is not None or kind.quota)
 
 
 def tables(scaling: Scaling | None) -> list[tuple[float, ...]]:
@@ -144,6 +160,9 @@ def machines(
         for name in ("memory", "storage"):
             row[name] = row[f"free_{name}"] = getattr(one, name) or math.inf
         row["node"], row["state"] = n, ABSENT
+        if one.quota is not None:
+            row["quota"], row["quota_period"], row["burst"] = one.quota.quota, one.quota.period, one.quota.burst
+            row["phase"], row["refills"] = one.quota.phase, -1
         row["head"] = row["tail"] = -1
         row["first_accelerator"], row["accelerators"] = len(units), len(one.accelerators)
         units += [(part.idle, part.max, 0, n, part.kind) for part in one.accelerators]
@@ -178,3 +197,27 @@ def batteries(kinds: Sequence[Equipped], kind: Ints) -> NDArray[np.void]:
 def spells(rows: NDArray[np.void]) -> Floats:
     """(machines, STATES) s spent in each state: none yet."""
     return np.zeros((len(rows), int(STATES)))
+
+
+class Asking(Protocol):
+    """The part of `cosim.continuum.system.Stream` that says what its tasks need of a host."""
+
+    @property
+    def memory(self) -> float: ...
+    @property
+    def storage(self) -> float: ...
+    @property
+    def accelerator(self) -> int: ...
+    @property
+    def graph(self) -> Sequence[Any]: ...
+
+
+def runs_anywhere(load: Asking, kinds: Sequence[Equipped]) -> bool:
+    """Whether hosts of all these kinds could run every task of the workload, if they were empty."""
+    asked = {load.accelerator, *(stage.accelerator for stage in load.graph)} - {-1}
+    return all(
+        load.memory <= (kind.memory or math.inf)
+        and load.storage <= (kind.storage or math.inf)
+        and asked <= {part.kind for part in kind.accelerators}
+        for kind in kinds
+    )

@@ -9,11 +9,13 @@ from cosim.compiling import codes
 from cosim.continuum import memory
 from cosim.continuum.ending import abort, clean, release
 from cosim.continuum.flow import proceed
+from cosim.continuum.indices import book
 from cosim.continuum.jit import entry, jit
 from cosim.continuum.layout import (
     ACCELERATE,
     BATTERY_EMPTY,
     CHARGE,
+    COMPLETED,
     DEADLINE,
     DEPLETE,
     DOWN,
@@ -24,9 +26,11 @@ from cosim.continuum.layout import (
     NEW,
     NOBODY,
     NODE_FAILED,
+    REFILL,
     RUN,
     SET_POINT,
     SETTLE,
+    STATUSES,
     TAKE_AWAY,
     TICK,
     TURN_OFF,
@@ -34,18 +38,41 @@ from cosim.continuum.layout import (
     Record,
 )
 from cosim.continuum.making import hand_on
+from cosim.continuum.numbering import downlink, first_link_station, link_station, node_of, processor, uplink
+from cosim.continuum.paths import technology_of
 from cosim.continuum.patience import arm, lose_patience, unpark
 from cosim.continuum.placing import decide, place
-from cosim.continuum.queue import drop, put
+from cosim.continuum.queue import drop, put, queue
 from cosim.continuum.rows import task_number, timer_number
+from cosim.continuum.rowtypes import copy_memory, prefetch
 from cosim.continuum.sources import arrive, begin, halt
 from cosim.continuum.station import changed, leave, served, set_rate, touch
-from cosim.continuum.ways import technology_of
 
-DONE, GROW, ASK, MOVED = codes(4)  # answers of `act`
+DONE, GROW, ASK, MOVED, FULL = codes(5)  # answers of `act`
 # what to do
-ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED = codes(10)
-START = DONE  # the top of the event heap
+ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES = codes(12)
+
+
+@jit
+def _warm(s: Record, number: int) -> None:
+    """Ask the cache for what event `number` will need."""
+    if number < s.source_count:
+        prefetch(s.sources + memory.SOURCE_SIZE * number)
+        node = memory.source(s.sources, number).node
+        prefetch(s.nodes + memory.NODE_SIZE * node)
+        prefetch(s.stations + memory.STATION_SIZE * (uplink(node)))
+        prefetch(s.stations + memory.STATION_SIZE * (uplink(node)) + 64)
+    elif number < s.source_count + s.station_count:
+        j = number - s.source_count
+        prefetch(s.stations + memory.STATION_SIZE * j)
+        prefetch(s.stations + memory.STATION_SIZE * j + 64)
+        if j < first_link_station(s.node_count):
+            prefetch(s.nodes + memory.NODE_SIZE * (node_of(j)))
+    elif number >= s.first_event:
+        prefetch(s.tasks + memory.TASK_SIZE * ((number - s.first_event) >> 1))
+
+
+take_next = queue(_warm).take_next
 
 
 @jit
@@ -65,7 +92,7 @@ def _computed(s: Record, i: int, now: float) -> int:
     release(s, i, now)
     if t.counted != 0:
         t.counted = 0
-        memory.host(s.hosts, memory.node(s.nodes, t.host).host).assigned -= 1
+        book(s, memory.node(s.nodes, t.host).host, -1)
     if t.job >= 0 and hand_on(s, i, now):
         return int(NOBODY)
     t.phase = DOWN
@@ -86,17 +113,19 @@ def _served(s: Record, j: int, now: float) -> int:
     if j >= s.first_accelerator:
         memory.accelerator(s.accelerators, j - s.first_accelerator).completed += 1
         return _computed(s, i, now)
-    if j >= 3 * nodes:
-        link = (j - 3 * nodes) >> 1
-        t.at = memory.link(s.links, link).b if (j - 3 * nodes) % 2 == 0 else memory.link(s.links, link).a
+    if j >= first_link_station(nodes):
+        link = (j - first_link_station(nodes)) >> 1
+        t.at = (
+            memory.link(s.links, link).b if (j - first_link_station(nodes)) % 2 == 0 else memory.link(s.links, link).a
+        )
         return _fly(s, i, memory.link(s.links, link).delay + memory.link(s.links, link).added, now)
-    n = j // 3
-    if j == 3 * n:
+    n = node_of(j)
+    if j == processor(n):
         if t.operations <= 0.0:
             return _computed(s, i, now)
         memory.beyond(s, ACCELERATE, memory.node(s.nodes, n).machine, i, now)
         return int(NOBODY)
-    t.at = memory.node(s.nodes, n).cell if j == 3 * n + 1 else n
+    t.at = memory.node(s.nodes, n).cell if j == uplink(n) else n
     return _fly(s, i, memory.node(s.nodes, n).delay, now)
 
 
@@ -107,20 +136,21 @@ def _timer(s: Record, number: int, now: float) -> None:
         lose_patience(s, number, now)
         return
     number -= s.node_count
-    if number >= 2 * s.machine_count:
-        b = number - 2 * s.machine_count
+    if number >= 3 * s.machine_count:
+        b = number - 3 * s.machine_count
         memory.beyond(s, DEPLETE, b, 0, now)
         _node_down(s, memory.battery(s.batteries, b).node, BATTERY_EMPTY)
-    elif number % 2 == 0:
-        memory.beyond(s, TICK, number >> 1, 0, now)
+    elif number % 3 == 0:
+        memory.beyond(s, TICK, number // 3, 0, now)
+    elif number % 3 == 1:
+        memory.beyond(s, GOVERN, number // 3, 0, now)
     else:
-        memory.beyond(s, GOVERN, number >> 1, 0, now)
+        memory.beyond(s, REFILL, number // 3, 0, now)
 
 
 @jit
 def _later(s: Record, number: int, now: float) -> int:
     """A timer, or a task after a delay: the task if it goes on now, else NOBODY."""
-    drop(s, number)
     if number < s.first_event:
         _timer(s, number - s.source_count - s.station_count, now)
         return int(NOBODY)
@@ -134,13 +164,14 @@ def _later(s: Record, number: int, now: float) -> int:
 @jit
 def _advance(s: Record, until: float) -> int:
     """Handle all events up to and including `until`."""
-    while s.queue > 0 and memory.real(s.due, START).v <= until:
+    while True:
         # one event makes `burst` rows at most, and ends those of one device at most
         if s.task_room - s.live < s.burst or s.ended_room - s.done <= s.live + s.jobs_live:
             return GROW
-        now, number = memory.real(s.due, START).v, memory.whole(s.what, START).v
-        s.now = now
-        s.events += 1
+        number = take_next(s, until)
+        if number < 0:
+            break
+        now = s.now
         if number < s.source_count:
             i = arrive(s, number, now)
         elif number < s.source_count + s.station_count:
@@ -172,8 +203,8 @@ def refresh_radio(s: Record, n: int) -> None:
         and node.up_rate > 0.0
         and node.down_rate > 0.0
     )
-    set_rate(s, 3 * n + 1, node.up_rate if covered else 0.0, now)
-    set_rate(s, 3 * n + 2, node.down_rate if covered else 0.0, now)
+    set_rate(s, uplink(n), node.up_rate if covered else 0.0, now)
+    set_rate(s, downlink(n), node.down_rate if covered else 0.0, now)
     if covered and node.covered == 0:
         node.covered = 1
         drop(s, timer_number(s, n))
@@ -197,8 +228,8 @@ def _turn(s: Record, n: int, way: int, boots: int) -> None:
     if memory.node(s.nodes, n).machine >= 0:
         memory.beyond(s, way, memory.node(s.nodes, n).machine, boots, s.now)
         return
-    touch(memory.station(s.stations, 3 * n), s.now)
-    changed(s, 3 * n, s.now)
+    touch(memory.station(s.stations, processor(n)), s.now)
+    changed(s, processor(n), s.now)
 
 
 @jit
@@ -208,8 +239,8 @@ def _hand_over(s: Record, n: int, cell: int) -> None:
     if node.cell == cell:
         return
     if node.cell >= 0:
-        up = served(memory.station(s.stations, 3 * n + 1), now)
-        down = served(memory.station(s.stations, 3 * n + 2), now)
+        up = served(memory.station(s.stations, uplink(n)), now)
+        down = served(memory.station(s.stations, downlink(n)), now)
         old, row = memory.node(s.nodes, node.cell), 2 * (n * s.technology_count + technology_of(s, n))
         old.cell_received += up - node.marked_up
         old.cell_sent += down - node.marked_down
@@ -218,7 +249,7 @@ def _hand_over(s: Record, n: int, cell: int) -> None:
         node.marked_up, node.marked_down = up, down
     node.cell = cell
     if s.battery_count > 0:
-        memory.beyond(s, SETTLE, 3 * n, 0, now)
+        memory.beyond(s, SETTLE, processor(n), 0, now)
 
 
 @jit
@@ -256,7 +287,7 @@ def _node_down(s: Record, n: int, status: int) -> None:
     memory.node(s.nodes, n).up = 0
     if memory.node(s.nodes, n).host >= 0:
         memory.host(s.hosts, memory.node(s.nodes, n).host).up = 0
-    base = 3 * s.node_count
+    base = first_link_station(s.node_count)
     for i in range(s.task_room):
         t = memory.task(s.tasks, i)
         if t.phase == FREE:
@@ -300,7 +331,7 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
     link.added = delay
     rate = link.rate * factor * (1.0 - min(1.0, link.loss + loss - link.loss * loss))
     link.up = 1 if rate > 0.0 else 0
-    base = 3 * s.node_count + 2 * number
+    base = link_station(s.node_count, number, 0)
     if link.up == 0:
         for i in range(s.task_room):
             if memory.task(s.tasks, i).phase != FREE and (
@@ -309,6 +340,82 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
                 abort(s, i, LINK_FAILED, now)
     set_rate(s, base, rate, now)
     set_rate(s, base + 1, rate, now)
+
+
+@jit
+def _has_room(s: Record, answers: int) -> bool:
+    """Whether there is room for all that may end, and for the rows that so many answers may take."""
+    return bool(s.ended_room - s.done > s.live + s.jobs_live and s.task_room - s.live >= answers * s.burst)
+
+
+@jit
+def _place_all(s: Record, slots: NDArray[np.int64], first: int, last: int) -> None:
+    """Carry out the decisions in these rows."""
+    for row in range(first, last):
+        s.undecided = -1
+        if place(s, slots[row, 0], slots[row, 1], s.now):
+            proceed(s, slots[row, 0], s.now)
+        clean(s, s.now)
+
+
+@jit
+def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
+    """What `cosim.continuum.branch` tells about a run: counts, sum of responses, J, busy s, events."""
+    created = late = completed = failed = 0
+    for load in range(s.workload_count):
+        tally = load * (2 + STATUSES)
+        created += memory.whole(s.tally, tally).v
+        late += memory.whole(s.tally, tally + 1).v
+        completed += memory.whole(s.tally, tally + 2).v
+        for status in range(1, STATUSES):
+            failed += memory.whole(s.tally, tally + 2 + status).v
+    response = energy = busy = 0.0
+    for k in range(s.done):
+        ended = memory.ended(s.ended, k)
+        if ended.status == COMPLETED and ended.stage < 0:
+            response += ended.ended - ended.created
+    for n in range(s.node_count):
+        station = memory.station(s.stations, processor(n))
+        span = s.now - station.since
+        energy += station.energy + station.power * span
+        if station.rate > 0.0:
+            busy += min(station.active, station.servers) * span
+        busy += station.busy
+    for j in range(s.first_accelerator, s.station_count):
+        station = memory.station(s.stations, j)
+        energy += station.energy + station.power * (s.now - station.since)
+    values[row, 0], values[row, 1], values[row, 2], values[row, 3] = created, completed, late, failed
+    values[row, 4], values[row, 5] = created - completed - failed, response
+    values[row, 6], values[row, 7], values[row, 8] = energy, busy, s.events
+
+
+@jit
+def _branch(s: Record, until: float, plan: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+    """Run candidates from the present that `plan` says how to copy; row 0 of `values` is the present itself.
+
+    `plan`: first candidate and number of arrays; number of candidates; per array two rows with source,
+    target, B always, B per row of tasks in use; where each candidate's decisions begin; the decisions.
+    Anything but DONE: the candidate plan[0, 0] has stopped and is to be finished by the caller; FULL: before
+    its decisions.
+    """
+    arrays, candidates = plan[0, 1], plan[1, 0]
+    start = 2 + 2 * arrays
+    for k in range(plan[0, 0], candidates + 1):
+        plan[0, 0] = k
+        rows = s.peak  # of the candidate before
+        for a in range(arrays):
+            size = plan[3 + 2 * a, 0] + plan[3 + 2 * a, 1] * max(rows, s.peak)  # META comes first
+            copy_memory(plan[2 + 2 * a, 1], plan[2 + 2 * a, 0], size)
+        if k > 0:
+            first = start + candidates + 1
+            if not _has_room(s, plan[start + k, 0] - plan[start + k - 1, 0]):
+                return FULL
+            _place_all(s, plan, first + plan[start + k - 1, 0], first + plan[start + k, 0])
+            answer = _advance(s, until)
+            if answer != DONE:
+                return answer
+        _figures(s, values, k)
+    return DONE
 
 
 @entry
@@ -328,6 +435,11 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
     s = meta[0]
     if what == ADVANCE:
         return _advance(s, until)
+    if what == BRANCH:
+        return _branch(s, until, slots, values)
+    if what == FIGURES:
+        _figures(s, values, 0)
+        return DONE
     if what == RETRY:
         for n in range(s.node_count):
             if memory.node(s.nodes, n).first_task >= 0:
@@ -352,9 +464,7 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
         elif what == NODE_UP:
             _node_up(s, n)
         elif what == PLACE:
-            s.undecided = -1
-            if place(s, n, slots[row, 1], s.now):
-                proceed(s, n, s.now)
+            _place_all(s, slots, row, row + 1)
         elif what == LINK_STATE:
             _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
         elif what == SPEED:

@@ -4,9 +4,7 @@ Times are in s, bytes in B, work in cycles, energy in J. Numbers of nodes are *s
 array is read as columns from Python (`state.tasks["created"]`) and as records in compiled code
 (`state.tasks[i].created`).
 
-Stations are numbered by what they belong to: node n has `3n` its processor, `3n + 1` its radio
-uplink, `3n + 2` its radio downlink; link l has, behind all nodes, `2l` from a to b, `2l + 1` back.
-Accelerators come behind all links.
+Stations are numbered as `cosim.continuum.numbering` says.
 
 Events are numbered by what they belong to as well: sources, stations, a patience timer per node, two
 timers per machine (its state, its governor), one per battery, two per row of `tasks`.
@@ -14,12 +12,16 @@ timers per machine (its state, its governor), one per battery, two per row of `t
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiling import codes
+from cosim.continuum import queue
+from cosim.continuum.rowtypes import LINE, Record
+
+__all__ = ["Record", "State"]
 
 # How a task ended: the positions in the `task` signal's list of statuses.
 COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE, BATTERY_EMPTY = codes(8)
@@ -35,6 +37,7 @@ FREE, NEW, UP, RUN, DOWN, MOVE, JOIN = codes(7)
 FIXED, EXPONENTIAL, UNIFORM = codes(3)  # laws of sizes
 POISSON, EVERY, BAG, TRACE = codes(4)  # laws of arrivals
 DEVICE, EDGE, CLOUD = codes(3)  # tiers
+SHARING, FCFS, PRIORITY, EDF = codes(4)  # disciplines of processors
 NOBODY: Final = codes(1)[0] - 1  # no task, node, ...
 CUSTOM: Final = -1  # scheduler: ask the caller
 INTERVAL: Final = -2  # scheduler: tasks are held until the caller places them
@@ -47,78 +50,112 @@ USERSPACE, PERFORMANCE, POWERSAVE, ONDEMAND = codes(4)  # governors
 # What `cosim.continuum.beyond` is asked to do.
 (
     KNOCK, DEPART, ACCELERATE, COULD_HOLD, NARROW, TICK, GOVERN, TURN_ON, TURN_OFF, SET_POINT, DRAW_POWER,
-    SETTLE, CHARGE, TAKE_AWAY, DEPLETE, TAKE_OUT,
-) = codes(16)  # fmt: skip
+    SETTLE, CHARGE, TAKE_AWAY, DEPLETE, TAKE_OUT, REFILL,
+) = codes(17)  # fmt: skip
 
 
 def _record(*fields: tuple[str, str]) -> np.dtype[np.void]:
-    """A record whose fields need no padding: the 8-byte ones come first.
-
-    Integers that are passed around are all 64-bit, so that numba compiles each function once.
-    """
+    """A record whose fields need no padding: the 8-byte ones come first."""
     ordered = sorted(fields, key=lambda field: -np.dtype(field[1]).itemsize)
     return np.dtype(ordered, align=True)
 
 
-TASK = _record(
-    ("created", "f8"), ("assigned", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"),  # s, NaN: not yet
-    ("input", "f8"), ("output", "f8"), ("work", "f8"),  # B, B, cycles
-    ("deadline", "f8"),  # s after creation, inf: none
-    ("entered", "f8"),  # s, when it began to wait for its present station or for coverage
-    ("chance", "f8"),  # uniform number in [0, 1) for the scheduler
-    ("tag", "f8"),  # station's virtual time at which it is served
-    ("rest", "f8"),  # cycles that were left when it last came to a host
-    ("operations", "f8"),  # FLOP on an accelerator, after the work
-    ("accelerator", "i8"),  # kind of accelerator, -1: none
-    ("serial", "i8"),  # order of creation
-    ("workload", "i8"), ("device", "i8"), ("host", "i8"),  # host -1: none yet
-    ("at", "i8"),  # node where its data is
-    ("station", "i8"),  # -1: in none
-    ("child", "i8"), ("next", "i8"), ("prev", "i8"),  # the station's heap or queue
-    ("older", "i8"), ("newer", "i8"),  # the device's list of its tasks; `newer` also links free rows
-    ("phase", "i8"),  # FREE, NEW, UP, RUN, DOWN, MOVE, JOIN
-    ("job", "i8"), ("stage", "i8"),  # -1: it is no stage of a job
-    ("join", "i8"),  # task to which it brings one more input; -1: a task of its own, -2 - b: with stage b's output
-    ("parked", "i1"),  # waits for coverage
-    ("counted", "i1"),  # counted in its host's `assigned`
-    ("held", "i1"),  # waits for the caller's decision
+def _in_lines(*lines: tuple[tuple[str, str], ...]) -> np.dtype[np.void]:
+    """A record of whole cache lines, each with the fields that are needed together; the first is the hot one."""
+    names, formats, offsets = [], [], []
+    for number, fields in enumerate(lines):
+        part = _record(*fields)
+        if part.itemsize > LINE:
+            raise ValueError(f"{part.itemsize} B do not fit into a cache line")
+        for name, (kept, offset, *_) in (part.fields or {}).items():
+            names.append(name)
+            formats.append(kept)
+            offsets.append(number * LINE + offset)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": LINE * len(lines)}, align=True)
+
+
+TASK = _in_lines(
+    (
+        ("tag", "f8"),  # station's virtual time at which it is served
+        ("entered", "f8"),  # s, when it began to wait for its present station or for coverage
+        ("serial", "i8"),  # order of creation
+        ("station", "i4"),  # -1: in none
+        ("child", "i4"), ("next", "i4"), ("prev", "i4"),  # the station's heap or queue
+        ("device", "i4"), ("host", "i4"),  # host -1: none yet
+        ("at", "i4"),  # node where its data is
+        ("workload", "i4"),
+        ("phase", "i1"),  # FREE, NEW, UP, RUN, DOWN, MOVE, JOIN
+        ("parked", "i1"),  # waits for coverage
+        ("counted", "i1"),  # counted in its host's `assigned`
+        ("held", "i1"),  # waits for the caller's decision
+        ("job", "i4"),  # -1: it is no stage of a job
+    ),
+    (
+        ("created", "f8"), ("assigned", "f8"), ("uploaded", "f8"), ("started", "f8"),  # s, NaN: not yet
+        ("input", "f8"), ("output", "f8"), ("work", "f8"),  # B, B, cycles
+        ("rest", "f8"),  # cycles that were left when it last came to a host
+    ),
+    (
+        ("computed", "f8"),  # s, NaN: not yet
+        ("deadline", "f8"),  # s after creation, inf: none
+        ("chance", "f8"),  # uniform number in [0, 1) for the scheduler
+        ("operations", "f8"),  # FLOP on an accelerator, after the work
+        ("older", "i4"), ("newer", "i4"),  # the device's list of its tasks; `newer` also links free rows
+        ("accelerator", "i4"),  # kind of accelerator, -1: none
+        ("stage", "i4"),
+        ("rank", "f8"),  # who is served first: a priority class, or the s of its deadline
+        ("waits", "i1"),  # for a server of a station that serves by rank
+        ("join", "i4"),  # task to which it brings one more input; -1: a task of its own, -2 - b: with stage b's output
+    ),
 )  # fmt: skip
 
-STATION = _record(
-    ("virtual", "f8"),  # units that every task in service since the start has got
-    ("since", "f8"),  # s, time that the accumulated values hold for
-    ("rate", "f8"),  # units/s of one server: cycles/s or B/s
-    ("served", "f8"),  # units served in all
-    ("busy", "f8"),  # s, integral of the busy servers
-    ("power", "f8"),  # W now
-    ("energy", "f8"),  # J
-    ("waited", "f8"),  # s that tasks waited in line, of those that have been served
-    ("contention", "f8"),  # slow-down of every busy server by each other one
-    ("servers", "i8"),
-    ("active", "i8"),  # tasks in service
-    ("root", "i8"),  # heap of the tasks in service, -1: none
-    ("head", "i8"), ("tail", "i8"), ("queued", "i8"),  # tasks that wait (fcfs)
-    ("fcfs", "i8"),
+STATION = _in_lines(
+    (
+        ("virtual", "f8"),  # units that every task in service since the start has got
+        ("since", "f8"),  # s, time that the accumulated values hold for
+        ("rate", "f8"),  # units/s of one server: cycles/s or B/s
+        ("served", "f8"),  # units served in all
+        ("busy", "f8"),  # s, integral of the busy servers
+        ("servers", "i4"),
+        ("active", "i4"),  # tasks in service
+        ("root", "i4"),  # heap of the tasks in service, -1: none
+        ("queued", "i4"),  # tasks that wait (fcfs)
+        ("fcfs", "i4"),  # SHARING, FCFS, PRIORITY, EDF
+    ),
+    (
+        ("power", "f8"),  # W now
+        ("energy", "f8"),  # J
+        ("waited", "f8"),  # s that tasks waited in line, of those that have been served
+        ("contention", "f8"),  # slow-down of every busy server by each other one
+        ("head", "i4"), ("tail", "i4"),  # of the queue; head: root of the heap of those that wait, by rank
+        ("preempts", "i4"),  # whether who comes may take the server of a task of a higher rank
+    ),
 )  # fmt: skip
 
-NODE = _record(
-    ("up_rate", "f8"), ("down_rate", "f8"),  # B/s over the air after loss, as last told
-    ("delay", "f8"),  # s, one way over the air
-    ("outage", "f8"),  # s, since when there is no coverage
-    ("outputs", "f8"), ("inputs", "f8"),  # B of completed outputs and delivered inputs, as a host
-    ("marked_up", "f8"), ("marked_down", "f8"),  # B over the air that are booked to a cell already
-    ("cell_received", "f8"), ("cell_sent", "f8"),  # B over the air as a cell, of devices since handed over
-    ("completed", "i8"),
-    ("generation", "i8"),
-    ("cell", "i8"),  # serving node, -1
-    ("first_task", "i8"),  # newest task in flight, -1
-    ("kind", "i8"),  # index into kinds
-    ("infra", "i8"),  # number among the nodes that forward, -1 for a device
-    ("host", "i8"),  # number among the hosts, -1
-    ("first_source", "i8"), ("sources", "i8"),
-    ("first_link", "i8"), ("links", "i8"),  # its fixed links in `access`
-    ("machine", "i8"), ("battery", "i8"),  # numbers among the machines and batteries, -1
-    ("present", "i1"), ("up", "i1"), ("covered", "i1"),
+NODE = _in_lines(
+    (
+        ("delay", "f8"),  # s, one way over the air
+        ("cell", "i4"),  # serving node, -1
+        ("first_task", "i4"),  # newest task in flight, -1
+        ("kind", "i4"),  # index into kinds
+        ("infra", "i4"),  # number among the nodes that forward, -1 for a device
+        ("host", "i4"),  # number among the hosts, -1
+        ("first_link", "i4"), ("links", "i4"),  # its fixed links in `access`
+        ("machine", "i4"), ("battery", "i4"),  # numbers among the machines and batteries, -1
+        ("first_source", "i4"), ("sources", "i4"),
+        ("generation", "i4"),
+        ("present", "i1"), ("up", "i1"), ("covered", "i1"),
+    ),
+    (
+        ("up_rate", "f8"), ("down_rate", "f8"),  # B/s over the air after loss, as last told
+        ("outage", "f8"),  # s, since when there is no coverage
+        ("marked_up", "f8"), ("marked_down", "f8"),  # B over the air that are booked to a cell already
+    ),
+    (
+        ("outputs", "f8"), ("inputs", "f8"),  # B of completed outputs and delivered inputs, as a host
+        ("cell_received", "f8"), ("cell_sent", "f8"),  # B over the air as a cell, of devices since handed over
+        ("completed", "i8"),
+    ),
 )  # fmt: skip
 
 KIND = _record(
@@ -126,7 +163,7 @@ KIND = _record(
     ("contention", "f8"),  # slow-down of every busy core by each other one
     ("cores", "i8"), ("slots", "i8"),  # slots 0: unlimited
     ("first_power", "i8"), ("powers", "i8"),  # its table in `power`; 0: none
-    ("fcfs", "i8"),
+    ("fcfs", "i8"), ("preempts", "i8"),
     ("technology", "i8"),  # of its cell
     ("first_radio", "i8"),  # its rows in `radio`
 )  # fmt: skip
@@ -141,6 +178,9 @@ MACHINE = _record(
     ("since", "f8"),  # s, since when it is in its state
     ("looked", "f8"), ("looked_busy", "f8"),  # s and busy s when the governor last looked
     ("period", "f8"), ("threshold", "f8"),  # s between the governor's looks, use above which it speeds up
+    ("quota", "f8"), ("quota_period", "f8"), ("burst", "f8"), ("phase", "f8"),  # core-s per s, s; 0: no quota
+    ("available", "f8"), ("counted", "f8"),  # core-s left in this period; busy s up to which use is booked
+    ("refills", "i8"),  # periods that have begun
     ("node", "i8"), ("state", "i8"), ("wakes", "i8"),
     ("head", "i8"), ("tail", "i8"), ("waiting", "i8"),  # tasks at the door
     ("resident", "i8"),  # tasks let in: running, or waiting for a core or a unit
@@ -178,21 +218,24 @@ HOST = _record(
     ("units", "i8"), ("free_units", "i8"),  # of the accelerator that the present task asks for
     ("state", "i8"),  # ON, ASLEEP, WAKING, BOOTING, OFF
     ("slot", "i8"), ("tier", "i8"), ("cores", "i8"), ("slots", "i8"),
+    ("member", "i8"),  # its place in `members`
     ("assigned", "i8"),  # tasks sent here whose computation has not ended, on their way included
     ("running", "i8"),  # tasks on the host, waiting ones included
     ("up", "i8"),
 )  # fmt: skip
 
-SOURCE = _record(
-    ("key", "u8"),  # of its own random stream
-    ("base", "f8"),  # s, last arrival, or start of the periodic pattern
-    ("phase_end", "f8"),  # s, end of the active phase
-    ("drawn", "i8"),  # arrivals drawn so far
-    ("phases", "i8"),  # phases drawn so far
-    ("step", "i8"),  # periodic arrivals in this pattern, bags so far
-    ("left", "i8"),  # tasks that are left in the present bag
-    ("first_row", "i8"), ("rows", "i8"),  # its tasks in `trace`
-    ("node", "i8"), ("workload", "i8"),
+SOURCE = _in_lines(
+    (
+        ("key", "u8"),  # of its own random stream
+        ("base", "f8"),  # s, last arrival, or start of the periodic pattern
+        ("phase_end", "f8"),  # s, end of the active phase
+        ("drawn", "i8"),  # arrivals drawn so far
+        ("step", "i8"),  # periodic arrivals in this pattern, bags so far
+        ("phases", "i4"),  # phases drawn so far
+        ("left", "i4"),  # tasks that are left in the present bag
+        ("first_row", "i4"), ("rows", "i4"),  # its tasks in `trace`
+        ("node", "i4"), ("workload", "i4"),
+    ),
 )  # fmt: skip
 
 WORKLOAD = _record(
@@ -204,6 +247,8 @@ WORKLOAD = _record(
     ("bag_mean", "f8"), ("bag_spread", "f8"),  # tasks in a bag, 1/rate s apart
     ("memory", "f8"), ("storage", "f8"),  # B that a task takes at its host
     ("operations_a", "f8"), ("operations_b", "f8"),  # FLOP
+    ("priority", "f8"),  # class of its tasks, the lowest first
+    ("anywhere", "i8"),  # whether every host could run its tasks
     ("sensitivity", "f8"),  # c in the slow-down 1 + c (f_max / f - 1)
     ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"),
     ("operations_law", "i8"), ("accelerator", "i8"),  # kind of accelerator, -1: none
@@ -241,6 +286,8 @@ ENDED = _record(
     ("stage", "i8"), ("job", "i8"),  # number of the stage and serial of its job; -1: a task, or a whole job
 )  # fmt: skip
 
+FEWEST = np.dtype([("load", "f8"), ("ties", "i8")])  # tasks per cycle/s; members that have just that load
+
 META = _record(
     ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
     ("input_offered", "f8"), ("input_delivered", "f8"), ("input_dropped", "f8"),  # B
@@ -251,7 +298,8 @@ META = _record(
     ("turn", "i8"),  # decisions taken so far
     ("events", "i8"),  # events handled so far
     ("live", "i8"), ("done", "i8"), ("free", "i8"),  # tasks in flight, rows in `ended`, first free row
-    ("queue", "i8"),  # entries of the event heap
+    ("peak", "i8"),  # rows of tasks that have ever been in use
+    *queue.FIELDS,
     ("burst", "i8"),  # rows that one event may take
     ("jobs_live", "i8"), ("jobs_free", "i8"),  # jobs in flight, first free row
     ("doomed", "i8"),  # first of the jobs that failed and whose other stages have not ended yet, -1
@@ -259,18 +307,21 @@ META = _record(
     ("scheduler", "i8"), ("drop_late", "i8"),
     ("threshold", "f8"),  # tasks per core, for the schedulers that have one
     ("undecided", "i8"), ("serving", "i8"),  # task that waits for the caller's decision, -1; its device's node
+    ("workload_count", "i8"),
     ("node_count", "i8"), ("link_count", "i8"), ("source_count", "i8"), ("station_count", "i8"),
     ("infra_count", "i8"), ("host_count", "i8"), ("task_room", "i8"), ("ended_room", "i8"),
     ("machine_count", "i8"), ("battery_count", "i8"), ("technology_count", "i8"),
     ("first_accelerator", "i8"),  # station of the first accelerator
+    ("leaves", "i8"),  # of the tree `fewest`
     ("first_event", "i8"),  # event number of the first task's arrival
     ("scaled", "i8"),  # whether some work is less than proportional to the clock
     ("self", "i8"), ("beyond", "i8"),  # addresses of this record and of compiled `beyond`
     ("moved", "i8"),  # whether a node that forwards has died since ways were found
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
-        "nodes", "kinds", "power", "links", "access", "hosts", "infra", "toward", "distance", "reach", "scratch",
-        "workloads", "sources", "stations", "tally", "tasks", "ended", "due", "what", "place",
+        "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",
+        "part", "exit", "near", "members", "first_member", "fewest", "order",
+        "workloads", "sources", "stations", "tally", "tasks", "ended", *queue.ARRAYS,
         "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site", "trace", "billed", "service",
         "machines", "accelerators", "points", "batteries", "spells", "radio", "air",
     )),
@@ -297,19 +348,28 @@ class State(NamedTuple):
     access: NDArray[np.int64]  # links of devices, grouped by device
     hosts: NDArray[np.void]  # HOST, edge and cloud nodes with cores
     infra: NDArray[np.int64]  # slots of the nodes that forward
-    toward: NDArray[np.int64]  # (infra, infra) link of the first hop, -1: no way
-    distance: NDArray[np.float64]  # (infra, infra) s of a reference transfer, inf: no way
+    next_hop: NDArray[np.int32]  # (infra, infra) link of the first hop, -1: no route
+    distance: NDArray[np.float64]  # (infra, infra) s of a reference transfer, inf: no route
     reach: NDArray[np.float64]  # (infra, hosts) s of a reference transfer to the host
     scratch: NDArray[np.float64]  # (hosts,) reach of a device with fixed links
+    part: NDArray[np.int32]  # (infra,) connected part of the network that the node is in, -1: it is down
+    exit: NDArray[np.int32]  # (infra,) the node's only link that is up, -1: it has none or several
+    near: NDArray[np.int32]  # (infra, 2) nearest host, nearest cloud host; -1: none
+    members: NDArray[np.int32]  # hosts that are up, grouped by part, in the order of their numbers
+    first_member: NDArray[np.int32]  # (infra + 1,) where each part begins in `members`
+    fewest: NDArray[np.void]  # (2 x power of 2) FEWEST, a tree of the least loads over `members`
+    order: NDArray[np.int32]  # (infra, 1 + hosts) whether sorted; the members of the part by reach, then number
     workloads: NDArray[np.void]  # WORKLOAD
     sources: NDArray[np.void]  # SOURCE
     stations: NDArray[np.void]  # STATION
     tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, by status; of graphs, the jobs
     tasks: NDArray[np.void]  # TASK
     ended: NDArray[np.void]  # ENDED, the first meta.done rows
-    due: NDArray[np.float64]  # event heap: times
-    what: NDArray[np.int64]  # event heap: event numbers
-    place: NDArray[np.int64]  # event number -> position in the heap, -1
+    due: NDArray[np.float64]  # s, when each event number is due, inf: not at all
+    heap: NDArray[np.void]  # the event queue, see `cosim.continuum.queue`
+    chunks: NDArray[np.void]
+    buckets: NDArray[np.void]
+    ladder: NDArray[np.void]
     stages: NDArray[np.void]  # STAGE, of all graphs one after another
     afters: NDArray[np.int64]  # stages that follow
     befores: NDArray[np.int64]  # stages that go before
@@ -327,6 +387,3 @@ class State(NamedTuple):
     spells: NDArray[np.float64]  # (machines, STATES) s spent in each state before its present spell
     radio: NDArray[np.float64]  # (rows, 2) J/bit sent and received: per kind, one row per technology
     air: NDArray[np.float64]  # (nodes, technologies, 2) B sent and received of what is booked
-
-
-Record = Any  # one row of a record array: mypy cannot see through numpy's void

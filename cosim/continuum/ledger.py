@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cosim.continuum.agreement import Service, account, conclude
 from cosim.continuum.billing import BILLED, bill
 from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
+from cosim.continuum.numbering import downlink, first_link_station, processor, uplink
 from cosim.continuum.resources import accelerator_use
 from cosim.continuum.system import System
 
@@ -74,14 +75,14 @@ class Ledger:
 def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:
     """(units served, busy server-seconds, J) of stations at `now`."""
     span = now - stations["since"]
-    used = np.minimum(stations["active"], stations["servers"])
+    used = np.where(stations["rate"] > 0.0, np.minimum(stations["active"], stations["servers"]), 0)
     served = stations["served"] + stations["rate"] * used * span
     return served, stations["busy"] + used * span, stations["energy"] + stations["power"] * span
 
 
 def read_links(s: State) -> Floats:
     """B served by the stations of the links up to the present time."""
-    links = s.stations[3 * len(s.nodes) : int(s.meta["first_accelerator"][0])]
+    links = s.stations[first_link_station(len(s.nodes)) : int(s.meta["first_accelerator"][0])]
     return _upto(links, float(s.meta["now"][0]))[0]
 
 
@@ -89,8 +90,8 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     """The meters of nodes at the present time."""
     now = float(s.meta["now"][0])
     nodes = s.nodes[slots]
-    processors = s.stations[3 * slots]
-    uplinks, downlinks = s.stations[3 * slots + 1], s.stations[3 * slots + 2]
+    processors = s.stations[processor(slots)]
+    uplinks, downlinks = s.stations[uplink(slots)], s.stations[downlink(slots)]
     _, busy, energy = _upto(processors, now)
     power = processors["power"].copy()
     if len(s.accelerators):

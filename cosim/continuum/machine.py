@@ -15,6 +15,7 @@ from cosim.continuum.layout import (
     ABSENT,
     ASLEEP,
     BOOTING,
+    FCFS,
     OFF,
     ON,
     ONDEMAND,
@@ -22,15 +23,18 @@ from cosim.continuum.layout import (
     WAKING,
     Record,
 )
-from cosim.continuum.pairing import insert, remove
+from cosim.continuum.numbering import node_of, processor
+from cosim.continuum.pairing import insert, next_in_walk, remove
 from cosim.continuum.queue import drop, put
 from cosim.continuum.station import AT_DOOR, changed, enter, leave, left_over, power_in_use, touch
+
+_ROUNDING = 1e-12  # core-s and periods
 
 
 @jit
 def state_timer(s: Record, m: int) -> int:
-    """Event number of machine m's next change of state; the next one is its governor's."""
-    return int(s.first_event - s.battery_count - 2 * s.machine_count + 2 * m)
+    """Event number of machine m's next change of state; the next ones are its governor's and its quota's."""
+    return int(s.first_event - s.battery_count - 3 * s.machine_count + 3 * m)
 
 
 @jit
@@ -98,7 +102,7 @@ def switch(s: Record, m: int, state: int, now: float) -> None:
     machine.since = now
     machine.state = state
     for part in range(-1, machine.accelerators):
-        j = 3 * machine.node if part < 0 else s.first_accelerator + machine.first_accelerator + part
+        j = processor(machine.node) if part < 0 else s.first_accelerator + machine.first_accelerator + part
         touch(memory.station(s.stations, j), now)
         changed(s, j, now)
     _publish(s, machine)
@@ -119,9 +123,60 @@ def draw_power(s: Record, j: int) -> None:
 
 
 @jit
+def _nominal(s: Record, m: int) -> float:
+    """Cycles/s of a core of machine m when its quota lets it run."""
+    machine = memory.machine(s.machines, m)
+    if machine.points > 0:
+        return float(memory.point(s.points, machine.first_point + machine.point).clock)
+    return float(memory.kind(s.kinds, memory.node(s.nodes, machine.node).kind).clock)
+
+
+@jit
+def _ration(s: Record, m: int, now: float) -> None:
+    """Book what the cores of machine m have used of their quota, and set when they must stop or may go on.
+
+    All tasks draw from one pool of `quota` core-s per `quota_period`. What is left at the end of a
+    period is kept up to `burst` (kernel/sched/fair.c: __refill_cfs_bandwidth_runtime). An empty pool
+    stops all cores until the next multiple of the period.
+    """
+    machine = memory.machine(s.machines, m)
+    station = memory.station(s.stations, processor(machine.node))
+    machine.available -= station.busy - machine.counted
+    machine.counted = station.busy
+    if machine.available < _ROUNDING:
+        machine.available = 0.0
+    periods = math.floor((now - machine.phase) / machine.quota_period + _ROUNDING)
+    if periods > machine.refills:
+        gained = (periods - machine.refills) * machine.quota
+        machine.available = min(machine.available + gained, machine.quota + machine.burst)
+        machine.refills = periods
+    station.rate = _nominal(s, m)
+    timer = state_timer(s, m) + 2
+    if station.active == 0:
+        drop(s, timer)
+        return
+    time = machine.phase + (machine.refills + 1) * machine.quota_period
+    if machine.available > 0.0:
+        time = min(time, now + machine.available / min(station.active, station.servers))
+    else:
+        station.rate = 0.0
+    put(s, timer, max(time, now))
+
+
+@jit
+def refill(s: Record, m: int, now: float) -> None:
+    """The pool of machine m's cores is empty, or a new period begins."""
+    j = processor(memory.machine(s.machines, m).node)
+    touch(memory.station(s.stations, j), now)
+    changed(s, j, now)
+
+
+@jit
 def _draw_processor(s: Record, j: int) -> None:
-    node = memory.node(s.nodes, j // 3)
+    node = memory.node(s.nodes, node_of(j))
     machine = memory.machine(s.machines, node.machine)
+    if machine.quota > 0.0:
+        _ration(s, node.machine, s.now)
     power = 0.0
     if machine.state == ON:
         first, powers = memory.kind(s.kinds, node.kind).first_power, memory.kind(s.kinds, node.kind).powers
@@ -167,7 +222,7 @@ def _rescale(s: Record, j: int, before: float, after: float, fastest: float) -> 
     i = station.head
     while i >= 0:
         memory.task(s.tasks, i).tag *= _stretch(s, memory.task(s.tasks, i), before, after, fastest)
-        i = memory.task(s.tasks, i).next
+        i = next_in_walk(s, station.head, i) if station.fcfs > FCFS else memory.task(s.tasks, i).next
 
 
 @jit
@@ -180,7 +235,7 @@ def set_point(s: Record, m: int, point: int, now: float) -> None:
     machine = memory.machine(s.machines, m)
     if point == machine.point:
         return
-    j = 3 * machine.node
+    j = processor(machine.node)
     station = memory.station(s.stations, j)
     touch(station, now)
     before = station.rate
@@ -199,8 +254,8 @@ def _watch(s: Record, m: int, now: float) -> None:
     """Let the governor look at machine m, which has got something to do."""
     machine = memory.machine(s.machines, m)
     number = state_timer(s, m) + 1
-    if machine.governor == ONDEMAND and memory.whole(s.place, number).v < 0:
-        station = memory.station(s.stations, 3 * machine.node)
+    if machine.governor == ONDEMAND and memory.real(s.due, number).v == math.inf:
+        station = memory.station(s.stations, processor(machine.node))
         touch(station, now)
         machine.looked, machine.looked_busy = now, station.busy
         put(s, number, now + machine.period)
@@ -210,7 +265,7 @@ def _watch(s: Record, m: int, now: float) -> None:
 def govern(s: Record, m: int, now: float) -> None:
     """The governor `ondemand` looks at machine m; again after its period, unless all is quiet."""
     machine = memory.machine(s.machines, m)
-    station = memory.station(s.stations, 3 * machine.node)
+    station = memory.station(s.stations, processor(machine.node))
     touch(station, now)
     used = (station.busy - machine.looked_busy) / (machine.period * station.servers)
     point = machine.points - 1
@@ -234,7 +289,7 @@ def _start(s: Record, m: int, i: int, now: float) -> None:
     machine = memory.machine(s.machines, m)
     if machine.points > 0:
         _watch(s, m, now)
-    enter(s, 3 * machine.node, i, t.rest * _pace(s, machine, t), now)
+    enter(s, processor(machine.node), i, t.rest * _pace(s, machine, t), now)
 
 
 @jit
@@ -244,7 +299,7 @@ def _pace(s: Record, machine: Record, t: Record) -> float:
     if machine.points == 0 or c == 1.0:
         return 1.0
     fastest = memory.kind(s.kinds, memory.node(s.nodes, machine.node).kind).clock
-    return float(c + (1.0 - c) * memory.station(s.stations, 3 * machine.node).rate / fastest)
+    return float(c + (1.0 - c) * memory.station(s.stations, processor(machine.node)).rate / fastest)
 
 
 @jit
@@ -375,4 +430,5 @@ def turn_off(s: Record, m: int, now: float) -> None:
     """The machine's node, which holds no task any more, has failed or is gone."""
     drop(s, state_timer(s, m))
     drop(s, state_timer(s, m) + 1)
+    drop(s, state_timer(s, m) + 2)
     switch(s, m, ABSENT if memory.node(s.nodes, memory.machine(s.machines, m).node).present == 0 else OFF, now)

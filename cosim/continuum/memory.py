@@ -1,20 +1,14 @@
-"""Rows of the state arrays by address, for compiled code.
+"""Rows of the engine's state arrays by address, for compiled code (see `cosim.continuum.rowtypes`).
 
-Passing twenty arrays from function to function costs numba most of its compile time and the kernel
-most of its run time (measured: 108 s and a tenth of the speed). So compiled functions get one
-record, `META`, which holds the addresses of all others; `task(s.tasks, i)` is row i, a plain
-pointer. The arrays themselves belong to `Engine.state`, which keeps them alive.
+The arrays themselves belong to `Engine.state`, which keeps them alive.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
 import numba
-import numba.core.types
-import numba.extending
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
@@ -22,66 +16,23 @@ from numpy.typing import NDArray
 from cosim.compiling import jitted
 from cosim.continuum import layout
 from cosim.continuum.layout import Record
+from cosim.continuum.rowtypes import PlainRow, Row, intrinsic, rows_of, types, view
 
-# numba's stubs cover neither intrinsics nor pointers
-types: Any = numba.core.types
-intrinsic: Any = numba.extending.intrinsic
 carray: Any = numba.carray  # type: ignore[attr-defined]
 njit: Any = numba.njit
 
-Row = Callable[[int, int], Record]
-
-
-class _Row:
-    """A record for plain Python, with its fields as attributes (numpy's own records hide some of them)."""
-
-    __slots__ = ("_record",)
-    _record: Any
-
-    def __init__(self, record: Any) -> None:  # noqa: ANN401 - numpy's void
-        object.__setattr__(self, "_record", record)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return self._record[name]
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self._record[name] = value
+__all__ = ["Row", "rows_of"]
 
 
 def world(meta: NDArray[np.void]) -> Any:  # noqa: ANN401
     """`meta` as entry points take it: something whose first item has the fields as attributes."""
-    return meta if jitted() else [_Row(meta[0])]
-
-
-def _at(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
-    """The array of `count` `dtype` at the address, for plain Python."""
-    memory: Any = (ctypes.c_char * (dtype.itemsize * count)).from_address(int(address))
-    return np.ndarray((count,), dtype, memory)
-
-
-def rows_of(dtype: np.dtype[Any]) -> Row:
-    """A compiled function (address, i) -> record i of the array of `dtype` at the address."""
-    if not jitted():
-        return lambda address, i: _Row(_at(dtype, int(address) + int(i) * dtype.itemsize, 1)[0])
-    record = numba.from_dtype(dtype)
-    size = dtype.itemsize
-
-    def row(typing_context: object, address: object, i: object) -> Any:  # noqa: ANN401, ARG001 - numba's protocol
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
-            start, number = arguments
-            place = builder.add(start, builder.mul(number, ir.Constant(ir.IntType(64), size)))
-            return builder.inttoptr(place, context.get_value_type(record))
-
-        return record(types.int64, types.int64), generate
-
-    compiled: Row = intrinsic(row)
-    return compiled
+    return meta if jitted() else [PlainRow(meta[0])]
 
 
 def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     """A compiled function (address, n) -> the array of n `dtype` at the address."""
     if not jitted():
-        return lambda address, count: _at(dtype, address, count)
+        return lambda address, count: view(dtype, address, count)
     element = numba.from_dtype(dtype)
 
     def pointer(typing_context: object, address: object) -> Any:  # noqa: ANN401, ARG001
@@ -100,6 +51,8 @@ def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     return compiled
 
 
+TASK_SIZE, STATION_SIZE = layout.TASK.itemsize, layout.STATION.itemsize  # B
+NODE_SIZE, SOURCE_SIZE = layout.NODE.itemsize, layout.SOURCE.itemsize
 meta = rows_of(layout.META)
 task = rows_of(layout.TASK)
 station = rows_of(layout.STATION)
@@ -117,8 +70,10 @@ machine = rows_of(layout.MACHINE)
 accelerator = rows_of(layout.ACCELERATOR)
 point = rows_of(layout.POINT)
 battery = rows_of(layout.BATTERY)
+fewest = rows_of(layout.FEWEST)
 real = rows_of(np.dtype([("v", "f8")]))  # a float64 array's element is real(address, i).v
 whole = rows_of(np.dtype([("v", "i8")]))  # of an int64 array
+number = rows_of(np.dtype([("v", "i4")]))  # of an int32 array
 
 
 def _caller() -> Callable[[int, int, int, int, int, float], int]:

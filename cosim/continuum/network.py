@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.offloading.throughput import WAN_KBPS, WLAN_GAIN, WLAN_KBPS
+from cosim.continuum.throughput import WAN_KBPS, WLAN_GAIN, WLAN_KBPS
 from cosim.radio import pathloss, power, sharing
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Heaps of tasks by (tag, serial), linked through the task rows: pairing heaps.
+"""Heaps of tasks by (key, serial), linked through the task rows: pairing heaps.
 
 Insertion is O(1), taking any task out O(log k) amortised, and there is no memory besides the three
 link fields of a task (Fredman, Sedgewick, Sleator, Tarjan 1986, doi 10.1007/BF01840439). `prev` is
@@ -16,13 +16,23 @@ from cosim.continuum.layout import Record
 Change = Callable[[Record, int, int], int]
 
 
-def pairing(task: memory.Row) -> tuple[Change, Change]:
-    """Functions `insert` and `remove` for the rows `task(s.tasks, i)` with tag, serial, child, prev, next."""
+@jit
+def _tag(t: Record) -> float:
+    return float(t.tag)
+
+
+@jit
+def _rank(t: Record) -> float:
+    return float(t.rank)
+
+
+def pairing(task: memory.Row, key: Callable[[Record], float] = _tag) -> tuple[Change, Change]:
+    """Functions `insert` and `remove` for the rows `task(s.tasks, i)` with `key`, serial, child, prev, next."""
 
     @jit
     def meld(s: Record, a: int, b: int) -> int:
         """Join two heaps by their roots; the new root."""
-        ta, tb = task(s.tasks, a).tag, task(s.tasks, b).tag
+        ta, tb = key(task(s.tasks, a)), key(task(s.tasks, b))
         if tb < ta or (tb == ta and task(s.tasks, b).serial < task(s.tasks, a).serial):
             a, b = b, a
         first = task(s.tasks, a).child
@@ -88,3 +98,21 @@ def pairing(task: memory.Row) -> tuple[Change, Change]:
 
 
 insert, remove = pairing(memory.task)
+insert_by_rank, remove_by_rank = pairing(memory.task, _rank)
+
+
+@jit
+def next_in_walk(s: Record, root: int, i: int) -> int:
+    """The task after i in a walk over a heap that begins at its root; -1 after the last one."""
+    t = memory.task(s.tasks, i)
+    if t.child >= 0:
+        return int(t.child)
+    while i != root:
+        t = memory.task(s.tasks, i)
+        if t.next >= 0:
+            return int(t.next)
+        while memory.task(s.tasks, t.prev).child != i:  # to the first of the siblings
+            i = t.prev
+            t = memory.task(s.tasks, i)
+        i = t.prev
+    return -1

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.layout import UNIFORM, State
+from cosim.continuum.numbering import PER_NODE, first_link_station
 from cosim.continuum.system import REFERENCE, System
 
 Floats = NDArray[np.float64]
@@ -142,7 +143,7 @@ def change(system: System, name: str) -> Change:
         def setting(state: State, tariffs: Tariffs, value: float) -> None:  # noqa: ARG001 - the common signature
             state.meta[name] = value
 
-        return Change(setting)
+        return Change(setting, kinds=name == "scheduler")
     table, numbers, field = _known(system, name)
     tables = [len(kind.power) for kind in system.kinds]
     if field.startswith("power") and not all(tables[number] for number in numbers):
@@ -167,7 +168,7 @@ def change(system: System, name: str) -> Change:
 
 def follow_kinds(state: State) -> None:
     """Carry clock, cores and slots of the kinds over to processors and hosts."""
-    processors = state.stations[0 : 3 * len(state.nodes) : 3]
+    processors = state.stations[0 : first_link_station(len(state.nodes)) : PER_NODE]
     kind = state.nodes["kind"]
     processors["rate"], processors["servers"] = state.kinds["clock"][kind], state.kinds["cores"][kind]
     processors["contention"] = state.kinds["contention"][kind]
@@ -182,7 +183,7 @@ def follow_kinds(state: State) -> None:
 
 def follow_links(state: State) -> None:
     """Carry rate, delay and loss of the links over to their costs and stations."""
-    links, first = state.links, 3 * len(state.nodes)
+    links, first = state.links, first_link_station(len(state.nodes))
     goodput = links["rate"] * (1.0 - links["loss"])
     with np.errstate(divide="ignore"):
         links["cost"] = links["delay"] + REFERENCE / goodput

@@ -8,6 +8,7 @@ from cosim.continuum import memory
 from cosim.continuum.ending import abort
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import NO_COVERAGE, Record
+from cosim.continuum.numbering import downlink, uplink
 from cosim.continuum.queue import drop, put
 from cosim.continuum.rows import task_number, timer_number
 
@@ -15,7 +16,7 @@ from cosim.continuum.rows import task_number, timer_number
 @jit
 def _waits(t: Record, node: Record, device: int) -> bool:
     """Whether a task of the device waits for coverage, with its transfer begun or not."""
-    on_air = t.station == 3 * device + 1 or t.station == 3 * device + 2
+    on_air = t.station == uplink(device) or t.station == downlink(device)
     return bool(t.parked != 0 or (on_air and node.covered == 0))
 
 

@@ -6,6 +6,7 @@ import math
 
 from cosim.continuum import memory
 from cosim.continuum.ending import end, release
+from cosim.continuum.indices import OWN, SCAN, book, pick
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
     CAPACITY,
@@ -19,12 +20,13 @@ from cosim.continuum.layout import (
     UP,
     Record,
 )
+from cosim.continuum.numbering import processor
+from cosim.continuum.paths import could_hold, fill_reach, serving_node
 from cosim.continuum.patience import park
 from cosim.continuum.queue import put
 from cosim.continuum.rows import load, new_row, stage_number, stage_output, task_number
+from cosim.continuum.schedulers import LOCAL, Request, choose
 from cosim.continuum.station import leave, left_over
-from cosim.continuum.ways import could_hold, fill_reach, serving_node
-from cosim.schedulers.builtin import LOCAL, Request, choose
 
 
 @jit
@@ -54,15 +56,15 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
     """Carry out a scheduler's answer for task i: a host's number, LOCAL or NONE. True when it sets out now."""
     t = memory.task(s.tasks, i)
     node = memory.node(s.nodes, t.device)
-    if answer == LOCAL and memory.station(s.stations, 3 * t.device).servers > 0:
+    if answer == LOCAL and memory.station(s.stations, processor(t.device)).servers > 0:
         t.host, t.assigned = t.device, now
         if node.host >= 0:
             t.counted = 1
-            memory.host(s.hosts, node.host).assigned += 1
+            book(s, node.host, 1)
     elif answer >= 0:
         t.host, t.assigned = memory.host(s.hosts, answer).slot, now
         t.counted = 1
-        memory.host(s.hosts, answer).assigned += 1
+        book(s, answer, 1)
         if memory.host(s.hosts, answer).up == 0:
             end(s, i, NODE_FAILED, now)
             return False
@@ -91,7 +93,7 @@ def request_of(s: Record, i: int, serving: int, now: float) -> Request:
     """What a scheduler is told about task i."""
     t = memory.task(s.tasks, i)
     kind = memory.kind(s.kinds, memory.node(s.nodes, t.device).kind)
-    own = memory.station(s.stations, 3 * t.device)
+    own = memory.station(s.stations, processor(t.device))
     takes = memory.workload(s.workloads, t.workload)
     stage = t.stage - takes.first_stage if t.job >= 0 else t.stage
     return Request(
@@ -99,6 +101,12 @@ def request_of(s: Record, i: int, serving: int, now: float) -> Request:
         kind.clock * kind.cores, own.active + own.queued, t.chance, s.turn, s.threshold, stage,
         t.operations, takes.memory, takes.storage,
     )  # fmt: skip
+
+
+@jit
+def _anywhere(s: Record, t: Record) -> bool:
+    """Whether every host could run task t."""
+    return bool(s.machine_count == 0 or memory.workload(s.workloads, t.workload).anywhere != 0)
 
 
 @jit
@@ -113,6 +121,11 @@ def decide(s: Record, i: int, now: float) -> bool:
     answer = LOCAL
     if not pinned:
         serving = t.at if t.at != device else serving_node(s, device)
+        if s.scheduler >= 0 and (s.scheduler == OWN or _anywhere(s, t)):
+            answer = pick(s, i, serving)
+            if answer != SCAN:
+                s.turn += 1
+                return assign(s, i, answer, now)
         if t.at == device and (serving < 0 or memory.node(s.nodes, device).links > 0):
             fill_reach(s, device, serving)
             reach = memory.reals(s.scratch, s.host_count)
@@ -148,7 +161,7 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
     if host == t.host:
         return False
     if t.counted != 0:
-        memory.host(s.hosts, memory.node(s.nodes, t.host).host).assigned -= 1
+        book(s, memory.node(s.nodes, t.host).host, -1)
     runs = t.phase == RUN
     if runs:
         machine = memory.node(s.nodes, t.host).machine
@@ -164,5 +177,5 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
     t.counted = 0
     if memory.node(s.nodes, host).host >= 0:
         t.counted = 1
-        memory.host(s.hosts, memory.node(s.nodes, host).host).assigned += 1
+        book(s, memory.node(s.nodes, host).host, 1)
     return bool(runs)

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.layout import State
-from cosim.schedulers.builtin import Request
+from cosim.continuum.numbering import processor
+from cosim.continuum.schedulers import Request
 
 
 def question(s: State) -> tuple[Request, NDArray[np.float64], NDArray[np.void]]:
@@ -16,7 +17,7 @@ def question(s: State) -> tuple[Request, NDArray[np.float64], NDArray[np.void]]:
     device = int(task["device"])
     node = s.nodes[device]
     kind = s.kinds[node["kind"]]
-    own = s.stations[3 * device]
+    own = s.stations[processor(device)]
     load = s.workloads[task["workload"]]
     stage = task["stage"] - load["first_stage"] if task["job"] >= 0 else -1
     request = Request(

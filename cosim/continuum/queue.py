@@ -1,83 +1,473 @@
-"""The event heap: a binary heap over event numbers that can be moved and taken out.
+"""The event queue: a ladder of buckets of time, and a heap for what is due next.
 
-Every event number is in the heap at most once. The order is (time, number), a total one, so that
-equal times are handled alike however the heap came about.
+A system with a million devices has millions of pending events, and a heap of that size misses the
+cache at each of its twenty levels. So only the events of the present bucket of time are in the heap,
+some hundreds; the others lie unordered in buckets, in chunks of SLOTS entries. A bucket whose time
+comes is poured into the heap, or is split into a rung of narrower buckets when it holds many events;
+what is due after all buckets lies on top of the ladder and becomes the first rung when the ladder is
+used up (Tang, Goh, Thng 2005, doi 10.1145/1103323.1103324). Putting and taking out is O(1) amortised,
+whatever the distances between events are.
+
+Every event number is due at most once, at `due`, inf for not at all. An entry whose time is not that
+any more is stale: it is left where it is and skipped when it comes up, so that moving an event costs
+one write. When there is no room left, stale entries are cleared out; there is always room for those
+that are not stale. The order is (time, number), a total one: it does not depend on how the queue came
+about. Events after `end` are not kept.
+
+`META` of a model has the fields of `FIELDS` and the addresses of the arrays that `arrays` makes.
 """
 
 from __future__ import annotations
 
-from cosim.continuum import memory
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import Record
+from cosim.continuum.rowtypes import Record, prefetch, rows_of
+
+SLOTS: Final = 8  # entries of a chunk; the first one holds the number of the next chunk
+RUNGS: Final = 6
+WIDTH: Final = 512  # most buckets of a rung
+TOP: Final = RUNGS * WIDTH  # number of the bucket on top of the ladder
+_SPLIT: Final = 192  # a bucket with more entries is split
+_PER_BUCKET: Final = 8  # entries of it that a narrower bucket gets
+_LARGE: Final = 2048  # a heap with more entries becomes a rung
+
+ENTRY: Final = np.dtype([("time", "f8"), ("number", "i8")])
+BUCKET: Final = np.dtype([("chunk", "i4"), ("count", "i4")])  # its newest chunk, -1: none; its entries
+RUNG: Final = np.dtype([
+    ("start", "f8"), ("scale", "f8"),  # s, where it begins; buckets per s
+    ("current", "i8"), ("count", "i8"),  # the bucket that has been poured last, -1: none; its buckets
+])  # fmt: skip
+
+# What META has for the queue, besides `now` (s) and `events`, how many were taken out.
+FIELDS: Final = (
+    ("end", "f8"),  # s, later events are not kept
+    ("queued", "i8"), ("heap_room", "i8"),  # entries of the heap
+    ("chunks_used", "i8"), ("chunks_free", "i8"), ("free_chunk", "i8"),  # ever; now; first of the given back, -1
+    ("heap_limit", "i8"),  # entries at which the heap is made a rung
+    ("rungs", "i8"),  # in use
+    ("top_start", "f8"),  # s, later events go to the top
+    ("top_least", "f8"), ("top_most", "f8"),  # s, first and last of those on top
+)  # fmt: skip
+ARRAYS: Final = ("due", "heap", "chunks", "buckets", "ladder")
+
+slot = rows_of(ENTRY)
+bucket = rows_of(BUCKET)
+rung = rows_of(RUNG)
+real = rows_of(np.dtype([("v", "f8")]))
 
 
-@jit
-def _set(s: Record, k: int, time: float, number: int) -> None:
-    memory.real(s.due, k).v = time
-    memory.whole(s.what, k).v = number
-    memory.whole(s.place, number).v = k
+def arrays() -> dict[str, NDArray[Any]]:
+    """The arrays of an empty queue without any event number."""
+    buckets = np.zeros(TOP + 1, BUCKET)
+    buckets["chunk"] = -1
+    return {
+        "due": np.zeros(0), "heap": np.zeros(64, ENTRY), "chunks": np.zeros(0, ENTRY),
+        "buckets": buckets, "ladder": np.zeros(RUNGS, RUNG),
+    }  # fmt: skip
+
+
+def begin(meta: NDArray[np.void]) -> None:
+    """Write into META that the queue is empty."""
+    meta["free_chunk"] = -1
+    meta["heap_limit"] = _LARGE
+    meta["heap_room"] = 64
+    meta["top_start"] = -np.inf
+    meta["top_least"], meta["top_most"] = np.inf, -np.inf
+
+
+def more_events(meta: NDArray[np.void], old: dict[str, NDArray[Any]], more: int) -> dict[str, NDArray[Any]]:
+    """`due`, `heap` and `chunks` with room for `more` event numbers, and half of it again for stale entries."""
+    first = len(old["due"]) == 0
+    chunks = 2 * more // (SLOTS - 1) + min(more, TOP if first else 0) + 8  # a bucket's newest chunk is not full
+    found = {
+        "due": np.concatenate([old["due"], np.full(more, np.inf)]),
+        "heap": np.concatenate([old["heap"], np.zeros(more, ENTRY)]),
+        "chunks": np.concatenate([old["chunks"], np.zeros(chunks * SLOTS, ENTRY)]),
+    }
+    meta["heap_room"] = len(found["heap"])
+    meta["chunks_free"] += chunks
+    return found
+
+
+def clear(meta: NDArray[np.void], due: NDArray[Any], heap: NDArray[Any], chunks: NDArray[Any]) -> None:
+    """Take all events out; the buckets are empty already."""
+    begin(meta)
+    meta["heap_room"], meta["chunks_free"] = len(heap), len(chunks) // SLOTS
+    meta["queued"] = meta["chunks_used"] = meta["rungs"] = 0
+    due.fill(np.inf)
+
+
+class Queue(NamedTuple):
+    """The functions of a queue, for compiled callers."""
+
+    put: Callable[[Record, int, float], None]
+    drop: Callable[[Record, int], None]
+    first: Callable[[Record], int]
+    take_next: Callable[[Record, float], int]
 
 
 @jit
 def _up(s: Record, k: int, time: float, number: int) -> None:
-    """Put (time, number) at position k or nearer to the top."""
+    """Put (time, number) at position k of the heap or nearer to the top."""
     while k > 0:
-        above = (k - 1) >> 1
-        t, w = memory.real(s.due, above).v, memory.whole(s.what, above).v
-        if t < time or (t == time and w < number):
+        above = slot(s.heap, (k - 1) >> 1)
+        if above.time < time or (above.time == time and above.number < number):
             break
-        _set(s, k, t, w)
-        k = above
-    _set(s, k, time, number)
+        entry = slot(s.heap, k)
+        entry.time = above.time
+        entry.number = above.number
+        k = (k - 1) >> 1
+    entry = slot(s.heap, k)
+    entry.time = time
+    entry.number = number
 
 
 @jit
-def _down(s: Record, count: int, k: int, time: float, number: int) -> None:
-    """Put (time, number) at position k or further from the top."""
+def _down(s: Record, count: int, time: float, number: int) -> None:
+    """Put (time, number) at the top of the heap of `count` entries or below it."""
+    k = 0
     while True:
         below = 2 * k + 1
         if below >= count:
             break
-        t, w = memory.real(s.due, below).v, memory.whole(s.what, below).v
+        t, w = slot(s.heap, below).time, slot(s.heap, below).number
         if below + 1 < count:
-            t2, w2 = memory.real(s.due, below + 1).v, memory.whole(s.what, below + 1).v
+            t2, w2 = slot(s.heap, below + 1).time, slot(s.heap, below + 1).number
             if t2 < t or (t2 == t and w2 < w):
                 below += 1
                 t, w = t2, w2
         if time < t or (time == t and number < w):
             break
-        _set(s, k, t, w)
+        entry = slot(s.heap, k)
+        entry.time = t
+        entry.number = w
         k = below
-    _set(s, k, time, number)
+    entry = slot(s.heap, k)
+    entry.time = time
+    entry.number = number
 
 
 @jit
-def put(s: Record, number: int, time: float) -> None:
-    """Let event `number` happen at `time`, whenever it was due before."""
-    k = memory.whole(s.place, number).v
-    if k < 0:
-        k = s.queue
-        s.queue = k + 1
-        _up(s, k, time, number)
-    elif time < memory.real(s.due, k).v:
-        _up(s, k, time, number)
+def _new_chunk(s: Record) -> int:
+    chunk = s.free_chunk
+    if chunk >= 0:
+        s.free_chunk = slot(s.chunks, chunk * SLOTS).number
     else:
-        _down(s, s.queue, k, time, number)
+        chunk = int(s.chunks_used)
+        s.chunks_used = chunk + 1
+    s.chunks_free -= 1
+    return int(chunk)
+
+
+@jit
+def _give_back(s: Record, chunk: int) -> int:
+    """Free a chunk; the one after it."""
+    header = slot(s.chunks, chunk * SLOTS)
+    following = header.number
+    header.number = s.free_chunk
+    s.free_chunk = chunk
+    s.chunks_free += 1
+    return int(following)
+
+
+@jit
+def _append(s: Record, b: int, time: float, number: int) -> None:
+    """Put an entry into bucket b."""
+    group = bucket(s.buckets, b)
+    count = group.count
+    chunk = group.chunk
+    place = count % (SLOTS - 1)
+    if place == 0:
+        following = chunk
+        chunk = _new_chunk(s)
+        slot(s.chunks, chunk * SLOTS).number = following
+        group.chunk = chunk
+    entry = slot(s.chunks, chunk * SLOTS + 1 + place)
+    entry.time = time
+    entry.number = number
+    group.count = count + 1
+    if b == TOP:
+        s.top_least = min(s.top_least, time)
+        s.top_most = max(s.top_most, time)
+
+
+@jit
+def _fill(count: int) -> int:
+    """Entries in the newest chunk of a bucket with so many."""
+    return (count - 1) % (SLOTS - 1) + 1 if count > 0 else 0
+
+
+@jit
+def _empty(s: Record, b: int) -> int:
+    """Empty bucket b; its newest chunk, for the caller to go through and give back."""
+    group = bucket(s.buckets, b)
+    chunk = group.chunk
+    group.chunk = -1
+    group.count = 0
+    if b == TOP:
+        s.top_least, s.top_most = math.inf, -math.inf
+    return int(chunk)
+
+
+@jit
+def _place(s: Record, time: float) -> int:
+    """The bucket for an event at `time`, -1 for the heap."""
+    if time > s.top_start:
+        return TOP
+    for r in range(s.rungs):
+        step = rung(s.ladder, r)
+        if time >= step.start:
+            position = (time - step.start) * step.scale
+            b = step.count - 1
+            if position < b:
+                b = int(position)
+            if b > step.current:
+                return int(r * WIDTH + b)
+    return -1
+
+
+@jit
+def _range(s: Record, b: int) -> tuple[float, float]:
+    """First and last time of bucket b."""
+    least, most = math.inf, -math.inf
+    chunk, fill = bucket(s.buckets, b).chunk, _fill(bucket(s.buckets, b).count)
+    while chunk >= 0:
+        for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+            time = slot(s.chunks, k).time
+            least = min(least, time)
+            most = max(most, time)
+        chunk = slot(s.chunks, chunk * SLOTS).number
+        fill = SLOTS - 1
+    return least, most
+
+
+@jit
+def _new_rung(s: Record, count: int, least: float, most: float) -> int:
+    """A rung for `count` events from `least` to `most`; its number, -1 when there can be none."""
+    if s.rungs == RUNGS or not most > least:
+        return -1
+    buckets = min(max(count // _PER_BUCKET, 16), WIDTH)
+    scale = buckets / (most - least)
+    if not scale < math.inf:
+        return -1
+    r = s.rungs
+    step = rung(s.ladder, r)
+    step.start, step.scale, step.current, step.count = least, scale, -1, buckets
+    s.rungs = r + 1
+    return int(r)
+
+
+@jit
+def _spill(s: Record, b: int, r: int) -> None:
+    """Distribute bucket b among the buckets of rung r."""
+    step = rung(s.ladder, r)
+    if s.chunks_free <= step.count + 2:  # each bucket's newest chunk need not be full
+        _sweep(s)
+    fill = _fill(bucket(s.buckets, b).count)
+    chunk = _empty(s, b)
+    while chunk >= 0:
+        for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+            time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
+            if real(s.due, number).v != time:
+                continue
+            position = (time - step.start) * step.scale
+            into = step.count - 1
+            if position < into:
+                into = int(position)
+            _append(s, r * WIDTH + into, time, number)
+        chunk = _give_back(s, chunk)
+        fill = SLOTS - 1
+
+
+@jit
+def _sweep_heap(s: Record) -> None:
+    """Take the stale entries out of the heap, and all but one of those that say the same."""
+    kept = 0
+    for k in range(s.queued):
+        time, number = slot(s.heap, k).time, slot(s.heap, k).number
+        if real(s.due, number).v == time:
+            real(s.due, number).v = -math.inf
+            _up(s, kept, time, number)
+            kept += 1
+    for k in range(kept):
+        real(s.due, slot(s.heap, k).number).v = slot(s.heap, k).time
+    s.queued = kept
+
+
+@jit
+def _sweep(s: Record) -> None:
+    """Take the stale entries out of all buckets, and all but one of those that say the same.
+
+    One free chunk is enough to do it.
+    """
+    for b in range(TOP + 1):
+        fill = _fill(bucket(s.buckets, b).count)
+        chunk = _empty(s, b)
+        while chunk >= 0:
+            for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+                time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
+                if real(s.due, number).v == time:
+                    real(s.due, number).v = -math.inf
+                    _append(s, b, time, number)
+            chunk = _give_back(s, chunk)
+            fill = SLOTS - 1
+        chunk, fill = bucket(s.buckets, b).chunk, _fill(bucket(s.buckets, b).count)
+        while chunk >= 0:
+            for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+                real(s.due, slot(s.chunks, k).number).v = slot(s.chunks, k).time
+            chunk = slot(s.chunks, chunk * SLOTS).number
+            fill = SLOTS - 1
+
+
+@jit
+def _heap_to_rung(s: Record) -> None:
+    """Move the heap into a rung of its own, where there is one left and the times differ."""
+    least, most = math.inf, -math.inf
+    for k in range(s.queued):
+        least = min(least, slot(s.heap, k).time)
+        most = max(most, slot(s.heap, k).time)
+    s.heap_limit = 2 * s.queued
+    if s.chunks_free <= s.queued + 2:
+        return
+    r = _new_rung(s, s.queued, least, most)
+    if r < 0:
+        return
+    count = s.queued
+    s.queued = 0
+    for k in range(count):
+        time, number = slot(s.heap, k).time, slot(s.heap, k).number
+        _append(s, _place(s, time), time, number)
+
+
+@jit
+def _push(s: Record, time: float, number: int) -> None:
+    if s.queued == s.heap_room:
+        _sweep_heap(s)
+    k = s.queued
+    s.queued = k + 1
+    _up(s, k, time, number)
 
 
 @jit
 def drop(s: Record, number: int) -> None:
     """Take event `number` out, if it is in."""
-    k = memory.whole(s.place, number).v
-    if k < 0:
+    real(s.due, number).v = math.inf
+
+
+@jit
+def put(s: Record, number: int, time: float) -> None:
+    """Let event `number` happen at `time` (not before now), whenever it was due before."""
+    if real(s.due, number).v == time:
         return
-    memory.whole(s.place, number).v = -1
-    last = s.queue - 1
-    s.queue = last
-    if k == last:
+    if not time <= s.end or time == math.inf:
+        drop(s, number)
         return
-    time, moved = memory.real(s.due, last).v, memory.whole(s.what, last).v
-    if time < memory.real(s.due, k).v or (time == memory.real(s.due, k).v and moved < number):
-        _up(s, k, time, moved)
-    else:
-        _down(s, last, k, time, moved)
+    real(s.due, number).v = time
+    b = _place(s, time)
+    if b < 0:
+        _push(s, time, number)
+        return
+    if s.chunks_free <= 1:
+        _sweep(s)
+    _append(s, b, time, number)
+
+
+def queue(warm: Callable[[Record, int], None] | None = None) -> Queue:
+    """The functions of a queue; `warm(s, number)` asks the cache for what an event will need soon."""
+
+    @jit
+    def pour(s: Record, b: int) -> None:
+        """Move bucket b into the heap."""
+        fill = _fill(bucket(s.buckets, b).count)
+        chunk = _empty(s, b)
+        while chunk >= 0:
+            for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+                time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
+                if real(s.due, number).v == time:
+                    if warm is not None:
+                        warm(s, number)
+                    _push(s, time, number)
+            chunk = _give_back(s, chunk)
+            fill = SLOTS - 1
+
+    @jit
+    def step_down(s: Record) -> bool:
+        """Fill the heap with what is due next; False when nothing is left."""
+        s.heap_limit = _LARGE
+        if s.rungs == 0:
+            count = bucket(s.buckets, TOP).count
+            if count == 0:
+                return False
+            least, most = s.top_least, s.top_most
+            s.top_start = most
+            r = -1
+            if count > _SPLIT:
+                r = _new_rung(s, count, least, most)
+            if r < 0:
+                pour(s, TOP)
+            else:
+                _spill(s, TOP, r)
+            return True
+        r = s.rungs - 1
+        step = rung(s.ladder, r)
+        b = step.current + 1
+        while b < step.count and bucket(s.buckets, r * WIDTH + b).count == 0:
+            b += 1
+        if b >= step.count:
+            s.rungs = r
+            return True
+        step.current = b
+        b += r * WIDTH
+        count = bucket(s.buckets, b).count
+        child = -1
+        if count > _SPLIT:
+            least, most = _range(s, b)
+            child = _new_rung(s, count, least, most)
+        if child < 0:
+            pour(s, b)
+        else:
+            _spill(s, b, child)
+        return True
+
+    @jit
+    def first(s: Record) -> int:
+        """The number of the first event, which is then at the top of the heap; -1 when there is none left."""
+        while True:
+            if s.queued > s.heap_limit:
+                _heap_to_rung(s)
+            while s.queued > 0:
+                time, number = slot(s.heap, 0).time, slot(s.heap, 0).number
+                if real(s.due, number).v == time:
+                    return int(number)
+                s.queued -= 1
+                _down(s, s.queued, slot(s.heap, s.queued).time, slot(s.heap, s.queued).number)
+            if not step_down(s):
+                return -1
+
+    @jit
+    def take_next(s: Record, until: float) -> int:
+        """Take out the first event up to `until` (s), whose time it is now; its number, or -1 for none."""
+        number = first(s)
+        if number < 0:
+            return -1
+        time = slot(s.heap, 0).time
+        if time > until:
+            return -1
+        real(s.due, number).v = math.inf
+        s.queued -= 1
+        _down(s, s.queued, slot(s.heap, s.queued).time, slot(s.heap, s.queued).number)
+        s.now = time
+        s.events += 1
+        return int(number)
+
+    return Queue(put, drop, first, take_next)
+
+
+__all__ = ["ARRAYS", "BUCKET", "ENTRY", "FIELDS", "RUNG", "Queue", "arrays", "begin", "drop", "more_events",
+           "prefetch", "put", "queue", "slot"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ways through the fixed network: shortest by the time of a reference transfer."""
+"""Routes through the fixed network: shortest by the time of a reference transfer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import memory
+from cosim.continuum.indices import rebuild
 from cosim.continuum.jit import entry
 
 
@@ -17,7 +18,7 @@ def find(
     over: NDArray[np.int64],
     line: NDArray[np.int64],
 ) -> None:
-    """Fill `toward`, `distance` and `reach` for the links and nodes that are up.
+    """Fill `next_hop`, `distance`, `reach` and what schedulers look up for the links and nodes that are up.
 
     `ends[first[u]:first[u + 1]]` are the neighbours of forwarding node u, `over` the links to them.
     `line` (2 * infra,), zeros, is room for the queue of the nodes whose distance has become shorter,
@@ -26,7 +27,7 @@ def find(
     s = meta[0]
     count = s.infra_count
     for k in range(count * count):
-        memory.whole(s.toward, k).v = -1
+        memory.number(s.next_hop, k).v = -1
         memory.real(s.distance, k).v = np.inf
     for target in range(count):
         if memory.node(s.nodes, memory.whole(s.infra, target).v).up == 0:
@@ -46,7 +47,7 @@ def find(
                 through = memory.real(s.distance, v * count + target).v + memory.link(s.links, link).cost
                 if through < memory.real(s.distance, u * count + target).v:
                     memory.real(s.distance, u * count + target).v = through
-                    memory.whole(s.toward, u * count + target).v = link
+                    memory.number(s.next_hop, u * count + target).v = link
                     if line[count + u] == 0:
                         line[(head + length) % count] = u
                         length += 1
@@ -55,3 +56,14 @@ def find(
         target = memory.node(s.nodes, memory.host(s.hosts, h).slot).infra
         for k in range(count):
             memory.real(s.reach, k * s.host_count + h).v = memory.real(s.distance, k * count + target).v
+    for u in range(count):
+        exits = 0
+        memory.number(s.exit, u).v = -1
+        for k in range(first[u], first[u + 1]):
+            far = memory.node(s.nodes, memory.whole(s.infra, ends[k]).v)
+            if memory.link(s.links, over[k]).up != 0 and far.up != 0 and ends[k] != u:
+                exits += 1
+                memory.number(s.exit, u).v = over[k]
+        if exits != 1:
+            memory.number(s.exit, u).v = -1
+    rebuild(s)

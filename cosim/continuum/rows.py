@@ -41,11 +41,13 @@ def new_row(s: Record, device: int) -> int:
     t = memory.task(s.tasks, i)
     s.free = t.newer
     s.live += 1
+    s.peak = max(s.peak, i + 1)
     t.serial = s.serial
     s.serial += 1
     t.device = device
     t.assigned = math.nan
     t.station, t.parked, t.counted, t.held = -1, 0, 0, 0
+    t.waits = 0
     first = memory.node(s.nodes, device).first_task
     t.older, t.newer = first, -1
     if first >= 0:

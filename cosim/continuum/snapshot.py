@@ -15,7 +15,7 @@ from cosim.continuum.layout import PLACES, ROOMS, State
 from cosim.continuum.system import link_up
 
 # Arrays that grow during a run; all others have the size that the system gives them.
-GROWING = ("tasks", "ended", "due", "what", "place", "jobs", "missing", "site")
+GROWING = ("tasks", "ended", "due", "heap", "chunks", "jobs", "missing", "site")
 # What a snapshot and the engine that takes it over must have in common: who is where.
 _FRAME = (("infra", ()), ("access", ()), ("links", ("a", "b")), ("sources", ("node", "workload")), ("nodes", ("kind",)))
 

@@ -8,7 +8,8 @@ service has got), tells when each of them is done: a task that enters at virtual
 leaves at v + w. A change of the rate or of k changes the speed of virtual time and nothing else.
 
 `fcfs` stations serve at most `servers` tasks at once and let the others wait in order of arrival;
-then each task in service has a server of its own, and the same virtual time serves.
+then each task in service has a server of its own, and the same virtual time serves. Stations that
+serve by priority or by the earliest deadline (EDF) let them wait in the order of their ranks.
 
 Values are brought up to date only where something changes, never by looking: that keeps results
 independent of how often the engine is looked at.
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import DRAW_POWER, SETTLE, Record
-from cosim.continuum.pairing import insert, remove
+from cosim.continuum.layout import DRAW_POWER, EDF, FCFS, SETTLE, Record
+from cosim.continuum.numbering import node_of, processor
+from cosim.continuum.pairing import insert, insert_by_rank, next_in_walk, remove, remove_by_rank
 from cosim.continuum.queue import drop, put
 
 QUEUED, AT_DOOR = -2, -3  # in `child` of a task that waits for a server, or for its machine to let it in
@@ -43,7 +45,8 @@ def touch(station: Record, now: float) -> None:
             given = speed(station) * span
             station.virtual += given
             station.served += given * station.active
-            station.busy += min(station.active, station.servers) * span
+            if station.rate > 0.0:
+                station.busy += min(station.active, station.servers) * span
         station.energy += station.power * span
         station.since = now
 
@@ -59,8 +62,8 @@ def served(station: Record, now: float) -> float:
 @jit
 def draw_power(s: Record, j: int) -> None:
     """Set the electrical power of a node's processor from its present use: table, linear in between."""
-    n = j // 3
-    if j != 3 * n or n >= s.node_count:
+    n = node_of(j)
+    if j != processor(n) or n >= s.node_count:
         if j >= s.first_accelerator:
             memory.beyond(s, DRAW_POWER, j, 0, 0.0)
         return
@@ -80,7 +83,7 @@ def draw_power(s: Record, j: int) -> None:
 def power_in_use(s: Record, station: Record, first: int, powers: int) -> float:
     """W of a processor by a power table and the share of its cores in use."""
     used = 0.0
-    if station.servers > 0:
+    if station.servers > 0 and station.rate > 0.0:
         used = min(station.active, station.servers) / station.servers
     position = used * (powers - 1)
     k = min(int(position), powers - 2)
@@ -119,9 +122,61 @@ def _serve(s: Record, j: int, i: int, units: float, now: float) -> None:
     memory.station(s.stations, j).root = insert(s, memory.station(s.stations, j).root, i)
     memory.station(s.stations, j).active += 1
     if memory.task(s.tasks, i).started != memory.task(s.tasks, i).started and (
-        j == 3 * memory.task(s.tasks, i).host or j >= s.first_accelerator
+        j == processor(memory.task(s.tasks, i).host) or j >= s.first_accelerator
     ):
         memory.task(s.tasks, i).started = now
+
+
+@jit
+def waits(s: Record, i: int) -> bool:
+    """Whether task i, in a station, waits for a server."""
+    t = memory.task(s.tasks, i)
+    if memory.station(s.stations, t.station).fcfs > FCFS:
+        return bool(t.waits != 0)
+    return bool(t.child == QUEUED)
+
+
+@jit
+def _wait_by_rank(s: Record, j: int, i: int, units: float, now: float) -> None:
+    t = memory.task(s.tasks, i)
+    t.tag, t.waits, t.entered = units, 1, now
+    memory.station(s.stations, j).head = insert_by_rank(s, memory.station(s.stations, j).head, i)
+    memory.station(s.stations, j).queued += 1
+
+
+@jit
+def _set_rank(s: Record, j: int, i: int) -> None:
+    t = memory.task(s.tasks, i)
+    t.waits = 0
+    t.rank = memory.workload(s.workloads, t.workload).priority
+    if memory.station(s.stations, j).fcfs == EDF:
+        t.rank = t.deadline + (memory.job(s.jobs, t.job).created if t.job >= 0 else t.created)
+
+
+@jit
+def _queue_by_rank(s: Record, j: int, i: int, units: float, now: float) -> bool:
+    """Let task i wait at station j, or take the server of a task of a higher rank: then False.
+
+    What a task has got is not lost when its server is taken (preemptive resume).
+    """
+    _set_rank(s, j, i)
+    t = memory.task(s.tasks, i)
+    if memory.station(s.stations, j).preempts != 0:
+        root = memory.station(s.stations, j).root
+        last, k = root, root
+        while k >= 0:
+            a, b = memory.task(s.tasks, k), memory.task(s.tasks, last)
+            if a.rank > b.rank or (a.rank == b.rank and a.serial > b.serial):
+                last = k
+            k = next_in_walk(s, root, k)
+        if memory.task(s.tasks, last).rank > t.rank:
+            left = max(0.0, memory.task(s.tasks, last).tag - memory.station(s.stations, j).virtual)
+            memory.station(s.stations, j).root = remove(s, root, last)
+            memory.station(s.stations, j).active -= 1
+            _wait_by_rank(s, j, last, left, now)
+            return False
+    _wait_by_rank(s, j, i, units, now)
+    return True
 
 
 @jit
@@ -136,6 +191,11 @@ def enter(s: Record, j: int, i: int, units: float, now: float) -> None:
         memory.station(s.stations, j).fcfs != 0
         and memory.station(s.stations, j).active >= memory.station(s.stations, j).servers
     ):
+        if memory.station(s.stations, j).fcfs > FCFS:
+            if not _queue_by_rank(s, j, i, units, now):
+                _serve(s, j, i, units, now)
+                changed(s, j, now)
+            return
         last = memory.station(s.stations, j).tail
         memory.task(s.tasks, i).tag = units
         memory.task(s.tasks, i).child = QUEUED
@@ -148,6 +208,8 @@ def enter(s: Record, j: int, i: int, units: float, now: float) -> None:
         memory.station(s.stations, j).tail = i
         memory.station(s.stations, j).queued += 1
         return
+    if memory.station(s.stations, j).fcfs > FCFS:
+        _set_rank(s, j, i)
     _serve(s, j, i, units, now)
     changed(s, j, now)
 
@@ -167,21 +229,34 @@ def _dequeue(s: Record, j: int, i: int) -> None:
 
 
 @jit
+def _dequeue_by_rank(s: Record, j: int, i: int) -> None:
+    memory.task(s.tasks, i).waits = 0
+    memory.station(s.stations, j).head = remove_by_rank(s, memory.station(s.stations, j).head, i)
+    memory.station(s.stations, j).queued -= 1
+
+
+@jit
 def leave(s: Record, i: int, now: float) -> None:
     """Take task i out of its station, served or not; the next in the queue takes its server."""
     j = memory.task(s.tasks, i).station
     memory.task(s.tasks, i).station = -1
-    if memory.task(s.tasks, i).child == QUEUED:
+    if memory.station(s.stations, j).fcfs > FCFS and memory.task(s.tasks, i).waits != 0:
+        _dequeue_by_rank(s, j, i)
+        return
+    if memory.station(s.stations, j).fcfs == FCFS and memory.task(s.tasks, i).child == QUEUED:
         _dequeue(s, j, i)
         return
     touch(memory.station(s.stations, j), now)
     memory.station(s.stations, j).root = remove(s, memory.station(s.stations, j).root, i)
     memory.station(s.stations, j).active -= 1
     if memory.station(s.stations, j).queued > 0:
-        following = memory.station(s.stations, j).head
-        _dequeue(s, j, following)
-        memory.station(s.stations, j).waited += now - memory.task(s.tasks, following).entered
-        _serve(s, j, following, memory.task(s.tasks, following).tag, now)
+        first = memory.station(s.stations, j).head
+        if memory.station(s.stations, j).fcfs > FCFS:
+            _dequeue_by_rank(s, j, first)
+        else:
+            _dequeue(s, j, first)
+        memory.station(s.stations, j).waited += now - memory.task(s.tasks, first).entered
+        _serve(s, j, first, memory.task(s.tasks, first).tag, now)
     changed(s, j, now)
 
 
@@ -189,7 +264,7 @@ def leave(s: Record, i: int, now: float) -> None:
 def left_over(s: Record, i: int, now: float) -> float:
     """Units that task i still needs from its station."""
     j = memory.task(s.tasks, i).station
-    if memory.task(s.tasks, i).child == QUEUED:
+    if waits(s, i):
         return float(memory.task(s.tasks, i).tag)
     touch(memory.station(s.stations, j), now)
     return max(0.0, float(memory.task(s.tasks, i).tag - memory.station(s.stations, j).virtual))

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.layout import COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
 from cosim.continuum.ledger import read_links, read_meters
+from cosim.continuum.numbering import first_link_station, processor
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -154,7 +155,7 @@ def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
         ~np.isin(tasks["phase"], (UP, RUN, MOVE))
         | ((tasks["phase"] == UP) & (tasks["job"] >= 0))
         | (host == -1)
-        | ((host == -2) & (s.stations["servers"][3 * tasks["device"]] == 0))
+        | ((host == -2) & (s.stations["servers"][processor(tasks["device"])] == 0))
     )
     if fixed.any():
         raise ValueError(
@@ -202,7 +203,7 @@ def _left(s: State, tasks: NDArray[np.void]) -> Floats:
     rate = station["rate"] / (1.0 + station["contention"] * (np.minimum(active, station["servers"]) - 1))
     share = np.minimum(rate, rate * station["servers"] / active)
     virtual = station["virtual"] + share * (float(s.meta["now"][0]) - station["since"])
-    waits = tasks["child"][on] == -2
+    waits = (tasks["child"][on] == -2) | (tasks["waits"][on] != 0)
     units = np.where(waits, tasks["tag"][on], np.maximum(tasks["tag"][on] - virtual, 0.0))
     # as `cosim.continuum.machine`: a slower clock needs fewer cycles for work that it does not slow down as much
     c, fastest = s.workloads["sensitivity"][tasks["workload"][on]], s.kinds["clock"][s.nodes["kind"][tasks["host"][on]]]
@@ -244,7 +245,7 @@ def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     for name in ("memory", "storage"):
         pending[name] = s.workloads[name][held["workload"]]
     pending["stage"] = np.where(held["job"] >= 0, held["stage"] - s.workloads["first_stage"][held["workload"]], -1)
-    pending["local"] = s.stations["servers"][3 * held["device"]] > 0
+    pending["local"] = s.stations["servers"][processor(held["device"])] > 0
     where = s.nodes["host"][placed["host"]]
     rows = {name: placed[name].copy() for name in PLACED if name not in ("host", "left")}
     rows["host"] = np.where(where < 0, -2, where)
@@ -255,7 +256,7 @@ def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     hosts["utilisation"] = busy / (safe * s.hosts["cores"]) if span > 0.0 else np.zeros(len(busy))
     hosts["power"] = joules / safe if span > 0.0 else read_meters(s, s.hosts["slot"]).power
     hosts["energy"] = joules
-    stations = s.stations[3 * len(s.nodes) : int(s.meta["first_accelerator"][0])]
+    stations = s.stations[first_link_station(len(s.nodes)) : int(s.meta["first_accelerator"][0])]
     carried = after.carried - before.carried
     links = {
         "a": s.links["a"].copy(), "b": s.links["b"].copy(), "up": s.links["up"].copy(),

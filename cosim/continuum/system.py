@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum import hardware
+from cosim.continuum import hardware, queue
 from cosim.continuum.agreement import SERVICE, Agreement
 from cosim.continuum.billing import BILLED, Rates, window_count
-from cosim.continuum.hardware import Accelerator, Battery, PowerStates, Scaling
+from cosim.continuum.hardware import Accelerator, Battery, PowerStates, Quota, Scaling
 from cosim.continuum.layout import (
     BAG,
     DEVICE,
     EVERY,
+    FEWEST,
     HOST,
     JOB,
     KIND,
@@ -32,6 +33,8 @@ from cosim.continuum.layout import (
     WORKLOAD,
     State,
 )
+from cosim.continuum.numbering import PER_NODE, first_link_station, processor
+from cosim.continuum.rowtypes import aligned
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -47,7 +50,8 @@ class Kind:
     slots: int = 0  # tasks admitted at once, 0: unlimited
     power: tuple[float, ...] = ()  # W at equal load steps from 0 to 1; one value: constant
     contention: float = 0.0  # slow-down of every busy core by each other one: b of them run at clock / (1 + c (b - 1))
-    fcfs: bool = False  # one core per task and a queue, instead of sharing
+    fcfs: int = 0  # SHARING, FCFS, PRIORITY or EDF: all share the cores, or one core per task and a queue
+    preempts: bool = False  # PRIORITY, EDF: who comes may take the core of a task of a higher rank
     price_cpu: float = 0.0  # per second of a busy core
     price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
     price_energy: float = 0.0  # per J
@@ -64,6 +68,7 @@ class Kind:
     states: PowerStates | None = None
     scaling: Scaling | None = None  # then `clock` is the fastest point's, and the points' powers hold
     battery: Battery | None = None
+    quota: Quota | None = None  # of CPU time, for all tasks on the node together
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class Stream:
     storage: float = 0.0  # B
     accelerator: int = -1  # kind of accelerator that a task needs after its work, -1: none
     operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there
+    priority: int = 0  # class of its tasks where processors serve by priority, the lowest first
     sensitivity: float = 1.0  # c of the slow-down 1 + c (f_max / f - 1) at clock f
 
 
@@ -162,6 +168,7 @@ def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats
     for row, kind in zip(kinds, system.kinds, strict=True):
         table = hardware.double(kind.power)
         row["clock"], row["cores"], row["slots"], row["fcfs"] = kind.clock, kind.cores, kind.slots, kind.fcfs
+        row["preempts"] = kind.preempts
         row["contention"] = kind.contention
         row["first_power"], row["powers"] = len(power), len(table)
         power.extend(table)
@@ -200,7 +207,7 @@ def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], I
 def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]]:
     """The sources by node, and the tasks of those that follow a trace."""
     order = np.lexsort((system.source_workload, system.source_node))
-    sources = np.zeros(len(order), SOURCE)
+    sources = aligned(len(order), SOURCE)
     sources["node"], sources["workload"] = system.source_node[order], system.source_workload[order]
     if np.any((sources["workload"] < 0) | (sources["workload"] >= len(system.workloads))):
         raise ValueError(f"a source names a workload that is not one of the {len(system.workloads)} of the system")
@@ -231,7 +238,7 @@ def _workloads(system: System) -> NDArray[np.void]:
     rows = np.zeros(len(system.workloads), WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
         for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "state",
-                     "memory", "storage", "accelerator", "sensitivity"):  # fmt: skip
+                     "memory", "storage", "accelerator", "sensitivity", "priority"):  # fmt: skip
             row[name] = getattr(load, name)
         row["arrivals"] = EVERY if load.periodic else POISSON
         if load.bag is not None:
@@ -271,16 +278,17 @@ def _stations(
     system: System, kinds: NDArray[np.void], links: NDArray[np.void], parts: list[Accelerator]
 ) -> NDArray[np.void]:
     count = len(system.kind)
-    behind = 3 * count + 2 * len(links)
-    stations = np.zeros(behind + len(parts), STATION)
+    behind = first_link_station(count) + 2 * len(links)
+    stations = aligned(behind + len(parts), STATION)
     stations["servers"] = 1
     stations["root"] = stations["head"] = stations["tail"] = -1
-    processors = stations[0 : 3 * count : 3]
-    for name, source in (("rate", "clock"), ("servers", "cores"), ("contention", "contention"), ("fcfs", "fcfs")):
+    processors = stations[0 : first_link_station(count) : PER_NODE]
+    same = ("contention", "fcfs", "preempts")
+    for name, source in (("rate", "clock"), ("servers", "cores"), *((name, name) for name in same)):
         processors[name] = kinds[source][system.kind]
     rate = links["rate"] * (1.0 - links["loss"])
-    stations["rate"][3 * count : behind : 2] = rate
-    stations["rate"][3 * count + 1 : behind : 2] = rate
+    stations["rate"][first_link_station(count) : behind : 2] = rate
+    stations["rate"][first_link_station(count) + 1 : behind : 2] = rate
     for row, part in zip(stations[behind:], parts, strict=True):
         row["rate"], row["servers"], row["fcfs"] = part.speed, part.units, not part.shared
     return stations
@@ -290,7 +298,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     """The state of `system` at time 0, before any node has appeared and any way was found."""
     count = len(system.kind)
     kinds, power, first_power, radio = _tables(system)
-    nodes = np.zeros(count, NODE)
+    nodes = aligned(count, NODE)
     nodes["kind"] = system.kind
     nodes["cell"] = nodes["first_task"] = nodes["infra"] = nodes["host"] = -1
     machines, accelerators, points = hardware.machines(
@@ -317,24 +325,33 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     parts = [part for n in machines["node"] for part in system.kinds[system.kind[n]].accelerators]
     stations = _stations(system, kinds, links, parts)
     moving = machines[machines["points"] > 0]
-    stations["rate"][3 * moving["node"]] = points["clock"][moving["first_point"] + moving["point"]]
-    hosts["frequency"] = stations["rate"][3 * hosts["slot"]]
+    stations["rate"][processor(moving["node"])] = points["clock"][moving["first_point"] + moving["point"]]
+    hosts["frequency"] = stations["rate"][processor(hosts["slot"])]
     meta["scaled"] = any(load.sensitivity != 1.0 for load in system.workloads) and len(moving) > 0
     meta["technology_count"] = technology_count(system)
-    meta["first_accelerator"] = 3 * count + 2 * len(links)
-    meta["first_event"] = len(sources) + len(stations) + count + 2 * len(machines) + len(batteries)
-    events = int(meta["first_event"][0]) + 2 * len(tasks)
+    meta["first_accelerator"] = first_link_station(count) + 2 * len(links)
+    meta["first_event"] = len(sources) + len(stations) + count + 3 * len(machines) + len(batteries)
+    queue.begin(meta)
+    meta["end"] = np.finfo(np.float64).max
+    events = queue.arrays()
+    events |= queue.more_events(meta, events, int(meta["first_event"][0]) + 2 * len(tasks))
+    leaves = 1 << max(0, len(hosts) - 1).bit_length()
     workloads = _workloads(system)
     stages, afters, befores = _graphs(system, workloads)
+    hosting = [system.kinds[k] for k in np.unique(system.kind[slots])]
+    workloads["anywhere"] = [hardware.runs_anywhere(load, hosting) for load in system.workloads]
     meta["widest"] = max((len(load.graph) for load in system.workloads), default=0)
     meta["burst"] = 1 + len(stages) + len(befores)
     return State(
         meta=meta, nodes=nodes, kinds=kinds, power=power, links=links, access=access, hosts=hosts, infra=infra,
-        toward=np.full((len(infra), len(infra)), -1, np.int64), distance=np.zeros((len(infra), len(infra))),
+        next_hop=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
         reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=workloads,
+        part=np.zeros(len(infra), np.int32), exit=np.zeros(len(infra), np.int32),
+        near=np.zeros((len(infra), 2), np.int32), members=np.zeros(len(hosts), np.int32),
+        first_member=np.zeros(len(infra) + 1, np.int32), fewest=np.zeros(2 * leaves, FEWEST),
+        order=np.zeros((len(infra), 1 + len(hosts)), np.int32),
         sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + STATUSES), np.int64),
-        tasks=tasks, ended=ended, due=np.zeros(events), what=np.zeros(events, np.int64),
-        place=np.full(events, -1, np.int64), stages=stages, afters=afters, befores=befores,
+        tasks=tasks, ended=ended, **events, stages=stages, afters=afters, befores=befores,
         stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
         missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),
         trace=trace, billed=np.zeros((BILLED + window_count(system.tariffs), count)),
@@ -349,10 +366,8 @@ def more_tasks(s: State, more: int) -> State:
     """The state with `more` free rows for tasks and, where there are graphs, for jobs."""
     old = len(s.tasks)
 
-    def longer(array: NDArray[Any], length: int, fill: int = 0) -> NDArray[Any]:
-        made = np.zeros((length, *array.shape[1:]), array.dtype)
-        if fill:
-            made.fill(fill)
+    def longer(array: NDArray[Any], length: int) -> NDArray[Any]:
+        made = aligned((length, *array.shape[1:]), array.dtype)
         made[: len(array)] = array
         return made
 
@@ -363,10 +378,8 @@ def more_tasks(s: State, more: int) -> State:
 
     tasks = longer(s.tasks, old + more)
     chain(tasks, "newer", "free")
-    events = len(s.due) + 2 * more
-    s = s._replace(
-        tasks=tasks, due=longer(s.due, events), what=longer(s.what, events), place=longer(s.place, events, -1)
-    )
+    old_events = {name: getattr(s, name) for name in queue.ARRAYS}
+    s = s._replace(tasks=tasks, **queue.more_events(s.meta, old_events, 2 * more))
     if len(s.stages):
         jobs = longer(s.jobs, old + more)
         chain(jobs, "next", "jobs_free")
@@ -381,8 +394,10 @@ def link_up(s: State) -> State:
             s.meta[name] = getattr(s, name).ctypes.data
     s.meta["node_count"], s.meta["link_count"], s.meta["source_count"] = len(s.nodes), len(s.links), len(s.sources)
     s.meta["station_count"], s.meta["infra_count"], s.meta["host_count"] = len(s.stations), len(s.infra), len(s.hosts)
+    s.meta["workload_count"] = len(s.workloads)
     s.meta["task_room"], s.meta["ended_room"] = len(s.tasks), len(s.ended)
     s.meta["machine_count"], s.meta["battery_count"] = len(s.machines), len(s.batteries)
+    s.meta["leaves"] = len(s.fewest) // 2
     s.meta["self"] = s.meta.ctypes.data
     if len(s.machines) or len(s.batteries):
         from cosim.continuum.beyond import place  # takes seconds to compile

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.importing.imported import Imported, Notice
 from cosim.importing.traces import CLOCK, CORES, FILLED, MEMORY, MOST_HOSTS, head, servers
 from cosim.traces import TaskTrace, alibaba, azure, google

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.importing.imported import Imported, Notice
 from cosim.traces import UtilisationTraces, alibaba, azure, bitbrains, google, planetlab
 

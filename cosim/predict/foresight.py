@@ -6,7 +6,7 @@ wherever it is placed; a host is relieved only if it was over the limit in the l
 average be over it: a burst that passes by itself is no reason to move anybody. The machine that leaves
 first is the smallest whose going relieves the host, else the largest.
 
-Its functions are policies of `cosim.continuum.datacentre` and know its state only by what they read of it.
+Its functions are policies of `cosim.peers.datacentre` and know its state only by what they read of it.
 """
 
 from __future__ import annotations

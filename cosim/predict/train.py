@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cosim.errors import CosimError, SetupError
+from cosim.contract.errors import CosimError, SetupError
 from cosim.predict import network
 from cosim.predict.samples import HORIZON, WINDOW
 from cosim.predict.training import Samples, draw, joined

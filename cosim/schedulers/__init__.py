@@ -1,4 +1,16 @@
-"""Schedulers: who runs a task, decided when the task is made and its device has coverage.
+"""Schedulers: who runs a task, for all models.
+
+There are three kinds, all named in the same places (`adapters.continuum.scheduler`,
+`adapters.offloading.policy`, `adapters.interval.policy`) and all listed by `cosim schedulers`:
+
+- compiled into one model: the cheapest, and part of that model (`BUILTIN`, `OF_MODELS`);
+- policies: written once against documented state, for every model that asks for one of the decisions
+  that they can take. `cosim.schedulers.state` is the interface, `cosim.schedulers.policies` are those
+  that come with the product, and `MODELS` says what each model asks for;
+- functions of three arguments, for the continuum alone, described below.
+
+Name one of your own as `module:name`, or give it a name through the entry-point group
+`cosim.schedulers`.
 
 A scheduler is a function of three arguments that answers with the number of a host:
 
@@ -11,7 +23,7 @@ A scheduler is a function of three arguments that answers with the number of a h
                     best = i
         return best
 
-- `request` (`cosim.schedulers.builtin.Request`): the task and its device: time, device, serving,
+- `request` (`cosim.continuum.schedulers.Request`): the task and its device: time, device, serving,
   workload, input (B), output (B), work (cycles), deadline (s), own_speed, own_tasks, chance, turn,
   threshold, stage, operations (FLOP on an accelerator), memory and storage (B at its host). Of a
   stage whose data is at a host, `serving` is that host.
@@ -28,27 +40,29 @@ A scheduler is a function of three arguments that answers with the number of a h
 
 The function may be plain Python or compiled by numba. It is called once per decision, in the order
 of simulated time, with the state as it is at that time; the engine stops for it, so an exception in
-it ends the run with its own traceback. Name it in a scenario as `module:function`, or give it a name
-through the entry-point group `cosim.schedulers`. The built-in ones are compiled into the engine and
-cost no call.
+it ends the run with its own traceback.
 
 For its answers to be repeatable, a scheduler takes its random numbers from `request.chance`.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.schedulers.state import Policy
+
+from cosim.contract.functions import function
 
 GROUP = "cosim.schedulers"
 
 Choose = Callable[[Any, Any, Any], int]  # (Request, Reach, Hosts) -> host; see above
 
-# In the order of cosim.schedulers.builtin.ORDER.
+# Compiled into the continuum, in the order of cosim.continuum.schedulers.ORDER.
 BUILTIN: dict[str, str] = {
     "nearest": "the host at the serving cell, else the one with the fastest path",
     "least-loaded": "the host in reach with the fewest tasks per cores x clock",
@@ -60,17 +74,107 @@ BUILTIN: dict[str, str] = {
 }
 
 
+# Policies for every model: name -> (where, decisions, one line).
+POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
+    "edf": (
+        "cosim.schedulers.policies:edf", frozenset(("task", "interval")),
+        "earliest deadline first, each on the host that finishes it first",
+    ),
+    "priority": (
+        "cosim.schedulers.policies:priority", frozenset(("task", "interval")),
+        "workloads in the order of the file; those without deadline take the idlest hosts",
+    ),
+    "fuzzy": ("cosim.schedulers.policies:fuzzy", frozenset(("task",)), "nearest, other edge or cloud by fuzzy rules"),
+    "bandit": (
+        "cosim.schedulers.policies:Bandit", frozenset(("task",)), "least confidence bound of seconds per cycle, learned"
+    ),
+    "game": ("cosim.schedulers.policies:Game", frozenset(("task",)), "each device's share for the cloud by a game"),
+    "search": (
+        "cosim.schedulers.search:Search", frozenset(("interval",)),
+        "the best of thousands of candidates, tried one interval ahead",
+    ),
+}  # fmt: skip
+
+# The decisions that each model can ask a policy for.
+MODELS: dict[str, frozenset[str]] = {
+    "continuum": frozenset(("task", "interval")),  # interval: for policies that take no other
+    "offloading": frozenset(("task",)),  # not its vehicular application, which has three ways instead of hosts
+    "interval": frozenset(("interval",)),
+}
+
+NEED_BRANCH = ("search",)  # policies that try candidates on the model
+BRANCHING = ("interval",)  # the models that let them
+
+# Compiled into one of the other models: name -> (model, one line).
+OF_MODELS: dict[str, tuple[str, str]] = {
+    "shuffle": ("interval", "new containers anywhere, others move anywhere with chance 1/2"),
+    "first-fit": ("interval", "the first host with room"),
+    "best-fit": ("interval", "the fullest host with room"),
+    "next-fit": ("offloading", "the next machine with room after the last one"),
+    "random-fit": ("offloading", "a random machine with room"),
+    "worst-fit": ("offloading", "the emptiest machine"),
+    "network-based": ("offloading", "the cloud while the WAN is fast (app2, app4)"),
+    "utilization-based": ("offloading", "the cloud while the edge is busy (app2, app4)"),
+    "fuzzy-based": ("offloading", "fuzzy rules for place and tier (app4)"),
+    "fuzzy-competitor": ("offloading", "fuzzy rules of the comparison (app4)"),
+    "only-edge": ("offloading", "the edge (app3, app6)"),
+    "only-mobile": ("offloading", "the device (app3, app6)"),
+    "predictive": ("offloading", "in inverse proportion to failures and times (app5)"),
+    "mab": ("offloading", "ALTO's bandit over three ways (app5)"),
+    "game-theory": ("offloading", "a game between vehicles over three ways (app5)"),
+    "ai-based": ("offloading", "networks that predict success and time of three ways (app5)"),
+}
+# Names that are compiled into several models.
+_ALSO: dict[str, tuple[str, ...]] = {
+    "least-loaded": ("interval",), "random": ("interval", "offloading"), "round-robin": ("interval",),
+    "hybrid": ("offloading",), "first-fit": ("offloading",), "best-fit": ("offloading",),
+}  # fmt: skip
+
+
 class SchedulerError(Exception):
     """There is no such scheduler, or it cannot be imported; says what there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A scheduler: compiled into the engine (`number` >= 0), or a function of the user's."""
+    """A scheduler for the continuum, or a policy for any model that asks for its decisions."""
 
     name: str
-    number: int  # position among the built-in ones, -1
-    function: Choose | None  # None for the built-in ones
+    number: int  # position among those compiled into the continuum, -1
+    function: Choose | None  # for the continuum alone, None: a compiled one or a policy
+    make: Callable[[], Policy] | None = None  # a policy, made anew for each run
+    decisions: frozenset[str] = frozenset(("task",))
+
+    def policy(self, model: str) -> Policy:
+        """A policy for a run of `model`. Raises `SchedulerError` when it is none, or decides nothing the model asks."""
+        if self.make is None:
+            raise SchedulerError(f"scheduler '{self.name}' is made for the continuum; {model} needs a policy")
+        if not self.decisions & MODELS[model]:
+            takes = ", ".join(sorted(self.decisions))
+            raise SchedulerError(
+                f"policy '{self.name}' decides per {takes}; {model} asks per {', '.join(sorted(MODELS[model]))}"
+            )
+        return self.make()
+
+    def for_continuum(self) -> int | Choose:
+        """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`."""
+        if self.make is None:
+            return self.number if self.function is None else self.function
+        from cosim.schedulers.models import PerTask
+
+        if "task" not in self.decisions:
+            raise SchedulerError(f"policy '{self.name}' decides per interval; the caller has to step the engine")
+        return PerTask(self.policy("continuum"))
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A line of `cosim schedulers`."""
+
+    name: str
+    decisions: tuple[str, ...]
+    models: tuple[str, ...]  # that take it
+    summary: str
 
 
 @cache
@@ -78,41 +182,74 @@ def _outside() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
-def scheduler_names() -> tuple[str, ...]:
-    """Every scheduler that has a name: the built-in ones, then the installed ones."""
-    return (*BUILTIN, *sorted(set(_outside()) - set(BUILTIN)))
+def scheduler_names(decision: str | None = None) -> tuple[str, ...]:
+    """Every scheduler that has a name and is not a peer model's own; those that take `decision`, if one is given."""
+    named = (*BUILTIN, *POLICIES, *sorted(set(_outside()) - set(BUILTIN) - set(POLICIES)))
+    if decision is None:
+        return named
+    return tuple(
+        name
+        for name in named
+        if decision in (POLICIES[name][1] if name in POLICIES else {"task"} if name in BUILTIN else MODELS["continuum"])
+    )
 
 
-def list_schedulers() -> list[tuple[str, str]]:
-    """(name, one line) of every scheduler that has a name."""
-    listed = list(BUILTIN.items())
-    for name in scheduler_names()[len(BUILTIN) :]:
+def list_schedulers() -> list[Listing]:
+    """Every scheduler with the decisions that it takes and the models that take it."""
+    listed = [
+        Listing(name, _taken(name, "continuum"), _models(name, "continuum"), text) for name, text in BUILTIN.items()
+    ]
+    for name, (_, decisions, text) in POLICIES.items():
+        models = BRANCHING if name in NEED_BRANCH else _askers(decisions)
+        listed.append(Listing(name, tuple(sorted(decisions)), models, text))
+    for name, (model, text) in OF_MODELS.items():
+        listed.append(Listing(name, _taken(name, model), _models(name, model), text))
+    for name in scheduler_names()[len(BUILTIN) + len(POLICIES) :]:
         try:
-            text = (scheduler(name).function.__doc__ or "").strip()
+            found = scheduler(name)
+            made = found.function if found.make is None else found.make
+            text = (getattr(made, "__doc__", None) or "").strip()
+            models = ("continuum",) if found.make is None else _askers(found.decisions)
+            decisions = found.decisions
         except SchedulerError as error:
-            text = str(error)
-        listed.append((name, text.splitlines()[0] if text else ""))
+            text, models, decisions = str(error), (), frozenset()
+        listed.append(Listing(name, tuple(sorted(decisions)), models, text.splitlines()[0] if text else ""))
     return listed
 
 
+def _models(name: str, model: str) -> tuple[str, ...]:
+    return tuple(one for one in MODELS if one == model or one in _ALSO.get(name, ()))
+
+
+def _taken(name: str, model: str) -> tuple[str, ...]:
+    """The decisions that a compiled scheduler takes in its models."""
+    models = _models(name, model)
+    return (*(("interval",) if "interval" in models else ()), *(("task",) if models != ("interval",) else ()))
+
+
+def _askers(decisions: frozenset[str]) -> tuple[str, ...]:
+    return tuple(model for model, asked in MODELS.items() if asked & decisions)
+
+
 def scheduler(name: str) -> Scheduler:
-    """The scheduler `name`: a built-in or installed one, or `module:function`.
+    """The scheduler `name`: one that has a name, or `module:name` of a policy or function of your own.
 
     Raises `SchedulerError` when there is none or when it cannot be imported.
     """
     if name in BUILTIN:
         return Scheduler(name, list(BUILTIN).index(name), None)
-    target = _outside().get(name, name)
-    module, colon, attribute = target.partition(":")
-    if not colon:
+    target = POLICIES[name][0] if name in POLICIES else _outside().get(name, name)
+    if ":" not in target:
         raise SchedulerError(
             f"there is no scheduler '{name}'; known: {', '.join(scheduler_names())}; "
             "or name a function of your own as module:function"
         )
     try:
-        function = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SchedulerError(f"scheduler '{name}' cannot be imported: {error}") from error
-    if not callable(function):
-        raise SchedulerError(f"scheduler '{name}': {target} is a {type(function).__name__}, not a function")
-    return Scheduler(name, -1, function)
+        found: Any = function(target)
+    except ValueError as error:
+        raise SchedulerError(f"scheduler {error}") from error
+    decisions = getattr(found, "decisions", None)
+    if decisions is None:
+        return Scheduler(name, -1, found)
+    make: Callable[[], Policy] = found if isinstance(found, type) else lambda: found
+    return Scheduler(name, -1, None, make, frozenset(decisions))

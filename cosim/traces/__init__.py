@@ -2,7 +2,7 @@
 
 A reader takes files as their publishers give them, plain or gzipped, and returns one of two things:
 `UtilisationTraces`, the utilisation of each virtual machine in each period, or `TaskTrace`, tasks with
-arrival, size and duration. Bad files raise `cosim.errors.ScenarioError` with file and line.
+arrival, size and duration. Bad files raise `cosim.contract.errors.ScenarioError` with file and line.
 
 | module | source |
 |---|---|

@@ -5,7 +5,7 @@ import pytest
 
 from adapters.continuum.tests.test_continuum_adapter import begin, run
 from adapters.continuum.tests.test_equipment import plan_of
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.plan.store import plan_from_text, plan_to_text
 
 TWINS = """\

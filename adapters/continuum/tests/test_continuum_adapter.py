@@ -12,11 +12,11 @@ from ruamel.yaml import YAML
 
 from adapters.continuum import ADAPTER
 from adapters.continuum.config import ContinuumConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame, SlotTable, fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Cost, Event, Fleet, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
-from cosim.telemetry.signals import CATALOGUE, TASK_STATUS
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Cost, Event, Fleet, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame, SlotTable, fault
+from cosim.contract.signals import CATALOGUE, TASK_STATUS
 
 RADIO = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
 EDGE = Node(

@@ -11,11 +11,8 @@ from adapters.continuum import ADAPTER
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import power_table
 from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, run, scene
-from cosim.bus.adapter import Inputs
-from cosim.bus.frame import fault
-from cosim.errors import ScenarioError
-from cosim.plan.compile import compile_plan
-from cosim.plan.entities import (
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import (
     Accelerator,
     Battery,
     Cell,
@@ -27,10 +24,13 @@ from cosim.plan.entities import (
     Scaling,
     SlotRange,
 )
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import fault
+from cosim.contract.signals import ACCELERATORS, CATALOGUE, MACHINE_STATE, TASK_STATUS
+from cosim.plan.compile import compile_plan
 from cosim.plan.show import describe
 from cosim.plan.store import plan_from_text, plan_to_text
 from cosim.scenario.load import load as load_file
-from cosim.telemetry.signals import ACCELERATORS, CATALOGUE, MACHINE_STATE, TASK_STATUS
 from cosim.testing import check_adapter
 
 GPU = Accelerator("gpu", 2, 1e12, 10.0, 60.0, shared=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.continuum.tests.test_continuum_adapter import SlotRange, begin, load, run, scene, served
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 
 LOADS = (load(SlotRange(2)), load(SlotRange(2), name="track"))
 

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, begin, link, load, run
-from cosim.bus.adapter import Inputs
-from cosim.bus.frame import Frame, SlotTable
-from cosim.continuum.offloading.throughput import WAN_KBPS, WLAN_KBPS
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Event, Fleet, Law, Link, Scene, SlotRange
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.continuum.throughput import WAN_KBPS, WLAN_KBPS
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import Event, Fleet, Law, Link, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.signals import TASK_STATUS
 
 NEAR = replace(EDGE, position=(0.0, 0.0, 0.0))
 FAR = replace(EDGE, id="edge-2", position=(1000.0, 0.0, 0.0))

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from adapters.continuum import ADAPTER
 from adapters.continuum.config import ContinuumConfig, EventName
 from adapters.continuum.tests.test_continuum_adapter import CAR, CLOUD, EDGE, UAV, begin, cars, link, load, scene
-from cosim.bus.adapter import Inputs
-from cosim.bus.frame import fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Battery, Event, Fleet, Law, Link, Power, PowerStates, SlotRange, Stage
-from cosim.telemetry.signals import CATALOGUE, NODE_EVENTS, TASK_EVENTS, TASK_STATUS
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import Battery, Event, Fleet, Law, Link, Power, PowerStates, SlotRange, Stage
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import fault
+from cosim.contract.signals import CATALOGUE, NODE_EVENTS, TASK_EVENTS, TASK_STATUS
 
 UNTIL = 20
 CREATED, ASSIGNED, ENDED = 0, 1, 5

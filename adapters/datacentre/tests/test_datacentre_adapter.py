@@ -8,12 +8,12 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from adapters.datacentre import ADAPTER, MIGRATION, SERVER
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Event, Node, Power, Scene, SlotRange
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Event, Node, Power, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import fault
+from cosim.contract.signals import CATALOGUE
 from cosim.results.ledgers import ledger_faults
-from cosim.telemetry.signals import CATALOGUE
 
 HOSTS = tuple(
     Node(f"{place}-{i}", "server", tier, cores=4, clock=3e9, power=Power((50.0, 100.0, 120.0)))

@@ -12,12 +12,12 @@ from adapters.offloading import ADAPTER
 from adapters.offloading.adapter import OffloadingAdapter
 from adapters.offloading.config import OffloadingConfig
 from adapters.offloading.world import build
-from cosim.bus.adapter import Context, Inputs
-from cosim.continuum.offloading.layout import CAUSES
-from cosim.continuum.offloading.quirks import compatible
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Cost, Fleet, Law, Node, Power, Scene, SlotRange, Workload
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Cost, Fleet, Law, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.errors import ScenarioError
+from cosim.contract.signals import TASK_STATUS
+from cosim.peers.offloading.layout import CAUSES
+from cosim.peers.offloading.quirks import compatible
 
 DURATION = 120.0
 INF = float("inf")
@@ -234,7 +234,7 @@ def test_a_policy_may_be_a_function(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"policy": "no_such_module:choose"}, r"adapters.offloading.policy: 'no_such_module:choose' cannot be imported"),
+    ({"policy": "no_such_module:choose"}, r"adapters.offloading.policy: scheduler 'no_such_module:choose'"),
     ({"policy": "math:pi"}, "'math:pi' is a float, not a function"),
     ({"devices": 21}, "there are 21 devices, the fleet holds 20"),
     ({"places": {"west": {}}}, "adapters.offloading.places.west: there is no node 'west'"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import get_args
 
-from cosim.continuum.offloading.study import Architecture, Model
 from cosim.importing.edgecloudsim.source import Settings
+from cosim.peers.offloading.study import Architecture, Model
 
 POLICIES: dict[Model, tuple[str, ...]] = {
     "app1": ("NEXT_FIT", "RANDOM_FIT", "WORST_FIT", "BEST_FIT", "FIRST_FIT"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cosim.continuum.offloading.study import Application, Place, Vm
 from cosim.importing.edgecloudsim.source import Branch, Findings
 from cosim.importing.xml import read_xml
+from cosim.peers.offloading.study import Application, Place, Vm
 
 MOST_MACHINES = 1_000_000
 APPLICATION_NUMBERS = (  # key, attribute of Application, least, most, default (None: mandatory)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from cosim import units
-from cosim.continuum.offloading.quirks import compatible
-from cosim.continuum.offloading.study import Application, Energy, Model, Place, Study, Vm
+from cosim.contract import units
 from cosim.importing.edgecloudsim.choices import architecture_of, words
 from cosim.importing.edgecloudsim.study import Asked, Physics, Survey, survey
 from cosim.importing.imported import Imported
+from cosim.peers.offloading.quirks import compatible
+from cosim.peers.offloading.study import Application, Energy, Model, Place, Study, Vm
 
 STEPS = (5.0, 2.0, 1.0, 0.5, 0.1, 0.01)  # s, the first that divides the duration is taken
 NO_IDLE = 1e-9  # s; a scenario's idle phase has a length

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.importing.imported import Level, Notice
 from cosim.importing.properties import Property
 from cosim.importing.xml import Element

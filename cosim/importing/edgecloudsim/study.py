@@ -8,10 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
-from cosim.continuum.offloading.checks import check
-from cosim.continuum.offloading.quirks import compatible
-from cosim.continuum.offloading.study import Energy, Links, Model, Study, Vm
-from cosim.errors import Problem
+from cosim.contract.errors import Problem
 from cosim.importing.edgecloudsim import files
 from cosim.importing.edgecloudsim.choices import (
     ARCHITECTURES,
@@ -28,6 +25,9 @@ from cosim.importing.edgecloudsim.choices import (
 from cosim.importing.edgecloudsim.source import Findings, Settings
 from cosim.importing.imported import Notice
 from cosim.importing.properties import read_properties
+from cosim.peers.offloading.checks import check
+from cosim.peers.offloading.quirks import compatible
+from cosim.peers.offloading.study import Energy, Links, Model, Study, Vm
 
 Physics = Literal["compatible", "corrected"]
 
@@ -129,6 +129,12 @@ def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Un
     findings.check()
     _effects(settings, study, physics)
     if physics == "compatible":
+        if chosen_policy == "AI_BASED":
+            text = (
+                "AI_BASED decides here by networks trained on this model; the peer's are trained on its own runs and "
+                "choose otherwise (nearly all to the edge), so compatible physics does not give its figures"
+            )
+            findings.tell("note", properties, settings.line("orchestrator_policies"), "orchestrator_policies", text)
         study = replace(study, quirks=compatible(kind) - _impossible(study, edge_devices, findings))
     check(study, tuple(words(word) for word in POLICIES[kind]))
     return Survey(study, chosen_scenario, choices, tuple(sorted(findings.notices, key=_place)))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.importing.imported import Notice
 from cosim.importing.mlsysops.bodies import Body, Descriptor, Value, fold, leftovers
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from cosim.contract.geo import LocalFrame
 from cosim.importing.imported import Imported, Notice
 from cosim.importing.mlsysops.apps import INPUT, OUTPUT, read_components
 from cosim.importing.mlsysops.bodies import Descriptor
 from cosim.importing.mlsysops.nodes import INTERFACES, Inventory, NodeInfo, plain_name
-from cosim.plan.geo import LocalFrame
 
 _WAN = {"rate": "100 Mbit/s", "delay": "20 ms"}  # between clusters; nominal, and a notice says so
 _CLIENT = "client"

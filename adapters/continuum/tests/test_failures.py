@@ -1,0 +1,41 @@
+"""Nodes and links that fail by themselves."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from adapters.continuum.config import FailureConfig
+from adapters.continuum.failures import Failures
+
+MTBF, REPAIR = 100.0, 25.0
+
+
+def turns(config, until=200_000.0, seed=(3,), nodes=4, links=2):
+    scene = SimpleNamespace(nodes=[SimpleNamespace(kind="edge" if k < 3 else "cloud") for k in range(nodes)])
+    made = Failures(config, scene, links, seed)
+    found = []
+    while (turn := made.next(until)) is not None:
+        found.append((turn, made.links_up.tolist()))
+    return found
+
+
+def test_times_up_and_down_have_their_means():
+    found = [turn for turn, _ in turns({"edge": FailureConfig(mtbf=f"{MTBF} s", repair=f"{REPAIR} s")})]
+    assert {turn.number for turn in found} == {0, 1, 2}
+    assert [turn.at for turn in found] == sorted(turn.at for turn in found)
+    for number in range(3):
+        mine = [turn for turn in found if turn.number == number]
+        assert [turn.up for turn in mine] == [k % 2 == 1 for k in range(len(mine))]
+        down = sum(b.at - a.at for a, b in zip(mine[::2], mine[1::2], strict=False))
+        assert down / 200_000.0 == pytest.approx(REPAIR / (MTBF + REPAIR), rel=0.1)
+
+
+def test_links_fail_one_by_one_and_draw_from_streams_of_their_own():
+    config = {"links": FailureConfig(mtbf="100 s", repair="25 s")}
+    found = turns(config)
+    for turn, up in found[:50]:
+        assert turn.link
+        assert up[turn.number] == float(turn.up)
+    first = [turn.at for turn, _ in found if turn.number == 0]
+    assert first == [turn.at for turn, _ in turns(config, links=1)]
+    assert first != [turn.at for turn, _ in turns(config, seed=(4,)) if turn.number == 0]

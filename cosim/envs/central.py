@@ -1,0 +1,148 @@
+"""One agent for all decisions: per interval, or per task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from cosim.envs.session import Session
+from cosim.envs.spaces import ANSWERS, Observation, destinations, observation_space, observe
+from cosim.schedulers.state import Decision, State
+
+FAILED = 10.0  # s that a task which fails counts as
+
+
+class _ScenarioEnv(gymnasium.Env[Any, Any]):
+    """A scenario file whose decisions are the agent's."""
+
+    metadata: dict[str, Any] = {"render_modes": []}
+    _decision: ClassVar[Decision]
+
+    def __init__(self, scenario: str | Path, tasks: int, overrides: Sequence[str] = ()) -> None:
+        self._scenario, self._overrides, self._tasks = scenario, tuple(overrides), tasks
+        self._seed = 1
+        self._session = Session(scenario, self._decision, self._seed, self._overrides)
+        self._state = self._session.ask()
+        if self._state is None:
+            self._session.close()
+            raise ValueError(f"{scenario} asks for no decision per {self._decision}")
+        self._hosts = len(self._state.hosts)
+        self._fresh = True  # the session has just begun
+        self.observation_space: spaces.Space[Any] = observation_space(self._hosts, tasks)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin a run. `seed` is that of the scenario; without one each run has another."""
+        super().reset(seed=seed)
+        wanted = int(self.np_random.integers(1, 2**31)) if seed is None else seed
+        if not (self._fresh and wanted == self._seed):
+            self._session.close()
+            self._seed = wanted
+            self._session = Session(self._scenario, self._decision, wanted, self._overrides)
+            self._state = self._session.ask()
+        self._fresh = False
+        return self._seen(), self._info()
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:  # noqa: ANN401
+        """Decide, and go on to the next question. The end of the scenario truncates."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("the scenario has ended; call reset")
+        before = self._state
+        self._session.answer(self._answer(action, before))
+        self._state = self._session.ask()
+        return self._seen(), self._reward(before), False, self._state is None, self._info()
+
+    def close(self) -> None:
+        """End the run."""
+        self._session.close()
+
+    def _seen(self) -> Observation:
+        return observe(self._state, self._hosts, self._tasks)
+
+    def _info(self) -> dict[str, Any]:
+        if self._state is None:
+            return {"time": float(self._session.plan.duration), "left_out": 0}
+        return {"time": self._state.time, "left_out": max(0, len(self._state.tasks) - self._tasks)}
+
+    def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
+        raise NotImplementedError
+
+    def _reward(self, before: State) -> float:
+        raise NotImplementedError
+
+
+class ContinuumEnv(_ScenarioEnv):
+    """Destinations for all tasks at the beginning of each interval: placements and migrations.
+
+    `tasks` rows are seen and decided about; more are kept where they are (`info["left_out"]`). The action
+    has an answer per row: 0 keep, 1 the task's own device, 2 + h host h. The reward of an interval is minus
+    the mean power of the hosts over `watts`, and minus the tasks in the system per host; both as far as
+    the model says them.
+    """
+
+    _decision = "interval"
+
+    def __init__(
+        self, scenario: str | Path, tasks: int = 64, watts: float = 100.0, overrides: Sequence[str] = ()
+    ) -> None:
+        super().__init__(scenario, tasks, overrides)
+        self._watts = watts
+        self.action_space = spaces.MultiDiscrete(np.full(tasks, ANSWERS + self._hosts))
+
+    def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
+        return answer(action, np.arange(len(state.tasks)), state)
+
+    def _reward(self, before: State) -> float:
+        return cost_of(self._state, self._watts)
+
+
+class OffloadEnv(_ScenarioEnv):
+    """A destination for each task when it is made.
+
+    Answers are 0 for no host (it waits for coverage or fails), 1 for its device, 2 + h for host h.
+
+    The reward is minus the seconds that the tasks took which ended since the last decision; a task that
+    failed counts as 10 s. Tasks are told to have ended at the scenario's steps.
+    """
+
+    _decision = "task"
+
+    def __init__(self, scenario: str | Path, overrides: Sequence[str] = ()) -> None:
+        super().__init__(scenario, 1, overrides)
+        self.action_space = spaces.Discrete(ANSWERS + self._hosts)
+
+    def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
+        return destinations(np.array([action]), np.arange(1), len(state.tasks), devices=True)
+
+    def _reward(self, before: State) -> float:
+        rows = self._session.ended()
+        return -float(sum(np.where(row["completed"], row["seconds"], FAILED).sum() for row in rows))
+
+
+def answer(action: Any, rows: NDArray[np.int64], state: State) -> NDArray[np.int64]:  # noqa: ANN401
+    """Destinations that the model takes: a device only for a task that waits and has a processor of its own."""
+    devices = bool((state.tasks["own_speed"] > 0.0).any())
+    found = destinations(action, rows, len(state.tasks), devices)
+    found[(found >= 0) & ~(state.hosts["up"][np.maximum(found, 0)] != 0.0)] = -1
+    if state.branch is None:  # the continuum takes no host that cannot be reached
+        waits = state.tasks["host"] < 0.0
+        out = (found >= 0) & waits
+        out[out] = ~np.isfinite(state.reach[np.flatnonzero(out), found[out]])
+        found[out] = -1
+    return found
+
+
+def cost_of(state: State | None, watts: float) -> float:
+    """Minus mean power over `watts` and tasks per host; 0 at the end."""
+    if state is None:
+        return 0.0
+    power = state.hosts["power"]
+    known = float(np.nanmean(power)) / watts if np.isfinite(power).any() else 0.0
+    return -known - len(state.tasks) / len(state.hosts)

@@ -1,0 +1,66 @@
+"""What an agent sees and answers: padded arrays, masks, and how answers become destinations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from cosim.schedulers.state import HOST, KEEP, LOCAL, TASK, Floats, State, matrix
+
+MOST = 1e15  # stands for infinity, and bounds all figures
+UNKNOWN = -1.0  # stands for what a model does not say
+ANSWERS = 2  # besides the hosts: 0 keep, 1 the task's own device, 2 + h host h
+Observation = dict[str, NDArray[Any]]
+
+
+def observation_space(hosts: int, tasks: int) -> spaces.Dict:
+    """`hosts` (H, columns of HOST), `tasks` (T, columns of TASK), `reach` (T, H) s, and which rows are there."""
+    return spaces.Dict(
+        {
+            "hosts": spaces.Box(UNKNOWN, MOST, (hosts, len(HOST.names or ())), np.float64),
+            "tasks": spaces.Box(-MOST, MOST, (tasks, len(TASK.names or ())), np.float64),
+            "reach": spaces.Box(0.0, MOST, (tasks, hosts), np.float64),
+            "host_mask": spaces.MultiBinary(hosts),
+            "task_mask": spaces.MultiBinary(tasks),
+        }
+    )
+
+
+def observe(state: State | None, hosts: int, tasks: int, rows: NDArray[np.int64] | None = None) -> Observation:
+    """The state as arrays; of the tasks, `rows` or the first `tasks`. None: the end, nothing is there."""
+    found: Observation = {
+        "hosts": np.zeros((hosts, len(HOST.names or ()))),
+        "tasks": np.zeros((tasks, len(TASK.names or ()))),
+        "reach": np.full((tasks, hosts), MOST),
+        "host_mask": np.zeros(hosts, np.int8),
+        "task_mask": np.zeros(tasks, np.int8),
+    }
+    if state is None:
+        return found
+    chosen = np.arange(len(state.tasks)) if rows is None else rows
+    chosen = chosen[:tasks]
+    count = len(chosen)
+    found["hosts"][:] = _finite(matrix(state.hosts))
+    found["tasks"][:count] = _finite(matrix(state.tasks)[chosen])
+    found["reach"][:count] = _finite(state.reach[chosen])
+    found["host_mask"][:] = state.hosts["up"] != 0.0
+    found["task_mask"][:count] = 1
+    return found
+
+
+def destinations(action: NDArray[Any], rows: NDArray[np.int64], count: int, devices: bool) -> NDArray[np.int64]:
+    """(count,) destinations from the answers about the tasks `rows`; others are kept."""
+    found = np.full(count, KEEP, np.int64)
+    chosen = np.asarray(action, np.int64).reshape(-1)[: len(rows)]
+    found[rows[: len(chosen)]] = np.where(chosen >= ANSWERS, chosen - ANSWERS, np.where(chosen == 1, LOCAL, KEEP))
+    if not devices:
+        found[found == LOCAL] = KEEP
+    return found
+
+
+def _finite(values: Floats) -> Floats:
+    found: Floats = np.clip(np.nan_to_num(values, nan=UNKNOWN, posinf=MOST, neginf=-MOST), -MOST, MOST)
+    return found

@@ -1,0 +1,45 @@
+"""Containers on the hosts of an edge-cloud fleet, placed and moved once per interval.
+
+    from cosim.peers.interval import Interval, azure_fog, static
+
+    simulation = Interval(azure_fog(50), static(300.0), seed=7, policy="least-loaded")
+    figures = simulation.run(100)
+
+The class of model of COSCO, SimTune and MetaNet: in each interval containers arrive, a scheduler
+gives containers a host, images travel, and the hosts' MIPS are shared. Compiled, on flat arrays, any
+number of hosts. The physics is the stated one; each deviation of the published simulators from it is
+a named switch (`quirks`). `batch` runs many seeds and parameter sets at once.
+
+The names below are imported when they are first used, as numba takes half a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.peers.interval.fleet import Fleet, Type, azure_fog, bitbrain_fog, simple_fog
+    from cosim.peers.interval.quirks import QUIRKS, compatible
+    from cosim.peers.interval.replicas import batch
+    from cosim.peers.interval.simulator import Interval, Snapshot, View
+    from cosim.peers.interval.warm import compiled
+    from cosim.peers.interval.workload import Arrivals, Workload, aiotbench, bitbrains, defog, static, traces
+
+_PLACES = {
+    "Arrivals": "workload", "Fleet": "fleet", "Interval": "simulator", "QUIRKS": "quirks", "Snapshot": "simulator",
+    "Type": "fleet", "View": "simulator", "Workload": "workload", "aiotbench": "workload", "azure_fog": "fleet",
+    "batch": "replicas", "bitbrain_fog": "fleet", "bitbrains": "workload", "compatible": "quirks",
+    "compiled": "warm", "defog": "workload", "simple_fog": "fleet", "static": "workload", "traces": "workload",
+}  # fmt: skip
+
+__all__ = [
+    "QUIRKS", "Arrivals", "Fleet", "Interval", "Snapshot", "Type", "View", "Workload", "aiotbench", "azure_fog",
+    "batch", "bitbrain_fog", "bitbrains", "compatible", "compiled", "defog", "simple_fog", "static", "traces",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"cosim.peers.interval.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'cosim.peers.interval' has no attribute '{name}'")

@@ -1,0 +1,153 @@
+"""The policy interface: what a policy sees, what it answers, and which decisions it can take.
+
+    from cosim.schedulers.state import decides
+
+    @decides("task", "interval")
+    def fastest(state):
+        '''The host with the fastest path.'''
+        return state.reach.argmin(axis=1)
+
+A policy is a callable of one `State` that answers with a host for each of its tasks, (T,) integers:
+the number of a host, `LOCAL` for the task's own device, or `KEEP`: a task stays where it is, and one
+that has no host goes on waiting. It names the decisions that it can take:
+
+- "task": a destination for one task, asked when the task is made; T is 1.
+- "interval": destinations for all tasks at the beginning of an interval. Tasks with a host may be
+  moved; each model says which (`movable`).
+
+A class is made anew for each run, so what a policy remembers is its own. A policy that has a method
+`learn(ended)` is told which tasks ended: columns host (its number, -1: none or the device), work
+(cycles), seconds (from creation to the end) and completed, all (E,). For its answers to be repeatable
+it takes random numbers from `tasks["chance"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Decision = Literal["task", "interval"]
+DECISIONS: tuple[str, ...] = get_args(Decision)
+KEEP, LOCAL = -1, -2
+EDGE, CLOUD = 1.0, 2.0  # tiers
+REFERENCE = 100e3  # B, the transfer that `reach` is about
+
+Floats = NDArray[np.float64]
+Records = NDArray[np.void]
+
+
+def _table(*names: str) -> np.dtype[np.void]:
+    """All columns are float64, so that `matrix` is a view."""
+    return np.dtype([(name, "f8") for name in names])
+
+
+HOST = _table(
+    "tier",  # 1 edge, 2 cloud
+    "cores",
+    "speed",  # cycles/s of all cores together
+    "tasks",  # sent there and not yet computed, those on their way included
+    "demand",  # cycles/s that they ask for
+    "utilisation",  # mean of the last interval where there is one, else the share of the cores that is asked for
+    "memory",  # B free, inf: unlimited
+    "power",  # W, mean of the last interval, NaN: not known
+    "idle_power",  # W without load, NaN: not known
+    "full_power",  # W at full load, NaN: not known
+    "price",  # per hour of the host, NaN: not known
+    "up",  # 1, or 0 for one that has failed or cannot run the task
+)
+TASK = _table(
+    "task",  # number in order of creation
+    "device",  # slot of its device, -1: not known
+    "workload",
+    "host",  # number of its host, -1: it waits for one
+    "movable",  # 1, or 0 for one that must stay
+    "input",  # B to send, or to copy when it moves
+    "output",  # B
+    "work",  # cycles left
+    "demand",  # cycles/s that it asks for
+    "memory",  # B
+    "deadline",  # s from now, inf: none
+    "age",  # s since creation
+    "own_speed",  # cycles/s of its device's own cores, 0: none
+    "own_tasks",  # on its device's own cores
+    "chance",  # uniform in [0, 1), the task's own
+)
+
+
+class State(NamedTuple):
+    """What a policy sees: copies, nothing that the model reads."""
+
+    time: float  # s
+    interval: float  # s until the policy is asked again; 0: for the next task
+    hosts: Records  # (H,) HOST
+    tasks: Records  # (T,) TASK
+    reach: Floats  # (T, H) s that a reference transfer (100 kB) takes from the task's data to the host, inf: no way
+    branch: Callable[..., Records] | None = None  # see `cosim.peers.interval.Interval.branch`; None: it cannot
+
+    def seconds(self) -> Floats:
+        """(T, H) s that each task would take on each host as things are: transfer, then an equal part of the cores.
+
+        A rough guess for policies that compare hosts; inf for hosts that are down or cannot be reached.
+        """
+        hosts, tasks = self.hosts, self.tasks
+        transfer = self.reach * np.maximum(tasks["input"] / REFERENCE, 1.0)[:, None]
+        others = hosts["tasks"][None, :] - (tasks["host"][:, None] == np.arange(len(hosts)))
+        core = hosts["speed"] / hosts["cores"]
+        share = core * np.minimum(1.0, hosts["cores"] / (np.maximum(others, 0.0) + 1.0))
+        time = transfer + tasks["work"][:, None] / share
+        return np.where(hosts["up"] != 0.0, time, np.inf)
+
+
+class Policy(Protocol):
+    """A callable of a state that knows which decisions it can take."""
+
+    decisions: frozenset[str]
+
+    def __call__(self, state: State, /) -> ArrayLike:
+        """(T,) destinations."""
+
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def decides(*decisions: Decision) -> Callable[[Made], Made]:
+    """Mark a function or class as a policy that can take `decisions`. Raises `ValueError` for unknown ones."""
+    unknown = sorted(set(decisions) - set(DECISIONS))
+    if unknown or not decisions:
+        raise ValueError(f"a policy decides {' or '.join(DECISIONS)}, not {', '.join(unknown) or 'nothing'}")
+
+    def mark(made: Made) -> Made:
+        made.decisions = frozenset(decisions)  # type: ignore[attr-defined]
+        return made
+
+    return mark
+
+
+def matrix(records: Records) -> Floats:
+    """(N, columns) float64 of HOST or TASK records, the same memory."""
+    names = records.dtype.names or ()
+    return np.ascontiguousarray(records).view(np.float64).reshape(len(records), len(names))
+
+
+def answers(policy: Policy, state: State) -> NDArray[np.int64]:
+    """The policy's destinations, checked. Raises `ValueError` for answers that cannot be."""
+    found = np.asarray(policy(state))
+    name = getattr(policy, "__name__", type(policy).__name__)
+    if found.shape != (len(state.tasks),) or found.dtype.kind not in "iu":
+        raise ValueError(
+            f"policy {name} answered {found.dtype} of shape {found.shape} about {len(state.tasks)} tasks; expected "
+            "one integer each: a host's number, -1 to keep it, -2 for its device"
+        )
+    wrong = found[(found < LOCAL) | (found >= len(state.hosts))]
+    if len(wrong):
+        raise ValueError(
+            f"policy {name} answered host {wrong[0]}; expected 0..{len(state.hosts) - 1}, -1 to keep a task where it "
+            "is or -2 for its device"
+        )
+    return found.astype(np.int64)
+
+
+Ended = Mapping[str, NDArray[Any]]
