@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adapters.vehicle.check import problems
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
 from adapters.vehicle.mavlink import STEP, Mavlink
@@ -14,12 +15,14 @@ from adapters.vehicle.outside import Outside
 from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.roster import Roster
 from adapters.vehicle.summary import summary
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame
-from cosim.plan.entities import Event
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.entities import Event
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Array, Frame
 from cosim.vehicles import Fleet
 from cosim.vehicles import phases as ph
 from cosim.vehicles.engagement import Engagements
+from cosim.vehicles.gusts import Gusts, turned
 from cosim.vehicles.work import Works
 
 _SOON = 1e-9  # s
@@ -40,11 +43,15 @@ class VehicleAdapter:
         self._aeroloop: AeroLoop | None = None
 
     def start(self, context: Context) -> None:
-        """Set up fleet, missions and engagements. Raises `ScenarioError` for what cannot be."""
+        """Set up fleet, missions and engagements. Raises `ScenarioError` for what `check` finds."""
         config = self._config
+        refuse(problems(config, context))
         self._roster = roster = Roster(context, config)
         self._fleet = Fleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
         self._fleet.wind[:] = config.wind
+        self._gusts: Gusts | None = None
+        if config.gusts > 0.0:
+            self._gusts = Gusts(len(roster.ids), config.gusts, np.random.SeedSequence(context.seed).spawn(1)[0])
         self._works = self._missions()
         parts = roster.engagements
         drones = np.array([roster.row[part.drone] for part in parts], np.int64)
@@ -123,8 +130,18 @@ class VehicleAdapter:
             if part is not None:
                 part.close()
 
+    def _blow(self, until: float) -> None:
+        """Gusts that hold until `until` s; a vehicle meets them at its speed against the mean wind."""
+        if self._gusts is None:
+            return
+        s, mean = self._fleet.state, np.broadcast_to(np.asarray(self._config.wind), (len(self._fleet.state), 3))
+        speed = np.sqrt((s["vx"] - mean[:, 0]) ** 2 + (s["vy"] - mean[:, 1]) ** 2 + (s["vz"] - mean[:, 2]) ** 2)
+        found = self._gusts.step(s["z"] - self._fleet.frames["ground"], speed, until - self._fleet.now)
+        self._fleet.wind[:] = mean + turned(found, mean)
+
     def _fly(self, until: float) -> None:
         """Let the vehicles move on that are flown here or by the programs of real nodes."""
+        self._blow(until)
         if self._members is None:
             self._fleet.advance(until)
         else:

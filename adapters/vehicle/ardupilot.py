@@ -5,20 +5,24 @@ from __future__ import annotations
 import logging
 import math
 import time
+from typing import TYPE_CHECKING
 
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.roster import Roster
 from cosim.autopilot.geodesy import Ground
-from cosim.autopilot.json_fdm import Body, JsonPhysics
+from cosim.autopilot.json_fdm import PORT, Body, JsonPhysics
 from cosim.autopilot.table import TCP_STEP, Address, address
-from cosim.bus.adapter import Context
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Geo
+from cosim.contract.adapter import Context, Requirement
+from cosim.contract.entities import Geo
 from cosim.vehicles import Fleet, Rover
 from cosim.vehicles.layout import MANUAL
 
+if TYPE_CHECKING:
+    from cosim.autopilot.side import SideChannel
+
 log = logging.getLogger(__name__)  # below "adapters": its warnings are printed as well
 _SERVE = 0.02  # s of wall time to wait for a packet
+_SERIAL1 = 5762  # TCP of ArduPilot's instance 0
 _PEERS = 2  # the one that flies, and one that was left over
 # What physics and fleet have in common, besides the place.
 _SAME = (
@@ -34,13 +38,12 @@ def ardupilots(
     """One for each node of `names`, with `autopilot: ardupilot-json`, and a table that says how to start them."""
     path = f"adapters.{context.name}.ardupilot.bind"
     first, made, lines = address(config.ardupilot.bind, path), list[ArduPilot](), list[str]()
-    if first.port + TCP_STEP * (len(names) - 1) > 65535:
-        problem = f"{len(names)} UDP ports from {first.port} in steps of {TCP_STEP} end beyond 65535"
-        raise ScenarioError(Problem(problem, path, hint="begin with a lower port"))
     try:
         for number, name in enumerate(names):
             at, row = Address(first.host, first.port + TCP_STEP * number), roster.row[name]
-            made.append(ArduPilot(name, row, fleet, roster, at, config.real.patience))
+            # where ArduPilot of this instance listens, on the same machine as the one that calls
+            side = Address("127.0.0.1", _SERIAL1 + at.port - PORT) if at.port >= PORT else None
+            made.append(ArduPilot(name, row, fleet, roster, at, config.real.patience, side))
             lines.append(f"{name}  UDP {at}  {_command(roster, row, at, context.scene.geo)}")
     except BaseException:
         for one in made:
@@ -65,12 +68,19 @@ def _command(roster: Roster, row: int, at: Address, geo: Geo | None) -> str:
 class ArduPilot:
     """A vehicle of the fleet that is moved by `JsonPhysics`, as far as its ArduPilot keeps up."""
 
-    def __init__(self, name: str, row: int, fleet: Fleet, roster: Roster, at: Address, patience: float) -> None:
-        """`patience`: s of wall time without a packet after which it counts as gone."""
+    def __init__(
+        self, name: str, row: int, fleet: Fleet, roster: Roster, at: Address, patience: float, side: Address | None
+    ) -> None:
+        """`patience`: s of wall time without a packet after which it counts as gone. `side`: its MAVLink."""
         self.name, self.row = name, row
         self._fleet, self._home, self._patience = fleet, roster.homes[row], patience
         heading, level = float(roster.headings[row]), float(roster.levels[row])
         self._physics = JsonPhysics(roster.airframes[row], at, heading, _PEERS, level)
+        self._side: SideChannel | None = None
+        if side is not None and Requirement("pymavlink", "vehicles").missing() is None:
+            from cosim.autopilot.side import SideChannel
+
+            self._side = SideChannel(side)
         self._body: Body | None = None
         self._restarts = 0
 
@@ -100,6 +110,8 @@ class ArduPilot:
             elif time.monotonic() - last > self._patience:
                 return False
         self._show(body)
+        if self._side is not None:
+            self._side.tell(body.driven, body.now, time.monotonic())
         return True
 
     def unknown(self) -> tuple[str, ...]:
@@ -109,6 +121,8 @@ class ArduPilot:
     def close(self) -> None:
         """Answer it no more."""
         self._physics.close()
+        if self._side is not None:
+            self._side.close()
 
     def _notice(self) -> bool:
         """Turn to the ArduPilot that came last; whether it starts from home."""

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig
-from cosim.units import Angle, Distance, Duration, Fraction, Length, Period
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period
 from cosim.vehicles.rule import Follow
 
 Place = Annotated[list[Length], Field(min_length=2, max_length=3)]
@@ -164,6 +164,9 @@ class VehicleConfig(AdapterConfig):
     period: Period = Field(0.1, description="longest step of behaviours: how often they look at the world")
     wind: Annotated[list[Annotated[float, units.Unit("speed")]], Field(min_length=3, max_length=3)] = Field(
         [0.0, 0.0, 0.0], description="to the east, north and up"
+    )
+    gusts: Annotated[float, units.Unit("speed"), Field(ge=0)] = Field(
+        0.0, description="wind at 6 m above ground that gusts belong to (Dryden, MIL-F-8785C); 0: no gusts"
     )
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")

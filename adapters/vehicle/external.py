@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 
 from adapters.vehicle.roster import Roster
 from cosim.autopilot.external import External, Reading
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.personas import PERSONAS, Behaviour
 from cosim.autopilot.table import Address, address
-from cosim.bus.adapter import Context
-from cosim.errors import Problem, ScenarioError, SetupError
-from cosim.plan.entities import Node
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node
+from cosim.contract.errors import SetupError
 from cosim.vehicles import Fleet
 from cosim.vehicles.layout import COPTER, GO, HOLD, LAND, MANUAL, MISSION, NONE, RETURN, TAKE_OFF
 
@@ -33,17 +32,8 @@ _MODES: dict[Behaviour, int] = {
 
 def externals(context: Context, fleet: Fleet, roster: Roster, nodes: list[Node]) -> list[ExternalVehicle]:
     """One for each of `nodes`, which have `autopilot: external`."""
-    if context.pacing != 1.0:
-        raise SetupError(
-            f"'{nodes[0].id}' has an external autopilot, which knows the wall clock only; "
-            "write run: {pacing: real-time}"
-        )
     geo = context.scene.geo
-    if geo is None:
-        hint = "write geo: {origin: [lat, lon]}, as MAVLink speaks of places on earth"
-        path = f"nodes.{nodes[0].id}.vehicle.autopilot"
-        raise ScenarioError(Problem("an external autopilot needs the scenario's origin", path, hint=hint))
-    _told_apart(nodes)
+    assert geo is not None, "check has seen to it"
     ground, ends, made = Ground((geo.latitude, geo.longitude, geo.height)), dict[str, End](), list[ExternalVehicle]()
     try:
         for node in nodes:
@@ -59,24 +49,12 @@ def externals(context: Context, fleet: Fleet, roster: Roster, nodes: list[Node])
     return made
 
 
-def _told_apart(nodes: list[Node]) -> None:
-    """Several vehicles at one address need system ids."""
-    shared = Counter(node.vehicle.address for node in nodes if node.vehicle is not None)
-    for node in nodes:
-        if node.vehicle is not None and shared[node.vehicle.address] > 1 and not node.vehicle.system:
-            problem = f"'{node.id}' shares {node.vehicle.address} with other vehicles"
-            hint = "give each its MAVLink system id, so that they can be told apart"
-            raise ScenarioError(Problem(problem, f"nodes.{node.id}.vehicle.system", hint=hint))
-
-
 class End:
     """One MAVLink end: a UDP port that is listened to, or a TCP server, dialled again when it has gone."""
 
     def __init__(self, text: str, path: str) -> None:
         """`text`: udp://HOST:PORT or tcp://HOST:PORT. Raises `SetupError` when the UDP port is taken."""
         scheme, _, rest = text.partition("://")
-        if scheme not in ("udp", "tcp") or not rest:
-            raise ScenarioError(Problem(f"'{text}' is not an address", path, hint="write udp://HOST:PORT or tcp://.."))
         self._tcp: Address | None = address(rest, path) if scheme == "tcp" else None
         self._end = None if self._tcp else External(udp=address(rest, path))
         self._next = -math.inf  # s of wall time

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import EngagePart, LinkPart
-from cosim.bus.frame import Frame
+from cosim.contract.frame import Frame
 from cosim.vehicles.reports import Links
 
 Floats = NDArray[np.float64]

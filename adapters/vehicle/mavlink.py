@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 from adapters.vehicle.config import MavlinkPart
 from adapters.vehicle.roster import Roster, written_systems
-from cosim.bus.adapter import Context, Requirement
-from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.contract.adapter import Context, Requirement
+from cosim.contract.errors import SetupError
 from cosim.vehicles import Fleet
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class Mavlink:
     """Autopilots and sockets of the vehicles that are flown here; those that another autopilot or the program of
     a real node flies have their own. System ids and ports are counted over all vehicles.
 
-    Raises `SetupError` or `ScenarioError` when they cannot be.
+    Raises `SetupError` when they cannot be.
     """
 
     def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: MavlinkPart) -> None:
@@ -28,11 +28,7 @@ class Mavlink:
         if missing:
             raise SetupError(f"adapters.{context.name}.mavlink: {missing}")
         geo = context.scene.geo
-        if geo is None:
-            hint = "write geo: {origin: [lat, lon]}, as MAVLink speaks of places on earth"
-            raise ScenarioError(
-                Problem("MAVLink endpoints need the scenario's origin", f"adapters.{context.name}.mavlink", hint=hint)
-            )
+        assert geo is not None, "check has seen to it"
         from cosim.autopilot import Autopilot
         from cosim.autopilot.links import Endpoint, Endpoints
         from cosim.autopilot.table import Address, Slot, address, plan, render
@@ -57,6 +53,7 @@ class Mavlink:
                     sysid=slot.sysid,
                     persona=slot.persona,
                     origin=(geo.latitude, geo.longitude, geo.height),
+                    timed=False,
                 )
                 for slot in self.slots
             ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,12 +10,10 @@ from adapters.vehicle.config import RealPart
 from adapters.vehicle.roster import Roster, written_systems
 from cosim.autopilot.remote import Done, Entry, Hub, Lock, flown, take
 from cosim.autopilot.table import plan
-from cosim.bus.adapter import Context
-from cosim.errors import RunError, SetupError
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node
+from cosim.contract.errors import RunError, SetupError
 from cosim.launch.keys import name_of
-from cosim.live.gateway import Doorkeeper
-from cosim.live.keys import server_key
-from cosim.plan.entities import Node
 from cosim.vehicles import Fleet
 
 log = logging.getLogger("cosim.vehicle")
@@ -31,7 +28,7 @@ class Members:
 
     def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: RealPart) -> None:
         scene = context.scene
-        address, folder = os.environ.get("COSIM_VEHICLES", ""), os.environ.get("COSIM_KEYS", "")
+        address, folder = context.service("vehicles"), context.service("keys")
         if not address or not folder:
             raise SetupError(
                 f"adapters.{context.name}: no address and no keys for the programs of vehicles; `cosim run --nodes "
@@ -62,7 +59,7 @@ class Members:
             )
             for (name, node), row in zip(self._nodes.items(), self._row.values(), strict=True)
         }
-        lock = Lock(server_key(Path(folder)), lambda context: Doorkeeper(context, Path(folder)), name_of)
+        lock = Lock(Path(folder), name_of)
         self._hub = Hub(entries, self._rows(), address, lock=lock)
         self._hub.open()
         self._there = frozenset[str]()

@@ -12,9 +12,9 @@ import numpy as np
 from adapters.vehicle.ardupilot import ardupilots
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.roster import Roster
-from cosim.bus.adapter import Context
-from cosim.bus.frame import Array
-from cosim.errors import RunError
+from cosim.contract.adapter import Context
+from cosim.contract.errors import RunError
+from cosim.contract.frame import Array
 from cosim.vehicles import Fleet
 from cosim.vehicles.layout import COPTER
 

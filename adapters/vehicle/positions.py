@@ -8,8 +8,7 @@ from adapters.vehicle.roster import Roster
 from cosim.autopilot.aeroloop import Positions
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.table import address
-from cosim.bus.adapter import Context
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.adapter import Context
 from cosim.vehicles import Copter, Fleet
 
 log = logging.getLogger("cosim.vehicle")
@@ -19,11 +18,9 @@ class AeroLoop:
     """A ZeroMQ publisher: UAV1, UAV2, .. are the copters and ROV1, .. the rovers in the order of the scenario."""
 
     def __init__(self, context: Context, fleet: Fleet, roster: Roster, at: str) -> None:
-        """`at`: tcp://HOST:PORT. Raises `SetupError` when the port is taken, `ScenarioError` without an origin."""
+        """`at`: tcp://HOST:PORT. Raises `SetupError` when the port is taken."""
         geo, path = context.scene.geo, f"adapters.{context.name}.aeroloop"
-        if geo is None:
-            hint = "write geo: {origin: [lat, lon]}, as AeroLoop's positions are earth-centred"
-            raise ScenarioError(Problem("AeroLoop's positions need the scenario's origin", path, hint=hint))
+        assert geo is not None, "check has seen to it"
         self._fleet, self._ground = fleet, Ground((geo.latitude, geo.longitude, geo.height))
         frames = ["copter" if isinstance(vehicle, Copter) else "rover" for vehicle in roster.airframes]
         self._positions = Positions(address(at.removeprefix("tcp://"), path), frames)

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
-from adapters.vehicle.needs import problems
-from cosim.bus.adapter import Context
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Node
-from cosim.plan.geo import LocalFrame
-from cosim.plan.reality import Vehicle
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.geo import LocalFrame
+from cosim.contract.reality import Vehicle
 from cosim.vehicles import Battery, Copter, Rover, Waypoint
 from cosim.vehicles.rows import Rows
 
@@ -54,7 +53,6 @@ class Roster:
         self.levels = np.array([vehicle.battery.level for _, _, vehicle in found])
         # vehicles that another autopilot than ours flies
         self.outside = {node.id for _, node, vehicle in found if vehicle.autopilot != "builtin"}
-        self._problems += problems(context.name, config, scene)
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
         for number, part in enumerate(config.engage):

@@ -30,10 +30,12 @@ def summary(
         }
         for k, name in enumerate(roster.ids)
     }
+    used = {name: told["energy"] for name, told in vehicles.items()}
     surface = fit(records)
     outcome = [ph.OUTCOMES[code] for code in records["outcome"]]
     return {
         "vehicles": vehicles,
+        "energy": {"total": math.fsum(used.values()), "by_node": used, "vehicles": math.fsum(used.values())},
         "engagements": [_row(record, pairs, roster) for record in records],
         "engaged": {name: outcome.count(name) for name in ph.OUTCOMES},
         "means": {name: _mean(records[name]) for name in ("t_engage", "error_mean", "t_return", "t_land", "coverage")},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cosim.errors import CosimError
+from cosim.contract.errors import CosimError
 
 
 def main(words: list[str] | None = None) -> int:

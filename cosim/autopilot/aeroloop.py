@@ -15,7 +15,7 @@ import zmq
 
 from cosim.autopilot.geodesy import Place, ecef
 from cosim.autopilot.table import Address
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 PERIOD = 0.25  # s of simulated time between two positions of a vehicle: 4 Hz, as GLOBAL_POSITION_INT
 

@@ -33,9 +33,9 @@ from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.remote import Done, Heard, Member, flown, take
 from cosim.autopilot.table import Address
-from cosim.errors import CosimError, RunError, SetupError
-from cosim.live.keys import Key, read
-from cosim.shore import Shore
+from cosim.contract.errors import CosimError, RunError, SetupError
+from cosim.supervisor import Network
+from cosim.talk.keys import Key, read
 from cosim.vehicles import Copter, Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
@@ -146,7 +146,7 @@ class Flight:
         self._stack = ExitStack()
         self.autopilot = Autopilot(
             self.fleet, 0, sysid=int(about["system"]), persona=str(about["persona"]), origin=origin,  # type: ignore[arg-type]
-            ready_after=float(about.get("ready_after", 10.0)),
+            ready_after=float(about.get("ready_after", 10.0)), timed=False,
         )  # fmt: skip
         names = {int(system): str(name) for name, system in about["systems"].items()}
         self.beacon = Beacon(broadcast, int(about["system"]), names, Ground(origin))  # type: ignore[arg-type]
@@ -205,10 +205,10 @@ def warm() -> None:
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
     """Fly for the run, and for the next one when that has ended, until told to stop."""
     warm()  # before anybody waits for it
-    member, flight, shore = Member(orders.server, orders.node, key=orders.proof()), None, Shore(orders.server)
+    member, flight, network = Member(orders.server, orders.node, key=orders.proof()), None, Network(orders.server)
     try:
         while not stopping:
-            if shore.lost():
+            if network.lost():
                 raise RunError("the network interfaces are gone; to be started again with those of a new sidecar")
             message = member.turn()
             if message is None:
@@ -216,14 +216,14 @@ def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
                     member.socket.poll(100)
                 else:
                     flight.talk(POLL)
-            elif message["t"] == "welcome":
+            elif message.kind == "welcome":
                 if flight is not None:
                     flight.close()
-                flight = Flight(message, orders, broadcast)
+                flight = Flight(message.body, orders, broadcast)
                 log.info("flies for the run from %.1f s on", flight.fleet.now)
-            elif message["t"] == "grant" and flight is not None:
-                member.done(message["n"], flight.fly(message))
-            elif message["t"] == "bye" and flight is not None:
+            elif message.kind == "grant" and flight is not None:
+                member.done(message.number, flight.fly(message.body))
+            elif message.kind == "bye" and flight is not None:
                 flight.close()
                 flight = None
                 log.info("the run is over")

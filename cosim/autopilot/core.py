@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 
 from cosim.autopilot import commands, guided
 from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.equipment import Equipment
+from cosim.autopilot.flight import LOCATED, Item
 from cosim.autopilot.follow import Follow
 from cosim.autopilot.ftp import PACKED, Files
-from cosim.autopilot.geodesy import Ground
+from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.missions import Missions
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import persona as find_persona
 from cosim.autopilot.pilot import Pilot
+from cosim.autopilot.sticks import Sticks
 from cosim.autopilot.streams import DEFAULT, GROUPS, Streams
-from cosim.autopilot.telemetry import BUILDERS, heartbeat
+from cosim.autopilot.telemetry import ARDUPILOT_ONLY, BUILDERS, PX4_ONLY, heartbeat
 from cosim.vehicles import Fleet, layout
 
 EPOCH = 1_700_000_000.0  # s since 1970 that simulated time 0 stands for in time fields
@@ -60,8 +63,12 @@ class Autopilot:
         ready_after: float = 10.0,
         epoch: float = EPOCH,
         tap: Tap | None = None,
+        timed: bool = True,
     ) -> None:
         """`origin`: deg, deg, m of the fleet's (0, 0, 0). `ready_after`: s until position and attitude are known.
+
+        `timed`: whether a copter arms, takes off, turns and disarms in the time of a real one. The vehicles of a
+        scenario do not: with and without an autopilot's program they fly as their airframe says.
 
         `tap(now, sysid, frame)` sees every message that the vehicle acts on.
         """
@@ -72,13 +79,17 @@ class Autopilot:
         self.persona = find_persona(persona, frame)
         self.parameters = Parameters(self.persona)
         self.parameters.set("MAV_SYS_ID" if self.persona.px4 else "SYSID_THISMAV", sysid)
-        self.pilot = Pilot(fleet, row, self.persona, Ground(origin), self.parameters, ready_after)
+        self.pilot = Pilot(fleet, row, self.persona, Ground(origin), self.parameters, ready_after, timed)
         self.start = self.pilot.home  # m, local: origin of local positions
         self.streams = Streams(fleet.now)
         self.wall = 0.0  # s, of the last `emit`
         self.place = self.pilot.place()
         self._missions = Missions(self)
         self._follow = Follow(self.pilot)
+        self.equipment = Equipment(self)
+        self.sticks = Sticks(self.pilot)
+        self.setpoints = guided.Setpoints(self.pilot, self.start)
+        self.pilot.perform = self._perform
         self._links: dict[Hashable, _Link] = {}
         self._out: list[tuple[Hashable, bytes]] = []
         self._busy = False  # whether a queue of a link is not empty
@@ -128,6 +139,8 @@ class Autopilot:
         kind = message.get_type()
         handler = _HANDLERS.get(kind)
         if handler is None and not kind.startswith("MISSION_"):
+            if kind in _SETPOINTS:
+                self.setpoints.refuse(f"{kind} is not emulated")
             return
         if self._tap is not None and kind not in _UNLOGGED:
             self._tap(self.pilot.fleet.now, self.sysid, bytes(message.get_msgbuf()))
@@ -144,8 +157,11 @@ class Autopilot:
         """
         if now >= self._next_look:
             self._next_look = now + _LOOK
+            self.pilot.safe = self.equipment.safe
             self.pilot.update()
             self._follow.update()
+            self.sticks.update()
+            self.equipment.update()
 
     def emit(self, now: float, wall: float) -> list[tuple[Hashable, bytes]]:
         """What is to be sent now, by link. `now` s is the fleet's time, `wall` s any steady clock."""
@@ -183,6 +199,10 @@ class Autopilot:
         """Send `message` over all links."""
         for link in self._links:
             self.reply(link, message)
+
+    def knows(self, message: int) -> bool:
+        """Whether it can send the message with this number."""
+        return message in BUILDERS and message not in (ARDUPILOT_ONLY if self.persona.px4 else PX4_ONLY)
 
     def send_now(self, message: int, link: Hashable = None) -> bool:
         """Send the message with this number at once, to all when no link is given; False if it is not known."""
@@ -246,6 +266,14 @@ class Autopilot:
         system, component = message.get_srcSystem(), message.get_srcComponent()
         self.reply(link, mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, system, component))
 
+    def _perform(self, item: Item) -> None:
+        """Carry out a command of the mission; what fails is said."""
+        scale = 1e7 if item.command in LOCATED else 1.0
+        params = (item.param1, item.param2, item.param3, item.param4)
+        order = commands.Order(item.command, params, item.x / scale, item.y / scale, item.z, item.frame, None)
+        if commands.execute(self, order) != commands.ACCEPTED:
+            self.pilot.say(4, f"Mission: command {item.command} failed")
+
     def _set_mode(self, message: Message, link: Hashable) -> None:
         name = self.persona.named(message.custom_mode)
         reason = "no such mode" if name is None else self.pilot.set_mode(name)
@@ -255,11 +283,17 @@ class Autopilot:
         self.reply(link, mavlink.MAVLink_command_ack_message(11, ack))  # ArduPilot acknowledges the message, too
         self.pilot.changed = True
 
-    def _target_global(self, message: Message, link: Hashable) -> None:
-        guided.target_global(self.pilot, message)
+    def _setpoint(self, message: Message, link: Hashable) -> None:
+        self.setpoints.take(message)
 
-    def _target_local(self, message: Message, link: Hashable) -> None:
-        guided.target_local(self.pilot, message, self.start)
+    def _override(self, message: Message, link: Hashable) -> None:
+        self.sticks.override(message)
+
+    def _heartbeat(self, message: Message, link: Hashable) -> None:
+        """Ground stations are heard by theirs: fail-safes count the time since."""
+        station = int(self.parameters.get("SYSID_MYGCS", 255))
+        if message.get_srcSystem() == station or message.type == mavlink.MAV_TYPE_GCS:
+            self.pilot.hear_station()
 
     def _timesync(self, message: Message, link: Hashable) -> None:
         if message.tc1 == 0:
@@ -273,8 +307,10 @@ class Autopilot:
     def _data_stream(self, message: Message, link: Hashable) -> None:
         rate = float(message.req_message_rate) if message.start_stop else 0.0
         for number in GROUPS.get(message.req_stream_id, ()):
+            if not self.knows(number):
+                continue
             # a group's slow messages stay slow: home is not asked for at 10 Hz
-            self.set_rate(number, min(rate, DEFAULT[number]) if number == 242 else rate)
+            self.set_rate(number, min(rate, DEFAULT[number]) if number in _SLOW else rate)
 
     def _list_parameters(self, message: Message, link: Hashable) -> None:
         self._links[link].parameters = list(self.parameters.names)
@@ -291,6 +327,8 @@ class Autopilot:
         name = message.param_id
         if name not in self.parameters:
             return
+        if not self.persona.px4 and not math.isfinite(message.param_value):
+            return  # as ArduPilot does
         if self.parameters.set(name, self.parameters.read(name, message.param_value)):
             self.pilot.tune(name)
         for other in self._links:
@@ -323,12 +361,20 @@ class Autopilot:
 
     def _position_of_other(self, message: Message, link: Hashable) -> None:
         self._follow.position(message)
+        self.equipment.saw(message.get_srcSystem(), Place(message.lat / 1e7, message.lon / 1e7, message.alt / 1e3))
 
     def _follow_target(self, message: Message, link: Hashable) -> None:
         self._follow.target(message)
 
 
+# Orders for which there is no acknowledgement: those that are not done are said in a text.
+_SETPOINTS = {
+    "SET_ACTUATOR_CONTROL_TARGET", "SET_GPS_GLOBAL_ORIGIN", "SET_HOME_POSITION", "LANDING_TARGET", "MANUAL_SETPOINT",
+    "VISION_POSITION_ESTIMATE", "ODOMETRY", "GPS_INPUT", "SETUP_SIGNING", "GIMBAL_MANAGER_SET_ATTITUDE",
+}  # fmt: skip
+_SLOW = {mavlink.MAVLINK_MSG_ID_HOME_POSITION, mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE}
 _UNLOGGED = {
+    "HEARTBEAT",
     "LOG_REQUEST_LIST",
     "TIMESYNC",
     "PING",
@@ -340,8 +386,12 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "COMMAND_LONG": Autopilot._command,
     "COMMAND_INT": Autopilot._command,
     "SET_MODE": Autopilot._set_mode,
-    "SET_POSITION_TARGET_GLOBAL_INT": Autopilot._target_global,
-    "SET_POSITION_TARGET_LOCAL_NED": Autopilot._target_local,
+    "SET_POSITION_TARGET_GLOBAL_INT": Autopilot._setpoint,
+    "SET_POSITION_TARGET_LOCAL_NED": Autopilot._setpoint,
+    "SET_ATTITUDE_TARGET": Autopilot._setpoint,
+    "RC_CHANNELS_OVERRIDE": Autopilot._override,
+    "MANUAL_CONTROL": Autopilot._override,
+    "HEARTBEAT": Autopilot._heartbeat,
     "TIMESYNC": Autopilot._timesync,
     "PING": Autopilot._ping,
     "REQUEST_DATA_STREAM": Autopilot._data_stream,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 try:
     mavlink: Any = import_module("pymavlink.dialects.v20.ardupilotmega")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.geodesy import Place
 from cosim.autopilot.table import Address
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 LOST = 5.0  # s of wall time without a heartbeat after which a vehicle counts as lost
 _DATAGRAMS = 256  # taken in one call

@@ -68,9 +68,15 @@ class Fence:
             return parameters["GF_ACTION"] > 0 and bool(limits or self._polygons or self._circles)
         return parameters["FENCE_ENABLE"] != 0
 
-    def breach(self, pilot: Pilot) -> int:
-        """FENCE_BREACH of the vehicle where it is."""
+    def forbids(self, pilot: Pilot, point: tuple[float, float, float]) -> bool:
+        """Whether a point (m, local) lies outside."""
+        return self.breach(pilot, point) != NONE
+
+    def breach(self, pilot: Pilot, point: tuple[float, float, float] | None = None) -> int:
+        """FENCE_BREACH of the vehicle where it is, or would be at `point` (m, local)."""
         p, v, px4 = pilot.parameters, pilot.view, pilot.persona.px4
+        if point is not None:
+            v = v._replace(x=point[0], y=point[1], z=point[2])
         kinds = 7 if px4 else int(p["FENCE_TYPE"])
         top = p.get("GF_MAX_VER_DIST") if px4 else p.get("FENCE_ALT_MAX") * (kinds & 1)
         radius = p["GF_MAX_HOR_DIST"] if px4 else p["FENCE_RADIUS"] * (kinds >> 1 & 1)
@@ -80,7 +86,7 @@ class Fence:
             return BOUNDARY
         if not kinds & 4 or not (self._polygons or self._circles):
             return NONE
-        place = pilot.place()
+        place = pilot.ground.place(v.x, v.y, v.z)
         here = (place.latitude, place.longitude)
         if any(inside(here, corners) != keep for keep, corners in self._polygons):
             return BOUNDARY

@@ -11,17 +11,46 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Place
 from cosim.vehicles import Waypoint, layout
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot
 
-WAYPOINT, LOITER, TURNS, LOITER_TIME, RETURN, LAND, TAKEOFF = 16, 17, 18, 19, 20, 21, 22  # MAV_CMD_NAV_*
-SPLINE, NAV_DELAY, DELAY, YAW, JUMP, SPEED = 82, 93, 112, 115, 177, 178
-NAVIGATION = {WAYPOINT, LOITER, TURNS, LOITER_TIME, RETURN, LAND, TAKEOFF, SPLINE, NAV_DELAY}
-ABSOLUTE = {0, 5}  # MAV_FRAME_GLOBAL and GLOBAL_INT: heights above the sea; the other frames here: above home
+WAYPOINT, LOITER = mavlink.MAV_CMD_NAV_WAYPOINT, mavlink.MAV_CMD_NAV_LOITER_UNLIM
+TURNS, LOITER_TIME = mavlink.MAV_CMD_NAV_LOITER_TURNS, mavlink.MAV_CMD_NAV_LOITER_TIME
+TO_HEIGHT, CHANGE_HEIGHT = mavlink.MAV_CMD_NAV_LOITER_TO_ALT, mavlink.MAV_CMD_NAV_CONTINUE_AND_CHANGE_ALT
+RETURN, LAND, TAKEOFF = (
+    mavlink.MAV_CMD_NAV_RETURN_TO_LAUNCH, mavlink.MAV_CMD_NAV_LAND, mavlink.MAV_CMD_NAV_TAKEOFF,
+)  # fmt: skip
+SPLINE, NAV_DELAY = mavlink.MAV_CMD_NAV_SPLINE_WAYPOINT, mavlink.MAV_CMD_NAV_DELAY
+DELAY, DISTANCE, YAW = (
+    mavlink.MAV_CMD_CONDITION_DELAY, mavlink.MAV_CMD_CONDITION_DISTANCE, mavlink.MAV_CMD_CONDITION_YAW,
+)  # fmt: skip
+JUMP, SPEED = mavlink.MAV_CMD_DO_JUMP, mavlink.MAV_CMD_DO_CHANGE_SPEED
+TAG, JUMP_TAG, LAND_START = mavlink.MAV_CMD_JUMP_TAG, mavlink.MAV_CMD_DO_JUMP_TAG, mavlink.MAV_CMD_DO_LAND_START
+# Quadplanes' names for the same, which a copter takes, too.
+_SAME = {mavlink.MAV_CMD_NAV_VTOL_TAKEOFF: TAKEOFF, mavlink.MAV_CMD_NAV_VTOL_LAND: LAND}
+NAVIGATION = {
+    WAYPOINT, LOITER, TURNS, LOITER_TIME, RETURN, LAND, TAKEOFF, SPLINE, NAV_DELAY, TO_HEIGHT, CHANGE_HEIGHT, *_SAME,
+}  # fmt: skip
+COPTERS = {TURNS, TAKEOFF, SPLINE, TO_HEIGHT, CHANGE_HEIGHT, *_SAME}  # what a rover cannot do
+# Commands that are carried out as if they came at their time.
+DO = {
+    mavlink.MAV_CMD_DO_SET_HOME, mavlink.MAV_CMD_DO_SET_RELAY, mavlink.MAV_CMD_DO_REPEAT_RELAY,
+    mavlink.MAV_CMD_DO_SET_ROI, mavlink.MAV_CMD_DO_SET_ROI_NONE, mavlink.MAV_CMD_DO_DIGICAM_CONTROL,
+    mavlink.MAV_CMD_DO_SET_CAM_TRIGG_DIST, mavlink.MAV_CMD_DO_FENCE_ENABLE, mavlink.MAV_CMD_IMAGE_START_CAPTURE,
+    mavlink.MAV_CMD_IMAGE_STOP_CAPTURE, YAW, SPEED,
+}  # fmt: skip
+FLOWN = NAVIGATION | DO | {DELAY, DISTANCE, JUMP, TAG, JUMP_TAG, LAND_START}  # every other item is refused
+LOCATED = {mavlink.MAV_CMD_DO_SET_HOME, mavlink.MAV_CMD_DO_SET_ROI, mavlink.MAV_CMD_DO_SET_ROI_LOCATION}
+ABSOLUTE = {
+    mavlink.MAV_FRAME_GLOBAL,
+    mavlink.MAV_FRAME_GLOBAL_INT,
+}  # heights above the sea; the other frames here: above home
 _AHEAD = 3  # waypoints that the fleet knows of
+_CURVE = 6  # points of a spline between two waypoints
 _MOST_STEPS = 1000  # of commands between two waypoints: more is a loop
 NO_MISSION, NOT_STARTED, ACTIVE, PAUSED, COMPLETE = 1, 2, 3, 4, 5  # MISSION_STATE
 
@@ -61,6 +90,7 @@ class _Leg:
     seq: int
     last: bool = True  # whether the item is reached with it
     heading: float = math.nan  # rad, to keep from here on
+    does: tuple[tuple[float, float, Item], ...] = ()  # s after it begins, m before its end (inf: any), command
 
 
 class Mission:
@@ -77,6 +107,8 @@ class Mission:
         self._jumps: dict[int, int] = {}
         self._speed = 0.0
         self._returns = False  # whether an item told it to return or land
+        self._due: list[tuple[float, float, Item]] = []  # s, m, command: of the present leg
+        self._last: list[tuple[float, float, Item]] = []  # behind the last leg
 
     def load(self, items: list[Item]) -> None:
         """Replace the mission; one that is being flown goes on with the same number if it still can."""
@@ -149,6 +181,7 @@ class Mission:
         if self.state != ACTIVE or self._returns or v.mode != layout.MISSION:
             return
         done = min(v.item, len(self._legs))
+        self._do_due()
         if not done:
             return
         for _ in range(done):
@@ -171,6 +204,18 @@ class Mission:
         self._plan()
         self._fly(start=True)
 
+    def _do_due(self) -> None:
+        """Carry out the commands whose time or distance has come; they follow each other in order."""
+        now, v = self._pilot.fleet.now, self._pilot.view
+        point = self._legs[0].waypoint if self._legs else None
+        while self._due:
+            at, near, item = self._due[0]
+            far = math.hypot(point.x - v.x, point.y - v.y) if point is not None else 0.0
+            if now < at or far > near:
+                return
+            del self._due[0]
+            self._pilot.perform(item)
+
     def _announce(self, seq: int) -> None:
         self.reached.append(seq)
         if not self._pilot.persona.px4:
@@ -181,6 +226,8 @@ class Mission:
         pilot, rows = self._pilot, [self._pilot.row]
         if not self._legs:
             self.state = COMPLETE
+            self._due, self._last = self._last, []
+            self._do_due()
             if pilot.persona.frame == "copter" and pilot.persona.px4:
                 pilot.set_mode("HOLD")
             else:
@@ -188,6 +235,8 @@ class Mission:
             return
         head = self._legs[0]
         self.current = head.seq
+        self._due = [(pilot.fleet.now + after, near, item) for after, near, item in head.does]
+        self._do_due()
         what = head.waypoint.what
         if what == "return" or (what == "land" and pilot.persona.frame == "copter"):
             self._returns = True  # the mode stays AUTO, as ArduPilot's does
@@ -212,44 +261,52 @@ class Mission:
 
     def _append(self, seq: int) -> None:
         """Plan the next waypoint at or after item `seq`, doing the commands before it."""
-        heading, delay = math.nan, 0.0
+        heading, delay, near = math.nan, 0.0, math.inf
+        does: list[tuple[float, float, Item]] = []
         for _ in range(_MOST_STEPS):
             if seq >= len(self.items):
+                self._last = does
                 break
             item = self.items[seq]
             if item.command in NAVIGATION:
-                self._navigate(seq, item, heading, delay)
+                self._navigate(seq, item, heading, tuple(does))
                 seq += 1
                 break
-            if item.command == JUMP:
+            if item.command in (JUMP, JUMP_TAG):
                 count = self._jumps.get(seq, 0)
                 again = item.param2 < 0 or count < item.param2
                 self._jumps[seq] = count + 1
                 target = int(finite(item.param1))
+                if item.command == JUMP_TAG:
+                    tags = (k for k, tag in enumerate(self.items) if tag.command == TAG and tag.param1 == item.param1)
+                    target = next(tags, -1)
                 seq = target if again and 0 <= target < len(self.items) else seq + 1
                 continue
-            if item.command == SPEED and 0.0 < item.param2 < math.inf:
+            waits = delay > 0.0 or near < math.inf
+            if item.command == SPEED and item.param1 in (0.0, 1.0) and 0.0 < item.param2 < math.inf and not waits:
                 self._speed = item.param2
-            elif item.command == YAW:
+            elif item.command == YAW and not waits:
                 heading = math.radians(finite(item.param1))
-            elif item.command == DELAY:
+            elif item.command == DELAY:  # the leg goes on, what follows waits
                 delay += max(finite(item.param1), 0.0)
-            seq += 1  # commands that the emulator does not know are passed over
+            elif item.command == DISTANCE:
+                near = max(finite(item.param1), 0.0)
+            elif item.command in DO:
+                does.append((delay, near, item))
+            seq += 1
         else:
             seq = len(self.items)
         self._next = seq
 
-    def _navigate(self, seq: int, item: Item, heading: float, delay: float) -> None:
-        pilot, command = self._pilot, item.command
+    def _navigate(self, seq: int, item: Item, heading: float, does: tuple[tuple[float, float, Item], ...]) -> None:
+        pilot, command = self._pilot, _SAME.get(item.command, item.command)
         home = pilot.home_place().altitude
         before = self._legs[-1].waypoint if self._legs else Waypoint(pilot.view.x, pilot.view.y, pilot.view.z)
         here = (before.x, before.y, before.z)
-        if delay > 0.0:
-            self._legs.append(_Leg(Waypoint(*here, hold=delay), seq, last=False))
         rover = pilot.persona.frame == "rover"
         if command == RETURN:
             leg = Waypoint(what="return")
-        elif command == TAKEOFF and not rover:
+        elif command in (TAKEOFF, CHANGE_HEIGHT) and not rover:
             height = item.place(home).altitude - pilot.ground.origin.altitude
             if math.isnan(item.z):
                 height = pilot.home[2] + pilot.parameters.get("MIS_TAKEOFF_ALT", 2.5)
@@ -263,20 +320,39 @@ class Mission:
             if not item.located and finite(item.z):
                 z = item.place(home).altitude - pilot.ground.origin.altitude
             if command == LAND:
-                self._legs.append(_Leg(Waypoint(x, y, max(here[2], z), speed=self._speed), seq, last=False))
-                leg = Waypoint(x, y, what="land")
+                height = max(here[2], z)
+                self._legs.append(_Leg(Waypoint(x, y, height, speed=self._speed), seq, last=False, does=does))
+                leg, does = Waypoint(x, y, what="land"), ()
+            elif command == TURNS and not rover:
+                radius = finite(item.param3) or 10.0
+                leg = Waypoint(x, y, z, 0.0, self._speed, "turns", radius, max(finite(item.param1), 0.0))
             else:
+                if command == SPLINE:
+                    self._curve(seq, here, (x, y, z), home)
                 leg = Waypoint(x, y, z, self._stay(item), self._speed)
-        self._legs.append(_Leg(leg, seq, heading=heading))
+        self._legs.append(_Leg(leg, seq, heading=heading, does=does))
+
+    def _curve(self, seq: int, start: tuple[float, float, float], end: tuple[float, float, float], home: float) -> None:
+        """Waypoints on the way of a spline: Hermite's, with the tangent at its end towards the waypoint after it."""
+        after = next((item for item in self.items[seq + 1 :] if item.command in NAVIGATION), None)
+        beyond = self._pilot.ground.local(after.place(home)) if after is not None and after.located else end
+        v = self._pilot.view
+        first = len(self._legs) > 1 or math.hypot(v.vx, v.vy) > 1.0
+        behind = self._legs[-2].waypoint if len(self._legs) > 1 else None
+        leave = (
+            tuple(0.5 * (e - b) for e, b in zip(end, (behind.x, behind.y, behind.z), strict=True))
+            if behind is not None and first
+            else tuple(0.5 * (e - s) for e, s in zip(end, start, strict=True))
+        )
+        arrive = tuple(0.5 * (b - s) for b, s in zip(beyond, start, strict=True))
+        for k in range(1, _CURVE):
+            u = k / _CURVE
+            a, b, c, d = 2 * u**3 - 3 * u**2 + 1, u**3 - 2 * u**2 + u, -2 * u**3 + 3 * u**2, u**3 - u**2
+            x, y, z = (a * p + b * m + c * q + d * n for p, m, q, n in zip(start, leave, end, arrive, strict=True))
+            self._legs.append(_Leg(Waypoint(x, y, z, speed=self._speed), seq, last=False))
 
     def _stay(self, item: Item) -> float:
-        """s to stay at a waypoint. Turns are not flown, but take their time."""
+        """s to stay at a waypoint."""
         if item.command == LOITER:
             return math.inf
-        if item.command == TURNS:
-            radius = abs(finite(item.param3)) or 10.0
-            speed = self._speed or float(self._pilot.fleet.frames["speed"][self._pilot.row])
-            return max(finite(item.param1), 0.0) * 2.0 * math.pi * radius / speed
-        if item.command == SPLINE or item.command in (WAYPOINT, LOITER_TIME):
-            return max(finite(item.param1), 0.0)
-        return 0.0
+        return max(finite(item.param1), 0.0) if item.command in (SPLINE, WAYPOINT, LOITER_TIME) else 0.0

@@ -1,63 +1,158 @@
-"""Targets from outside: positions and velocities in all the frames that clients use."""
+"""Targets from outside: positions, velocities, accelerations, attitudes and turns, in all the frames that clients use.
+
+There is no acknowledgement for them. What cannot be done is refused with a text, at most once a second.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from cosim.autopilot.dialect import Message
+from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.geodesy import Place
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot
 
 Vector = tuple[float, float, float]
-_NO_POSITION, _NO_VELOCITY, _NO_YAW = 0x7, 0x38, 0x400  # bits of type_mask
-_ABSOLUTE = {0, 5}  # MAV_FRAME: heights above the sea; 3, 6 above home, 10, 11 above ground, which is flat here
-_BODY = {8, 9, 12}  # BODY_NED, BODY_OFFSET_NED, BODY_FRD: x is forward
-_OFFSET = {7, 8, 9, 12}  # positions count from the vehicle
+_NO_POSITION, _NO_VELOCITY, _NO_ACCELERATION = 0x7, 0x38, 0x1C0  # bits of type_mask
+_FORCE, _NO_YAW, _NO_TURN = 0x200, 0x400, 0x800
+_NO_RATES, _NO_THRUST, _NO_ATTITUDE = 0x7, 0x40, 0x80  # of SET_ATTITUDE_TARGET
+_ABSOLUTE = {mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT}  # heights above the sea
+# Heights above home, or above ground, which is flat here.
+_RELATIVE = {
+    mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT, mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT,
+    mavlink.MAV_FRAME_GLOBAL_TERRAIN_ALT, mavlink.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT,
+}  # fmt: skip
+_BODY = {mavlink.MAV_FRAME_BODY_NED, mavlink.MAV_FRAME_BODY_OFFSET_NED, mavlink.MAV_FRAME_BODY_FRD}  # x is forward
+_LOCAL = {mavlink.MAV_FRAME_LOCAL_NED, mavlink.MAV_FRAME_LOCAL_OFFSET_NED} | _BODY
+_OFFSET = {mavlink.MAV_FRAME_LOCAL_OFFSET_NED} | _BODY  # positions count from the vehicle
 
 
-def _accepts(pilot: Pilot) -> bool:
-    """PX4 takes targets in OFFBOARD only; what comes before allows to change into it."""
-    return not pilot.persona.px4 or pilot.mode == "OFFBOARD"
+class Setpoints:
+    """What clients want of one vehicle. `start` (m, local) is where the autopilot was switched on."""
+
+    def __init__(self, pilot: Pilot, start: Vector) -> None:
+        self._pilot, self._start = pilot, start
+        self._refused = -math.inf  # s
+        self._lean = (0.0, 0.0)  # rad, roll and pitch that rates have led to
+        self._leant = -math.inf  # s
+
+    def take(self, message: Message) -> None:
+        """Do what a SET_POSITION_TARGET or SET_ATTITUDE_TARGET says, or tell why not."""
+        kind = message.get_type()
+        if kind == "SET_ATTITUDE_TARGET":
+            reason = self._attitude(message)
+        elif kind == "SET_POSITION_TARGET_GLOBAL_INT":
+            reason = self._global(message)
+        else:
+            reason = self._local(message)
+        if reason:
+            self.refuse(reason)
+
+    def refuse(self, reason: str) -> None:
+        """Say that something was not done."""
+        now = self._pilot.fleet.now
+        if now - self._refused >= 1.0:
+            self._refused = now
+            self._pilot.say(4, f"Refused: {reason}"[:50])
+
+    def _global(self, message: Message) -> str | None:
+        pilot, frame = self._pilot, message.coordinate_frame
+        if frame not in _ABSOLUTE | _RELATIVE:
+            return f"frame {frame} of a global target"
+        above = 0.0 if frame in _ABSOLUTE else pilot.home_place().altitude
+        if not message.type_mask & _NO_POSITION and not math.isfinite(message.alt):
+            return "not a position"
+        place = Place(message.lat_int / 1e7, message.lon_int / 1e7, message.alt + above)
+        if abs(place.latitude) > 90.0 or abs(place.longitude) > 180.0:
+            return "not on Earth"
+        point = pilot.ground.local(place) if not message.type_mask & _NO_POSITION else (0.0, 0.0, 0.0)
+        return self._order(message, point, 0.0)
+
+    def _local(self, message: Message) -> str | None:
+        frame, v = message.coordinate_frame, self._pilot.look()
+        if frame not in _LOCAL:
+            return f"frame {frame} of a local target"
+        turn = v.heading if frame in _BODY else 0.0
+        north, east = _turned(message.x, message.y, turn)
+        base = (v.x, v.y, v.z) if frame in _OFFSET else self._start
+        return self._order(message, (base[0] + east, base[1] + north, base[2] - message.z), turn)
+
+    def _order(self, message: Message, point: Vector, turn: float) -> str | None:
+        pilot, mask = self._pilot, message.type_mask
+        pilot.setpoint()
+        if pilot.persona.px4 and pilot.mode != "OFFBOARD":
+            return "not in OFFBOARD"
+        if mask & _FORCE and not mask & _NO_ACCELERATION:
+            return "forces are not emulated"
+        north, east = _turned(message.vx, message.vy, turn)
+        velocity = (east, north, -message.vz)
+        north, east = _turned(message.afx, message.afy, turn)
+        acceleration = (east, north, -message.afz)
+        yaw = None if mask & _NO_YAW or not math.isfinite(message.yaw) else message.yaw + turn
+        rate = None if mask & _NO_TURN or not math.isfinite(message.yaw_rate) else message.yaw_rate
+        if mask & _NO_POSITION not in (0, _NO_POSITION) or mask & _NO_VELOCITY not in (0, _NO_VELOCITY):
+            return self._mixed(mask, point, velocity, yaw, rate)
+        if not mask & _NO_POSITION:
+            reason = pilot.go(point, velocity if not mask & _NO_VELOCITY else None, yaw)
+        elif not mask & _NO_VELOCITY:
+            reason = pilot.steer(velocity, yaw)
+        elif not mask & _NO_ACCELERATION:
+            reason = pilot.accelerate(acceleration, yaw)
+        elif yaw is not None or rate is not None:
+            reason = pilot.face(yaw)
+        else:
+            return "neither position, velocity nor acceleration"
+        if reason is None and rate is not None and yaw is None:
+            pilot.turn(rate)
+        return reason
+
+    def _mixed(self, mask: int, point: Vector, velocity: Vector, yaw: float | None, rate: float | None) -> str | None:
+        """A velocity on some axes and a position on the others: PX4 only, and flown to a height only."""
+        if not self._pilot.persona.px4 or mask & 0x3F != 0x23:
+            return "axes are told differently"
+        v = self._pilot.look()
+        up = max(min(point[2] - v.z, 2.0), -1.5)
+        return self._pilot.steer((velocity[0], velocity[1], up), yaw)
+
+    def _attitude(self, message: Message) -> str | None:
+        """Attitude, or rates of it that are added up; thrust 0.5 keeps the height, 0 and 1 sink and climb fastest."""
+        pilot, mask = self._pilot, message.type_mask
+        pilot.setpoint()
+        if pilot.persona.px4 and pilot.mode != "OFFBOARD":
+            return "not in OFFBOARD"
+        if mask & _NO_THRUST or not 0.0 <= message.thrust <= 1.0:
+            return "an attitude without thrust"
+        w, x, y, z = message.q
+        now = pilot.fleet.now
+        span = min(max(now - self._leant, 0.0), 0.5)
+        self._leant = now
+        yaw = None
+        if not mask & _NO_ATTITUDE:
+            size = w * w + x * x + y * y + z * z
+            if not 0.5 < size < 2.0:
+                return "not a quaternion"
+            roll = math.atan2(2.0 * (w * x + y * z), size - 2.0 * (x * x + y * y))
+            pitch = math.asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x) / size)))
+            yaw = math.atan2(2.0 * (w * z + x * y), size - 2.0 * (y * y + z * z))
+        elif mask & _NO_RATES != _NO_RATES:
+            rates = (message.body_roll_rate * (not mask & 1), message.body_pitch_rate * (not mask & 2))
+            if not all(math.isfinite(rate) for rate in rates):
+                return "not a rate"
+            roll, pitch = (angle + (span or 0.05) * rate for angle, rate in zip(self._lean, rates, strict=True))
+        else:
+            return "neither attitude nor rates"
+        most = float(pilot.fleet.frames["tilt"][pilot.row])
+        self._lean = max(-most, min(most, roll)), max(-most, min(most, pitch))
+        lift = 2.0 * (message.thrust - 0.5)
+        frame = pilot.fleet.frames[pilot.row]
+        climb = lift * float(frame["climb"] if lift > 0.0 else frame["descent"])
+        rate = message.body_yaw_rate if not mask & 4 and math.isfinite(message.body_yaw_rate) else None
+        return pilot.lean(*self._lean, climb, yaw if rate is None or not rate else None, rate)
 
 
-def _order(pilot: Pilot, mask: int, point: Vector, velocity: Vector, yaw: float | None) -> str | None:
-    pilot.setpoint()
-    if not _accepts(pilot):
-        return "not in OFFBOARD"
-    if not mask & _NO_POSITION:
-        moving = velocity if not mask & _NO_VELOCITY else None
-        return pilot.go(point, moving, yaw)
-    if not mask & _NO_VELOCITY:
-        return pilot.steer(velocity, yaw)
-    return "neither a position nor a velocity"
-
-
-def target_global(pilot: Pilot, message: Message) -> str | None:
-    """SET_POSITION_TARGET_GLOBAL_INT. None, or why it was not obeyed."""
-    mask = message.type_mask
-    above = 0.0 if message.coordinate_frame in _ABSOLUTE else pilot.home_place().altitude
-    point = pilot.ground.local(Place(message.lat_int / 1e7, message.lon_int / 1e7, message.alt + above))
-    yaw = None if mask & _NO_YAW or not math.isfinite(message.yaw) else message.yaw
-    return _order(pilot, mask, point, (message.vy, message.vx, -message.vz), yaw)
-
-
-def target_local(pilot: Pilot, message: Message, start: Vector) -> str | None:
-    """SET_POSITION_TARGET_LOCAL_NED; `start` is the local origin, where the autopilot was switched on."""
-    mask, frame, v = message.type_mask, message.coordinate_frame, pilot.look()
-    north, east, up = message.x, message.y, -message.z
-    fast_north, fast_east = message.vx, message.vy
-    yaw = None if mask & _NO_YAW or not math.isfinite(message.yaw) else message.yaw
-    if frame in _BODY:
-        cosine, sine = math.cos(v.heading), math.sin(v.heading)
-        north, east = north * cosine - east * sine, north * sine + east * cosine
-        fast_north, fast_east = (
-            fast_north * cosine - fast_east * sine,
-            fast_north * sine + fast_east * cosine,
-        )
-        yaw = None if yaw is None else v.heading + yaw
-    base = (v.x, v.y, v.z) if frame in _OFFSET else start
-    point = (base[0] + east, base[1] + north, base[2] + up)
-    return _order(pilot, mask, point, (fast_east, fast_north, -message.vz), yaw)
+def _turned(ahead: float, right: float, heading: float) -> tuple[float, float]:
+    """North and east of what is ahead and to the right."""
+    cosine, sine = math.cos(heading), math.sin(heading)
+    return ahead * cosine - right * sine, ahead * sine + right * cosine

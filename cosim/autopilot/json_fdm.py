@@ -6,8 +6,7 @@ back stops it: `grant` says up to when it may go on. The packets (libraries/SITL
 uint16 magic, uint16 rate in Hz, uint32 frame count, then 16 (magic 18458) or 32 (magic 29569) pulses
 in us as uint16. The line begins and ends with a line feed and has no blank before a bracket.
 
-Battery: ArduPilot has no field for it here and uses a model of its own. `battery_parameter` is the
-PARAM_SET that tells it ours.
+Battery: versions that have a field for it here read it; to all others `cosim.autopilot.side` tells it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.autopilot.table import Address
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.vehicles import Copter, Rover
 from cosim.vehicles.airframe import GRAVITY
 from cosim.vehicles.driven import Driven
@@ -131,14 +130,11 @@ class Body:
         gyro = _numbers(6, s["p"], -s["q"], -s["r"])
         accel, position = _numbers(5, forward, -left, -above), _numbers(4, s["y"], s["x"], -s["z"])
         quaternion, velocity = _numbers(7, *attitude), _numbers(4, s["vy"], s["vx"], -s["vz"])
+        battery = f'"voltage":{s["voltage"]:.3f},"current":{s["current"]:.3f}'
         return (
             f'\n{{"timestamp":{self.now:.6f},"imu":{{"gyro":[{gyro}],"accel_body":[{accel}]}},"position":[{position}],'
-            f'"quaternion":[{quaternion}],"velocity":[{velocity}],"no_time_sync":1}}\n'
+            f'"quaternion":[{quaternion}],"velocity":[{velocity}],"battery":{{{battery}}},"no_time_sync":1}}\n'
         ).encode()
-
-    def battery_parameter(self) -> tuple[str, float]:
-        """Name and value of the parameter that makes ArduPilot's battery show the voltage of ours."""
-        return "SIM_BATT_VOLTAGE", float(self.driven.state["voltage"])
 
 
 class JsonPhysics:

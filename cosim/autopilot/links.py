@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 
 from cosim.autopilot.core import Autopilot
 from cosim.autopilot.table import Address
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 _DATAGRAMS = 64  # taken from one socket at a time
 _LEARNED = 32  # peers per vehicle besides those it was given

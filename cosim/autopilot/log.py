@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from cosim.autopilot.core import Autopilot
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.vehicles import Fleet
 
 

@@ -12,23 +12,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message, mavlink
-from cosim.autopilot.flight import NAVIGATION, Item
+from cosim.autopilot.flight import COPTERS, FLOWN, JUMP, NAVIGATION, Item
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
 
 MISSION, FENCE, RALLY, EVERY = 0, 1, 2, 255  # MAV_MISSION_TYPE
 RALLY_POINT = 5100
-_ACCEPTED, _ERROR, _BAD_FRAME, _NO_SPACE, _INVALID, _BAD_SEQUENCE, _DENIED = 0, 1, 2, 4, 5, 13, 14
-_BAD_X, _BAD_Y, _BAD_Z = 10, 11, 12
+_ACCEPTED, _ERROR, _BAD_FRAME, _UNSUPPORTED, _NO_SPACE, _INVALID, _BAD_SEQUENCE, _DENIED = 0, 1, 2, 3, 4, 5, 13, 14
+_BAD_1, _BAD_X, _BAD_Y, _BAD_Z = 6, 10, 11, 12
 _CANCELLED = 15
 _FRAMES = {0, 2, 3, 5, 6, 10, 11}  # global, of the mission (no place), relative, terrain
 _PLACED = NAVIGATION | {179, 195, 201, *range(5000, 5005), RALLY_POINT}  # commands with a latitude and longitude
 Handler = Callable[[Message, Hashable], None]
 _HIGH = {16, 17, 18, 19, 82}  # commands that need a height; with others clients put NaN there
 MOST_ITEMS = 2000
+_ARDUPILOT_MOST = {MISSION: 724, FENCE: 70, RALLY: 50}  # items that a real one has room for
+_FENCE_COMMANDS = range(5000, 5005)
 _PATIENCE = 1.0  # s of wall time after which an item is asked for again
-_TRIES = 8
+_TRIES = 7
+
+
+def item_number(upload: _Upload) -> int:
+    """Of the item that is asked for."""
+    return upload.first + len(upload.items)
 
 
 @dataclass(slots=True)
@@ -58,7 +65,7 @@ class Missions:
         """The items of one kind. ArduPilot has home in item 0 of missions."""
         if kind == MISSION:
             items = self._autopilot.pilot.mission.items
-            return items if self._autopilot.pilot.persona.px4 else [self._home(), *items[1:]]
+            return items if self._autopilot.pilot.persona.px4 or not items else [self._home(), *items[1:]]
         return self._fence if kind == FENCE else self._rally
 
     def handle(self, message: Message, link: Hashable) -> bool:
@@ -114,8 +121,10 @@ class Missions:
         kind = message.mission_type
         if kind not in (MISSION, FENCE, RALLY):
             self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, kind)
-        elif message.count > MOST_ITEMS:
+        elif message.count > (MOST_ITEMS if self._autopilot.pilot.persona.px4 else _ARDUPILOT_MOST[kind]):
             self._answer(message, link, _NO_SPACE, kind)
+        elif self._busy(message, link):
+            self._answer(message, link, _DENIED, kind)
         elif message.count == 0:
             self._store(kind, [])
             self._answer(message, link, _ACCEPTED, kind)
@@ -126,8 +135,15 @@ class Missions:
         kind, first, last = message.mission_type, message.start_index, message.end_index
         if kind not in (MISSION, FENCE, RALLY) or not 0 <= first <= last < len(self.stored(kind)):
             self._answer(message, link, _ERROR, kind)
+        elif self._busy(message, link):
+            self._answer(message, link, _DENIED, kind)
         else:
             self._begin(message, link, first, last, partial=True)
+
+    def _busy(self, message: Message, link: Hashable) -> bool:
+        """Whether somebody else is uploading."""
+        u, sender = self._upload, (message.get_srcSystem(), message.get_srcComponent())
+        return u is not None and (u.link, u.system, u.component) != (link, *sender)
 
     def _begin(self, message: Message, link: Hashable, first: int, last: int, partial: bool = False) -> None:
         upload = _Upload(
@@ -141,13 +157,13 @@ class Missions:
             self._guided(message, link)
             return
         upload = self._upload
-        if upload is None or upload.kind != message.mission_type:
-            return
+        if upload is None or upload.kind != message.mission_type or self._busy(message, link):
+            return  # nobody asked for it
         if message.seq != upload.first + len(upload.items):
             self._ask(upload)  # an item came twice or was lost
             return
         item = _read(message)
-        wrong = _mistake(item)
+        wrong = self._mistake(item, upload)
         if wrong:
             self._finish(upload, wrong)
             return
@@ -162,6 +178,23 @@ class Missions:
             items = [*old[: upload.first], *items, *old[upload.last + 1 :]]
         self._finish(upload, self._store(upload.kind, items))
 
+    def _mistake(self, item: Item, upload: _Upload) -> int:
+        """MAV_MISSION_RESULT of an item that will not be flown, 0 if it will."""
+        persona = self._autopilot.pilot.persona
+        if upload.kind == FENCE and item.command not in _FENCE_COMMANDS:
+            return _UNSUPPORTED
+        if upload.kind == RALLY and item.command != RALLY_POINT:
+            return _UNSUPPORTED
+        if upload.kind == MISSION and not (upload.first == item_number(upload) == 0 and not persona.px4):
+            if item.command not in FLOWN or (persona.frame == "rover" and item.command in COPTERS):
+                self._autopilot.pilot.say(4, f"Mission: command {item.command} is not flown")
+                return _UNSUPPORTED
+            if math.isnan(item.param1) and not persona.px4:
+                return _BAD_1
+            if item.command == JUMP and not 0 <= item.param1 <= upload.last:
+                return _ERROR
+        return _misplaced(item)
+
     def _finish(self, upload: _Upload, result: int) -> None:
         self._upload = None
         self._ack(upload.link, upload.system, upload.component, result, upload.kind)
@@ -175,7 +208,7 @@ class Missions:
             reason = pilot.fence.load(items)
             if reason:
                 pilot.say(4, f"Fence: {reason}"[:50])
-                return _INVALID
+                return _INVALID if pilot.persona.px4 else _ERROR
             self._fence = items
         else:
             if any(item.command != RALLY_POINT for item in items):
@@ -209,7 +242,8 @@ class Missions:
         kind = message.mission_type
         items = self.stored(kind) if kind in (MISSION, FENCE, RALLY) else []
         if not 0 <= message.seq < len(items):
-            self._answer(message, link, _BAD_SEQUENCE, kind)
+            px4 = self._autopilot.pilot.persona.px4
+            self._answer(message, link, _BAD_SEQUENCE if px4 else _ERROR, kind)
             return
         whole = message.get_type() == "MISSION_REQUEST_INT"
         pilot = self._autopilot.pilot
@@ -227,7 +261,9 @@ class Missions:
 
     def _set_current(self, message: Message, link: Hashable) -> None:
         if self._autopilot.pilot.mission.jump(message.seq):
-            self._autopilot.send_now(42, link)
+            self._autopilot.send_now(mavlink.MAVLINK_MSG_ID_MISSION_CURRENT, link)
+        else:
+            self._autopilot.pilot.say(4, f"Mission: there is no item {message.seq}")
 
     def _guided(self, message: Message, link: Hashable) -> None:
         """ArduPilot's MISSION_ITEM with current 2 (go there) or 3 (change height)."""
@@ -248,8 +284,8 @@ class Missions:
         self._answer(message, link, _ACCEPTED if reason is None else _ERROR, MISSION)
 
 
-def _mistake(item: Item) -> int:
-    """MAV_MISSION_RESULT of an item that cannot be flown, 0 if it can."""
+def _misplaced(item: Item) -> int:
+    """MAV_MISSION_RESULT of an item whose place cannot be, 0 if it can."""
     placed = item.command in _PLACED
     if placed and item.frame not in _FRAMES:
         return _BAD_FRAME

@@ -13,8 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cosim.pair import Pair, agent
-from cosim.shore import Shore
+from cosim.supervisor import Network, Supervisor, agent
 
 
 def autopilot(arguments: Sequence[str]) -> list[str]:
@@ -27,7 +26,7 @@ def main() -> int:
     program, beside = autopilot(sys.argv[1:]), agent(os.environ)
     if not beside:
         os.execv(program[0], program)
-    return Pair(program, beside, shore=Shore(os.environ.get("COSIM_GATEWAY", ""))).serve()
+    return Supervisor(program, beside, network=Network(os.environ.get("COSIM_GATEWAY", ""))).serve()
 
 
 if __name__ == "__main__":

@@ -97,12 +97,13 @@ class Parameters:
         return self._index[name]
 
     def set(self, name: str, value: float) -> bool:
-        """Change a value; integers are rounded. False: not a number, or too large for its type."""
+        """Change a value; integers lose what follows the point. False: not a number, or too large for its type."""
         kind = self.table[name].type
         if not math.isfinite(value):
             return False
         if kind != "float":
-            value = float(round(value))
+            # ArduPilot cuts off what follows the point, but for a hundredth
+            value = float(round(value) if self._bytewise else math.trunc(value + math.copysign(0.01, value)))
             if not -LIMITS[kind] <= value < LIMITS[kind]:
                 return False
         elif abs(value) > 3.4e38:

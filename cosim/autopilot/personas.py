@@ -8,7 +8,7 @@ from typing import Literal
 
 # What a mode makes the vehicle do. `hold` stands for the modes that a pilot flies by hand, too: sticks
 # are centred, as no radio control is emulated.
-Behaviour = Literal["hold", "guided", "take-off", "mission", "return", "land", "follow"]
+Behaviour = Literal["hold", "guided", "take-off", "mission", "return", "land", "follow", "circle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ _COPTER = {
     "GUIDED": Mode(4, "guided"),
     "LOITER": Mode(5),
     "RTL": Mode(6, "return", arms=False),
+    "CIRCLE": Mode(7, "circle", arms=False),
     "LAND": Mode(9, "land", arms=False),
     "POSHOLD": Mode(16),
     "BRAKE": Mode(17, arms=False),
@@ -100,7 +101,7 @@ _PX4 = {
 }
 
 _QUADROTOR, _ROVER_TYPE = 2, 10  # MAV_TYPE
-_ARDUPILOT_VERSION = 4 << 24 | 5 << 16 | 7 << 8 | 255  # 4.5.7, official release
+_ARDUPILOT_VERSION = 4 << 24 | 6 << 16 | 0 << 8 | 0  # 4.6.0-dev, whose answers the persona gives
 _PX4_VERSION = 1 << 24 | 15 << 16 | 0 << 8 | 255  # 1.15.0
 
 PERSONAS: Mapping[tuple[str, str], Persona] = {

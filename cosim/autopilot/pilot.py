@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 from cosim.autopilot.fence import Fence
-from cosim.autopilot.flight import Mission
+from cosim.autopilot.flight import Item, Mission
 from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import Behaviour, Persona
@@ -21,8 +22,11 @@ NOTICE, WARNING, CRITICAL, INFO = 5, 4, 2, 6  # MAV_SEVERITY
 # What the fleet may be doing while the autopilot does what its mode says; else the fleet was told by
 # somebody else, or by a fail-safe.
 _FITTING: dict[Behaviour, frozenset[int]] = {
-    "hold": frozenset({layout.HOLD, layout.MANUAL}),
-    "guided": frozenset({layout.HOLD, layout.GO, layout.VELOCITY, layout.TAKE_OFF}),
+    "hold": frozenset({layout.HOLD, layout.MANUAL, layout.VELOCITY, layout.ATTITUDE}),  # the latter by sticks
+    "guided": frozenset(
+        {layout.HOLD, layout.GO, layout.VELOCITY, layout.TAKE_OFF, layout.ATTITUDE, layout.ACCELERATION}
+    ),
+    "circle": frozenset({layout.CIRCLE, layout.HOLD}),
     "take-off": frozenset({layout.TAKE_OFF, layout.GO, layout.HOLD}),
     "mission": frozenset({layout.MISSION, layout.HOLD, layout.TAKE_OFF}),
     "return": frozenset({layout.RETURN}),
@@ -46,9 +50,10 @@ class Pilot:
     """
 
     def __init__(
-        self, fleet: Fleet, row: int, persona: Persona, ground: Ground, parameters: Parameters, ready_after: float
-    ) -> None:
-        """`ready_after`: s from now until sensors and estimator are ready."""
+        self, fleet: Fleet, row: int, persona: Persona, ground: Ground, parameters: Parameters, ready_after: float,
+        timed: bool,
+    ) -> None:  # fmt: skip
+        """`ready_after`: s from now until sensors and estimator are ready. `timed`: see `Autopilot`."""
         self.fleet, self.row, self.persona, self.ground, self.parameters = fleet, row, persona, ground, parameters
         self.boot = fleet.now
         self.ready_at = fleet.now + ready_after
@@ -57,14 +62,18 @@ class Pilot:
         self._seen = (self.view.armed, self.view.failsafe)  # by the last `update`
         self.home = (self.view.x, self.view.y, self.view.z)  # m, local
         self.said: list[tuple[int, str]] = []  # MAV_SEVERITY, text
+        self.perform: Callable[[Item], None] = lambda _: None  # carries out a command of a mission
         self.mission = Mission(self)
         self.fence = Fence()
         self.rally: list[Place] = []
         self.changed = True  # whether mode or arming changed since this was last set to False
         self._rise = math.nan  # m above home, PX4's take-off ordered before arming
         self._setpoint = -math.inf  # s, when OFFBOARD was last told where to go
+        self.safe = False  # whether the safety switch keeps the motors off
+        self._station = -math.inf  # s, when the ground station was last heard
+        self._lost_station = False
         self._weak = {"LOW": math.inf, "CRT": math.inf}  # s, since when the voltage is too low
-        show_vehicle(self)
+        show_vehicle(self, timed)
 
     @property
     def behaviour(self) -> Behaviour:
@@ -97,6 +106,8 @@ class Pilot:
         v, found = self.view, []
         if v.crashed:
             found.append("Vehicle has crashed")
+        if self.safe:
+            found.append("Hardware safety switch")
         if v.failsafe == layout.EMPTY or v.voltage < self.parameters.get("BATT_ARM_VOLT"):
             found.append("Battery 1 below minimum arming voltage")
         elif v.failsafe in (layout.LOW, layout.CRITICAL):
@@ -134,8 +145,10 @@ class Pilot:
         return None
 
     def disarm(self, force: bool = False) -> str | None:
-        """Disarm; refused in flight, also with `force`, as a fleet cannot do it."""
-        if not self.fleet.arm([self.row], on=False)[0]:
+        """Disarm; refused in flight unless with `force`: then the motors stop, and a copter falls."""
+        if force:
+            self.fleet.cut([self.row])
+        elif not self.fleet.arm([self.row], on=False)[0]:
             return "not landed"
         self.changed = True
         return None
@@ -176,6 +189,15 @@ class Pilot:
                 self.fleet.arm(rows, on=False)
         elif behaviour == "mission":
             self.mission.start()
+        elif behaviour == "circle":
+            v = self.look()
+            radius = self.parameters.get("CIRCLE_RADIUS", 1000.0) / 100.0
+            rate = math.radians(self.parameters.get("CIRCLE_RATE", 20.0))
+            limit = math.sqrt(0.5 * float(self.fleet.frames["accel"][self.row]) * max(radius, 0.01))  # AC_Circle
+            centre = (v.x + radius * math.sin(v.heading), v.y + radius * math.cos(v.heading), v.z)
+            speed = math.copysign(min(abs(rate) * radius, limit), rate)
+            if not self.fleet.circle(rows, [centre], radius, speed)[0]:
+                self.fleet.hold(rows)
         elif behaviour == "take-off":
             self.take_off(self.parameters["MIS_TAKEOFF_ALT"])
         else:
@@ -214,6 +236,8 @@ class Pilot:
             return "not in guided mode"
         if not all(math.isfinite(part) for part in (*point, *(velocity or ()))):
             return "not a position"
+        if not self.persona.px4 and self.fence.on(self.parameters, False) and self.fence.forbids(self, point):
+            return "target is outside the fence"
         if not self.fleet.go([self.row], [point], None if velocity is None else [velocity])[0]:
             return "not flying" if self.persona.frame == "copter" else "not armed"
         self.fleet.face([self.row], math.nan if heading is None else heading)
@@ -225,12 +249,90 @@ class Pilot:
             return "not in guided mode"
         if not all(math.isfinite(part) for part in velocity):
             return "not a velocity"
-        valid = self.parameters.get("GUID_TIMEOUT", 3.0) if not self.persona.px4 else self.parameters["COM_OF_LOSS_T"]
-        if not self.fleet.steer([self.row], [velocity], max(valid, 0.1))[0]:
+        if not self.fleet.steer([self.row], [velocity], self._valid)[0]:
             return "not flying" if self.persona.frame == "copter" else "not armed"
         if heading is not None:
             self.fleet.face([self.row], heading)
         return None
+
+    def _guided_order(self, values: tuple[float, ...]) -> str | None:
+        if self.behaviour != "guided":
+            return "not in guided mode"
+        if not all(math.isfinite(value) for value in values):
+            return "not a number"
+        if self.persona.frame == "rover":
+            return "a rover cannot do that"
+        return None
+
+    @property
+    def _valid(self) -> float:
+        """s that a target holds."""
+        name, usual = ("COM_OF_LOSS_T", 1.0) if self.persona.px4 else ("GUID_TIMEOUT", 3.0)
+        return max(self.parameters.get(name, usual), 0.1)
+
+    def accelerate(self, acceleration: tuple[float, float, float], heading: float | None = None) -> str | None:
+        """Keep an acceleration (m/s^2, local) for a while. Only in guided modes."""
+        reason = self._guided_order(acceleration)
+        if reason is None and not self.fleet.accelerate([self.row], [acceleration], self._valid)[0]:
+            reason = "not flying"
+        if reason is None and heading is not None:
+            self.fleet.face([self.row], heading)
+        return reason
+
+    def lean(
+        self, roll: float, pitch: float, climb: float, heading: float | None = None, rate: float | None = None
+    ) -> str | None:
+        """Keep an attitude (rad) and a rate of climb (m/s) for a while. Only in guided modes."""
+        reason = self._guided_order((roll, pitch, climb))
+        if reason is None and not self.fleet.lean([self.row], roll, pitch, climb, self._valid)[0]:
+            reason = "not flying"
+        if reason is None and heading is not None:
+            self.fleet.face([self.row], heading)
+        if reason is None and rate is not None:
+            self.turn(rate)
+        return reason
+
+    def face(self, heading: float | None) -> str | None:
+        """Turn to a heading (rad) in the present place. Only in guided modes."""
+        reason = self._guided_order(())
+        if reason is None and heading is not None:
+            self.fleet.face([self.row], heading)
+        return reason
+
+    def turn(self, rate: float) -> None:
+        """Turn at `rate` rad/s as long as the present order holds."""
+        self.fleet.turn([self.row], rate)
+
+    def cut(self) -> None:
+        """Stop the motors, also in the air."""
+        self.fleet.cut([self.row])
+        self.changed = True
+
+    def hear_station(self) -> None:
+        """The ground station is there."""
+        self._station = self.fleet.now
+        if self._lost_station:
+            self._lost_station = False
+            self.say(WARNING, "GCS Failsafe Cleared")
+
+    def _watch_station(self, v: Any) -> None:  # noqa: ANN401
+        """What FS_GCS_ENABLE says when the ground station has not been heard for FS_GCS_TIMEOUT."""
+        action = int(self.parameters.get("NAV_DLL_ACT" if self.persona.px4 else "FS_GCS_ENABLE"))
+        patience = self.parameters.get("COM_DL_LOSS_T" if self.persona.px4 else "FS_GCS_TIMEOUT", 5.0)
+        if action <= 0 or self._lost_station or not self.fleet.now - self._station > patience:
+            return
+        if not math.isfinite(self._station) or not v.armed:
+            return
+        self._lost_station = True
+        self.say(WARNING, "Data link lost" if self.persona.px4 else "GCS Failsafe")
+        if self.behaviour in ("return", "land") or v.landed:
+            return
+        if self.persona.px4:
+            name = {1: "HOLD", 3: "LAND"}.get(action, "RTL")
+        else:
+            name = self.persona.doing("land" if action == 5 and self.persona.frame == "copter" else "return")
+        if self.set_mode(name):
+            self.set_mode(self.persona.doing("land") if self.persona.frame == "copter" else self.persona.hold)
 
     def set_home(self, point: tuple[float, float, float]) -> None:
         """Make `point` (m, local) home."""
@@ -269,6 +371,7 @@ class Pilot:
             self.say(WARNING, "Offboard control lost")
             self.set_mode("HOLD")
         self._watch_battery(v)
+        self._watch_station(v)
         if self.fence.on(self.parameters, self.persona.px4):
             self.fence.watch(self)
 

@@ -18,7 +18,7 @@ from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.log import Log, read, replay
 from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, Slot, address, plan, render
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.vehicles import Copter, Fleet, Rover
 
 SPACING = 5.0  # m between the homes of two vehicles, eastwards

@@ -7,15 +7,9 @@ has died starts from where it was, and a member that comes back goes on from whe
 
 Rows refer to the vehicle's own mission: their `first_item` is 0.
 
-Messages are msgpack maps over ZeroMQ (hub: ROUTER, member: DEALER), at most `LARGEST` bytes:
-
-    hello   node, layout           member -> hub   first, and again whenever it was told `again`
-    welcome airframe, row, items, now, about        hub -> member
-    grant   n, until, wind, row, items              hub -> member   row, items: b"", or what to start from instead
-    done    n, row, items, heard, said              member -> hub   items: b"" while its mission is the same
-    again   why                    hub -> member   the hub does not know it (any more)
-    alive                          member -> hub   once a second, while nothing else is said
-    bye                            both ways, and answered by the member
+First a member says hello, and again whenever it was told `again`. When a grant has a row, it starts from that
+instead of where it is. A done has no items while its mission is the same. A member that has nothing else to say is
+alive once a second. The end is said by either side, and answered by the member.
 
 With a *lock* both ends prove their keys (ZeroMQ CURVE), and a member may only be the node whose key it has.
 """
@@ -26,51 +20,73 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
-import msgpack
 import numpy as np
 import zmq
 
-from cosim.errors import SetupError
-from cosim.live.keys import Key
+from cosim.contract.errors import ProtocolError, SetupError
+from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Number, Row, Table, Text
+from cosim.talk.doorkeeper import Limits
+from cosim.talk.keys import Key
+from cosim.talk.sockets import Door
 from cosim.vehicles import Fleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
 LARGEST = 1 << 20  # B of a message
+MOST_ITEMS = 4096  # of a mission
 SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life
 PATIENCE = 3.0  # s for an answer before it says hello again
 FAREWELL = 0.5  # s for the members to answer that they have heard of the end
 LAYOUT = hashlib.sha256(repr((AIRFRAME.descr, STATE.descr, ITEM.descr)).encode()).hexdigest()[:16]
 Flown = tuple[bytes, bytes]  # (1,) STATE, (n,) ITEM
+_ROW = Data(STATE.itemsize, unit=STATE.itemsize)  # (1,) STATE, or nothing
+_ITEMS = Data(MOST_ITEMS * ITEM.itemsize, unit=ITEM.itemsize)  # (n,) ITEM
+_NAME, _TIME = Text(128, least=1), Number()
+
+FROM_MEMBER = MessageSet(
+    "a vehicle's program",
+    {
+        "hello": {"node": Text(128, free=True), "layout": Text(64)},
+        "done": {
+            "row": Data(STATE.itemsize, least=STATE.itemsize),
+            "items": _ITEMS,
+            "heard": Table(Row((_TIME,) * 8), 1024),
+            "said": List(Text(200, free=True), 100),
+        },
+        "alive": {},
+        "bye": {},
+    },
+    LARGEST,
+)
+FROM_HUB = MessageSet(
+    "a run",
+    {
+        "welcome": {
+            "airframe": Data(AIRFRAME.itemsize, least=AIRFRAME.itemsize), "row": _ROW, "items": _ITEMS, "now": _TIME,
+            "about": Table(Anything(), 32),
+        },
+        "grant": {"until": _TIME, "wind": Row((_TIME,) * 3), "row": _ROW, "items": _ITEMS},
+        "again": {"why": Text(300, free=True)},
+        "bye": {},
+    },
+    LARGEST,
+)  # fmt: skip
 # s of the speaker, m east north up, m/s east north up, rad clockwise from north
 Heard = tuple[float, float, float, float, float, float, float, float]
 
 
-class Door(Protocol):
-    """Answers ZeroMQ's questions about keys (ZAP, RFC 27) with the name of the key, or no."""
-
-    domain: bytes
-    socket: zmq.Socket[bytes]
-
-    def answer(self) -> None:
-        """Answer one question."""
-
-
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Lets in only whoever has a key. `own` is the hub's; `named` says how the key of a node is called."""
+    """Lets in only whoever has a key of `folder`. `named` says how the key of a node is called."""
 
-    own: Key
-    door: Callable[[zmq.Context[zmq.Socket[bytes]]], Door]
+    folder: Path
     named: Callable[[str], str]
-
-
-class WrongMessage(ValueError):  # noqa: N818 - what a peer sent
-    """A message that is not one of the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,39 +133,15 @@ class Hub:
     _now: float = 0.0
     _number: int = 0
     _over: bool = False
-    _socket: Any = None
     _door: Door | None = None
-    _context: Any = None  # of its own with a lock: a context has one door
-    _poller: zmq.Poller = field(default_factory=zmq.Poller)
 
     def open(self) -> str:
         """Listen; the address with the port that the system chose. Raises `SetupError`."""
         self._rows, self._over = dict(self.rows), False
-        self._context = zmq.Context.instance() if self.lock is None else zmq.Context()
-        try:
-            return self._listen()
-        except BaseException:
-            self._shut(0)
-            raise
-
-    def _listen(self) -> str:
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._poller.register(self._socket, zmq.POLLIN)
-        if self.lock is not None:
-            self._door = self.lock.door(self._context)
-            self._poller.register(self._door.socket, zmq.POLLIN)
-            self._socket.curve_server = True
-            self._socket.curve_publickey = self.lock.own.public.encode()
-            self._socket.curve_secretkey = self.lock.own.secret.encode()
-            self._socket.zap_domain = self._door.domain
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
-        self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        try:
-            self._socket.bind(self.address)
-        except zmq.ZMQError as error:
-            raise SetupError(f"cannot listen for vehicles at {self.address}: {error}") from error
-        return str(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        limits = Limits(connections=2 * len(self.entries) + 16)
+        folder = self.lock.folder if self.lock is not None else None
+        self._door = Door(self.address, LARGEST, limits, folder=folder, needed=len(self.entries))
+        return self._door.address
 
     @property
     def present(self) -> frozenset[str]:
@@ -174,9 +166,8 @@ class Hub:
         for name, peer in list(self._peers.items()):
             row, items = rows[name] if rows[name] != peer.has else (b"", b"")
             peer.granted, peer.done = self._number, None
-            self._send(
-                peer.identity, t="grant", n=self._number, until=until, wind=list(winds[name]), row=row, items=items
-            )
+            grant = {"until": until, "wind": list(map(float, winds[name])), "row": row, "items": items}
+            self._send(peer.identity, "grant", grant, number=self._number)
         end = self.clock() + timeout
         while any(peer.granted == self._number and peer.done is None for peer in self._peers.values()):
             if not self._receive(end - self.clock()):
@@ -202,76 +193,56 @@ class Hub:
     def close(self) -> None:
         """Tell the members that the run is over; may be called twice."""
         self._over = True
-        if self._socket is not None and not self._socket.closed:
+        if self._door is not None:
             for peer in self._peers.values():
-                self._send(peer.identity, t="bye")
+                self._send(peer.identity, "bye")
             end = self.clock() + FAREWELL  # to close on what has come but was not read would destroy the farewells
             while self._peers and self._receive(end - self.clock()):
                 pass
-            self._shut(5000 if self.lock is None else 500)  # ms at most for the farewells
+            self._door.close(500)  # ms at most for the farewells
+            self._door = None
         self._peers.clear()
-
-    def _shut(self, linger: int) -> None:
-        """Close the sockets; a context of its own waits for what is under way."""
-        if self._socket is not None:
-            self._socket.close(linger)
-        if self._door is not None:
-            self._door.socket.close(0)
-        if self.lock is not None:
-            self._context.term()
 
     def _receive(self, timeout: float) -> bool:
         """Handle one message; False when none came in time."""
-        if timeout < 0.0 or not self._come(timeout):
+        if self._door is None or timeout < 0.0 or not self._door.socket.poll(math.ceil(timeout * 1e3)):
             return False
-        parts = self._socket.recv_multipart(copy=False)
+        parts = self._door.socket.recv_multipart(copy=False)
         if len(parts) == 2:
             try:
                 key = str(parts[1].get("User-Id")) if self.lock is not None else ""
-                self._handle(parts[0].bytes, key, unpack(parts[1].bytes))
-            except WrongMessage as error:
-                self._send(parts[0].bytes, t="again", why=str(error))
+                self._handle(parts[0].bytes, key, FROM_MEMBER.unpack(parts[1].bytes))
+            except ProtocolError as error:
+                self._send(parts[0].bytes, "again", {"why": str(error)[:300]})
         return True
 
-    def _come(self, timeout: float) -> bool:
-        """Whether a message has come within `timeout` s; meanwhile newcomers are let in, or not."""
-        end = self.clock() + timeout
-        while True:
-            ready = dict(self._poller.poll(max(math.ceil((end - self.clock()) * 1e3), 0)))
-            if self._door is not None and self._door.socket in ready:
-                self._door.answer()
-            if self._socket in ready:
-                return True
-            if not ready:
-                return False
-
-    def _handle(self, identity: bytes, key: str, message: Mapping[str, Any]) -> None:
-        kind, name = message["t"], self._names.get(identity, "")
+    def _handle(self, identity: bytes, key: str, message: Message) -> None:
+        kind, name = message.kind, self._names.get(identity, "")
         if self.lock is not None and name and key != self.lock.named(name):
-            raise WrongMessage(f"its key is not that of '{name}'")  # a ROUTER's peers name their identities themselves
+            raise ProtocolError(f"its key is not that of '{name}'")  # a ROUTER's peers name their identities themselves
         if kind == "hello":
-            self._greet(identity, key, message)
+            self._greet(identity, key, message.body)
         elif name not in self._peers or self._peers[name].identity != identity:
             if kind != "bye":
-                self._send(identity, t="again", why="not known here")
+                self._send(identity, "again", {"why": "not known here"})
         elif kind == "bye":
             self._drop(name)
         else:
             peer = self._peers[name]
             peer.last = self.clock()
-            if kind == "done" and message.get("n") == peer.granted:
-                peer.done = _done(message)
+            if kind == "done" and message.number == peer.granted:
+                peer.done = _done(message.body)
 
     def _greet(self, identity: bytes, key: str, message: Mapping[str, Any]) -> None:
         if self._over:
-            raise WrongMessage("the run is over")
-        name = message.get("node")
-        if not isinstance(name, str) or name not in self.entries:
-            raise WrongMessage(f"there is no vehicle '{str(name)[:64]}' here")
+            raise ProtocolError("the run is over")
+        name = message["node"]
+        if name not in self.entries:
+            raise ProtocolError(f"there is no vehicle '{name[:64]}' here")
         if self.lock is not None and key != self.lock.named(name):
-            raise WrongMessage(f"its key is not that of '{name}'")
-        if message.get("layout") != LAYOUT:
-            raise WrongMessage("it is of another version of continuum-cosim")
+            raise ProtocolError(f"its key is not that of '{name}'")
+        if message["layout"] != LAYOUT:
+            raise ProtocolError("it is of another version of continuum-cosim")
         if name in self._peers:
             again = self._peers[name].identity == identity  # it has forgotten us, as after a long pause of the run
             self._drop(name)
@@ -280,17 +251,19 @@ class Hub:
         self._names[identity] = name
         self._peers[name] = _Peer(identity, now, now, has=self._rows[name])
         row, items = self._rows[name]
-        self._send(
-            identity, t="welcome", airframe=entry.airframe, row=row, items=items, now=self._now, about=dict(entry.about)
-        )
+        about = {**entry.about}
+        welcome = {"airframe": entry.airframe, "row": row, "items": items, "now": self._now, "about": about}
+        self._send(identity, "welcome", welcome)
 
     def _drop(self, name: str) -> None:
         peer = self._peers.pop(name)
         self._names.pop(peer.identity, None)
         self.losses[name] += 1
 
-    def _send(self, identity: bytes, **message: object) -> None:
-        self._socket.send_multipart([identity, msgpack.packb(message)], zmq.NOBLOCK)
+    def _send(self, identity: bytes, kind: str, body: Body | None = None, number: int = 0) -> None:
+        assert self._door is not None
+        with suppress(zmq.ZMQError):  # it has gone
+            self._door.socket.send_multipart([identity, FROM_HUB.pack(kind, body, number=number)], zmq.NOBLOCK)
 
 
 class Member:
@@ -320,79 +293,60 @@ class Member:
         """For pollers."""
         return self._socket
 
-    def turn(self) -> Mapping[str, Any] | None:
+    def turn(self) -> Message | None:
         """The next message for the vehicle: welcome, grant or bye; None when there is none. Keeps in touch."""
         now = self._clock()
         while self._socket.poll(0):
             try:
-                message = unpack(self._socket.recv())
-            except WrongMessage:
+                message = FROM_HUB.unpack(self._socket.recv())
+            except ProtocolError:
                 continue
             self._heard = now
-            if message["t"] == "again":
+            if message.kind == "again":
                 self.welcome = False
                 continue
-            if message["t"] in ("welcome", "bye"):
-                self.welcome = message["t"] == "welcome"
+            if message.kind in ("welcome", "bye"):
+                self.welcome = message.kind == "welcome"
                 if not self.welcome:
-                    self._say(t="bye")
+                    self._say("bye")
                 return message
             if self.welcome:
                 return message
         if self.welcome and now - self._heard > 4 * SILENCE:  # a paused run is silent for long; a dead one for ever
             self.welcome = False
         if now - self._said >= (ALIVE if self.welcome else PATIENCE):
-            self._say(**({"t": "alive"} if self.welcome else {"t": "hello", "node": self.node, "layout": LAYOUT}))
+            if self.welcome:
+                self._say("alive")
+            else:
+                self._say("hello", {"node": self.node, "layout": LAYOUT})
         return None
 
     def done(self, number: int, what: Done) -> None:
         """Answer a grant."""
         heard = {name: list(place) for name, place in what.heard.items()}
-        self._say(t="done", n=number, row=what.row, items=what.items, heard=heard, said=list(what.said))
+        said = [text[:200] for text in what.said[:100]]
+        self._say("done", {"row": what.row, "items": what.items, "heard": heard, "said": said}, number)
 
     def close(self) -> None:
         """Say goodbye; may be called twice."""
         if not self._socket.closed:
-            self._say(t="bye")
+            self._say("bye")
             self._socket.close()
 
-    def _say(self, **message: object) -> None:
+    def _say(self, kind: str, body: Body | None = None, number: int = 0) -> None:
         self._said = self._clock()
         try:
-            self._socket.send(msgpack.packb(message), zmq.NOBLOCK)
+            self._socket.send(FROM_MEMBER.pack(kind, body, number=number), zmq.NOBLOCK)
         except zmq.Again:  # nobody there yet
             self.welcome, self._said = False, self._clock() - PATIENCE + ALIVE / 4
 
 
-def unpack(data: bytes) -> dict[str, Any]:
-    """A message with its kind under "t". Raises `WrongMessage`."""
-    try:
-        found = msgpack.unpackb(data, max_str_len=4096, max_array_len=4096, max_map_len=1024)
-    except Exception as error:  # noqa: BLE001 - msgpack raises what it likes on hostile bytes
-        raise WrongMessage(f"it is not msgpack: {error}") from None
-    if not isinstance(found, dict) or not isinstance(found.get("t"), str):
-        raise WrongMessage("it has no kind")
-    return found
-
-
-def _done(message: Mapping[str, Any]) -> Done:
-    row, heard, said = message.get("row"), message.get("heard"), message.get("said")
-    if not isinstance(row, bytes) or len(row) != STATE.itemsize:
-        raise WrongMessage("its state has another size")
-    items = message.get("items")
-    if not isinstance(items, bytes) or len(items) % ITEM.itemsize:
-        raise WrongMessage("its mission has another size")
-    record = np.frombuffer(row, STATE)[0]
+def _done(body: Body) -> Done:
+    record = np.frombuffer(body["row"], STATE)[0]
     if not all(math.isfinite(record[name]) for name in ("x", "y", "z", "vx", "vy", "vz", "charge")):
-        raise WrongMessage("its state is not finite")
-    if not isinstance(heard, dict) or not isinstance(said, list):
-        raise WrongMessage("what it heard or said is missing")
-    places: dict[str, Heard] = {}
-    for name, place in heard.items():
-        if not (isinstance(place, list) and len(place) == 8 and all(type(v) in (int, float) for v in place)):
-            raise WrongMessage("what it heard is no place")
-        places[str(name)] = tuple(map(float, place))  # type: ignore[assignment]
-    return Done(row, items, places, tuple(str(text)[:200] for text in said[:100]))
+        raise ProtocolError("its state is not finite")
+    places: dict[str, Heard] = {name: tuple(map(float, place)) for name, place in body["heard"].items()}  # type: ignore[misc]
+    return Done(body["row"], body["items"], places, tuple(body["said"]))
 
 
 def flown(fleet: Fleet, row: int) -> Flown:

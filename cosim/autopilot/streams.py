@@ -22,16 +22,16 @@ DEFAULT: dict[int, float] = {
 }
 # MAV_DATA_STREAM of REQUEST_DATA_STREAM: messages (GCS_MAVLINK_Copter.cpp, shortened)
 GROUPS: dict[int, tuple[int, ...]] = {
-    1: (27, 29),
-    2: (1, 24, 42, 62, 125, 147, 152, 162, 245),
+    1: (27, 29, 116, 129, 137),
+    2: (1, 24, 42, 62, 125, 152, 245),
     3: (36, 65),
     6: (32, 33),
-    10: (30,),
+    10: (30, 164, 178),
     11: (74,),
-    12: (2, 147, 168, 193, 242),
+    12: (2, 136, 147, 163, 168, 193, 241, 242, 11030),
 }
 GROUPS[0] = tuple(sorted({message for group in GROUPS.values() for message in group}))
-MOST = 50.0  # Hz of one message on the wall clock
+MOST = 200.0  # Hz of one message on the wall clock
 # Messages per second of wall time to which telemetry may grow when time is sped up: a client that
 # pauses for a second must not lose answers to a full buffer, which holds some 260 datagrams.
 BUSY = 200.0

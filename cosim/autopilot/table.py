@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 
 TCP_STEP = 10  # between the TCP ports of two vehicles, as ArduPilot's instances have it
 MOST = 254  # system ids in one MAVLink network: 0 is broadcast, 255 the usual ground station

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.geodesy import Place
@@ -37,6 +37,8 @@ _CAPABILITIES = (
     | mavlink.MAV_PROTOCOL_CAPABILITY_FTP
     | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_LOCAL_NED
     | mavlink.MAV_PROTOCOL_CAPABILITY_SET_POSITION_TARGET_GLOBAL_INT
+    | mavlink.MAV_PROTOCOL_CAPABILITY_SET_ATTITUDE_TARGET
+    | mavlink.MAV_PROTOCOL_CAPABILITY_FLIGHT_TERMINATION
     | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_FENCE
     | mavlink.MAV_PROTOCOL_CAPABILITY_MISSION_RALLY
     | mavlink.MAV_PROTOCOL_CAPABILITY_MAVLINK2
@@ -75,6 +77,8 @@ def heartbeat(a: Autopilot) -> Message:
     base = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | mavlink.MAV_MODE_FLAG_STABILIZE_ENABLED
     if v.armed:
         base |= mavlink.MAV_MODE_FLAG_SAFETY_ARMED
+    if mode.behaviour == "hold" and not p.persona.px4:
+        base |= mavlink.MAV_MODE_FLAG_MANUAL_INPUT_ENABLED
     if mode.behaviour != "hold":
         base |= mavlink.MAV_MODE_FLAG_GUIDED_ENABLED
         if p.persona.px4:
@@ -133,14 +137,19 @@ def _attitude(a: Autopilot) -> Message:
     return mavlink.MAVLink_attitude_message(a.boot_ms, v.roll, v.pitch, yaw, v.p, -v.q, v.turn)
 
 
-def _attitude_quaternion(a: Autopilot) -> Message:
-    v = a.pilot.view
+def _quaternion(v: Any) -> tuple[float, float, float, float]:  # noqa: ANN401 - a view of the state
+    """From north, east, down to forward, right, down."""
     cr, sr = math.cos(0.5 * v.roll), math.sin(0.5 * v.roll)
     cp, sp = math.cos(0.5 * v.pitch), math.sin(0.5 * v.pitch)
     cy, sy = math.cos(0.5 * v.heading), math.sin(0.5 * v.heading)
     w, x = cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy
     y, z = cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
-    return mavlink.MAVLink_attitude_quaternion_message(a.boot_ms, w, x, y, z, v.p, -v.q, v.turn)
+    return w, x, y, z
+
+
+def _attitude_quaternion(a: Autopilot) -> Message:
+    v = a.pilot.view
+    return mavlink.MAVLink_attitude_quaternion_message(a.boot_ms, *_quaternion(v), v.p, -v.q, v.turn)
 
 
 def _local_position_ned(a: Autopilot) -> Message | None:
@@ -194,9 +203,15 @@ def _nav_controller_output(a: Autopilot) -> Message:
     )
 
 
+def _pulses(a: Autopilot) -> list[int]:
+    """us by channel: centred with the throttle low, as far as no client moves the sticks."""
+    rest = (1500, 1500, 1000, 1500, 1500, 1500, 1500, 1500)
+    sent = a.sticks.pulses
+    return [low if math.isnan(pulse) else round(pulse) for low, pulse in zip(rest, sent, strict=False)]
+
+
 def _rc_channels(a: Autopilot) -> Message:
-    sticks = (1500, 1500, 1000, 1500, 1500, 1500, 1500, 1500)  # centred, throttle low
-    return mavlink.MAVLink_rc_channels_message(a.boot_ms, 8, *sticks, *([_UNKNOWN] * 10), 254)
+    return mavlink.MAVLink_rc_channels_message(a.boot_ms, 8, *_pulses(a), *([_UNKNOWN] * 10), 254)
 
 
 def _servo_output_raw(a: Autopilot) -> Message:
@@ -234,7 +249,7 @@ def _vfr_hud(a: Autopilot) -> Message:
 
 def _position_target_global_int(a: Autopilot) -> Message | None:
     v = a.pilot.view
-    if not a.pilot.ready or v.mode != layout.GO:
+    if not a.pilot.ready:
         return None
     place = a.pilot.ground.place(v.target_x, v.target_y, v.target_z)
     mask = 0xFF8  # position only
@@ -326,13 +341,130 @@ def _extended_sys_state(a: Autopilot) -> Message:
     return mavlink.MAVLink_extended_sys_state_message(0, state)
 
 
-def _raw_imu(a: Autopilot) -> Message:
-    """Without noise: specific force in mg, rates in mrad/s, a field of 0.5 G pointing down by 60 degrees."""
+def _inertial(a: Autopilot) -> tuple[int, ...]:
+    """Without noise: specific force in mg, rates in mrad/s, a field of 0.5 G pointing down by 60 degrees in mG."""
     v = a.pilot.view
     rates = [max(-32768, min(32767, round(1000.0 * rate))) for rate in (v.p, -v.q, v.turn)]
     lift = round(-1000.0 * (1.0 + v.az / 9.80665)) if not v.landed else -1000
     field = (round(250 * math.cos(v.heading)), round(-250 * math.sin(v.heading)), 433)
-    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), 0, 0, max(lift, -32768), *rates, *field)
+    return 0, 0, max(lift, -32768), *rates, *field
+
+
+def _raw_imu(a: Autopilot) -> Message:
+    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), *_inertial(a))
+
+
+def _scaled_imu(a: Autopilot) -> Message:
+    return mavlink.MAVLink_scaled_imu_message(a.boot_ms, *_inertial(a))
+
+
+def _scaled_imu2(a: Autopilot) -> Message:
+    return mavlink.MAVLink_scaled_imu2_message(a.boot_ms, *_inertial(a))
+
+
+def _scaled_imu3(a: Autopilot) -> Message:
+    return mavlink.MAVLink_scaled_imu3_message(a.boot_ms, *_inertial(a))
+
+
+def _highres_imu(a: Autopilot) -> Message:
+    values = _inertial(a)
+    force = [9.80665e-3 * part for part in values[:3]]
+    rates, field = [1e-3 * part for part in values[3:6]], [1e-3 * part for part in values[6:]]
+    height = a.place.altitude
+    return mavlink.MAVLink_highres_imu_message(
+        round(a.now * 1e6), *force, *rates, *field, pressure(height), 0.0, height, 25.0, 0x1FFF
+    )
+
+
+def _odometry(a: Autopilot) -> Message | None:
+    v = a.pilot.view
+    if not a.pilot.ready:
+        return None
+    sine, cosine = math.sin(v.heading), math.cos(v.heading)
+    ahead, right = v.vx * sine + v.vy * cosine, v.vx * cosine - v.vy * sine
+    unknown = [math.nan] + [0.0] * 20
+    return mavlink.MAVLink_odometry_message(
+        round(a.now * 1e6), mavlink.MAV_FRAME_LOCAL_NED, mavlink.MAV_FRAME_BODY_FRD, v.y - a.start[1], v.x - a.start[0],
+        a.start[2] - v.z, _quaternion(v), ahead, right, -v.vz, v.p, -v.q, v.turn, unknown, unknown, 0,
+        mavlink.MAV_ESTIMATOR_TYPE_AUTOPILOT, 100,
+    )  # fmt: skip
+
+
+def _vibration(a: Autopilot) -> Message:
+    level = 0.0 if a.pilot.view.landed else 0.2  # m/s^2, as a real ArduCopter shows in simulation
+    return mavlink.MAVLink_vibration_message(round(a.now * 1e6), level, level, level, 0, 0, 0)
+
+
+def _rc_channels_raw(a: Autopilot) -> Message:
+    return mavlink.MAVLink_rc_channels_raw_message(a.boot_ms, 0, *_pulses(a)[:8], 254)
+
+
+def _ahrs(_: Autopilot) -> Message:
+    return mavlink.MAVLink_ahrs_message(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def _ahrs2(a: Autopilot) -> Message:
+    v = a.pilot.view
+    yaw = math.remainder(v.heading, 2.0 * math.pi)
+    return mavlink.MAVLink_ahrs2_message(v.roll, v.pitch, yaw, a.place.altitude, latitude(a.place), longitude(a.place))
+
+
+def _simstate(a: Autopilot) -> Message:
+    v = a.pilot.view
+    yaw = math.remainder(v.heading, 2.0 * math.pi)
+    force = [9.80665e-3 * part for part in _inertial(a)[:3]]
+    return mavlink.MAVLink_simstate_message(
+        v.roll, v.pitch, yaw, *force, v.p, -v.q, v.turn, latitude(a.place), longitude(a.place)
+    )
+
+
+def _attitude_target(a: Autopilot) -> Message:
+    v = a.pilot.view
+    thrust = _throttle(a) / 100.0
+    return mavlink.MAVLink_attitude_target_message(a.boot_ms, 0, _quaternion(v), v.p, -v.q, v.turn, thrust)
+
+
+def _position_target_local_ned(a: Autopilot) -> Message | None:
+    v = a.pilot.view
+    if not a.pilot.ready:
+        return None
+    point = (v.target_y - a.start[1], v.target_x - a.start[0], a.start[2] - v.target_z)
+    return mavlink.MAVLink_position_target_local_ned_message(
+        a.boot_ms, mavlink.MAV_FRAME_LOCAL_NED, 0xDC0, *point, v.target_vy, v.target_vx, -v.target_vz, 0, 0, 0, 0, 0
+    )
+
+
+def _terrain_report(a: Autopilot) -> Message:
+    """Flat ground at the height of home."""
+    v = a.pilot.view
+    home = a.pilot.home_place().altitude
+    return mavlink.MAVLink_terrain_report_message(
+        latitude(a.place), longitude(a.place), 0, home, v.z - a.pilot.home[2], 0, 0
+    )
+
+
+def _esc_telemetry(a: Autopilot) -> Message:
+    """Four motors that share what the vehicle draws."""
+    v = a.pilot.view
+    amps = [min(round(25.0 * v.current), _UNKNOWN)] * 4
+    used = round((float(a.pilot.fleet.frames["capacity"][a.pilot.row]) - v.charge) / 3.6 / 4.0)
+    volts = [min(round(100.0 * v.voltage), _UNKNOWN)] * 4
+    return mavlink.MAVLink_esc_telemetry_1_to_4_message(
+        [25] * 4, volts, amps, [min(used, _UNKNOWN)] * 4, [0] * 4, [0] * 4
+    )
+
+
+def _relay_status(a: Autopilot) -> Message:
+    on = sum(1 << k for k, state in enumerate(a.equipment.relays) if state)
+    return mavlink.MAVLink_relay_status_message(a.boot_ms, on, (1 << len(a.equipment.relays)) - 1)
+
+
+def _camera_information(a: Autopilot) -> Message:
+    name = list(b"cosim".ljust(32, b"\0"))
+    return mavlink.MAVLink_camera_information_message(
+        a.boot_ms, name, name, 1, math.nan, math.nan, math.nan, 0, 0, 0,
+        mavlink.CAMERA_CAP_FLAGS_CAPTURE_IMAGE, 0, b"",
+    )  # fmt: skip
 
 
 def pressure(altitude: float) -> float:
@@ -342,6 +474,10 @@ def pressure(altitude: float) -> float:
 
 def _scaled_pressure(a: Autopilot) -> Message:
     return mavlink.MAVLink_scaled_pressure_message(a.boot_ms, pressure(a.place.altitude), 0.0, 2500)
+
+
+def _scaled_pressure2(a: Autopilot) -> Message:
+    return mavlink.MAVLink_scaled_pressure2_message(a.boot_ms, pressure(a.place.altitude), 0.0, 2500)
 
 
 def _meminfo(_: Autopilot) -> Message:
@@ -397,4 +533,24 @@ BUILDERS: dict[int, Builder] = {
     230: _estimator_status,
     242: _home_position,
     245: _extended_sys_state,
+    26: _scaled_imu,
+    35: _rc_channels_raw,
+    83: _attitude_target,
+    85: _position_target_local_ned,
+    105: _highres_imu,
+    116: _scaled_imu2,
+    129: _scaled_imu3,
+    136: _terrain_report,
+    137: _scaled_pressure2,
+    163: _ahrs,
+    164: _simstate,
+    178: _ahrs2,
+    241: _vibration,
+    259: _camera_information,
+    331: _odometry,
+    376: _relay_status,
+    11030: _esc_telemetry,
 }
+# What only one of both sends, also on request.
+PX4_ONLY = {105, 141, 230, 331}
+ARDUPILOT_ONLY = {137, 163, 164, 168, 178, 193, 376, 11030}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cosim.vehicles import layout
@@ -32,14 +33,24 @@ _PX4 = {
     "RTL_RETURN_ALT": ("return_height", 1.0),
     "COM_DISARM_PRFLT": ("disarm_delay", 1.0),
 }
+# What ArduPilot decides and airframes leave open: the vehicle takes it from the parameter at start.
+_TAKEN = {
+    "WPNAV_ACCEL_Z": ("climb_accel", 100.0),
+    "WPNAV_JERK": ("jerk", 1.0),
+    "RTL_LOIT_TIME": ("return_hover", 1000.0),
+}
+# s, as a real ArduCopter 4.6 has them in software in the loop: motors wait after arming, the throttle rises, and after
+# landing it makes sure that it stands.
+_ARMING, _SPOOL, _LANDED = 2.0, 0.75, 2.7
+_WIND = {"SIM_WIND_SPD", "SIM_WIND_DIR", "SIM_WIND_DIR_Z"}
 _ROVER_ONLY = {"CRUISE_SPEED", "WP_RADIUS"}
 _ACTIONS = {0: -1, 1: int(layout.LAND), 2: int(layout.RETURN)}  # BATT_FS_*_ACT: mode of the fleet
 _CHARGE = {"BATT_LOW_MAH", "BATT_CRT_MAH", "BATT_FS_LOW_ACT", "BATT_FS_CRT_ACT", "BAT_LOW_THR", "BAT_CRIT_THR"}
 _CHARGE |= {"BAT_EMERGEN_THR", "COM_LOW_BAT_ACT", "BATT_CAPACITY"}
 
 
-def show_vehicle(pilot: Pilot) -> None:
-    """Set the parameters that describe the vehicle to what it is."""
+def show_vehicle(pilot: Pilot, timed: bool) -> None:
+    """Set the parameters that describe the vehicle to what it is; with `timed`, a copter takes a real one's times."""
     frame, parameters = pilot.fleet.frames[pilot.row], pilot.parameters
     for name, (field, scale) in (_PX4 if pilot.persona.px4 else _ARDUPILOT).items():
         if name in parameters and (pilot.persona.frame == "rover" or name not in _ROVER_ONLY):
@@ -55,19 +66,32 @@ def show_vehicle(pilot: Pilot) -> None:
         parameters.set("COM_LOW_BAT_ACT", {-1: 0, int(layout.LAND): 2}.get(action, 3))
         parameters.set("MAV_TYPE", pilot.persona.kind)
     else:
+        if pilot.persona.frame == "copter" and not timed:
+            for name, (field, scale) in _TAKEN.items():
+                parameters.set(name, scale * float(frame[field]))
+        elif pilot.persona.frame == "copter":
+            for name, (field, scale) in _TAKEN.items():
+                frame[field] = parameters[name] / scale
+            frame["arming_delay"], frame["spool_up"], frame["disarm_after"] = _ARMING, _SPOOL, _LANDED
         parameters.set("BATT_CAPACITY", capacity)
         parameters.set("BATT_LOW_MAH", low * capacity)
         parameters.set("BATT_CRT_MAH", critical * capacity)
         parameters.set("BATT_FS_LOW_ACT", {value: key for key, value in _ACTIONS.items()}[action])
+        parameters.set("BATT_FS_CRT_ACT", 1 if critical > 0.0 else 0)
         parameters.set("FRAME_CLASS", 2 if pilot.persona.frame == "rover" else 1)
 
 
 def tune_vehicle(pilot: Pilot, name: str) -> None:
     """Let the vehicle follow the parameter `name`; most have no effect."""
     frames, row, parameters = pilot.fleet.frames, pilot.row, pilot.parameters
-    field = (_PX4 if pilot.persona.px4 else _ARDUPILOT).get(name)
-    if field and parameters[name] > 0.0:
+    field = (_PX4 if pilot.persona.px4 else {**_ARDUPILOT, **_TAKEN}).get(name)
+    if field and (parameters[name] > 0.0 or name == "RTL_LOIT_TIME"):
         frames[field[0]][row] = parameters[name] / field[1]
+    elif name in _WIND:
+        speed, rise = parameters["SIM_WIND_SPD"], math.radians(parameters["SIM_WIND_DIR_Z"])
+        to = math.radians(parameters["SIM_WIND_DIR"] + 180.0)
+        flat = speed * math.cos(rise)
+        pilot.fleet.wind[row] = flat * math.sin(to), flat * math.cos(to), speed * math.sin(rise)
     elif name in _CHARGE and pilot.persona.px4:
         # PX4 warns when low, returns when critical, lands in an emergency
         frames["low"][row] = parameters["BAT_CRIT_THR"]

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.vehicles.layout import ACKERMANN, AIRFRAME, COPTER, LAND, RETURN, SKID
+from cosim.vehicles.power import CORRECTION
 
 GRAVITY = 9.80665  # m/s^2
 AIR = 1.225  # kg/m^3, ICAO standard atmosphere at sea level
+TIP = 120.0  # m/s, speed of the blades' tips in a hover
 ACTIONS = {"none": -1, "land": int(LAND), "return": int(RETURN)}
 
 
@@ -26,8 +28,32 @@ class Battery:
     low: float = 0.2  # fraction of the capacity at which `action` is taken
     critical: float = 0.08  # at which it lands wherever it is
     action: Literal["return", "land", "none"] = "return"
+    temperature: float = 25.0  # deg C
+    cycles: float = 0.0  # that it has gone through
+
+    @property
+    def usable(self) -> float:
+        """Ah that it gives at its temperature and age.
+
+        A lithium-polymer cell keeps about 80 % after 500 cycles and gives about 85 % at 0 deg C; both are what
+        makers of packs state, taken as straight lines.
+        """
+        cold = max(25.0 - self.temperature, 0.0)
+        return self.capacity * max(1.0 - 0.0004 * self.cycles, 0.2) * max(1.0 - 0.006 * cold, 0.2)
+
+    @property
+    def internal(self) -> float:
+        """Ohm at its temperature and age.
+
+        Arrhenius' law with 20 kJ/mol, which doubles the resistance from 25 to 0 deg C, and half as much again
+        after 500 cycles.
+        """
+        kelvin = 273.15 + self.temperature
+        return self.resistance * (1.0 + 0.001 * self.cycles) * math.exp(2405.6 * (1.0 / kelvin - 1.0 / 298.15))
 
     def __post_init__(self) -> None:
+        if not (-60.0 < self.temperature < 100.0 and self.cycles >= 0.0):
+            raise ValueError("a battery needs a temperature of -60 to 100 deg C and 0 cycles or more")
         if not (self.capacity > 0.0 and self.cells >= 1 and self.resistance >= 0.0):
             raise ValueError("a battery needs a capacity and cells above 0, and a resistance of 0 or more")
         if not 0.0 <= self.critical <= self.low < 1.0:
@@ -46,6 +72,8 @@ class Copter:
     descent: float = 1.5  # m/s
     land_speed: float = 0.5  # m/s below 10 m
     accel: float = 2.5  # m/s^2
+    climb_accel: float = 0.0  # m/s^2, vertical; 0: half of `accel`
+    jerk: float = 0.0  # m/s^3 of legs from point to point; 0: no limit, and no corners cut
     tilt: float = math.radians(30.0)
     lag: float = 0.15  # s, of thrust and attitude
     yaw_rate: float = math.radians(90.0)  # rad/s
@@ -56,6 +84,10 @@ class Copter:
     idle: float = 6.0  # W of the electronics
     radius: float = 2.0  # m within which a waypoint counts as reached
     return_height: float = 15.0  # m above home
+    arming_delay: float = 0.0  # s from arming before it can leave the ground
+    spool_up: float = 0.0  # s from the order, or from then on, until it does
+    return_hover: float = 0.0  # s above home before it comes down
+    disarm_after: float = 1.0  # s on the ground before the motors stop
     dynamics: Literal["point", "rigid"] = "point"  # a mass with a lag, or a rigid body with four rotors
     arm: float = 0.16  # m, of a rotor from the axes of roll and pitch; this and what follows: rigid only
     inertia: tuple[float, float, float] = (0.02, 0.02, 0.035)  # kg m^2 about forward, left, up
@@ -67,14 +99,13 @@ class Copter:
     def row(self) -> NDArray[np.void]:
         """(1,) AIRFRAME.
 
-        Power of the rotors by Zeng, Xu, Zhang, IEEE Transactions on Wireless Communications 18(4), 2019:
-        induced power in hover W^(3/2) / sqrt(2 rho A), mean inflow sqrt(W / (2 rho A)) (appendix A).
+        What a hover needs above the induced power, W^(3/2) / sqrt(2 rho A) by momentum theory, is profile power.
         """
         row = np.zeros(1, AIRFRAME)
         weight = self.mass * GRAVITY
         disc = self.rotors * math.pi * self.rotor_radius**2
         inflow = math.sqrt(weight / (2.0 * AIR * disc))
-        induced = 1.1 * weight * inflow  # 1.1: the usual correction for a real wake (their k = 0.1)
+        induced = CORRECTION * weight * inflow
         hover = self.efficiency * (self.hover_power - self.idle) if self.hover_power else weight * inflow / 0.6
         if hover <= induced:
             raise ValueError(
@@ -83,12 +114,13 @@ class Copter:
             )
         names = (
             "mass", "speed", "climb", "descent", "land_speed", "accel", "tilt", "lag", "yaw_rate", "drag", "drag2",
-            "efficiency", "idle", "radius", "return_height",
+            "efficiency", "idle", "radius", "return_height", "jerk", "arming_delay", "spool_up", "return_hover",
+            "disarm_after",
         )  # fmt: skip
         for name in names:
             row[name] = getattr(self, name)
-        row["profile"], row["induced"], row["inflow"], row["tip"] = hover - induced, induced, inflow, 120.0
-        row["parasite"] = 0.5 * AIR * 0.3 * 0.05 * disc  # their d0 = 0.3, solidity 0.05
+        row["climb_accel"] = self.climb_accel or 0.5 * self.accel
+        row["profile"], row["inflow"], row["tip"] = hover - induced, inflow, TIP
         row["gain"], row["disarm_delay"], row["kind"] = 1.0, 10.0, COPTER
         if self.dynamics == "rigid":
             if self.rotors != 4:
@@ -130,7 +162,8 @@ class Rover:
 
 
 def _with_battery(row: NDArray[np.void], battery: Battery) -> NDArray[np.void]:
-    for name in ("cells", "resistance", "low", "critical"):
+    for name in ("cells", "low", "critical"):
         row[name] = getattr(battery, name)
-    row["capacity"], row["low_action"] = 3600.0 * battery.capacity, ACTIONS[battery.action]
+    row["capacity"], row["resistance"] = 3600.0 * battery.usable, battery.internal
+    row["low_action"] = ACTIONS[battery.action]
     return row

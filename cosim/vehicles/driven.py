@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from cosim.compiling import entry
 from cosim.vehicles.airframe import GRAVITY, Copter, Rover
 from cosim.vehicles.battery import open_circuit
+from cosim.vehicles.contact import touch
 from cosim.vehicles.layout import COPTER, EMPTY, STATE
-from cosim.vehicles.motion import discharge, wrap
-from cosim.vehicles.power import rotor_power, wheel_power
-from cosim.vehicles.rigid import push, show, stand
+from cosim.vehicles.motion import density, discharge, draw, wrap
+from cosim.vehicles.power import wheel_power
+from cosim.vehicles.rigid import push, show
 
 Floats = NDArray[np.float64]
+_OFF = 0.3  # m above the ground: in the air, and not only sprung off it
 
 
 @entry()
@@ -37,25 +39,15 @@ def _drive(
         if a.kind == COPTER:
             most = a.thrust_ratio * a.mass * GRAVITY / 4.0 if power else 0.0
             t0, t1, t2, t3 = most * outputs[0], most * outputs[1], most * outputs[2], most * outputs[3]
+            borne = touch(s, a, wind[0], wind[1], dt)
             push(s, a, t0, t1, t2, t3, wind[0], wind[1], wind[2], dt)
-            if s.z <= a.ground and s.t0 + s.t1 + s.t2 + s.t3 < a.mass * GRAVITY:
-                # on the ground it stands upright and still
-                if s.landed == 0:
-                    s.impact = -vz
-                held0, held1, held2, held3 = s.t0, s.t1, s.t2, s.t3
-                show(s)
-                stand(s, a)
-                s.t0, s.t1, s.t2, s.t3 = held0, held1, held2, held3
-                s.z = a.ground
-                s.vx = s.vy = s.vz = 0.0
+            if borne > 0.0 and s.landed == 0:
+                s.impact = -vz
                 s.landed = 1
-            elif s.z > a.ground:
+            elif borne <= 0.0 and s.z > a.ground + _OFF:
                 s.landed = 0
             show(s)
-            air = math.sqrt((s.vx - wind[0]) ** 2 + (s.vy - wind[1]) ** 2 + (s.vz - wind[2]) ** 2)
-            load = (s.t0 + s.t1 + s.t2 + s.t3) / (a.mass * GRAVITY)
-            work = rotor_power(air, load, a.profile * min(load, 1.0), a.induced, a.tip, a.inflow, a.parasite)
-            s.power = (work + max(a.mass * GRAVITY * s.vz, 0.0) * min(load, 1.0)) / a.efficiency + a.idle
+            draw(s, a, s.vx - wind[0], s.vy - wind[1], s.vz - wind[2], density(s, a))
         else:
             v = s.vx * math.sin(s.heading) + s.vy * math.cos(s.heading)
             wish = a.speed * outputs[1] if power else 0.0
@@ -105,6 +97,11 @@ class Driven:
     def state(self) -> Any:  # noqa: ANN401 - a record
         """The vehicle's row of STATE."""
         return self._states[0]
+
+    @property
+    def frame(self) -> Any:  # noqa: ANN401 - a record
+        """The vehicle's row of AIRFRAME."""
+        return self._frame[0]
 
     def reset(self) -> None:
         """Back home with a full battery, at time 0."""

@@ -14,7 +14,10 @@ from cosim.compiling import entry, part, ready
 from cosim.vehicles.airframe import Copter, Rover
 from cosim.vehicles.battery import open_circuit
 from cosim.vehicles.layout import (
+    ACCELERATION,
     AIRFRAME,
+    ATTITUDE,
+    CIRCLE,
     COPTER,
     DESCEND,
     EMPTY,
@@ -31,6 +34,7 @@ from cosim.vehicles.layout import (
     RISE,
     STATE,
     TAKE_OFF,
+    TURNS,
     VELOCITY,
 )
 from cosim.vehicles.motion import discharge, fall
@@ -39,7 +43,12 @@ from cosim.vehicles.rigid import stand
 
 Floats = NDArray[np.float64]
 _CRASH = 3.0  # m/s of vertical speed at touch down from which a copter is broken
-WHAT = {"fly": FLY, "take-off": RISE, "land": DESCEND, "return": HOME}
+WHAT = {"fly": FLY, "take-off": RISE, "land": DESCEND, "return": HOME, "turns": TURNS}
+# What a new mode begins with.
+_ENTERED = {
+    "stage": 0, "hold_until": -1.0, "target_until": -1.0, "leg_began": -1.0, "next_began": -1.0, "leg_top": 0.0,
+    "target_heading": math.nan, "target_turn": math.nan, "feed_x": 0.0, "feed_y": 0.0, "feed_z": 0.0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,9 @@ class Waypoint:
     z: float = 0.0
     hold: float = 0.0  # s to stay
     speed: float = 0.0  # m/s from here on, 0: as before
-    what: Literal["fly", "take-off", "land", "return"] = "fly"
+    what: Literal["fly", "take-off", "land", "return", "turns"] = "fly"
+    radius: float = 0.0  # m, of turns about the point; below 0: anticlockwise
+    turns: float = 0.0
 
 
 @part
@@ -62,12 +73,19 @@ def _on_ground(s: Any, a: Any, items: NDArray[np.void], now: float) -> None:  # 
     if s.mode == MISSION and s.done == 0 and items[s.first_item + s.item].what == DESCEND:
         proceed(s)  # it has landed, as the mission says
     wants = s.mode == TAKE_OFF or (s.mode == MISSION and s.done == 0)
+    if wants and s.hold_until < 0.0:  # rotors are to reach their speed first
+        s.hold_until = max(now, s.armed_at + a.arming_delay) + a.spool_up
     if wants:
+        if now < s.hold_until:
+            return
         if a.rigid != 0:
             stand(s, a)
         s.landed = 0
         s.stage = 0
-    elif now - max(s.armed_at, s.landed_at) >= (1.0 if s.mode in (LAND, RETURN, MISSION) else a.disarm_delay):
+        s.hold_until = now if a.jerk > 0.0 else -1.0
+    elif now - max(s.armed_at, s.landed_at) >= (
+        a.disarm_after if s.mode in (LAND, RETURN, MISSION) else a.disarm_delay
+    ):
         s.armed = 0
 
 
@@ -79,7 +97,7 @@ def _touch_down(s: Any, a: Any, now: float) -> None:  # noqa: ANN401
     s.landed, s.landed_at = 1, now
     if s.impact > _CRASH:
         s.crashed, s.armed = 1, 0
-    elif s.failsafe == EMPTY:
+    elif s.failsafe == EMPTY or s.stopped != 0:
         s.armed = 0
 
 
@@ -112,7 +130,7 @@ def _advance(
                     pilot_rover(s, a, items, now, dt)
                 discharge(s, a, dt)
                 continue
-            if s.failsafe == EMPTY and s.landed == 0:
+            if (s.failsafe == EMPTY or s.stopped != 0) and s.landed == 0:
                 fall(s, a, wind[0], wind[1], wind[2], dt)
             elif s.landed != 0:
                 _on_ground(s, a, items, now)
@@ -169,10 +187,10 @@ class Fleet:
         for k, axis in enumerate("xyz"):
             s[axis] = s[f"home_{axis}"] = s[f"target_{axis}"] = place[:, k]
         s["heading"] = s["kept"] = np.asarray(headings)
-        s["target_heading"] = math.nan
+        s["target_heading"] = s["target_turn"] = math.nan
         s["charge"] = np.asarray(charge) * self.frames["capacity"]
         s["landed"], s["mode"], s["reached"], s["failsafe"] = 1, HOLD, -1, NONE
-        s["hold_until"] = s["target_until"] = -1.0
+        s["hold_until"] = s["target_until"] = s["leg_began"] = s["next_began"] = s["old_began"] = -1.0
         s["voltage"] = [
             a["cells"] * open_circuit(c / a["capacity"]) for a, c in zip(self.frames, s["charge"], strict=True)
         ]
@@ -212,6 +230,7 @@ class Fleet:
             for axis in "xyz":
                 s[f"home_{axis}"][new] = s[axis][new]
             s["armed"][new], s["armed_at"][new] = 1, self.now
+            s["stopped"][new], s["hold_until"][new] = 0, -1.0
             self.frames["ground"][new] = s["z"][new]
         else:
             obeys = (self.frames["kind"][r] != COPTER) | (s["landed"][r] != 0)
@@ -244,6 +263,10 @@ class Fleet:
         told, where = r[obeys], np.broadcast_to(np.asarray(position, np.float64), (len(r), 3))[obeys]
         already = told[s["mode"][told] != GO]
         self._enter(already, int(GO))
+        # who is told the same again goes on with its leg
+        new = told[sum(np.abs(s[f"target_{axis}"][told] - where[:, k]) for k, axis in enumerate("xyz")) > 0.1]
+        s["leg_began"][new] = s["next_began"][new] = -1.0
+        s["leg_top"][new] = 0.0
         for k, axis in enumerate("xyz"):
             s[f"target_{axis}"][told] = where[:, k]
         s["target_until"][told] = -1.0
@@ -266,6 +289,67 @@ class Fleet:
         s["target_until"][told] = self.now + valid
         return obeys
 
+    def accelerate(self, rows: ArrayLike, acceleration: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
+        """Keep `acceleration` (n, 3) m/s^2 for `valid` s, then stop. Refused as `go` is, and by rovers."""
+        obeys, told = self._hover_orders(rows, int(ACCELERATION), valid)
+        wanted = np.broadcast_to(np.asarray(acceleration, np.float64), (len(obeys), 3))[obeys]
+        for k, axis in enumerate("xyz"):
+            self.state[f"feed_{axis}"][told] = wanted[:, k]
+        return obeys
+
+    def lean(
+        self, rows: ArrayLike, roll: ArrayLike, pitch: ArrayLike, climb: ArrayLike = 0.0, valid: float = 3.0
+    ) -> NDArray[np.bool_]:
+        """Keep an attitude (rad; roll to the right, pitch nose up) and a rate of climb (m/s) for `valid` s, then stop.
+
+        Refused as `go` is, and by rovers.
+        """
+        obeys, told = self._hover_orders(rows, int(ATTITUDE), valid)
+        most = self.frames["tilt"][told]
+        for name, wanted in (("target_roll", roll), ("target_pitch", pitch)):
+            self.state[name][told] = np.clip(np.broadcast_to(wanted, obeys.shape)[obeys], -most, most)
+        fastest, slowest = self.frames["climb"][told], -self.frames["descent"][told]
+        self.state["target_vz"][told] = np.clip(np.broadcast_to(climb, obeys.shape)[obeys], slowest, fastest)
+        return obeys
+
+    def circle(self, rows: ArrayLike, centre: ArrayLike, radius: ArrayLike, speed: ArrayLike) -> NDArray[np.bool_]:
+        """Fly round `centre` (n, 3) m at `radius` m with `speed` m/s, clockwise when above 0, until told otherwise.
+
+        Refused as `go` is, and by rovers.
+        """
+        obeys, told = self._hover_orders(rows, int(CIRCLE), math.inf)
+        s, point = self.state, np.broadcast_to(np.asarray(centre, np.float64), (len(obeys), 3))[obeys]
+        for name, values in zip(("circle_x", "circle_y", "target_z"), point.T, strict=True):
+            s[name][told] = values
+        s["circle_radius"][told] = np.broadcast_to(radius, obeys.shape)[obeys]
+        s["circle_speed"][told] = np.broadcast_to(speed, obeys.shape)[obeys]
+        s["turned"][told] = 0.0
+        return obeys
+
+    def turn(self, rows: ArrayLike, rate: ArrayLike) -> None:
+        """Turn at `rate` rad/s, clockwise when above 0, in the present mode; NaN: no more."""
+        self.state["target_turn"][self._rows(rows)] = rate
+
+    def cut(self, rows: ArrayLike) -> None:
+        """Stop the motors, also in the air: a copter falls."""
+        r = self._rows(rows)
+        self.state["stopped"][r] = 1
+        grounded = r[(self.state["landed"][r] != 0) | (self.frames["kind"][r] != COPTER)]
+        self.state["armed"][grounded] = 0
+
+    def set_air(self, altitude: float, temperature: float) -> None:
+        """Let the air be that of a place `altitude` m above the sea, with `temperature` K at height 0."""
+        self.frames["altitude"], self.frames["temperature"] = altitude, temperature
+
+    def _hover_orders(self, rows: ArrayLike, mode: int, valid: float) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Who obeys an order that only copters in flight take, and their rows, which are in `mode` now."""
+        r = self._rows(rows)
+        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == COPTER)
+        told = r[obeys]
+        self._enter(told, mode)
+        self.state["target_until"][told] = self.now + valid
+        return obeys, told
+
     def face(self, rows: ArrayLike, heading: ArrayLike) -> None:
         """Keep this heading (rad, NaN: along the way) in the present mode."""
         self.state["target_heading"][self._rows(rows)] = heading
@@ -276,7 +360,7 @@ class Fleet:
 
     def set_mission(self, row: int, waypoints: Sequence[Waypoint]) -> None:
         """Give a vehicle a mission, from its first waypoint on; it starts with `start_mission`."""
-        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, WHAT[w.what]) for w in waypoints], ITEM)
+        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, w.radius, w.turns, WHAT[w.what]) for w in waypoints], ITEM)
         self.replace_items(row, new)
         s = self.state[row]
         s["item"], s["reached"], s["done"] = 0, -1, 0
@@ -365,7 +449,7 @@ class Fleet:
         """What `pilot.enter` does, for many rows."""
         s = self.state
         s["mode"][rows] = mode
-        for name, value in (("stage", 0), ("hold_until", -1.0), ("target_until", -1.0), ("target_heading", math.nan)):
+        for name, value in _ENTERED.items():
             s[name][rows] = value
         for axis in "xyz":
             s[f"target_{axis}"][rows] = s[axis][rows]

@@ -8,8 +8,8 @@ from typing import Any
 from cosim.compiling import part
 from cosim.vehicles.airframe import GRAVITY
 from cosim.vehicles.battery import current, open_circuit
-from cosim.vehicles.layout import ACKERMANN, EMPTY
-from cosim.vehicles.power import rotor_power, wheel_power
+from cosim.vehicles.layout import ACCELERATION, ACKERMANN, ATTITUDE, EMPTY
+from cosim.vehicles.power import relative_density, rotor_power, wheel_power
 
 Record = Any  # one row of a record array
 
@@ -32,28 +32,65 @@ def approach(distance: float, gain: float, accel: float, top: float) -> float:
 
 
 @part
+def wish(s: Record, a: Record, gain: float, drag: float, ux: float, uy: float, uz: float) -> tuple[float, float, float]:
+    """m/s^2 that thrust less weight should give: to the wanted velocity, attitude or acceleration, and against the air.
+
+    `u*` is the velocity against the air, `drag` 1/s; `gain` 1/s of the horizontal velocity.
+    """
+    top = GRAVITY * math.tan(a.tilt)
+    held = 3.0 * (s.target_vz - s.vz) if s.mode != ACCELERATION else 0.0
+    up = min(max(held + s.feed_z, -a.accel), a.accel) + drag * uz
+    up = max(up, -0.7 * GRAVITY)  # rotors push one way only and keep some thrust to steer
+    if s.mode == ATTITUDE:
+        ahead, right = -math.tan(s.target_pitch) * (GRAVITY + up), math.tan(s.target_roll) * (GRAVITY + up)
+        sine, cosine = math.sin(s.heading), math.cos(s.heading)
+        x, y = ahead * sine + right * cosine, ahead * cosine - right * sine
+    elif s.mode == ACCELERATION:
+        x, y = s.feed_x + drag * ux, s.feed_y + drag * uy
+    else:
+        most = a.accel if s.leg_began < 0.0 else 1.5 * a.accel  # what leads back to a leg comes on top
+        x = min(max(gain * (s.target_vx - s.vx) + s.feed_x, -most), most) + drag * ux
+        y = min(max(gain * (s.target_vy - s.vy) + s.feed_y, -most), most) + drag * uy
+    flat = math.hypot(x, y)
+    if flat > top:
+        x, y = x * top / flat, y * top / flat
+    return x, y, up
+
+
+@part
+def density(s: Record, a: Record) -> float:
+    """Of the air where the vehicle is, over the standard's at sea level."""
+    return relative_density(a.altitude, a.temperature, s.z)
+
+
+@part
+def draw(s: Record, a: Record, ux: float, uy: float, uz: float, thin: float) -> None:
+    """Set what rotors and electronics draw, from the thrust s.a* + g and the velocity `u*` against the air."""
+    lift = GRAVITY + s.az
+    thrust = math.sqrt(s.ax * s.ax + s.ay * s.ay + lift * lift)
+    along = (ux * s.ax + uy * s.ay + uz * lift) / max(thrust, 1e-9)
+    across = math.sqrt(max(ux * ux + uy * uy + uz * uz - along * along, 0.0))
+    weight = a.mass * GRAVITY
+    mechanical = rotor_power(across, along, thrust / GRAVITY, thin, weight, a.profile, a.inflow, a.tip)
+    s.power = mechanical / a.efficiency + a.idle
+
+
+@part
 def fly(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
     """Move a copter for `dt` s: target_v* is the wanted velocity over ground, w* the wind (m/s).
 
     Thrust and attitude follow with a lag of first order, a semi-implicit Euler step. Air slows it by
     its speed against the air.
     """
-    top = GRAVITY * math.tan(a.tilt)
     ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
-    air = math.sqrt(ux * ux + uy * uy + uz * uz)
-    drag = a.drag + a.drag2 * air
-    # what brings the velocity to the wanted one, without the air's part
-    wish_x = min(max(3.0 * (s.target_vx - s.vx), -a.accel), a.accel) + drag * ux
-    wish_y = min(max(3.0 * (s.target_vy - s.vy), -a.accel), a.accel) + drag * uy
-    wish_z = min(max(3.0 * (s.target_vz - s.vz), -a.accel), a.accel) + drag * uz
-    flat = math.hypot(wish_x, wish_y)
-    if flat > top:
-        wish_x, wish_y = wish_x * top / flat, wish_y * top / flat
-    wish_z = max(wish_z, -0.7 * GRAVITY)  # rotors push one way only and keep some thrust to steer
+    thin = density(s, a)
+    drag = (a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)) * thin
+    wish_x, wish_y, wish_z = wish(s, a, 3.0, drag, ux, uy, uz)
     part_of = 1.0 - math.exp(-dt / a.lag) if a.lag > 0.0 else 1.0
     s.ax += part_of * (wish_x - s.ax)
     s.ay += part_of * (wish_y - s.ay)
     s.az += part_of * (wish_z - s.az)
+    draw(s, a, ux, uy, uz, thin)
     s.vx += (s.ax - drag * ux) * dt
     s.vy += (s.ay - drag * uy) * dt
     s.vz += (s.az - drag * uz) * dt
@@ -61,23 +98,21 @@ def fly(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, d
     s.y += s.vy * dt
     s.z += s.vz * dt
     s.turn = min(max(2.0 * wrap(heading - s.heading), -a.yaw_rate), a.yaw_rate)
+    if not math.isnan(s.target_turn):
+        s.turn = min(max(s.target_turn, -a.yaw_rate), a.yaw_rate)
     s.heading = wrap(s.heading + s.turn * dt)
     ahead = s.ax * math.sin(s.heading) + s.ay * math.cos(s.heading)
     right = s.ax * math.cos(s.heading) - s.ay * math.sin(s.heading)
     lift = GRAVITY + s.az
     s.pitch = -math.atan2(ahead, lift)
     s.roll = math.atan2(right, lift)
-    load = math.sqrt(s.ax * s.ax + s.ay * s.ay + lift * lift) / GRAVITY
-    mechanical = rotor_power(air, load, a.profile, a.induced, a.tip, a.inflow, a.parasite)
-    mechanical += max(a.mass * GRAVITY * s.vz, 0.0)  # climbing costs, sinking gives nothing back
-    s.power = mechanical / a.efficiency + a.idle
 
 
 @part
 def fall(s: Record, a: Record, wx: float, wy: float, wz: float, dt: float) -> None:
     """A copter whose motors have stopped."""
     ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
-    drag = a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)
+    drag = (a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)) * density(s, a)
     s.ax = s.ay = 0.0
     s.az = -GRAVITY
     s.vx -= drag * ux * dt

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -36,17 +37,26 @@ def interpreter(name):
     requirement, module = REQUIREMENTS[name]
     folder = CACHE / name
     python = folder / "bin" / "python"
-    if not python.exists() and os.environ.get("COSIM_CLIENTS") != "1":
+    if not has(python, module) and os.environ.get("COSIM_CLIENTS") != "1":
         pytest.skip(f"{name} is not in {folder}; COSIM_CLIENTS=1 installs {requirement} there")
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
-        if not python.exists():
+        if not has(python, module):  # none yet, or one that was given up half made
+            shutil.rmtree(folder, ignore_errors=True)
             venv.create(folder, with_pip=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *requirement.split()], check=True, timeout=600)
-    if subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode:
-        pytest.skip(f"{python} cannot import {module}; remove the folder and set COSIM_CLIENTS=1")
+            words = [python, "-m", "pip", "install", "--quiet", *requirement.split()]
+            subprocess.run(words, check=True, timeout=1800)  # a busy machine builds for long
+    if not has(python, module):
+        pytest.skip(f"{python} cannot import {module}")
     return python
+
+
+def has(python, module):
+    """Whether there is a Python that can import the client."""
+    if not python.exists():
+        return False
+    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
 def free_port(kind=socket.SOCK_DGRAM):

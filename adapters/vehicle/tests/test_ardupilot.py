@@ -12,10 +12,10 @@ import pytest
 
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import VehicleConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.errors import RunError, ScenarioError, SetupError
-from cosim.plan.entities import Geo, Node, Scene
-from cosim.plan.reality import Runs, Vehicle
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Geo, Node, Scene
+from cosim.contract.errors import RunError, ScenarioError, SetupError
+from cosim.contract.reality import Runs, Vehicle
 from tests.unit.autopilot.stand_in import Program
 
 HOME = (10.0, 20.0, 5.0)

@@ -13,10 +13,10 @@ import pytest
 
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import VehicleConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.errors import RunError, ScenarioError, SetupError
-from cosim.plan.entities import Geo, Node, Scene
-from cosim.plan.reality import Vehicle
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Geo, Node, Scene
+from cosim.contract.errors import RunError, ScenarioError, SetupError
+from cosim.contract.reality import Vehicle
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
 ROOT = Path(__file__).resolve().parents[3]
@@ -133,7 +133,7 @@ def test_one_that_is_not_there_is_flown_here_or_ends_the_run():
 def test_what_cannot_be_is_refused():
     at = f"udp://127.0.0.1:{free_port(socket.SOCK_DGRAM)}"
     for pacing in (0.0, 2.0):
-        with pytest.raises(SetupError, match=r"wall clock only; write run: \{pacing: real-time\}"):
+        with pytest.raises(ScenarioError, match=r"wall clock only \(write run: \{pacing: real-time\}\)"):
             started(drone(at), pacing=pacing)
     with pytest.raises(ScenarioError, match="needs the scenario's origin"):
         started(drone(at), geo=None)

@@ -15,11 +15,11 @@ from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.mavlink import Mavlink
 from adapters.vehicle.roster import Roster
-from cosim.bus.adapter import Context, Inputs
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Geo, Node, Scene
-from cosim.plan.geo import to_ecef
-from cosim.plan.reality import Runs, Vehicle
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Geo, Node, Scene
+from cosim.contract.errors import ScenarioError
+from cosim.contract.geo import to_ecef
+from cosim.contract.reality import Runs, Vehicle
 from cosim.vehicles import Fleet
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")

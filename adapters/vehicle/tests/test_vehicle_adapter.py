@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from adapters.vehicle import ADAPTER, BEHAVIOUR, ENGAGEMENT
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.roster import airframe
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame, fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Event, Fleet, Geo, Node, Scene, SlotRange
-from cosim.plan.reality import Pack, Vehicle
-from cosim.telemetry.signals import MOBILITY, VEHICLE
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Event, Fleet, Geo, Node, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame, fault
+from cosim.contract.reality import Pack, Vehicle
+from cosim.contract.signals import MOBILITY, VEHICLE
 from cosim.testing import check_adapter
 from cosim.vehicles import Copter, Rover, phases
 
@@ -110,6 +110,24 @@ def test_an_engagement_from_order_to_landing():
     told = json.loads(json.dumps(run.adapter.finish(), allow_nan=False))
     assert told["engaged"] == {"running": 0, "completed": 1, "aborted": 0, "failed": 0}
     assert told["engagements"][0]["t_engage"] == found["t_engage"]
+    energy = told["energy"]
+    assert energy["by_node"] == {name: entry["energy"] for name, entry in told["vehicles"].items()}
+    assert energy["total"] == pytest.approx(sum(energy["by_node"].values()))
+    assert energy["by_node"]["uav"] == pytest.approx(found_energy(found), rel=0.2)
+
+
+def found_energy(row):
+    """J of an engagement, by phase."""
+    return sum(float(row[name]) for name in row if name.startswith("energy_"))
+
+
+def test_gusts_belong_to_the_seed():
+    def fly(**more):
+        run = Run(missions=WORK, engage=[ENGAGE], gusts="8 m/s", **more).to(40.0)
+        return run.at(0)
+
+    assert fly() == fly()
+    assert fly() != Run(missions=WORK, engage=[ENGAGE]).to(40.0).at(0)
 
 
 def test_orders_and_reports_go_over_their_links():
@@ -224,7 +242,7 @@ def test_the_readme_shows_what_is_here():
 @pytest.mark.slow
 def test_after_a_flight_without_a_camera_nothing_is_left_to_compile(tmp_path):
     code = (
-        "from cosim.registry import adapter_kind; from cosim.vehicles import Copter, Fleet; "
+        "from cosim.contract.registry import adapter_kind; from cosim.vehicles import Copter, Fleet; "
         "kind = adapter_kind('vehicle'); "
         "assert not kind.is_compiled(); Fleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); assert kind.is_compiled()"
     )
