@@ -1,6 +1,6 @@
 """What nodes are doing, as Prometheus endpoints and to an OTLP collector."""
 
-from cosim.bus.adapter import AdapterKind, Ports, Read
+from cosim.contract.adapter import AdapterKind, Ports, Read
 
 SIGNALS = ("host", "machine", "battery", "resources", "vehicle", "mobility", "link", "cell", "traffic")
 
@@ -9,6 +9,8 @@ ADAPTER = AdapterKind(
     summary="shows nodes as /metrics endpoints of their own and tells an OpenTelemetry collector",
     config="adapters.telemetry.config:TelemetryConfig",
     factory="adapters.telemetry.adapter:TelemetryAdapter",
+    check="adapters.telemetry.check:problems",
+    services=("metrics",),
     ports=Ports(reads=tuple(Read(signal, required=False) for signal in SIGNALS)),
     example="""\
 telemetry:

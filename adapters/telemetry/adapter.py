@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
 import time as wall
 from collections.abc import Mapping, Sequence
 
 from adapters.telemetry import SIGNALS
+from adapters.telemetry.check import first_port, problems
 from adapters.telemetry.config import TelemetryConfig
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
-from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import SetupError, refuse
+from cosim.contract.frame import Frame
+from cosim.contract.signals import CATALOGUE
 from cosim.telemetry.export import Sample, otlp, prometheus, resource, samples
-from cosim.telemetry.serve import LISTEN, Collector, Endpoints, chosen, ports
-from cosim.telemetry.signals import CATALOGUE
+from cosim.telemetry.serve import Collector, Endpoints, chosen, ports
 
 _MINUTE = 60.0  # s
 
@@ -28,8 +28,9 @@ class TelemetryAdapter:
         self._collector: Collector | None = None
 
     def start(self, context: Context) -> None:
-        """Open the endpoints. Raises `SetupError` when a port is taken, `ScenarioError` for names of no node."""
+        """Open the endpoints. Raises `SetupError` when a port is taken, `ScenarioError` for what `check` finds."""
         config = self._config
+        refuse(problems(config, context))
         names = [node.id for node in context.scene.nodes]
         wanted = set(chosen(names, config.nodes))
         self._nodes = {slot: name for slot, name in enumerate(names) if name in wanted}
@@ -37,21 +38,15 @@ class TelemetryAdapter:
         self._load = dict.fromkeys(self._nodes, 0.0)
         self._time = 0.0
         self._started, self._begun = wall.time_ns(), wall.monotonic()
-        host, _, port = os.environ.get(LISTEN, "").rpartition(":")
-        first = config.prometheus if config.prometheus is not None else int(port) if port.isdecimal() else None
+        host, first = context.service("metrics").rpartition(":")[0], first_port(config, context)
         if first is not None:
-            self._open(context.name, config.host or host or "127.0.0.1", first)
+            self._open(config.host or host or "127.0.0.1", first)
         if config.otlp is not None:
             self._collector = Collector(config.otlp, config.interval, self._export)
 
-    def _open(self, name: str, host: str, first: int) -> None:
+    def _open(self, host: str, first: int) -> None:
         try:
-            taken = ports(list(self._nodes.values()), first)
-        except ValueError as error:
-            hint = "name those that are to be asked"
-            raise ScenarioError(Problem(str(error), f"adapters.{name}.nodes", hint=hint)) from None
-        try:
-            self._endpoints = Endpoints(host, taken, self._page)
+            self._endpoints = Endpoints(host, ports(list(self._nodes.values()), first), self._page)
         except OSError as error:
             raise SetupError(f"the metrics cannot be shown at {host}, ports from {first}: {error}") from error
 

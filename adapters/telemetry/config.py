@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cosim.bus.adapter import AdapterConfig
-from cosim.units import Period
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.trust import Trusted
+from cosim.contract.units import Period
 
 
 class TelemetryConfig(AdapterConfig):
@@ -20,11 +21,11 @@ class TelemetryConfig(AdapterConfig):
         description="port of the first node's /metrics, the next ones follow; 0: the system chooses; default: none, "
         "in a compose project 9100",
     )
-    host: Annotated[str, Field(min_length=1)] | None = Field(
+    host: Annotated[str | None, Field(min_length=1), Trusted("listens on a network")] = Field(
         None,
         description="address that the endpoints listen at; default: loopback, in a compose project its own network",
     )
-    otlp: Annotated[str, Field(pattern=r"^https?://[^/\s]+(/\S*)?$")] | None = Field(
-        None, description="OTLP/HTTP collector, as http://127.0.0.1:4318"
+    otlp: Annotated[str | None, Field(pattern=r"^https?://[^/\s]+(/\S*)?$"), Trusted("sends to another program")] = (
+        Field(None, description="OTLP/HTTP collector, as http://127.0.0.1:4318")
     )
     interval: Period = Field(5.0, description="of the wall clock between two exports to the collector")

@@ -62,7 +62,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The whole answer; `cosim.twin.overlay` writes it as an overlay file, `cosim.report` as a page."""
+    """The whole answer; `cosim.twin.scenario.overlay` writes it as an overlay file, `cosim.report` as a page."""
 
     problem: str
     estimates: tuple[Estimate, ...]
@@ -78,6 +78,7 @@ class Calibration:
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)  # further ones of the job: mape, coverage, ...
+    draws: tuple[tuple[float, ...], ...] = ()  # from the posterior: numbers in the order of the estimates
 
     def value(self, name: str) -> Value:
         """The calibrated value of parameter `name`. Raises `KeyError`."""

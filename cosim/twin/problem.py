@@ -59,6 +59,7 @@ class Case:
     observed: Observed
     simulate: Simulate
     name: str = ""  # what part it is: "rows 1 to 100"
+    course: Simulate | None = None  # where `simulate` answers with quantiles: the values in order of time
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 
 Floats = NDArray[np.float64]
 Kind = Literal["real", "integer", "boolean", "category"]

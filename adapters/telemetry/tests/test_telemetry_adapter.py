@@ -10,26 +10,30 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from adapters.telemetry import ADAPTER
 from adapters.telemetry.config import TelemetryConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame
-from cosim.errors import SetupError
-from cosim.plan.entities import Node, Scene
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import SetupError
+from cosim.contract.frame import Frame
+from cosim.contract.signals import CATALOGUE
 from cosim.telemetry.export import Sample, prometheus
-from cosim.telemetry.signals import CATALOGUE
 
 SCENE = Scene.build((Node("uav", "uav", "device"), Node("edge-1", "edge", "edge"), Node("edge-2", "edge", "edge")))
 
 
-def started(tmp_path, **config):
+CONTEXT = Context("telemetry", SCENE, 1.0, 10.0, (1,), ".", ".")
+
+
+def started(tmp_path, services=None, **config):
     adapter = ADAPTER.build(TelemetryConfig.model_validate({"nodes": ["edge-*"], **config}))
     try:
-        adapter.start(Context("telemetry", SCENE, 1.0, 10.0, (1,), str(tmp_path), str(tmp_path)))
+        adapter.start(replace(CONTEXT, root=str(tmp_path), scratch=str(tmp_path), services=services or {}))
     except BaseException:
         adapter.close()
         raise
@@ -94,17 +98,16 @@ def test_every_node_has_an_endpoint_of_its_own(tmp_path):
         adapter.close()
 
 
-def test_where_endpoints_are_may_be_told_by_whoever_starts_the_run(tmp_path, monkeypatch):
-    monkeypatch.setenv("COSIM_METRICS", "127.0.0.2:0")
-    adapter = started(tmp_path)
+def test_where_endpoints_are_may_be_told_by_whoever_starts_the_run(tmp_path):
+    adapter = started(tmp_path, {"metrics": "127.0.0.2:0"})
     try:
         assert {host for host, _ in adapter._endpoints.addresses.values()} == {"127.0.0.2"}
     finally:
         adapter.close()
-    monkeypatch.setenv("COSIM_METRICS", "127.0.0.2:")  # the address alone
-    assert started(tmp_path).finish()["endpoints"] == {}
+    alone = {"metrics": "127.0.0.2:"}
+    assert started(tmp_path, alone).finish()["endpoints"] == {}
     for host in ("127.0.0.1", None):
-        adapter = started(tmp_path, prometheus=0, host=host)
+        adapter = started(tmp_path, alone, prometheus=0, host=host)
         try:
             assert {h for h, _ in adapter._endpoints.addresses.values()} == {host or "127.0.0.2"}
         finally:

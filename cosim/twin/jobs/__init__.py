@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
 from cosim.scenario.wording import did_you_mean
 from cosim.twin.problem import Problem
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.files import column, find, held_back, numbers, setting, table
 from cosim.twin.models import discharge
 from cosim.twin.models.discharge import PER_SECOND, Flights

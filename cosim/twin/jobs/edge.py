@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from cosim.twin.jobs.edge_telemetry import FEW, Telemetry, Window, read
 from cosim.twin.models.edge import CLOCK, Replay, Requests
+from cosim.twin.models.service_time import ServiceTime, fit_all
 from cosim.twin.problem import Case, Problem, Signal
-from cosim.twin.service_time import ServiceTime, fit_all
 from cosim.twin.space import Parameter, Space, Value
 
 Floats = NDArray[np.float64]

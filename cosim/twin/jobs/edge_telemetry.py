@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.jobs.files import column, find, numbers, table
 
 Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.scenario.gather import split
 from cosim.scenario.load import load
 from cosim.scenario.wording import did_you_mean

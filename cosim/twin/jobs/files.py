@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
 
 Floats = NDArray[np.float64]
 

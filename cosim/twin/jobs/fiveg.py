@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.models import cellular
 from cosim.twin.models.cellular import LTE, NR, SLOW, Receptions, Samples

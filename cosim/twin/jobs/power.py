@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
-from cosim.twin.hygiene import told
-from cosim.twin.inputs import examine_inputs
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.models.power import LEVELS, Fleet
 from cosim.twin.problem import Case, Problem, Signal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
+from cosim.twin.telemetry.hygiene import told
+from cosim.twin.telemetry.inputs import examine_inputs
 
 Floats = NDArray[np.float64]
 SETTINGS = ("set", "machine", "levels", "held_back")

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError, SetupError
-from cosim.twin.hygiene import told
-from cosim.twin.inputs import examine_inputs
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.twin.jobs.files import find, held_back, matrix, setting
 from cosim.twin.models import intervals
 from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.telemetry.hygiene import told
+from cosim.twin.telemetry.inputs import examine_inputs
 
 Floats = NDArray[np.float64]
 SETTINGS = ("rows", "replicates", "held_back")

@@ -61,7 +61,7 @@ def _drawn(power: float, motors: float, emf: float, resistance: float) -> float:
     return min(current(power, emf, resistance), emf / (resistance + motors))
 
 
-@entry("vehicles")
+@entry()
 def _fly(
     values: Floats, first: Integers, load: Floats, rest: Floats, sag: Floats, seen: float,
     capacity: float, voltage: Floats,

@@ -118,7 +118,7 @@ def _interval(
     return total
 
 
-@entry("continuum", "schedulers")
+@entry()
 def _run(
     values: Floats, seeds: NDArray[np.uint64], hosts: int, length: float, weight: float, sd: float, noise: float,
     until: int, first: int, points: Floats, curve: Floats, energy: Floats, response: Floats,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.errors import Problem as Mistake
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 S. Tuli, G. Casale, N. R. Jennings, "SimTune: bridging the simulator reality gap for resource management
 in edge-cloud computing", Scientific Reports 12, 19158, 2022. A surrogate (low fidelity) learns what the
 simulator (high fidelity) answers; the search runs on the surrogate; what it proposes is simulated. Worth
-its training only for simulators that are slow: `cosim.twin.calibrate` searches on the engine itself.
+its training only for simulators that are slow: `cosim.twin.fitting.calibrate` searches on the engine itself.
 
 The networks need torch: pip install 'continuum-cosim[learn]'.
 """

@@ -9,7 +9,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 Torch = Any  # the module, its tensors and layers
 Architecture = Literal["simtune", "lstm"]

@@ -14,8 +14,8 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.errors import Problem as Wrong
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem as Wrong
+from cosim.contract.errors import ScenarioError
 from cosim.twin.problem import Problem
 from cosim.twin.surrogate import evolution, tree
 from cosim.twin.surrogate.encoding import Encoding

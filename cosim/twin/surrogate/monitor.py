@@ -1,6 +1,6 @@
 """A fleet simulated interval by interval, watched as SimTune watches it: W, G, decisions and Q of every interval.
 
-The high-fidelity model f of equation 1 is the interval model of `cosim.continuum.interval` under values of
+The high-fidelity model f of equation 1 is the interval model of `cosim.peers.interval` under values of
 free parameters. A testbed with hidden values can stand for reality.
 """
 
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.continuum.interval import Fleet, Interval, View, Workload
-from cosim.continuum.interval.replicas import applied
-from cosim.continuum.interval.simulator import Snapshot
+from cosim.peers.interval import Fleet, Interval, View, Workload
+from cosim.peers.interval.replicas import applied
+from cosim.peers.interval.simulator import Snapshot
 from cosim.twin.space import Space
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 class Model:
     """The simulator: a fleet, its workload, and the space of what is not known of them.
 
-    The names of the space are of `cosim.continuum.interval.replicas.PARAMETERS`.
+    The names of the space are of `cosim.peers.interval.replicas.PARAMETERS`.
     """
 
     fleet: Fleet

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.interval import View
+from cosim.peers.interval import View
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""From a problem to values with intervals: screen, search, posterior, judgement."""

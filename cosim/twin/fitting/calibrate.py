@@ -1,0 +1,511 @@
+"""From a problem to a calibration: screen, search, intervals, judgement.
+
+    answer = calibrate(problem, budget=Budget(runs=20_000, seconds=60.0), seed=1)
+    answer.value("clock"), answer.estimates, answer.held_back
+
+The search sees the fit part only; the held-back part is simulated once, when all is decided.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
+from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.fitting.judging import before_and_after, complaints
+from cosim.twin.fitting.methods import AUTO, METHODS, SURROGATES, Searching, choose, search
+from cosim.twin.fitting.misfit import Misfit
+from cosim.twin.fitting.posterior import Posterior, laplace
+from cosim.twin.fitting.predictive import Unexplained, check
+from cosim.twin.fitting.runs import Journal, Runs, cpu_seconds, fingerprint
+from cosim.twin.fitting.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
+from cosim.twin.fitting.summaries import Summaries
+from cosim.twin.fitting.synthetic import synthetic
+from cosim.twin.problem import Floats, Problem
+from cosim.twin.search.meter import RUNS, Budget, Progress
+from cosim.twin.telemetry.hygiene import vetted
+
+INTERRUPTED = "interrupted"
+_WEAK = 0.3  # changes below this many deviations over seeds cannot be told from chance
+DRAWS = 200  # of the posterior that an answer keeps
+_TOLD = 4  # figures that the model does not make, at most
+_OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that chance does not explain
+_WIDEST = 3.0  # times
+_ROWS = 4  # points that share a seed while a posterior is made, where a call would cost more than its runs
+
+
+def calibrate(
+    problem: Problem,
+    *,
+    budget: Budget | None = None,
+    seed: int = 1,
+    method: str = AUTO,
+    screen: bool = True,
+    posterior: bool = True,
+    progress: Callable[[Progress], None] | None = None,
+    state: Path | None = None,
+) -> Calibration:
+    """Move the free parameters of `problem` until its simulation agrees with what was measured.
+
+    `method` is auto or one of `METHODS`. `state` names a file (npz)
+    in which answers are kept: with the same problem, seed and settings the next call goes on where this
+    one ended, and its budget of time begins anew. Ctrl-C ends the search; the answer is the best so far.
+    Measurements are examined first (`cosim.twin.telemetry.hygiene`), and what is wrong with them stands among the
+    warnings. Raises `ScenarioError` for a method that does not fit and for data that nothing can be
+    fitted to, `KeyboardInterrupt` at a second Ctrl-C.
+    """
+    if method not in (AUTO, *METHODS):
+        known = ", ".join((AUTO, *METHODS))
+        raise ScenarioError(Mistake(f"there is no method '{method}'", "calibrate.method", hint=f"known: {known}"))
+    session = _Session(vetted(problem), budget or Budget(), seed, progress, state)
+    session.intervals_wanted = posterior
+    try:
+        session.guard(session.start)
+        if screen:
+            session.guard(session.screen)
+        session.guard(lambda: session.search(method))
+        if posterior:
+            session.guard(session.posterior)
+            session.guard(session.doubt)
+        return session.answer()
+    finally:
+        session.runs.journal.save()
+
+
+class _Session:
+    """One calibration under way."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        budget: Budget,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        state: Path | None,
+    ) -> None:
+        self.problem, self.seed, self._progress = problem, seed, progress
+        self._cpu, self._wall = cpu_seconds(), time.monotonic()
+        self.space, self.case = problem.space, problem.fit
+        self.misfit, self.summaries = Misfit(self.case.observed), Summaries(self.case.observed)
+        start = self.space.units(self.space.start)[0]
+        self.runs = Runs(
+            self.space, start, Journal(state), problem.cost, f"{problem.name} {fingerprint(self.case.observed)}"
+        )
+        self.runs.report = self._told
+        self.budget = budget
+        self.start_units, self.best = start, start.copy()
+        self.loss = math.inf
+        roots = np.random.SeedSequence(seed).spawn(4)
+        self._random = [np.random.default_rng(root) for root in roots]
+        self._seeds = [int(word) for word in roots[3].generate_state(64, np.uint64) >> np.uint64(1)]
+        self.replicates = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
+        self.intervals_wanted = True
+        self.stage, self.stopped, self.method = "screen", "", "none"
+        self._found = False  # whether a search has come to any point
+        self.warnings: list[str] = list(problem.warnings)
+        self.refused: dict[str, str] = {}
+        self.sensitivity: dict[str, float] = {}
+        self.verdicts: dict[str, Identity] = {}
+        self.intervals: dict[str, tuple[float, float]] = {}
+        self.figures: dict[str, float] = {}
+        self.draws: Floats = np.empty((0, len(self.space)))  # values (n, d) from the posterior
+
+    def guard(self, stage: Callable[[], None]) -> None:
+        """Do a stage unless an earlier one was interrupted."""
+        if self.stopped == INTERRUPTED:
+            return
+        try:
+            stage()
+        except KeyboardInterrupt:
+            self.stopped = INTERRUPTED
+
+    def start(self) -> None:
+        """Simulate the start, so that there is something to go back to."""
+        seeds = self._seeds[: self.replicates]
+        losses = self.runs.ask(self.case, self.start_units[None], seeds, "losses", self._misfits)
+        self.loss = float(losses.mean())
+        self.figures["misfit_before"] = self.loss
+        self._told()
+
+    def screen(self) -> None:
+        """Refuse the parameters that move nothing that was measured, and share out the misfit."""
+        d, names = len(self.space), self.space.names
+        seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
+        room = self._room("screen", 0.125)
+        trajectories = min(12, room // ((d + 1) * len(seeds)))
+        if trajectories < 2:
+            need = 16 * (d + 1) * len(seeds)
+            self.warnings.append(f"no screen was made: it needs a budget of {need} runs or more")
+            return
+        effects = morris(self._answers(seeds), d, self._random[0], trajectories)
+        if not len(effects.elementary):
+            self.warnings.append("no screen was made: too few points within the bounds could be simulated")
+            return
+        noise = np.maximum(effects.noise, 1e-9)
+        ratio = (effects.change / noise).max(axis=1)
+        for k, name in enumerate(names):
+            if ratio[k] < (1.0 if self.problem.deterministic else _WEAK):
+                self.refused[name] = (
+                    "no effect on any measured signal: moving it over its bounds changes the misfit by "
+                    f"{effects.change[k, -1]:.3g}, seeds by {effects.noise[-1]:.3g}"
+                )
+        lengths = effects.mean_absolute[:, -1]
+        shares = lengths / (lengths.sum() or 1.0)
+        count = min(256, room // (d + 2))
+        if count >= 32:
+            shares = np.clip(sobol(self._losses(seeds[:1]), d, self._random[0], count)[1], 0.0, 1.0)
+        self.sensitivity = {name: 0.0 if name in self.refused else float(shares[k]) for k, name in enumerate(names)}
+        self.runs.searched = np.array([name not in self.refused for name in names])
+
+    def search(self, method: str) -> None:
+        """Find the best point and judge the candidates anew under seeds that the search has not seen."""
+        self.stage = "search"
+        if not self.runs.searched.any():
+            self.warnings.append("nothing was searched: no free parameter has an effect on what was measured")
+            self.stopped = self.stopped or "nothing to search"
+            return
+        left = self.budget.runs - self.runs.count
+        part = Budget(self._part(left), self.budget.seconds * (0.55 if self.intervals_wanted else 1.0))
+        self.method = choose(self.problem, self.runs.searched, part.runs) if method == AUTO else method
+        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
+        searching = Searching(
+            start=self.start_units[self.runs.searched],
+            losses=lambda units, seeds: self._losses(seeds)(units),
+            residuals=self._residuals,
+            squares=self._squares,
+            seeds=self._seeds[:many],
+            more_seeds=self._seeds[:27],
+            fresh=self._fresh,
+            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
+            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
+            random=self._random[1],
+            budget=part,
+            clock=self.runs.journal.clock,
+        )
+        try:
+            if self.method in SURROGATES:
+                self.stopped = self._through_surrogate(searching)
+            else:
+                self.stopped = search(self.method, searching)
+        finally:
+            points = searching.candidates()
+            if len(points):
+                self.best = self.runs.whole(points[:1])[0]
+                spent = sum(len(meter.points) for meter in searching.meters)
+                self._found = searching.answer is not None or spent > 1  # the start is one
+        points = np.concatenate([points, self.start_units[self.runs.searched][None]])
+        self._settle(points, surface=self.method == "regression")
+
+    def _part(self, left: int) -> int:
+        """Runs of the search: all that are left but for the intervals and the judgement."""
+        kept = 8 * self.replicates if left > 32 * self.replicates else 0
+        wanted = max(2000, 600 * len(self.space)) if self.intervals_wanted else 0
+        return max(1, max(int(0.45 * left), left - wanted) if self.intervals_wanted else left - kept)
+
+    def _fresh(self, batch: int) -> int:
+        words = np.random.SeedSequence([self.seed, 0x62617463, batch]).generate_state(1, np.uint64)
+        return int(words[0] >> np.uint64(1))
+
+    def _through_surrogate(self, searching: Searching) -> str:
+        from cosim.twin.fitting.surrogates import LEARNED, through_surrogate
+
+        found = through_surrogate(
+            self.problem, self.runs.searched, self.space.values(self.runs.rest[None])[0], self.method,
+            runs=searching.budget.runs, seconds=searching.budget.seconds, seed=self.seed,
+        )  # fmt: skip
+        self.runs.count += found.runs
+        if math.isfinite(found.r2):
+            self.figures["surrogate_r2"] = found.r2
+            if found.r2 < LEARNED:
+                self.warnings.append(f"the surrogate has learned little: R2 {found.r2:.2f} on runs it has not seen")
+        searching.answer = found.unit[None]
+        return RUNS
+
+    def _settle(self, points: Floats, *, surface: bool = False) -> None:
+        """Take the point (n, d searched) with the least misfit under fresh seeds; the last one is the start.
+
+        The first, if it is the minimum of a surface over all runs, is left only for what is better beyond chance.
+        """
+        fresh = self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
+        most = max(2, (self.budget.runs - self.runs.count) // (4 * len(fresh)))
+        points = np.concatenate([points[: most - 1], points[-1:]]) if len(points) > most else points
+        by_seed = self._by_seed(points, fresh)
+        losses = by_seed.mean(axis=1)
+        k = int(np.argmin(losses))
+        if surface and k and math.isfinite(losses[0]):
+            better = by_seed[0] - by_seed[k]
+            if better.mean() < 3.0 * better.std(ddof=1) / math.sqrt(len(better)):
+                k = 0
+        if math.isfinite(losses[k]):
+            self.best, self.loss = self.runs.whole(points[k : k + 1])[0], float(losses[k])
+
+    def posterior(self) -> None:
+        """Intervals, and which parameters the data tell apart."""
+        self.stage = "posterior"
+        # Categories have no interval; nor has anything discrete where intervals rest on slopes.
+        open_kinds = {"real"} if self.problem.deterministic else {"real", "integer", "boolean"}
+        kept = self.runs.searched & np.array([p.kind in open_kinds for p in self.space.parameters])
+        if not kept.any():
+            return
+        self.runs.rest, self.runs.searched = self.best.copy(), kept
+        names = [p.name for p, one in zip(self.space.parameters, kept, strict=True) if one]
+        found = self._sampled(self.best[kept])
+        if found is None:
+            seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
+            if self._room("information", 1.0) < (2 * len(names) + 1) * len(seeds):
+                return
+            information, _ = fisher(self._answers(seeds), self.best[kept])
+            if not np.isfinite(information).all():
+                return
+            covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
+        else:
+            covariance = found.covariance
+            self._center(found)
+            self._note(found, names)
+            units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
+            self.draws = self.space.values(self.runs.whole(units))
+        for name, one in zip(names, identify(covariance, names), strict=True):
+            self.verdicts[name] = one
+
+    def _sampled(self, at: Floats) -> Posterior | None:
+        """The posterior, None when the budget is too small for one."""
+        paired = all(signal.paired for signal in self.case.observed.values() if signal.weight > 0.0)
+        room = self._room("posterior", 1.0)
+
+        def believed(points: Floats) -> Floats:
+            return self.space.log_prior(self.runs.whole(points))
+
+        if self.problem.deterministic and paired:
+            runs = min(room, 6000)
+            if runs >= 2 * len(at) + 1:
+                return laplace(self._residuals, self._squares, at, self._random[2], runs=runs, log_prior=believed)
+        runs = min(room, max(2000, 600 * len(at)))
+        rounds = min(4, runs // (20 * (len(at) + 1)) + 1)
+        if rounds > 1:
+            extra = None
+            if self.problem.deterministic:
+                best = self.case.simulate(self.space.values(self.runs.whole(at[None])), self._seeds[0])
+                self.runs.count += 1
+                extra = self.summaries.sampling(self._random[2], best)
+            try:
+                return synthetic(
+                    self._draw, self.summaries.observed, at, self._random[2],
+                    runs=runs, rounds=rounds, extra=extra, log_prior=believed,
+                    sample=lambda n: self.space.sample(n, self._random[2])[:, self.runs.searched],
+                )  # fmt: skip
+            except ValueError as error:
+                self.warnings.append(f"there are no intervals: {error}")
+                return None
+        self.warnings.append(f"there are no intervals: they need {20 * (len(at) + 1)} runs, {max(room, 0)} were left")
+        return None
+
+    def _center(self, found: Posterior) -> None:
+        """Take the posterior's middle where its misfit is not worse than the best by more than chance."""
+        if self.problem.deterministic:
+            return
+        both = np.stack([self.best[self.runs.searched], found.middle])
+        losses = self._by_seed(both, self._seeds[32 : 32 + 2 * self.replicates])
+        worse = losses[1] - losses[0]
+        if worse.mean() <= max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean()):
+            self.best, self.loss = self.runs.whole(found.middle[None])[0], float(losses[1].mean())
+            self.runs.rest = self.best.copy()
+
+    def _note(self, found: Posterior, names: list[str]) -> None:
+        low, high = found.interval()
+        at = self.best[self.runs.searched]
+        for name, value, a, b in zip(names, at, low, high, strict=True):
+            if not a <= value <= b:
+                end = "lower" if value < a else "upper"
+                self.warnings.append(
+                    f"'{name}': the value lies at the {end} end of its interval: search and posterior disagree, "
+                    "the model may not make these data"
+                )
+        low, high = np.minimum(low, at), np.maximum(high, at)
+        lows, highs = self.space.values(self.runs.whole(low[None])), self.space.values(self.runs.whole(high[None]))
+        for name, a, b in zip(names, lows[0][self.runs.searched], highs[0][self.runs.searched], strict=True):
+            self.intervals[name] = float(a), float(b)
+        self.figures["widened"] = found.widened
+        if found.widened > 1.0:
+            self.warnings.append(
+                "the model does not reproduce the data within its noise; "
+                f"intervals are {found.widened:.2g} times as wide"
+            )
+
+    def doubt(self) -> None:
+        """Ask whether the model can make the data at all, on data that it was not fitted to where there are any."""
+        self.stage = "doubt"
+        count = 20 if self.problem.cost >= 0.5 else DRAWS if self.problem.cost >= 2e-3 else 2 * DRAWS
+        if self.problem.deterministic or not self._found or self.problem.cost >= 10.0:
+            return
+        room = self._room("doubt", 1.0) // self._parts()
+        if room < 20:
+            return
+        count = min(count, room)
+        draws = self.draws if len(self.draws) else self.space.values(self.best[None])
+        draws = draws[np.arange(count) % len(draws)]
+        told: list[Unexplained] = []
+        levels: list[float] = []
+        for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")):
+            if case is not None:
+                found = check(case, draws, [self._fresh(1_000_000 + k) for k in range(count)], part)
+                told += found.unexplained
+                levels += found.levels
+                self.runs.count += count
+        self.figures["unexplained"] = float(len(told))
+        self.warnings += [str(one) for one in told[:_TOLD]]
+        worst = max((abs(one.deviations) / 3.0 for one in told), default=1.0)
+        off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
+        self._widen(max(worst, off if off > _OFF else 1.0), told=bool(told))
+
+    def _widen(self, factor: float, *, told: bool) -> None:
+        """Intervals under a model that cannot make the data are those of another model: wider (Birge 1932)."""
+        factor = min(factor, _WIDEST)
+        if factor <= 1.0:
+            return
+        for k, p in enumerate(self.space.parameters):
+            if p.name not in self.intervals or p.discrete:
+                continue
+            ends = np.tile(self.space.values(self.best[None]), (2, 1))
+            ends[:, k] = self.intervals[p.name]
+            at, units = self.best[k], self.space.units(ends)
+            units[:, k] = np.clip(at + factor * (units[:, k] - at), 0.0, 1.0)
+            low, high = self.space.values(units)[:, k]
+            self.intervals[p.name] = float(low), float(high)
+        if len(self.draws):
+            units = self.space.units(self.draws)
+            self.draws = self.space.values(np.clip(self.best + factor * (units - self.best), 0.0, 1.0))
+        self.figures["widened"] = max(self.figures.get("widened", 1.0), factor)
+        why = "the model lacks a cause" if told else "measured means lie beside the predicted ones"
+        self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
+
+    def answer(self) -> Calibration:
+        """Judge, and put everything together."""
+        self.stage = "judgement"
+        if self.stopped == INTERRUPTED and self._found:  # perhaps before the best point was looked at again
+            at = self.best[None, self.runs.searched]
+            self.loss = float(self._by_seed(at, self._seeds[: self.replicates]).mean())
+        for name, one in self.verdicts.items():
+            if one.verdict == "no effect":  # back to where it was: what was found for it is chance
+                k = self.space.names.index(name)
+                self.best[k] = self.start_units[k]
+        seeds = self._seeds[-self.replicates :]
+        both = np.stack([self.space.start, self.space.values(self.best[None])[0]])
+        for k in range(len(self.space)):
+            if self.best[k] == self.start_units[k]:
+                both[1, k] = both[0, k]  # exactly as declared, not by way of the cube
+        fit, runs = before_and_after(self.case, both, seeds, "fit")
+        self.runs.count += runs
+        held: Judgement | None = None
+        if self.problem.held_back is not None:
+            held, runs = before_and_after(self.problem.held_back, both, seeds, "held back")
+            self.runs.count += runs
+        estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
+        self.figures["misfit_after"] = self.loss
+        self._told()
+        return Calibration(
+            problem=self.problem.name,
+            estimates=estimates,
+            fit=fit,
+            held_back=held,
+            method=self.method,
+            runs=self.runs.count,
+            cpu_seconds=cpu_seconds() - self._cpu,
+            wall_seconds=time.monotonic() - self._wall,
+            seed=self.seed,
+            stopped=self.stopped,
+            warnings=(*self.warnings, *complaints(self.space, self.best, estimates, fit, held)),
+            assumptions=self.problem.assumptions,
+            sources=self.problem.sources,
+            figures=dict(self.figures),
+            draws=tuple(tuple(float(f"{x:.8g}") for x in row) for row in self.draws.tolist()),
+        )
+
+    def _estimate(self, k: int, both: Floats) -> Estimate:
+        p = self.space.parameters[k]
+        verdict = self.verdicts.get(p.name, Identity("fitted"))
+        if p.name in self.refused:
+            verdict = Identity("no effect", self.refused[p.name])
+        elif not self._found:
+            verdict = Identity("fixed", "nothing was searched")
+        low, high = self.intervals.get(p.name, (None, None))
+        return Estimate(
+            p.name, p.told(both[1, k]), low, high, p.told(both[0, k]), p.unit, verdict.verdict, verdict.reason,
+            self.sensitivity.get(p.name), None if p.kind == "category" else (p.low, p.high), p.members,
+        )  # fmt: skip
+
+    def _misfits(self, simulated: Mapping[str, Floats]) -> Floats:
+        return self.misfit.losses(simulated)[:, None]
+
+    def _losses(self, seeds: list[int]) -> Callable[[Floats], Floats]:
+        """Mean misfit over seeds."""
+        return lambda units: self._by_seed(units, seeds).mean(axis=1)
+
+    def _by_seed(self, units: Floats, seeds: list[int]) -> Floats:
+        """(n, seeds) misfits."""
+        return self.runs.ask(self.case, units, seeds, "losses", self._misfits)
+
+    def _residuals(self, units: Floats) -> Floats:
+        return self.runs.ask(self.case, units, self._seeds[:1], "residuals", self.misfit.residuals)
+
+    def _parts(self) -> int:
+        """How many sets of data the model is checked on."""
+        return 1 if self.problem.held_back is None else 2
+
+    def _room(self, stage: str, share: float) -> int:
+        """Runs that a stage may make: a share of those left, or of those that the time left allows."""
+        kept = 8 * self.replicates  # for the choice between points and the judgement
+        left = self.budget.seconds - self.runs.journal.clock()
+        if stage == "posterior" and not self.problem.deterministic:  # for the checks of the model
+            checks = 2 * DRAWS * self._parts()
+            kept += min(checks, self.budget.runs // 16)
+            left -= min(checks * self.runs.cost, self.budget.seconds / 16)
+        room = share * (self.budget.runs - self.runs.count - kept)
+        if math.isfinite(left):
+            room = min(room, share * 0.9 * left / self.runs.cost)
+        return self.runs.decided(stage, max(0, int(room)))
+
+    def _squares(self, units: Floats) -> Floats:
+        """(n,) sums of squared residuals."""
+
+        def summed(simulated: Mapping[str, Floats]) -> Floats:
+            rows = self.misfit.residuals(simulated)
+            return np.asarray(np.einsum("ij,ij->i", rows, rows))[:, None]
+
+        return self.runs.ask(self.case, units, self._seeds[:1], "squares", summed)[:, 0]
+
+    def _answers(self, seeds: list[int]) -> Callable[[Floats], Floats]:
+        """Summaries and, as the last figure, the misfit: (n, seeds, k + 1)."""
+
+        def told(units: Floats) -> Floats:
+            found = self.runs.ask(
+                self.case, units, seeds, "summaries and losses",
+                lambda s: np.concatenate([self.summaries.of(s), self.misfit.losses(s)[:, None]], axis=1),
+            )  # fmt: skip
+            return found.reshape(len(units), len(seeds), -1)
+
+        return told
+
+    def _draw(self, units: Floats, first: int) -> Floats:
+        """Summaries (n, k) of one run per point, every few points under a seed of their own."""
+        parts, rows = [], 1 if self.problem.cost >= 0.01 else _ROWS
+        for row in range(0, len(units), rows):
+            words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
+            some = units[row : row + rows]
+            parts.append(
+                self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], "summaries", self.summaries.of)
+            )
+        return np.concatenate(parts)
+
+    def _told(self) -> None:
+        if self._progress is None:
+            return
+        ahead = self.budget.runs - self.runs.count
+        left = self.budget.seconds - self.runs.journal.clock()
+        left = min(left, ahead * self.runs.pace()) if ahead > 0 else 0.0
+        self._progress(Progress(self.stage, self.runs.count, self.loss, max(left, 0.0)))

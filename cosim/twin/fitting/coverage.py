@@ -1,0 +1,122 @@
+"""Whether intervals hold the truth as often as they say: simulation-based calibration.
+
+Truths are drawn from the prior, data are simulated with each, and each is calibrated like a measurement.
+The rank of the truth among draws of the posterior is then uniform (S. Talts et al., arXiv:1804.06788, 2018),
+and 90 % of the 90 % intervals hold it. Ranks heaped at the ends mean intervals that are too narrow, in the
+middle too wide, to one side a bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cosim.twin.calibration import Calibration
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.problem import Case, Floats, Problem
+from cosim.twin.search.meter import Budget
+
+BINS = 5
+_EDGE = 0.05  # of the bounds, where no truth is drawn: intervals end there
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Of one parameter: how many intervals held the truth, and where it ranked."""
+
+    name: str
+    held: int
+    of: int
+    ranks: tuple[int, ...]  # truths per bin of their rank, from below all draws to above
+    uniform: bool  # whether chance explains the heights of the bins
+
+    @property
+    def share(self) -> float:
+        return self.held / self.of if self.of else float("nan")
+
+
+def coverage(
+    problem: Problem,
+    count: int = 20,
+    *,
+    budget: Budget | None = None,
+    seed: int = 1,
+    method: str = "auto",
+    told: Callable[[int, int], None] | None = None,
+) -> tuple[Coverage, ...]:
+    """Calibrate `count` truths of which the data are simulated. Parameters without effect are left out."""
+    space = problem.space
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x736263]))
+    units = _EDGE + (1.0 - 2.0 * _EDGE) * space.sample(count, random)
+    truths = space.values(units)
+    answers: list[Calibration] = []
+    for k, truth in enumerate(truths):
+        words = np.random.SeedSequence([seed, 0x736263, k]).generate_state(1, np.uint64)
+        measured = simulated(problem.fit, truth, int(words[0] >> np.uint64(1)))
+        alone = replace(problem, fit=measured, held_back=None, warnings=())
+        answers.append(calibrate(alone, budget=budget, seed=seed + k, method=method))
+        if told is not None:
+            told(k + 1, count)
+    found = []
+    for j, p in enumerate(space.parameters):
+        ranks, held = [], 0
+        for truth, answer in zip(truths, answers, strict=True):
+            one = answer.estimates[j]
+            if one.low is None or one.high is None or not answer.draws or p.kind == "category":
+                continue
+            held += int(one.low <= truth[j] <= one.high)
+            draws = np.array(answer.draws)[:, j]
+            ranks.append(float(np.mean(draws < truth[j])))
+        if ranks:
+            bins = np.histogram(ranks, BINS, (0.0, 1.0))[0]
+            expected = len(ranks) / BINS
+            squared = float(((bins - expected) ** 2 / expected).sum())
+            found.append(Coverage(p.name, held, len(ranks), tuple(bins.tolist()), squared < 13.3))  # 1 % of chi2, 4
+    return tuple(found)
+
+
+def simulated(case: Case, truth: Floats, seed: int) -> Case:
+    """`case` with what the simulation measures at `truth` (d,) in place of its own measurement."""
+    rows = case.simulate(truth[None], seed)
+    observed = {}
+    for name, signal in case.observed.items():
+        values = np.asarray(rows[name], np.float64)[0]
+        if signal.paired or len(values) == len(signal.values):
+            values = np.where(np.isfinite(signal.values), values, np.nan)
+            observed[name] = replace(signal, values=values)
+        else:
+            observed[name] = replace(signal, values=values, times=None, groups=None)
+    return replace(case, observed=observed)
+
+
+def predictive(case: Case, answer: Calibration, *, count: int = 200, seed: int = 1) -> list[dict[str, object]]:
+    """Of each signal that is not paired: mean and 95th percentile as measured and as predicted, with 90 % bands.
+
+    Every prediction is a run with a draw of the posterior under a seed of its own.
+    """
+    draws = np.array(answer.draws, np.float64)
+    if not len(draws):
+        return []
+    words = np.random.SeedSequence([seed, 0x70726564]).generate_state(count, np.uint64) >> np.uint64(1)
+    runs = [case.simulate(draws[k % len(draws)][None], int(words[k])) for k in range(count)]
+    rows: list[dict[str, object]] = []
+    for name, signal in case.observed.items():
+        if signal.paired:
+            continue
+        real = signal.values[np.isfinite(signal.values)]
+        made = [np.asarray(run[name], np.float64)[0] for run in runs]
+        made = [row[np.isfinite(row)] for row in made]
+        made = [row for row in made if len(row)]
+        if not made or not len(real):
+            continue
+        for figure, of in (("mean", np.mean), ("p95", lambda values: np.quantile(values, 0.95))):
+            predicted = np.array([float(of(row)) for row in made])
+            low, middle, high = np.quantile(predicted, [0.05, 0.5, 0.95])
+            measured = float(of(real))
+            rows.append({
+                "signal": name, "figure": figure, "measured": measured, "predicted": float(middle), "low": float(low),
+                "high": float(high), "inside": bool(low <= measured <= high), "off": float(middle / measured - 1.0),
+            })  # fmt: skip
+    return rows

@@ -1,0 +1,68 @@
+"""The judgement of a calibration, and what there is to complain about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cosim.twin.calibration import Estimate, Gap, Judgement
+from cosim.twin.fitting.misfit import ALL, gaps
+from cosim.twin.problem import Case, Floats
+from cosim.twin.space import Space
+
+_WIDE = 0.8  # of the bounds: an interval that says no more than they do
+_EDGE = 0.01  # of the bounds: a value that lies at one
+
+
+def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, int]:
+    """The gaps of the two points `both` (2, d) in values, under the same seeds, and the runs it took."""
+    told = [case.simulate(both, seed) for seed in seeds]
+
+    def rows(point: int) -> dict[str, Floats]:
+        found = {}
+        for name, signal in case.observed.items():
+            some = [np.asarray(one[name], np.float64)[point] for one in told]
+            least = min(len(row) for row in some)
+            if not signal.paired and any(len(row) != least for row in some):
+                levels = (np.arange(least) + 0.5) / least
+                some = [np.quantile(row, levels) for row in some]
+            found[name] = np.stack(some)
+        return found
+
+    judged = Judgement(case.name or part, gaps(case.observed, rows(0)), gaps(case.observed, rows(1)))
+    return judged, 2 * len(seeds)
+
+
+def summed(told: Sequence[Gap]) -> Gap:
+    """The row of all signals together."""
+    return next(gap for gap in told if gap.signal == ALL)
+
+
+def complaints(
+    space: Space, units: Floats, estimates: Sequence[Estimate], fit: Judgement, held_back: Judgement | None
+) -> tuple[str, ...]:
+    """What a reader should know before the values are used."""
+    told: list[str] = []
+    for judged, what in ((fit, "the fit"), (held_back, "the data held back")):
+        if judged is None:
+            continue
+        before, after = summed(judged.before), summed(judged.after)
+        if after.w1 > before.w1 * 1.001 and (np.isnan(after.nrmse) or after.nrmse > before.nrmse):
+            told.append(f"the values agree less with {what} than those before: W1 {after.w1:.3g}, was {before.w1:.3g}")
+    if held_back is None:
+        told.append("no data were held back: how the values do elsewhere is not known")
+    for k, (p, estimate) in enumerate(zip(space.parameters, estimates, strict=True)):
+        if estimate.verdict == "no effect":
+            continue
+        if not p.discrete and not _EDGE < units[k] < 1.0 - _EDGE and estimate.verdict != "fixed":
+            end = "lower" if units[k] < 0.5 else "upper"
+            told.append(f"'{p.name}' lies at its {end} bound: the best value may lie beyond")
+        if estimate.low is None or estimate.high is None or p.discrete:
+            continue
+        ends = np.tile(space.values(units[None]), (2, 1))
+        ends[:, k] = estimate.low, estimate.high
+        width = float(np.diff(space.units(ends)[:, k])[0])
+        if width > _WIDE and estimate.verdict == "fitted":
+            told.append(f"the interval of '{p.name}' is hardly narrower than its bounds")
+    return tuple(told)

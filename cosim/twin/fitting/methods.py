@@ -1,0 +1,151 @@
+"""Which search for which problem, and how each is begun."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
+from cosim.twin.problem import Floats, Problem
+from cosim.twin.search import Budget, Meter, bayesian, cma_es, descend, halving, least_squares, regression
+from cosim.twin.search.regression import features
+
+AUTO = "auto"
+SURROGATES = ("simtune", "hgp", "lstm")  # for simulators that are slow; see `cosim.twin.fitting.surrogates`
+METHODS = ("least squares", "regression", "cma-es", "gradient", "halving", "bayesian", *SURROGATES)
+_SURFACE = 12  # runs per coefficient of a quadratic surface
+_LEVELS = 8  # of a whole number, from which on it is taken as a real one
+EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to run
+
+
+def choose(problem: Problem, searched: NDArray[np.bool_], runs: int) -> str:
+    """The method for a problem with these parameters left to search, and so many runs.
+
+    Least squares for deterministic models with paired signals and real parameters; Bayesian for runs of
+    a second and more, as long as there are few parameters; regression for simulations with chance, where
+    the runs are enough for its surface; CMA-ES for all others, as for categories.
+    """
+    left = [p for p, one in zip(problem.space.parameters, searched, strict=True) if one]
+    counted = [signal for signal in problem.fit.observed.values() if signal.weight > 0.0]
+    if problem.deterministic and all(s.paired for s in counted) and not any(p.discrete for p in left):
+        return "least squares"
+    if problem.cost >= EXPENSIVE and len(left) <= 20:
+        return "bayesian"
+    numbers = all(p.kind == "real" or (p.kind == "integer" and p.levels >= _LEVELS) for p in left)
+    if numbers and not problem.deterministic and runs >= _SURFACE * features(len(left)):
+        return "regression"
+    return "cma-es"
+
+
+@dataclass(slots=True, eq=False)
+class Searching:
+    """What a search is given; `meters` holds those that it used, with the best points that they saw."""
+
+    start: Floats  # (d,)
+    losses: Callable[[Floats, list[int]], Floats]  # mean over seeds
+    residuals: Callable[[Floats], Floats]
+    squares: Callable[[Floats], Floats]  # sums of squared residuals
+    seeds: list[int]  # the same for all candidates
+    more_seeds: list[int]  # for successive halving
+    fresh: Callable[[int], int]  # number of a batch -> its seed
+    levels: Floats  # (d,) of discrete parameters, 0 for real ones
+    sample: Callable[[int], Floats]  # points from the prior
+    random: np.random.Generator
+    budget: Budget
+    clock: Callable[[], float]
+    meters: list[Meter] = field(default_factory=list)
+    answer: Floats | None = None  # (1 + k, d) of a search that regresses: its answer, then rivals
+
+    def meter(self, objective: Callable[[Floats], Floats], runs_per_point: int = 1) -> Meter:
+        spent = sum(meter.runs for meter in self.meters)
+        left = Budget(max(self.budget.runs - spent, 0), self.budget.seconds)
+        self.meters.append(Meter(objective, left, runs_per_point=runs_per_point, clock=self.clock))
+        return self.meters[-1]
+
+    def mean_losses(self, units: Floats) -> Floats:
+        return self.losses(units, self.seeds)
+
+    def candidates(self, most: int = 8) -> Floats:
+        """(n, d) the answer and its rivals, or the best points of the last meter that differ, best first."""
+        if self.answer is not None:
+            return self.answer
+        chosen: list[Floats] = []
+        for meter in reversed(self.meters):
+            for point, loss in zip(meter.points, meter.losses, strict=True):
+                if np.isfinite(loss) and all(np.abs(point - other).max() > 0.002 for other in chosen):
+                    chosen.append(point)
+                if len(chosen) == most:
+                    break
+            if chosen:
+                break
+        return np.array(chosen, np.float64).reshape(-1, len(self.start))
+
+
+def search(method: str, given: Searching) -> str:
+    """Search by `method`; why it ended. The points found are in `given.candidates()`."""
+    if method == "least squares":
+        return _least_squares(given)
+    if method == "halving":
+        return _halving(given)
+    if method == "regression":
+        return _regression(given)
+    meter = given.meter(given.mean_losses, len(given.seeds))
+    if method == "gradient":
+        return descend(meter, _begin(meter, given, 16)).stopped
+    if method == "bayesian":
+        first = max(4, min(2 * len(given.start) + 4, meter.room // 3))
+        points = np.concatenate([given.start[None], given.sample(first - 1)])
+        return bayesian(meter, points, given.random).stopped
+    begin = _begin(meter, given, 8 * len(given.start))
+    return cma_es(meter, begin, given.random, levels=given.levels).stopped
+
+
+def _regression(given: Searching) -> str:
+    """From points of the prior, a batch under a seed of its own after another."""
+    batches = itertools.count()
+    meter = given.meter(lambda units: given.losses(units, [given.fresh(next(batches))]))
+    d = len(given.start)
+    first = max(min(8 * features(d), meter.room // 3), 2)
+    points = np.concatenate([given.start[None], given.sample(first - 1)])
+    found, rivals = regression(meter, points, given.random, levels=given.levels)
+    given.answer = np.concatenate([found.units[None], rivals])
+    return found.stopped
+
+
+def _begin(meter: Meter, given: Searching, count: int) -> Floats:
+    """The best of the start and of points all over the bounds."""
+    count = min(count, meter.room // 5)
+    meter(np.concatenate([given.start[None], given.sample(count)]) if count else given.start[None])
+    return meter.found(given.start, "").units
+
+
+def _least_squares(given: Searching) -> str:
+    """From the start and from the three best of some points all over the bounds."""
+    if given.levels.any():
+        hint = "use cma-es, or leave them out"
+        raise ScenarioError(Mistake("least squares cannot search whole numbers and categories", "calibrate", hint=hint))
+
+    scout = given.meter(given.squares)
+    d = len(given.start)
+    count = min(16 * d, scout.room // 4)
+    scout(np.concatenate([given.start[None], given.sample(count)]) if count else given.start[None])
+    starts = [given.start, *scout.points[:3]]
+    kept = [s for k, s in enumerate(starts) if not any(np.array_equal(s, other) for other in starts[:k])]
+    found, _ = least_squares(given.residuals, given.meter, np.stack(kept))
+    return found.stopped
+
+
+def _halving(given: Searching) -> str:
+    seeds: Sequence[int] = given.more_seeds
+
+    def seeded(units: Floats, first: int, last: int) -> Floats:
+        return given.losses(units, list(seeds[first:last]))
+
+    found, meter = halving(seeded, given.meter, given.sample, given.random, seeds=min(27, len(seeds)))
+    meter.points, meter.losses = found.units[None], np.array([found.loss])  # others have fewer seeds
+    return found.stopped

@@ -1,0 +1,202 @@
+"""How far a simulation is from what was measured: what the search lowers, and what is reported.
+
+    misfit = Misfit(problem.fit.observed)
+    losses = misfit.losses(problem.fit.simulate(values, seed))  # (n,)
+    told = gaps(problem.fit.observed, replicate(problem.fit.simulate, best, range(1, 21)))  # .evidence
+
+All figures are scaled by the range of the measured values (`Signal.span`), so that signals with
+different units can be added. `gaps` always tells the noise floor beside them: the distance of one
+half of the measurement to the other, below which no model can be told to be better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.twin.calibration import Gap
+from cosim.twin.fitting.distances import energy_distance, wasserstein
+from cosim.twin.problem import Floats, Observed, Signal
+
+Distance = Literal["w1", "energy"]
+ALL = "all"  # the row of `gaps` that sums up
+
+
+class Misfit:
+    """The figure that the search lowers, for many simulations at once.
+
+    A paired signal counts with its NRMSE, the others with the distance between their distributions:
+    W1 over the range, or the energy distance of the values over the range. `losses` is the mean over
+    signals, weighted by `Signal.weight`; signals of weight 0 are only reported. Raises `ScenarioError`
+    when a signal has no measured value or all weights are 0.
+    """
+
+    def __init__(self, observed: Observed, distance: Distance = "w1") -> None:
+        self.distance = distance
+        self._signals = {name: signal for name, signal in observed.items() if signal.weight > 0.0}
+        if not self._signals:
+            hint = "give a signal a weight above 0" if observed else "name what was measured"
+            raise ScenarioError(Problem("no measured signal counts in the misfit", "calibrate", hint=hint))
+        for name, signal in observed.items():
+            _check(name, signal)
+        self._total = sum(signal.weight for signal in self._signals.values())
+        self._kept = {name: np.isfinite(signal.values) for name, signal in self._signals.items()}
+        self._values = {name: s.values[self._kept[name]] for name, s in self._signals.items()}
+
+    def losses(self, simulated: Mapping[str, Floats]) -> Floats:
+        """(n,) weighted mean misfit of each row of `simulated` (signal -> (n, m)).
+
+        Infinite for a row that holds NaN or infinity where something was measured. Raises
+        `ScenarioError` when a signal is missing or a paired one has another number of values.
+        """
+        total: Floats | float = 0.0
+        for name, signal in self._signals.items():
+            rows = _rows(name, signal, simulated)
+            total = total + signal.weight / self._total * self._loss(name, signal, rows)
+        return np.asarray(total, np.float64)
+
+    def _loss(self, name: str, signal: Signal, rows: Floats) -> Floats:
+        real, span = self._values[name], signal.span
+        if signal.paired:
+            with np.errstate(invalid="ignore", over="ignore"):
+                squares = ((np.compress(self._kept[name], rows, axis=1) - real) / span) ** 2
+            loss = np.sqrt(squares.mean(axis=1))
+            return np.where(np.isfinite(loss), loss, np.inf)
+        if self.distance == "energy":
+            return energy_distance(real / span, rows / span)
+        return wasserstein(real, rows) / span
+
+    def residuals(self, simulated: Mapping[str, Floats]) -> Floats:
+        """(n, total) scaled differences of paired signals, missing measurements left out.
+
+        The sum of squares of a row is the weighted mean over signals of NRMSE squared. NaN where the
+        simulation has NaN. Raises `ScenarioError` when a signal of the misfit is not paired.
+        """
+        parts: list[Floats] = []
+        for name, signal in self._signals.items():
+            if not signal.paired:
+                message = f"signal '{name}' is not paired, so it has no residuals"
+                raise ScenarioError(Problem(message, "calibrate", hint="use a search by losses, such as cma-es"))
+            rows = _rows(name, signal, simulated)
+            scale = np.sqrt(signal.weight / self._total / len(self._values[name])) / signal.span
+            parts.append((np.compress(self._kept[name], rows, axis=1) - self._values[name]) * scale)
+        return np.concatenate(parts, axis=1)
+
+
+def noise_floor(
+    signal: Signal, halves: Literal["time", "random"] | None = None, *, repeats: int = 20, seed: int = 1
+) -> float:
+    """W1 over the range of one measured half against the other; NaN with fewer than two values.
+
+    `time` takes the first half against the second, which includes what drifts; `random` the mean over
+    `repeats` random halves. By default the order counts for unpaired signals only: in paired ones it
+    is often that of an input (a load from 0 to 100 %), and halves by order differ by that input.
+    """
+    values = signal.values[np.isfinite(signal.values)]
+    half = len(values) // 2
+    if half == 0:
+        return float("nan")
+    if halves is None:
+        halves = "random" if signal.paired else "time"
+    if halves == "time":
+        return float(wasserstein(values[:half], values[half:])[0]) / signal.span
+    random = np.random.default_rng(np.random.SeedSequence(seed))
+    mixed = [random.permutation(values) for _ in range(repeats)]
+    return float(np.mean([wasserstein(one[:half], one[half:])[0] for one in mixed])) / signal.span
+
+
+def gaps(observed: Observed, simulated: Mapping[str, Floats]) -> tuple[Gap, ...]:
+    """How far each signal is, and the row "all"; rows of `simulated` are replicates and are averaged.
+
+    Differences of paired signals are taken by position, those of the others by rank: their rmse is
+    the Wasserstein-2 distance and their r2 says how well the distribution is met, not the course. G1
+    is always taken as the rows stand, also for unpaired signals, as the published figures of SimTune
+    are; it needs as many simulated values as measured ones, or a multiple: then they are blocks, one
+    after another, of which the mean is taken. "all" holds weighted means (those of
+    `Misfit`), but g1 is the mean length of the vector of scaled differences, all signals alike.
+    Figures of a replicate that holds NaN are infinite, so a mean never hides that one failed.
+    """
+    told = [_gap(name, signal, _rows(name, signal, simulated)) for name, signal in observed.items()]
+    weights = np.array([signal.weight for signal in observed.values()], np.float64)
+    weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(told), 1.0 / max(len(told), 1))
+
+    def mean(name: str) -> float:
+        figures = np.array([getattr(gap, name) for gap in told], np.float64)
+        return float(np.sum(weights[weights > 0.0] * figures[weights > 0.0]))
+
+    together = Gap(
+        ALL, mean("w1"), _vector_length(observed, simulated), float("nan"), mean("nrmse"), mean("r2"), mean("floor"),
+        mean("energy_distance"), "", sum(gap.count for gap in told),
+    )  # fmt: skip
+    return (*told, together)
+
+
+def _gap(name: str, signal: Signal, rows: Floats) -> Gap:
+    _check(name, signal)
+    kept = np.isfinite(signal.values)
+    real, span = signal.values[kept], signal.span
+    paired = np.compress(kept, rows, axis=1) if signal.paired else rows
+    w1 = wasserstein(real, paired) / span
+    distance = energy_distance(real / span, paired / span)
+    g1 = float("nan")
+    with np.errstate(invalid="ignore", over="ignore"):
+        blocks = _blocks(rows, signal)
+        if blocks is not None:
+            g1 = _mean(np.abs(blocks[:, kept] - real).mean(axis=1)) / span
+        squares = ((paired - real) ** 2).mean(axis=1) if signal.paired else wasserstein(real, rows, power=2) ** 2
+    rmse = _mean(np.sqrt(squares))
+    variance = float(real.var())
+    r2 = 1.0 - _mean(squares) / variance if variance > 0.0 else float("nan")
+    return Gap(
+        name, _mean(w1), g1, rmse, rmse / span, r2, noise_floor(signal), _mean(distance), signal.unit, int(kept.sum())
+    )
+
+
+def _vector_length(observed: Observed, simulated: Mapping[str, Floats]) -> float:
+    """SimTune's reality gap G1: mean over rows t of sqrt(sum over signals of the squared scaled difference)."""
+    blocks = [_blocks(_rows(name, signal, simulated), signal) for name, signal in observed.items()]
+    whole = [block for block in blocks if block is not None]
+    if len(whole) < len(blocks) or len({block.shape for block in whole}) != 1:
+        return float("nan")
+    kept = np.all([np.isfinite(signal.values) for signal in observed.values()], axis=0)
+    if not kept.any():
+        return float("nan")
+    with np.errstate(invalid="ignore", over="ignore"):
+        squares = [
+            ((block[:, kept] - s.values[kept]) / s.span) ** 2 for block, s in zip(whole, observed.values(), strict=True)
+        ]
+        return _mean(np.sqrt(np.sum(squares, axis=0)).mean(axis=1))
+
+
+def _blocks(rows: Floats, signal: Signal) -> Floats | None:
+    """`rows` cut into blocks of as many values as were measured; None when they do not come out even."""
+    length = len(signal.values)
+    return rows.reshape(-1, length) if rows.shape[1] % length == 0 else None
+
+
+def _mean(figures: Floats) -> float:
+    """The mean over replicates; infinite as soon as one of them is not a number."""
+    mean = float(figures.mean())
+    return mean if np.isfinite(mean) else float("inf")
+
+
+def _check(name: str, signal: Signal) -> None:
+    if not np.isfinite(signal.values).any():
+        message = f"signal '{name}' has no measured value"
+        raise ScenarioError(Problem(message, "calibrate", hint="look at its column in the data, or leave it out"))
+
+
+def _rows(name: str, signal: Signal, simulated: Mapping[str, Floats]) -> Floats:
+    if name not in simulated:
+        known = ", ".join(simulated) or "none"
+        raise ScenarioError(Problem(f"the simulation has no signal '{name}'; it has {known}", "calibrate"))
+    rows = np.ascontiguousarray(np.atleast_2d(np.asarray(simulated[name], np.float64)))
+    if signal.paired and rows.shape[1] != len(signal.values):
+        message = f"signal '{name}' is paired: {len(signal.values)} measured values, {rows.shape[1]} simulated"
+        raise ScenarioError(Problem(message, "calibrate", hint="simulate the same tasks, or take it as unpaired"))
+    if rows.shape[1] == 0:
+        raise ScenarioError(Problem(f"the simulation of signal '{name}' has no values", "calibrate"))
+    return rows

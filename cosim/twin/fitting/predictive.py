@@ -1,0 +1,257 @@
+"""Can this model make these data? Posterior predictive checks (Gelman et al., Bayesian Data Analysis, 6.3).
+
+Parameters are drawn from the posterior and the data are simulated with each, as many values as were
+measured. A figure of the measurement that the search does not fit (how long the tail is, whether values hang
+together, whether they drift) should lie among those of the simulations; where it lies far outside, no values
+of these parameters make such data, and the model lacks a cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosim.twin.problem import Case, Floats, Signal
+
+Figure = Callable[[Floats], float]
+
+_LEAST = 40  # values of a signal, below which its figures tell nothing
+_FAR, _OUTSIDE = 4.0, 3.0  # standard deviations: told; told when it is outside of all simulated figures too
+_TOGETHER = 2.1  # normal deviations of all figures together, above which the worst ones are told
+_SHARE = 1.5  # deviations of a figure that is told because all together are too many
+_EARLY = 0.1  # of the values: the beginning
+
+
+def _tail(values: Floats) -> float:
+    """How long the upper tail is: the 99th percentile over the median, as a logarithm where both are positive."""
+    low, high = np.quantile(values, [0.5, 0.98])
+    return float(np.log(high / low)) if low > 0.0 else float(high - low)
+
+
+def _spread(values: Floats) -> float:
+    low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
+    return float(np.log(high / low)) if low > 0.0 else float((high - low) / (abs(middle) + 1e-300))
+
+
+def _low(values: Floats) -> float:
+    low, middle = np.quantile(values, [0.02, 0.5])
+    return float(np.log(middle / low)) if low > 0.0 else float(middle - low)
+
+
+def _lean(values: Floats) -> float:
+    """Bowley's skewness of the middle 80 %."""
+    low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
+    return float((high + low - 2.0 * middle) / (high - low)) if high > low else 0.0
+
+
+def _modes(values: Floats) -> float:
+    """How empty the middle is between both halves: large with two modes (spread between halves over all)."""
+    ordered = np.sort(values)
+    half = len(ordered) // 2
+    within = ordered[:half].var() + ordered[half:].var()
+    return float(1.0 - within / (2.0 * ordered.var())) if ordered.var() > 0.0 else 0.0
+
+
+def _together(values: Floats) -> float:
+    """Rank correlation of values that follow one another."""
+    ranks = _ranks(values)
+    return _correlation(ranks[:-1], ranks[1:])
+
+
+def _far_together(values: Floats) -> float:
+    """The same between means of ten values."""
+    count = len(values) // 10
+    if count < 8:
+        return 0.0
+    means = values[: 10 * count].reshape(count, 10).mean(axis=1)
+    return _correlation(means[:-1], means[1:])
+
+
+def _four_apart(values: Floats) -> float:
+    ranks = _ranks(values)
+    return _correlation(ranks[:-4], ranks[4:])
+
+
+def _steps(values: Floats) -> float:
+    """How far values are from the one before, over how far they spread."""
+    low, high = np.quantile(np.diff(values), [0.1, 0.9])
+    wide = np.quantile(values, [0.1, 0.9])
+    return float(np.log(max(high - low, 1e-300) / max(float(np.ptp(wide)), 1e-300)))
+
+
+def _drift(values: Floats) -> float:
+    """Rank correlation with time."""
+    return _correlation(_ranks(values), np.arange(len(values), dtype=np.float64))
+
+
+def _beginning(values: Floats) -> float:
+    count = max(int(_EARLY * len(values)), 1)
+    rest = float(np.median(values[count:]))
+    return float(np.median(values[:count])) / rest if rest else 0.0
+
+
+def _ranks(values: Floats) -> Floats:
+    ranks = np.empty(len(values))
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return ranks
+
+
+def _correlation(a: Floats, b: Floats) -> float:
+    return float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) > 0.0 and np.ptp(b) > 0.0 else 0.0
+
+
+def _level(at: float) -> Figure:
+    def level(values: Floats) -> float:
+        found = float(np.quantile(values, at))
+        return float(np.log(found)) if found > 0.0 else found
+
+    return level
+
+
+_LAW = "try another law of service times or sizes, or a cause that only some values have (contention, a second mode)"
+_BURSTS = "try arrivals in bursts (bag), a quota group that throttles, or other work on the node"
+# Figure -> what it says, its function, whether it needs the order of time, what to try.
+FIGURES: dict[str, tuple[Figure, bool, str]] = {
+    "lowest values": (_level(0.02), False, _LAW),
+    "lower quarter": (_level(0.25), False, _LAW),
+    "median": (_level(0.5), False, _LAW),
+    "upper quarter": (_level(0.75), False, _LAW),
+    "95th percentile": (_level(0.95), False, _LAW),
+    "mean": (lambda values: float(values.mean()), False, "look at rates, sizes and the number of nodes"),
+    "spread": (_spread, False, _LAW),
+    "upper tail": (_tail, False, _LAW),
+    "lower tail": (_low, False, _LAW),
+    "skewness": (_lean, False, _LAW),
+    "modes": (_modes, False, "try a second mode: two kinds of tasks, a cache, or a throttled node"),
+    "bursts": (_together, True, _BURSTS),
+    "steps": (_steps, True, _BURSTS),
+    "skewness of steps": (lambda values: _lean(np.diff(values)), True, _LAW),
+    "rhythm": (_four_apart, True, _BURSTS),
+    "slow changes": (_far_together, True, _BURSTS),
+    "drift": (_drift, True, "follow the run with --follow, or fit a shorter time"),
+    "warm-up": (_beginning, True, "leave the beginning out: fit: {from: ...}"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """A figure of a signal that the model does not make."""
+
+    signal: str
+    figure: str
+    measured: float
+    low: float  # 90 % of the simulated figures lie between
+    high: float
+    deviations: float
+    remedy: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        where = f"'{self.signal}'{f' ({self.part})' if self.part else ''}"
+        made = f"simulated {self.low:.3g} to {self.high:.3g}"
+        return (
+            f"the model cannot make the {self.figure} of {where}: measured {self.measured:.3g}, {made} "
+            f"({abs(self.deviations):.0f} deviations off): {self.remedy}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """The outcome of the checks of one part of the data."""
+
+    unexplained: tuple[Unexplained, ...] = ()
+    levels: tuple[float, ...] = ()  # deviations of the measured mean of each signal from the simulated ones
+
+
+def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Doubt:
+    """What simulations of `case` with `draws` (n, d) of the posterior never show but the measurement does.
+
+    Every draw is simulated under a seed of its own. Figures follow the values, so that a wide posterior
+    hides much: what they share with the values is taken out by regression over the draws, and the
+    measurement is held against what is left, at the values that suit it best. Paired signals are left out:
+    their values are held one against the other.
+    """
+    simulate = case.course or case.simulate
+    signals = {name: s for name, s in case.observed.items() if not s.paired and np.isfinite(s.values).sum() >= _LEAST}
+    if not signals or len(draws) < 10:
+        return Doubt()
+    runs = [simulate(draw[None], seed) for draw, seed in zip(draws, seeds, strict=True)]
+    found: list[Unexplained] = []
+    levels: list[float] = []
+    for name, signal in signals.items():
+        rows = [np.asarray(run[name], np.float64)[0] for run in runs]
+        rows = [row[np.isfinite(row)] for row in rows]
+        kept = np.array([len(row) >= _LEAST // 2 for row in rows])
+        if kept.sum() < 10:
+            continue
+        some = [row for row, one in zip(rows, kept.tolist(), strict=True) if one]
+        found += _of(name, signal, some, draws[kept], part)
+        means = np.array([row.mean() for row in some])
+        levels.append(float((np.nanmean(signal.values) - means.mean()) / max(float(means.std(ddof=1)), 1e-300)))
+    return Doubt(tuple(found), tuple(levels))
+
+
+def _of(name: str, signal: Signal, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
+    values, ordered = _in_order(signal)
+    quantiles = all(bool((np.diff(row) >= 0.0).all()) for row in rows)  # not in order of time
+    chosen = [figure for figure, (_, in_order, _) in FIGURES.items() if not in_order or (ordered and not quantiles)]
+    real = np.array([FIGURES[figure][0](values) for figure in chosen])
+    made = np.array([[FIGURES[figure][0](row) for figure in chosen] for row in rows])
+    usable = np.isfinite(made).all(axis=0) & np.isfinite(real) & (made.std(axis=0) > 1e-12)
+    chosen = [figure for figure, one in zip(chosen, usable.tolist(), strict=True) if one]
+    if not chosen:
+        return []
+    real, made = real[usable], made[:, usable]
+    away, together = _deviations(real, made, draws)
+    worst: dict[str, Unexplained] = {}
+    for k, figure in enumerate(chosen):
+        outside = not made[:, k].min() <= real[k] <= made[:, k].max()
+        if abs(away[k]) > _FAR or (outside and abs(away[k]) > _OUTSIDE) or (together and abs(away[k]) > _SHARE):
+            low, high = np.quantile(made[:, k], [0.05, 0.95])
+            remedy = FIGURES[figure][2]
+            one = Unexplained(name, figure, float(real[k]), float(low), float(high), float(away[k]), remedy, part)
+            if remedy not in worst or abs(worst[remedy].deviations) < abs(away[k]):
+                worst[remedy] = one
+    return sorted(worst.values(), key=lambda one: -abs(one.deviations))
+
+
+def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, bool]:
+    """Deviations (k,) of measured figures from those at the values that suit them best, and whether they are too many.
+
+    Figures (n, k) are taken as linear in the values (n, d) with normal errors; the values that suit best weigh
+    the figures against the draws' own spread. Together the deviations follow chi squared.
+    """
+    n, k = made.shape
+    spread = draws.std(axis=0)
+    moving = spread > 1e-12 * (np.abs(draws.mean(axis=0)) + 1e-300)
+    scaled = (draws[:, moving] - draws[:, moving].mean(axis=0)) / spread[moving]
+    d = scaled.shape[1]
+    if n < 4 * (k + d) or d == 0:
+        deviation = np.maximum(made.std(axis=0, ddof=1), 1e-12)
+        return (real - made.mean(axis=0)) / deviation, False
+    design = np.concatenate([np.ones((n, 1)), scaled], axis=1)
+    slopes = np.linalg.lstsq(design, made, rcond=None)[0]
+    left = made - design @ slopes
+    covariance = left.T @ left / (n - d - 1)
+    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
+    correlation = 0.995 * covariance / np.outer(scale, scale) + 0.005 * np.eye(k)
+    inverse = np.linalg.inv(correlation)
+    off, per = (real - slopes[0]) / scale, (slopes[1:] / scale).T  # (k,), (k, d)
+    best = np.linalg.solve(per.T @ inverse @ per + np.eye(d), per.T @ inverse @ off)
+    rest = off - per @ best
+    chi_squared = float(rest @ inverse @ rest + best @ best)
+    # Wilson and Hilferty 1931: the cube root of chi squared over its freedom is about normal.
+    normal = ((chi_squared / k) ** (1.0 / 3.0) - (1.0 - 2.0 / (9.0 * k))) / np.sqrt(2.0 / (9.0 * k))
+    return rest, bool(normal > _TOGETHER)
+
+
+def _in_order(signal: Signal) -> tuple[Floats, bool]:
+    """The measured values in order of time, and whether they have an order."""
+    values = signal.values
+    if signal.times is not None:
+        if signal.groups is not None and len(set(signal.groups)) > 1 and len(np.unique(signal.times)) < len(values):
+            return values[np.isfinite(values)], False
+        values = values[np.argsort(signal.times, kind="stable")]
+    return values[np.isfinite(values)], True

@@ -1,0 +1,273 @@
+"""The posterior of a simulator with chance, by a synthetic likelihood.
+
+The summaries of one run are taken as normal around a mean that depends on the parameters (S. Wood,
+Nature 466, 2010). The mean is a quadratic of the parameters, fitted to runs in a region that shrinks in
+rounds to where the measurement is likely: an emulated mean needs no more runs per point than one. Every
+run has the measurement's length, so its chance is the measurement's; both are in the interval.
+
+As many combinations of the summaries are kept as there are parameters, those that say most about them
+(P. Fearnhead, D. Prangle, J. R. Stat. Soc. B 74, 2012, take the posterior mean; near a normal law both
+span the same space).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.twin.fitting.posterior import Posterior
+from cosim.twin.search.cma import reflect
+from cosim.twin.search.meter import Floats
+
+# (points (n, d), number of the first run) -> summaries (n, k), every row under a seed of its own
+Draw = Callable[[Floats, int], Floats]
+LogPrior = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Region:
+    """A box in the cube along `axes`; what sticks out of the cube is not in it."""
+
+    axes: Floats  # (d, d) orthonormal columns
+    low: Floats  # (d,) along the axes
+    high: Floats
+
+    def inside(self, points: Floats) -> NDArray[np.bool_]:
+        along = points @ self.axes
+        within = (along >= self.low) & (along <= self.high) & (points >= 0.0) & (points <= 1.0)
+        all_of: NDArray[np.bool_] = np.logical_and.reduce(within, axis=1)
+        return all_of
+
+    def features(self, points: Floats, quadratic: bool) -> Floats:
+        """(n, f) of points: 1, all coordinates along the axes scaled to -1..1, and their products."""
+        x = 2.0 * (points @ self.axes - self.low) / (self.high - self.low) - 1.0
+        columns = [np.ones(len(x)), *x.T]
+        if quadratic:
+            columns += [x[:, a] * x[:, b] for a, b in combinations_with_replacement(range(x.shape[1]), 2)]
+        return np.stack(columns, axis=1)
+
+    def draw(self, count: int, random: np.random.Generator) -> Floats:
+        """(up to count, d) points, evenly; fewer where hardly any of the box lies in the cube."""
+        parts: list[Floats] = []
+        left = count
+        for _ in range(20):
+            along = self.low + (self.high - self.low) * random.random((2 * count, len(self.low)))
+            points = along @ self.axes.T
+            parts.append(points[self.inside(points)][:left])
+            left -= len(parts[-1])
+            if left == 0:
+                break
+        return np.concatenate(parts)
+
+
+def _solve(features: Floats, wanted: Floats) -> Floats:
+    """Least squares with a ridge that only matters where there are too few rows."""
+    normal = features.T @ features + 1e-6 * len(features) * np.eye(features.shape[1])
+    return np.asarray(np.linalg.solve(normal, features.T @ wanted))
+
+
+class Emulator:
+    """Summaries as functions of the parameters within a region: a mean and a covariance that scales.
+
+    `extra` (k, k) is a covariance that the runs do not have but the measurement has.
+    """
+
+    def __init__(self, region: _Region, points: Floats, summaries: Floats, observed: Floats, extra: Floats) -> None:
+        d = points.shape[1]
+        self.region = region
+        self._quadratic = len(points) >= 3 * (1 + d + d * (d + 1) // 2)
+        features = region.features(points, self._quadratic)
+        kept = _near(features, summaries)
+        features, summaries = features[kept], summaries[kept]
+        mean = _solve(features, summaries)
+        left = summaries - features @ mean
+        freedom = max(len(left) - features.shape[1], 1)
+        covariance = left.T @ left / freedom + extra
+        scale = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
+        correlation = 0.98 * (covariance / np.outer(scale, scale)) + 0.02 * np.eye(len(scale))
+        values, axes = np.linalg.eigh(correlation)
+        self._whiten = (axes / np.sqrt(np.maximum(values, 1e-6))) / scale[:, None]  # (k, k)
+        white = mean @ self._whiten
+        # Slopes of the whitened summaries over the region; the strongest directions hold what there is.
+        strongest = np.linalg.svd(white[1:], full_matrices=False)[2][:d]
+        self._kept = self._whiten @ strongest.T  # (k, r)
+        self._mean = _solve(features, summaries @ self._kept)
+        self._observed = observed @ self._kept
+        left = summaries @ self._kept - features @ self._mean
+        self._log_scale = self._scales(region.features(points[kept], False), left, d)
+        spread = np.exp(0.5 * region.features(points[kept], False) @ self._log_scale)
+        noise = (left / spread).T @ (left / spread) / freedom
+        noise = noise + self._kept.T @ extra @ self._kept + 1e-9 * np.eye(len(noise))
+        self._root = np.linalg.inv(np.linalg.cholesky(noise))
+        self._all = mean, observed
+        self.unexplained = self._distance(points[kept], features)
+
+    @staticmethod
+    def _scales(features: Floats, left: Floats, d: int) -> Floats:
+        """(1 + d, r) coefficients of the log variance, whose mean over the points is 0."""
+        if len(left) < 20 * (1 + d):
+            return np.zeros((1 + d, left.shape[1]))
+        logs = np.log(left**2 + 1e-12)
+        found = _solve(features, logs)
+        found[1:] = np.clip(found[1:], -1.5, 1.5)
+        made = features @ found
+        found[0] -= made.mean(axis=0)
+        return found
+
+    def _distance(self, points: Floats, features: Floats) -> float:
+        """Least squared distance of the measurement from any mean, over what is expected of it."""
+        mean, observed = self._all
+        white = (observed - features @ mean) @ self._whiten
+        freedom = max(white.shape[1] - points.shape[1], 1)
+        return float(np.min((white**2).sum(axis=1))) / float(freedom)
+
+    @property
+    def doubtful(self) -> float:
+        """Above this, `unexplained` is more than chance: three deviations of chi squared."""
+        freedom = max(len(self._whiten) - len(self.region.low), 1)
+        return 1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom
+
+    def log_likelihood(self, points: Floats, widened: float = 1.0) -> Floats:
+        """(n,) of the measurement at points of the region, -inf outside; deviations are `widened` times as large."""
+        mean = self.region.features(points, self._quadratic) @ self._mean
+        logs = self.region.features(points, False) @ self._log_scale
+        white = ((self._observed - mean) * np.exp(-0.5 * logs)) @ self._root.T
+        told = -0.5 * (white**2).sum(axis=1) / widened**2 - 0.5 * logs.sum(axis=1)
+        return np.where(self.region.inside(points), told, -np.inf)
+
+
+def _near(features: Floats, summaries: Floats) -> NDArray[np.bool_]:
+    """The rows that are no wild outliers: beyond 8 deviations by the median in any summary."""
+    left = summaries - features @ _solve(features, summaries)
+    middle = np.median(left, axis=0)
+    deviation = 1.4826 * np.median(np.abs(left - middle), axis=0) + 1e-12
+    kept: NDArray[np.bool_] = np.logical_and.reduce(np.abs(left - middle) <= 8.0 * deviation, axis=1)
+    return kept if kept.mean() > 0.8 else np.ones(len(kept), np.bool_)
+
+
+def _sample(
+    emulator: Emulator, known: Floats, log_prior: LogPrior, widened: float, random: np.random.Generator, count: int
+) -> Floats:
+    """(count, d) of the emulated posterior: importance sampling in the box, then differential evolution moves.
+
+    C. ter Braak, Statistics and Computing 16 (2006); steps are mirrored at the cube's bounds. `known` (n, d)
+    are points inside, for boxes that hardly lie in the cube.
+    """
+    region = emulator.region
+
+    def density(points: Floats) -> Floats:
+        return emulator.log_likelihood(points, widened) + log_prior(points)
+
+    d = len(region.low)
+    pool = np.concatenate([known, region.draw(20_000, random)])
+    logs = density(pool)
+    for _ in range(3):  # closer and closer to where it is likely
+        chances = np.exp((logs - logs.max()) * min(1.0, 8.0 / max(1e-9, float(logs.max() - np.median(logs)))))
+        places = pool[random.choice(len(pool), 5_000, p=chances / chances.sum())]
+        spread = np.cov(places.T).reshape(d, d) * 0.5 + 1e-14 * np.eye(d)
+        moved = reflect(places + random.multivariate_normal(np.zeros(d), spread, len(places)))
+        pool, logs = np.concatenate([pool, moved]), np.concatenate([logs, density(moved)])
+    order = np.argsort(-logs)[: max(count // 2, 4 * d)]
+    walkers = pool[np.resize(order, count)]
+    logs = density(walkers)
+    small = 1e-5 * float((region.high - region.low).min())
+    for step in range(250):
+        a, b = random.integers(0, count, (2, count))
+        gamma = 1.0 if step % 10 == 9 else 2.38 / math.sqrt(2 * d)
+        jump = gamma * (walkers[a] - walkers[b]) + small * random.standard_normal((count, d))
+        tried = reflect(walkers + jump)
+        new = density(tried)
+        take = np.log(random.random(count)) < new - logs
+        walkers[take], logs[take] = tried[take], new[take]
+    return walkers
+
+
+def synthetic(
+    draw: Draw,
+    observed: Floats,
+    start: Floats,
+    random: np.random.Generator,
+    *,
+    runs: int = 4000,
+    rounds: int = 4,
+    count: int = 1000,
+    extra: Floats | None = None,
+    log_prior: LogPrior | None = None,
+    sample: Callable[[int], Floats] | None = None,
+) -> Posterior:
+    """Posterior (count, d) of the parameters given the summaries `observed` (k,), from at most `runs` runs.
+
+    `start` (d,) is the best known point, `sample(n)` draws from the prior. When the measurement lies
+    further from all that the model makes than chance explains, deviations are widened so that it is as
+    expected (R. Birge, Physical Review 40, 1932). Raises `ValueError` when hardly a run succeeds.
+    """
+    d, k = len(start), len(observed)
+    extra = np.zeros((k, k)) if extra is None else extra
+    believed: LogPrior = log_prior or (lambda points: np.zeros(len(points)))
+    first = runs // rounds
+    points = sample(first) if sample is not None else random.random((first, d))
+    summaries = draw(points, 0)
+    region = _first_region(points, summaries, observed, start)
+    made, widened = points, 1.0
+    for turn in range(1, rounds):
+        some = region.draw(first if turn == 1 else first // 2, random)
+        if len(some) < first:  # the rest where the posterior is, a little wider
+            chosen = made[random.integers(0, len(made), first - len(some))]
+            wider = np.cov(made.T).reshape(d, d) + 1e-14 * np.eye(d)
+            near = reflect(chosen + random.multivariate_normal(np.zeros(d), wider, len(chosen)))
+            some = np.concatenate([some, near])
+        points = np.concatenate([points, some])
+        summaries = np.concatenate([summaries, draw(some, turn * first)])
+        usable = np.isfinite(summaries).all(axis=1) & region.inside(points)
+        if usable.sum() < 4 * (d + 1):
+            raise ValueError(f"{int(usable.sum())} of {len(usable)} runs around the best point could be used")
+        emulator = Emulator(region, points[usable], summaries[usable], observed, extra)
+        ratio = emulator.unexplained
+        widened = math.sqrt(ratio) if ratio > emulator.doubtful else 1.0
+        made = _sample(emulator, points[usable], believed, widened, random, count)
+        if turn < rounds - 1:
+            region = _around(made, region)
+    return Posterior(made, "synthetic likelihood", widened)
+
+
+def _first_region(points: Floats, summaries: Floats, observed: Floats, start: Floats) -> _Region:
+    """The box of the runs that come nearest to the measurement, and of the best known point."""
+    usable = np.isfinite(summaries).all(axis=1)
+    points, summaries, d = points[usable], summaries[usable], points.shape[1]
+    least = 20 * d
+    if len(points) < least:
+        return _Region(np.eye(d), np.zeros(d), np.ones(d))
+    scale = 1.4826 * np.median(np.abs(summaries - np.median(summaries, axis=0)), axis=0) + 1e-12
+    far = (np.minimum(np.abs((summaries - observed) / scale), 3.0) ** 2).sum(axis=1)
+    near = points[np.argsort(far, kind="stable")[: max(least, len(points) // 5)]]
+    low, high = np.minimum(near.min(axis=0), start), np.maximum(near.max(axis=0), start)
+    wider = 0.05 + 0.1 * (high - low)
+    return _Region(np.eye(d), np.maximum(low - wider, 0.0), np.minimum(high + wider, 1.0))
+
+
+def _around(made: Floats, before: _Region) -> _Region:
+    """The box of the samples along their principal axes, wider by a third on each side.
+
+    So parameters that only matter together leave a thin box, on which a quadratic is a good mean. Where
+    samples press against the last box, and not because of the cube, the box grows by its whole size.
+    """
+    along = made @ before.axes
+    low, high = np.quantile(along, [0.002, 0.998], axis=0)
+    reach = 0.02 * (before.high - before.low)
+    at_cube: NDArray[np.bool_] = np.logical_or.reduce((made < 0.01) | (made > 0.99), axis=1)
+    pressed = np.zeros(len(low), np.bool_)
+    for outermost, close in (
+        (along <= low, low - before.low < reach),
+        (along >= high, before.high - high < reach),
+    ):
+        pressed |= close & np.logical_and(outermost, ~at_cube[:, None]).any(axis=0)
+    axes: Floats = np.linalg.eigh(np.cov(made.T).reshape(len(low), -1))[1].astype(np.float64)
+    low, high = np.quantile(made @ axes, [0.002, 0.998], axis=0)
+    size = np.maximum(high - low, 1e-3)
+    wider = (0.35 + 0.65 * (np.abs(axes.T @ before.axes) * pressed).max(axis=1)) * size
+    return _Region(axes, low - wider, high + wider)

@@ -1,0 +1,196 @@
+"""Calibration while a run goes on: window after window the twin is compared, and tuned when it drifts.
+
+    twin = Online(space, case, search)
+    for report in map(twin.window, spans):
+        report.misfit, report.drift, twin.values
+
+Every window is simulated with the values in use. When the misfit drifts (`cosim.twin.online.drift`), the
+windows since the change are calibrated anew; what was found is taken into use only when it agrees
+better with the next window, which the search has not seen. When enough windows have passed since, they
+are calibrated once more by themselves, because the first ones may have held some of what was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from cosim.contract.errors import ScenarioError
+from cosim.twin.calibration import Calibration
+from cosim.twin.fitting.evidence import numbers
+from cosim.twin.fitting.judging import before_and_after
+from cosim.twin.fitting.misfit import Misfit
+from cosim.twin.online.drift import Drift
+from cosim.twin.problem import Case, Floats, Problem, Signal
+from cosim.twin.space import Space, Value
+
+Span = tuple[float, float]  # s
+Act = Literal["", "calibrated", "adopted", "rejected"]
+_PART = 0.05  # of the values' size: the least range that a misfit is scaled by
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run is followed."""
+
+    last: int = 4  # windows that are fitted at most
+    least: int = 2  # and at least: so many must have passed since a drift began
+    seeds: tuple[int, ...] = (1, 2, 3)  # over which misfits are averaged
+    first: bool = True  # calibrate on the first `last` windows, whether there is a drift or not
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a window said."""
+
+    number: int
+    since: float  # s
+    until: float  # s
+    misfit: float  # with the values in use when the window came
+    statistic: float  # of the drift
+    drift: bool
+    act: Act  # what was done after it; calibrated: a candidate waits for the next window
+    values: dict[str, Value] = field(default_factory=dict)  # in use after the window
+
+
+class Online:
+    """A twin that follows.
+
+    `case` gives what was measured and the simulation of a span of time; `search` calibrates a problem
+    whose start are the values in use. Windows must come in the order of time and without gaps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        space: Space,
+        case: Callable[[Span], Case],
+        search: Callable[[Problem], Calibration],
+        *,
+        settings: Settings | None = None,
+        drift: Drift | None = None,
+        deterministic: bool = False,
+    ) -> None:
+        self.name, self.space, self.settings = name, space, settings or Settings()
+        self._case, self._search, self._drift = case, search, drift or Drift()
+        self._deterministic = deterministic
+        self.numbers: Floats = space.start
+        self.reports: list[Report] = []
+        self.adopted: list[Calibration] = []
+        self._cases: list[Case] = []
+        self._spans: list[Span] = []
+        self._candidate: tuple[Calibration, Floats, int] | None = None  # and the first window that it was fitted on
+        self._calibrated = not self.settings.first
+        self._settled: int | None = None  # the window after which a change is fitted by itself
+        self._scales: dict[str, list[float]] = {}  # ranges of the signals in the first windows
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The values in use, as an author writes them."""
+        return dict(self.space.told(self.numbers))
+
+    def window(self, span: Span) -> Report:
+        """Compare the next window, and do what is to be done."""
+        case = self._case(span)
+        number = len(self._spans)
+        self._cases.append(case)
+        self._spans.append(span)
+        for name, signal in case.observed.items():
+            if len(self._scales.setdefault(name, [])) < self.settings.last:
+                self._scales[name].append(_scale(signal))
+        misfit = self._misfit(case, self.numbers)
+        act: Act = ""
+        drift = False
+        if self._candidate is not None:
+            act = self._judge(case, misfit)
+            if act == "rejected":
+                drift = self._drift.look(misfit)
+                if drift:  # the change is still there, and there is one window more to learn from
+                    act = self._calibrate(self._begin())
+        elif not self._calibrated:
+            if number + 1 >= self.settings.last:
+                act, self._calibrated = self._calibrate(0), True
+        else:
+            drift = self._drift.look(misfit)
+            if drift and self._drift.begun >= self.settings.least:
+                act, self._settled = self._calibrate(self._begin()), number + 1 + self.settings.last
+            elif self._settled is not None and number >= self._settled:
+                act, self._settled = self._calibrate(number + 1 - self.settings.last), None
+        report = Report(number, *span, misfit, self._drift.statistic, drift, act, self.values)
+        self.reports.append(report)
+        for old in range(len(self._cases) - 2 * self.settings.last):
+            self._cases[old] = Case({}, case.simulate)  # nothing looks back farther
+        return report
+
+    def skip(self, span: Span) -> Report:
+        """Nothing was measured in the next window."""
+        self._spans.append(span)
+        self._cases.append(Case({}, lambda values, seed: {}))  # noqa: ARG005 - the signature of a simulation
+        statistic = self._drift.statistic
+        report = Report(len(self.reports), *span, float("nan"), statistic, drift=False, act="", values=self.values)
+        self.reports.append(report)
+        return report
+
+    def _begin(self) -> int:
+        """The first of the windows that are fitted: since the change, and not too many."""
+        since = max(self._drift.begun, self.settings.least)
+        return max(0, len(self._cases) - min(since, self.settings.last))
+
+    def _misfit(self, case: Case, values: Floats) -> float:
+        """The misfit of one window; signals are scaled by their ranges in the first windows, not in this one."""
+        seeds = self.settings.seeds[:1] if self._deterministic else self.settings.seeds
+        told = [case.simulate(values[None], seed) for seed in seeds]
+        weights = total = 0.0
+        for name, signal in case.observed.items():
+            one = Misfit({name: signal})
+            loss = float(np.mean([one.losses({name: rows[name]})[0] for rows in told])) * signal.span
+            total += signal.weight * loss / float(np.median(self._scales[name]))
+            weights += signal.weight
+        return total / weights if weights else float("nan")
+
+    def _misfits(self, first: int) -> list[float]:
+        """The misfits of the windows from number `first` on, with the values in use."""
+        return [self._misfit(one, self.numbers) for one in self._cases[first:] if one.observed]
+
+    def _calibrate(self, first: int) -> Act:
+        span = self._spans[first][0], self._spans[-1][1]
+        start = dict(zip(self.space.names, self.numbers.tolist(), strict=True))
+        space = Space([replace(p, start=float(np.clip(start[p.name], p.low, p.high))) for p in self.space.parameters])
+        try:
+            problem = Problem(self.name, space, self._case(span), deterministic=self._deterministic)
+            found = self._search(problem)
+        except ScenarioError:  # too little was measured; there will be more
+            return ""
+        self._candidate = found, numbers(space, found), first
+        return "calibrated"
+
+    def _judge(self, case: Case, misfit: float) -> Act:
+        """Take the candidate into use if it agrees better with a window that it has not seen."""
+        assert self._candidate is not None
+        found, values, first = self._candidate
+        self._candidate = None
+        if not self._misfit(case, values) < misfit:
+            if not self._drift.usual or np.array_equal(values, self.numbers):  # nothing was to be gained
+                self._drift.restart(self._misfits(first))
+            return "rejected"
+        seeds = list(self.settings.seeds[:1] if self._deterministic else self.settings.seeds)
+        judged, _ = before_and_after(case, np.stack([self.numbers, values]), seeds, "held back")
+        self.numbers = values
+        self.adopted.append(replace(found, held_back=judged))
+        self._drift.restart(self._misfits(first))
+        return "adopted"
+
+
+def _scale(signal: Signal) -> float:
+    """The range of a signal in a window; of one that hardly varies a part of its size."""
+    known = np.abs(signal.values[np.isfinite(signal.values)])
+    return max(signal.span, _PART * float(np.median(known))) if len(known) else signal.span
+
+
+def spans(window: float, until: float, done: int = 0) -> Sequence[Span]:
+    """The whole windows of `window` s up to `until` s, without the first `done`."""
+    count = int(until / window + 1e-9)
+    return [(k * window, (k + 1) * window) for k in range(done, count)]

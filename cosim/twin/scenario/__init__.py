@@ -1,0 +1,1 @@
+"""A scenario with a block `calibrate` as a problem, its simulations, and the overlay that holds the answer."""

@@ -1,0 +1,188 @@
+"""A scenario of the continuum alone, run thousands of times in this process with other values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.batches import Action, Batcher
+from cosim.continuum.engine import Engine
+from cosim.continuum.layout import COMPLETED
+from cosim.continuum.prepared import HostRows, Prepared
+from cosim.contract.adapter import Context
+from cosim.contract.errors import ScenarioError
+from cosim.contract.seeds import stream
+from cosim.plan.compile import compile_plan
+from cosim.scenario.load import load
+from cosim.twin.scenario.effects import Effect, NotBatchableError, agree, columns, effects
+from cosim.twin.telemetry.quantities import Pairing, Quantity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cosim.scenario.free import Free
+
+Floats = NDArray[np.float64]
+Pairs = Mapping[str, tuple[Quantity, Pairing]]
+SEEDS = 2**53  # seeds of runs; text with more digits is not read as a whole number
+_TRIED = 2  # joint points at which the sum of the effects is held against the scenario itself
+_HOST = ("running", "utilisation", "power", "energy", "cost", "completed")
+_TASK = ("created", "assigned", "uploaded", "started", "computed", "ended", "input", "output", "work", "late")
+
+
+def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, str]:
+    """The engine's side of a scenario and the name of its adapter. Raises `NotBatchableError` and `ScenarioError`."""
+    loaded = load(scenario, [*overrides, "calibrate=null"])
+    plan = compile_plan(loaded)
+    if len(plan.adapters) != 1:
+        raise NotBatchableError(f"it has {len(plan.adapters)} adapters, and only the continuum can be run in batches")
+    (one,) = plan.adapters
+    used = loaded.adapters[one.name]
+    if one.connect:
+        raise NotBatchableError(f"adapter '{one.name}' runs elsewhere")
+    context = Context(
+        one.name, plan.scene, one.period * plan.step, plan.duration, one.seed, str(plan.root.resolve()), ""
+    )
+    found = used.kind.prepare(used.config, context, plan.events)
+    if not isinstance(found, Prepared):
+        raise NotBatchableError(f"adapter '{one.name}' cannot be run in batches here: fleets, real nodes, or its kind")
+    return found, one.name
+
+
+class BatchedRuns:
+    """Simulates a scenario for many vectors of values. Raises `NotBatchableError` when it has to be run whole.
+
+    `place` makes a scheduler that repeats recorded decisions, from what was prepared.
+    """
+
+    def __init__(
+        self,
+        scenario: Path,
+        overrides: Sequence[str],
+        free: Sequence[Free],
+        *,
+        tables: Sequence[str],
+        place: Callable[[Prepared], Callable[[Any, Any, Any], int]] | None = None,
+        workers: int | None = None,
+    ) -> None:
+        beyond = sorted({*tables} - {"task", "host"})
+        if beyond:
+            raise NotBatchableError(f"signal '{beyond[0]}' is not the continuum's")
+        self._base, self._adapter = prepared(scenario, overrides)
+        self._effects = [self._of(scenario, overrides, one) for one in free]
+        self._verify(scenario, overrides, free)
+        if place is not None and any(e.name == "scheduler" for some in self._effects for e in some):
+            raise NotBatchableError("the scheduler is free, but the placement is replayed")
+        self._tables = {*tables}
+        self._lock = threading.Lock()
+        self._rows: WeakKeyDictionary[Engine, tuple[HostRows, list[Mapping[str, NDArray[Any]]]]] = WeakKeyDictionary()
+        self._found: list[dict[str, Floats]] = []
+        self._pairs: Pairs = {}
+        self._batcher = Batcher(
+            self._base.system,
+            self._base.duration,
+            scheduler=self._base.scheduler if place is None else place(self._base),
+            timeline=self._timeline(),
+            quantiles=(),
+            measure=self._measure,
+            workers=workers,
+            **cast(dict[str, Any], self._base.options),
+        )
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return self._base.names
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        return self._base.workloads
+
+    def __call__(self, values: Floats, seed: int, pairs: Pairs) -> dict[str, Floats]:
+        """Signal -> (n, m) simulated values for (n, d) values; run by run as the scenario with that `run.seed`."""
+        self._pairs, self._found = pairs, []
+        root = np.random.SeedSequence(stream(seed % SEEDS, self._adapter))
+        engine_seed = int(root.generate_state(1, np.uint64)[0])
+        made = self._batcher.run(columns(self._effects, values), [engine_seed])
+        order = np.broadcast_to(made["row"][:, 0], (len(values),)).astype(np.int64)
+        return {name: np.stack([self._found[row][name] for row in order.tolist()]) for name in pairs}
+
+    def _of(self, scenario: Path, overrides: Sequence[str], free: Free) -> list[Effect]:
+        if free.choices:
+            numbers = [float(k) for k in range(len(free.choices))]
+        else:
+            numbers = [free.low, free.low + 0.375 * (free.high - free.low), free.high]
+            if free.kind == "integer":
+                numbers = sorted({float(round(number)) for number in numbers})
+        try:
+            tried = {x: prepared(scenario, [*overrides, *free.overrides(x)])[0] for x in numbers}
+            return effects(self._base, tried, category=bool(free.choices))
+        except NotBatchableError as error:
+            raise NotBatchableError(f"'{free.name}': {error}") from None
+
+    def _verify(self, scenario: Path, overrides: Sequence[str], free: Sequence[Free]) -> None:
+        """Several fields at once do what each does alone. Raises `NotBatchableError` when they do not."""
+        random = np.random.Generator(np.random.PCG64(1))
+        for _ in range(_TRIED if len(free) > 1 else 0):
+            point = np.array([self._some(one, float(random.random())) for one in free])
+            settings = [text for one, x in zip(free, point.tolist(), strict=True) for text in one.overrides(x)]
+            try:
+                other, _ = prepared(scenario, [*overrides, *settings])
+            except ScenarioError:
+                continue  # what cannot be is answered with NaN, or not asked for
+            predicted = {name: float(rows[0]) for name, rows in columns(self._effects, point[None]).items()}
+            if not agree(predicted, self._base, other):
+                raise NotBatchableError("the free values change what one another do")
+
+    @staticmethod
+    def _some(free: Free, share: float) -> float:
+        value = free.low + share * (free.high - free.low)
+        return float(round(value)) if free.kind != "real" else value
+
+    def _timeline(self) -> list[tuple[float, Action]]:
+        found = list(self._base.timeline)
+        if "host" in self._tables:
+            count = round(self._base.duration / self._base.period)
+            found += [(k * self._base.period, self._look(k)) for k in range(count + 1)]
+            found.sort(key=lambda one: one[0])
+        return found
+
+    def _look(self, number: int) -> Action:
+        time = number * self._base.period
+
+        def act(engine: Engine) -> None:
+            if number == 0:
+                self._rows[engine] = self._base.hosts(engine), []
+            read, rows = self._rows[engine]
+            found = read(time)
+            rows.append({**found, "time": np.full(len(found["slot"]), time)})
+
+        return act
+
+    def _measure(self, engine: Engine, ended: NDArray[np.void]) -> dict[str, float]:
+        """The values of one run, kept; the answer says where."""
+        end = self._base.duration
+        tables: dict[str, Mapping[str, NDArray[Any]]] = {}
+        if "task" in self._tables:
+            tables["task"] = {
+                "node": ended["device"], "workload": ended["workload"], "completed": ended["status"] == COMPLETED,
+                **{name: ended[name] for name in _TASK},
+            }  # fmt: skip
+        if "host" in self._tables:
+            _, rows = self._rows[engine]
+            tables["host"] = {
+                "node": np.concatenate([row["slot"] for row in rows]),
+                "time": np.concatenate([row["time"] for row in rows]),
+                **{name: np.concatenate([row[name] for row in rows]).astype(np.float64) for name in _HOST},
+            }
+        found = {
+            name: pairing.values(quantity.of(tables[quantity.table]), end)
+            for name, (quantity, pairing) in self._pairs.items()
+        }
+        with self._lock:
+            self._found.append(found)
+            return {"row": float(len(self._found) - 1)}

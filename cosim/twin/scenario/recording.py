@@ -1,0 +1,489 @@
+"""One recording of a scenario: what was measured in it, by part of the data, and what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract.errors import ScenarioError
+from cosim.contract.signals import CATALOGUE
+from cosim.contract.signals import Signal as Described
+from cosim.contract.units import show
+from cosim.scenario.calibrate import CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
+from cosim.scenario.load import Loaded
+from cosim.twin.problem import Floats, Signal
+from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
+from cosim.twin.telemetry.hygiene import Finding, examine, told
+from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
+from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows
+from cosim.twin.telemetry.tables import Table, read
+from cosim.twin.telemetry.timing import apart
+
+if TYPE_CHECKING:
+    from cosim.results.load import Run
+
+Pairs = Mapping[str, tuple[Quantity, Pairing]]
+_FIT, _HELD_BACK = "fit", "held-back"
+_MOST = 0.5  # of the rows that may lie outside of the simulated time
+
+
+class EmptyError(ScenarioError):
+    """Nothing that could be compared was measured in a span of time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """What was measured of one signal: its rows, and what of the simulation stands opposite."""
+
+    quantity: Quantity
+    rows: Rows
+    at: str  # where it is declared
+    timed: bool = True
+    absolute: bool = False  # times count from 1970 until the recording's origin is known
+    from_file: bool = False
+    loads: Floats | None = None
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes with rows; none where rows name none."""
+        return tuple(k for k in np.unique(self.rows.nodes).tolist() if k >= 0)
+
+    def only(self, kept: NDArray[np.bool_]) -> Series:
+        return replace(self, rows=self.rows.only(kept), loads=None if self.loads is None else self.loads[kept])
+
+
+class Recording:
+    """Reads one recording, examines it and cuts it into parts."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        name: str = "",
+        block: RecordingBlock | None = None,
+        *,
+        run: Path | None = None,
+        window: Span = WHOLE,
+        span: Span = WHOLE,
+    ) -> None:
+        """`run` takes the place of the runs that the scenario names; of it only `span` counts, from `window` on."""
+        self.name, self.loaded = name, loaded
+        self._source, self._followed, self._window, self._span = block, run, window, span
+        assert loaded.scenario.calibrate is not None
+        self.block: CalibrateBlock = loaded.scenario.calibrate
+        self._runs: dict[str, Run] = {}
+        self._tables: dict[tuple[str, str], Table] = {}
+        self.nodes = Codes([node.id for node in loaded.world.nodes])
+        self.workloads = Codes(list(loaded.scenario.workloads))
+        self.sources: list[str] = []
+        self.warnings: list[str] = []
+        self._origin: dict[str, Literal["measured", "modelled"]] = {}
+        self._unpaired: set[str] = set()
+        self._zero = 0.0  # s since 1970 that is time 0
+        described: dict[str, Described] = dict(CATALOGUE)
+        for used in loaded.adapters.values():
+            described.update({signal.name: signal for signal in used.kind.signals_of(used.config)})
+        self._units = {f"{s.name}.{c.name}": c.unit for s in described.values() for c in s.columns}
+        self.tasks: Tasks | None = None
+        self.series = self._read()
+
+    # Reading.
+
+    def run(self, text: str, at: str) -> Run:
+        if text not in self._runs:
+            self._runs[text] = recorded(self._followed or self.loaded.path.parent / text, at)
+        return self._runs[text]
+
+    def placed_run(self) -> Run:
+        """The run whose tasks are replayed."""
+        assert self.block.replay is not None
+        return self.run(self._sourced(self.block.replay.run, None)[0] or "", "calibrate.replay.run")
+
+    @property
+    def places(self) -> bool:
+        """Whether the placement of tasks is replayed, which only a run knows."""
+        replay = self.block.replay
+        return replay is not None and replay.placement and self._sourced(replay.run, replay.file)[0] is not None
+
+    def _sourced(self, run: str | None, file: str | None) -> tuple[str | None, str | None]:
+        return (run, file) if self._source is None else (self._source.run, self._source.file)
+
+    def _table(self, file: str) -> Table:
+        key = file, ""
+        if key not in self._tables:
+            self._tables[key] = read(self.loaded.path.parent / file)
+        return self._tables[key]
+
+    @property
+    def digests(self) -> list[str]:
+        """Of the tables that were read."""
+        return [table.digest for table in self._tables.values()]
+
+    def _read(self) -> dict[str, Series]:
+        found = {name: self._one(name, one) for name, one in self.block.observed.items()}
+        replay = self.block.replay
+        absolute = [one.absolute for one in found.values() if one.timed]
+        if replay is not None:
+            _, file = self._sourced(replay.run, replay.file)
+            if file is not None:
+                findings: list[Finding] = []
+                names = list(self.loaded.scenario.workloads)
+                devices = {
+                    name: [node.id for node in self.loaded.world.select(load.source)]
+                    for name, load in self.loaded.scenario.workloads.items()
+                }
+                self.tasks, since_1970 = tasks_of_table(self._table(file), replay, names, devices, self.nodes, findings)
+                absolute.append(since_1970)
+                self.warnings += told(findings)
+            else:
+                self.tasks = tasks_of_run(self.placed_run(), self.loaded.scenario.workloads, replay.sizes, self._window)
+        if len(set(absolute)) > 1:
+            message = "some tables have times since 1970, others count from a start of their own"
+            raise self._wrong("observed", message, "give all of them the same kind of times")
+        if absolute and absolute[0]:
+            found = self._since_origin(found)
+        if self._span != WHOLE:
+            begin, end = self._window[0], self._span[1]
+            return {
+                name: replace(s, rows=replace(s.rows, times=s.rows.times - begin)).only(
+                    (s.rows.times >= begin) & (s.rows.times < end)
+                )
+                for name, s in found.items()
+            }
+        found = {name: self._examined(name, self._in_time(name, one)) for name, one in found.items()}
+        self._periods(found)
+        return found
+
+    def _since_origin(self, found: dict[str, Series]) -> dict[str, Series]:
+        """Times count from the earliest row of all tables of the recording."""
+        first = [float(np.nanmin(s.rows.times)) for s in found.values() if s.timed and len(s.rows.times)]
+        first += [rows[0][0] for rows in (self.tasks or {}).values() if rows]
+        self._zero = min(first)
+        if self.tasks is not None:
+            self.tasks = {n: [(row[0] - self._zero, *row[1:]) for row in rows] for n, rows in self.tasks.items()}
+        return {n: replace(s, rows=replace(s.rows, times=s.rows.times - self._zero)) for n, s in found.items()}
+
+    def _one(self, name: str, one: ObservedBlock) -> Series:
+        at = f"calibrate.observed.{name}"
+        table, _, column = one.signal.partition(".")
+        chosen = None
+        if one.nodes is not None:
+            ids = [node.id for node in self.loaded.world.select(one.nodes)]
+            chosen = tuple(self.nodes(ids).tolist())
+        loads = None if one.workloads is None else tuple(self.workloads(one.workloads).tolist())
+        quantity = Quantity(table, column, chosen, loads)
+        run_name, file = self._sourced(one.run, one.file)
+        if file is not None:
+            findings: list[Finding] = []
+            how = Columns.of(one, column, at)
+            source = self._table(file)
+            got = table_rows(source, how, quantity, at, self.nodes, self.workloads, findings)
+            self.sources.append(f"{self._label(name)}: {source.source}")
+            self.warnings += told(findings)
+            if (got.rows.nodes < 0).any() and not quantity.of_tasks and one.node is None and chosen is None:
+                hint = "name one with 'nodes:', or a column of the file with 'node:'"
+                raise self._wrong(f"observed.{name}", "the table does not say whose values these are", hint)
+            rows = self._of_only_device(quantity, got.rows)
+            return Series(quantity, rows, at, got.timed, got.absolute, True, got.loads)
+        assert run_name is not None
+        run = self.run(run_name, f"{at}.run")
+        rows = quantity.of(run_table(run, quantity, self.nodes, self.workloads))
+        self.sources.append(f"{self._label(name)}: {run_name}, {len(rows.values)} rows of {one.signal}")
+        if "measured" not in origins(run, table):
+            self._origin[name] = "modelled"
+            self.warnings.append(f"'{self._label(name)}' of {run_name} was simulated, not measured")
+        return Series(quantity, rows, at)
+
+    def _of_only_device(self, quantity: Quantity, rows: Rows) -> Rows:
+        """Tasks of a table that names no devices belong to the only one that makes any."""
+        if not quantity.of_tasks or not (rows.nodes < 0).all():
+            return rows
+        loads = self.loaded.scenario.workloads.values()
+        devices = sorted({node.id for load in loads for node in self.loaded.world.select(load.source)})
+        return replace(rows, nodes=np.full(len(rows.nodes), self.nodes(devices)[0])) if len(devices) == 1 else rows
+
+    # Examination.
+
+    def _in_time(self, name: str, one: Series) -> Series:
+        """The rows within the simulated time; others are told. Raises `ScenarioError` when most are outside."""
+        if not one.from_file or not one.timed or not len(one.rows.times):
+            return one
+        end = self.loaded.scenario.run.duration + self.loaded.scenario.run.step
+        outside = np.isfinite(one.rows.times) & ((one.rows.times < 0.0) | (one.rows.times > end))
+        if not outside.any():
+            return one
+        count, reach = int(outside.sum()), float(np.nanmax(one.rows.times))
+        lasts = show(self.loaded.scenario.run.duration, "time")
+        where = f"{count} of {len(outside)} rows lie outside of the run, which lasts {lasts}: the last at {reach:g} s"
+        if outside.mean() > _MOST and (self._cut or self.block.observed[name].paired):
+            unit = "ms" if reach / 1000.0 <= end else "us"
+            hint = f"write 'time-unit: {unit}' if times are such, or let the run last as long"
+            raise self._wrong(f"observed.{name}", where, hint)
+        of = {self.nodes.name(k) for k in np.unique(one.rows.nodes[outside]).tolist() if k >= 0}
+        whose = f" (of {', '.join(sorted(of)[:4])})" if of and len(of) < len(one.nodes) else ""
+        if not self._cut and not self.block.observed[name].paired:
+            self.warnings.append(f"{self._label(name)}: {where}{whose}: another clock, or another length of time")
+            return one
+        self.warnings.append(f"{self._label(name)}: {where}{whose}; they are not compared: another clock?")
+        return one.only(~outside)
+
+    @property
+    def _cut(self) -> bool:
+        """Whether parts are cut by time."""
+        parts = (self.block.fit, self.block.held_back)
+        return any(part is not None and part.timed for part in parts)
+
+    def _examined(self, name: str, one: Series) -> Series:
+        """The rows without what cannot be true; a node that is left out leaves the simulated side as well."""
+        rows = one.rows
+        if not len(rows.values) or not np.isfinite(rows.values).any():
+            return one  # told where parts are cut
+        signal = self._signal(name, rows, one.timed)
+        label = self._label(name)
+        loads = {label: one.loads} if one.loads is not None else None
+        cleaned, findings = examine({label: signal}, loads=loads)
+        about_node = {"lying node", "no values", "constant"}
+        self.warnings += told([f for f in findings if one.from_file or f.kind in about_node])
+        values = cleaned[label].values
+        out = [k for k in one.nodes if not np.isfinite(values[rows.nodes == k]).any()]
+        kept = ~np.isin(rows.nodes, out)
+        one = replace(one, rows=replace(rows, values=values)).only(kept)
+        if out and one.nodes:
+            one = self.without(one, out)
+        if not one.quantity.of_tasks and one.nodes:
+            one = self._matched(name, one)
+        return one
+
+    def without(self, one: Series, out: Sequence[int]) -> Series:
+        """The series without these nodes, on both sides."""
+        have = one.quantity.nodes or tuple(range(len(self.nodes.names)))
+        quantity = replace(one.quantity, nodes=tuple(k for k in have if k not in out))
+        return replace(one, quantity=quantity).only(~np.isin(one.rows.nodes, out))
+
+    def _matched(self, name: str, one: Series) -> Series:
+        """Only nodes that were measured are simulated; those that were asked for and have no rows are told."""
+        lacking = [k for k in one.quantity.nodes or () if k not in one.nodes]
+        if lacking:
+            names = ", ".join(self.nodes.name(k) for k in lacking[:6])
+            self.warnings.append(f"{self._label(name)}: no rows of {names}; left out of the simulated side too")
+        return replace(one, quantity=replace(one.quantity, nodes=one.nodes))
+
+    def _periods(self, found: Mapping[str, Series]) -> None:
+        """Signals of one recording cover the same time; one that does not has another clock, or a gap."""
+        spans = {
+            self._label(name): one.rows.times[np.isfinite(one.rows.times)]
+            for name, one in found.items()
+            if one.timed and one.from_file and len(one.rows.times)
+        }
+        for name, (before, after) in apart(spans, 3.0).items():
+            self.warnings.append(
+                f"{name}: begins {before:+g} s and ends {after:+g} s from the middle of all signals: "
+                "a gap, or another clock"
+            )
+
+    # Parts.
+
+    def parts(self, held_back: bool | None) -> dict[str, dict[str, tuple[Quantity, Pairing]]]:
+        """Part of the data -> signal -> what it is compared with; `held_back` says that it is all of one part.
+
+        Raises `ScenarioError` for an empty part.
+        """
+        windows: tuple[Span | None, Span | None]
+        if held_back is not None:
+            windows = (None, WHOLE) if held_back else (WHOLE, None)
+        elif self._span != WHOLE:
+            windows = (self._span[0] - self._window[0], math.inf), None
+        else:
+            windows = self._windows(self.block.fit, self.block.held_back)
+        apart_nodes = self._nodes_of(self.block.held_back)
+        chosen_nodes = self._nodes_of(self.block.fit)
+        found: dict[str, dict[str, tuple[Quantity, Pairing]]] = {}
+        for part, window in zip((_FIT, _HELD_BACK), windows, strict=True):
+            if window is None:
+                continue
+            pairs: dict[str, tuple[Quantity, Pairing]] = {}
+            for name, one in self.series.items():
+                if apart_nodes is not None and not one.quantity.of_tasks:
+                    inside = np.isin(one.rows.nodes, apart_nodes)
+                    one = self._of_nodes(one, inside if part == _HELD_BACK else ~inside)
+                if chosen_nodes is not None and part == _FIT and not one.quantity.of_tasks:
+                    one = self._of_nodes(one, np.isin(one.rows.nodes, chosen_nodes))
+                pairs |= self._pairs(name, one, window, part)
+            if pairs:
+                found[part] = pairs
+        return found
+
+    def _nodes_of(self, part: PartBlock | None) -> list[int] | None:
+        if part is None or part.nodes is None:
+            return None
+        ids = [node.id for node in self.loaded.world.select(part.nodes)]
+        if not ids:
+            raise self._wrong("held-back.nodes", f"'{part.nodes}' selects no node", "")
+        return [int(k) for k in self.nodes(ids)]
+
+    def _of_nodes(self, one: Series, kept: NDArray[np.bool_]) -> Series:
+        left = one.only(kept)
+        return replace(left, quantity=replace(left.quantity, nodes=left.nodes or (-1,)))
+
+    def _pairs(self, name: str, one: Series, window: Span, part: str) -> dict[str, tuple[Quantity, Pairing]]:
+        declared = self.block.observed[name]
+        paired = self.block.replay is not None if declared.paired is None else declared.paired
+        paired = paired and name not in self._unpaired
+        rows = one.rows
+        inside = replace(one.quantity, since=window[0], until=window[1])
+        if not one.timed:
+            if declared.paired:
+                hint = "name the column of the times with 'time:', or leave 'paired' out"
+                raise self._wrong(f"observed.{name}", "has no times, so nothing can be paired", hint)
+            if self._cut and part == _FIT:
+                self.warnings.append(f"{self._label(name)}: the table has no times; all of it is fitted")
+            if part == _HELD_BACK and self._cut:
+                return {}
+            rows, paired = replace(rows, times=np.full(len(rows.times), max(window[0], 0.0))), False
+        if paired:
+            self._can_pair(name, one)
+        made: dict[str, tuple[Quantity, Pairing]] = {}
+        groups = self._split(name, replace(one, rows=rows), paired)
+        for label, quantity, own in groups:
+            quantity = replace(quantity, since=inside.since, until=inside.until)
+            pairing = Pairing(quantity, own, paired=paired)
+            if pairing.count:
+                made[label] = quantity, pairing
+            elif len(groups) > 1:
+                self.warnings.append(f"{label}: nothing was measured in the part '{part}'; left out of it")
+        if not made:
+            if self._span != WHOLE:
+                raise EmptyError(f"nothing was measured of '{name}' from {self._span[0]:g} to {self._span[1]:g} s")
+            raise self._wrong(
+                f"observed.{name}", f"nothing was measured in the part '{part}'", "look at 'fit' and 'held-back'"
+            )
+        return made
+
+    def _split(self, name: str, one: Series, paired: bool) -> list[tuple[str, Quantity, Rows]]:
+        """A distribution for each node, where values are free by node or it is asked for; else all in one."""
+        declared = self.block.observed[name]
+        by_node = declared.by == "node" or (declared.by is None and self._by_node and not one.quantity.of_tasks)
+        label = self._label(name)
+        if not by_node or paired or self._span != WHOLE:
+            return [(label, one.quantity, one.rows)]
+        if not one.nodes:
+            hint = "name its column with 'node:', or share the value: 'share: kind' or 'share: all'"
+            raise self._wrong(f"observed.{name}", "values are free by node, and its rows name no node", hint)
+        return [
+            (f"{label} {self.nodes.name(k)}", replace(one.quantity, nodes=(k,)), one.rows.only(one.rows.nodes == k))
+            for k in one.nodes
+        ]
+
+    @property
+    def _by_node(self) -> bool:
+        return any(
+            free.share == "node" or (free.share == "each" and path.startswith("nodes."))
+            for path, free in self.block.free.items()
+        )
+
+    def _can_pair(self, name: str, one: Series) -> None:
+        """Raises `ScenarioError` for tasks that the simulation does not make again."""
+        if not one.quantity.of_tasks or self.block.replay is not None:
+            if self.block.replay is None and self.block.observed[name].paired:
+                drawn = [n for n, w in self.loaded.scenario.workloads.items() if not w.arrivals.file]
+                if drawn:
+                    text = f"{self._label(name)}: paired by time, but the arrivals of '{drawn[0]}' are drawn by chance"
+                    self.warnings.append(f"{text} and not replayed: different loads are compared")
+            return
+        drawn = [n for n, w in self.loaded.scenario.workloads.items() if w.arrivals.law != "trace"]
+        if drawn:
+            hint = "add 'replay: {file: TABLE}', or leave 'paired' out to compare distributions"
+            message = f"tasks are paired, but those of workload '{drawn[0]}' are drawn by chance: none is the same"
+            raise self._wrong(f"observed.{name}", message, hint)
+        if (one.rows.workloads < 0).any():
+            raise self._wrong(f"observed.{name}", "the table does not say of which workload its tasks are",
+                              "write 'workloads: [NAME]', or a column 'workload'")  # fmt: skip
+        if (one.rows.nodes < 0).any():
+            devices = sorted(
+                {n.id for w in self.loaded.scenario.workloads.values() for n in self.loaded.world.select(w.source)}
+            )
+            if len(devices) > 1:
+                raise self._wrong(f"observed.{name}", "the table does not say which device made its tasks",
+                                  "name the column with 'node:'")  # fmt: skip
+
+    def unpair(self, name: str) -> None:
+        """Compare distributions of a signal whose pairs would differ by chance."""
+        self._unpaired.add(name)
+
+    def _windows(self, fit: PartBlock, held_back: PartBlock | None) -> tuple[Span, Span | None]:
+        """(from, until) in s of what is fitted and what is held back. Raises `ScenarioError` when they overlap."""
+        known = [s.rows.times[np.isfinite(s.rows.times)] for s in self.series.values() if s.timed]
+        end = max((float(times.max()) for times in known if len(times)), default=0.0)
+        fitted = (fit.since or 0.0, np.inf if fit.until is None else fit.until)
+        if fit.share is not None:
+            fitted = 0.0, fit.share * end
+        if held_back is not None:
+            if held_back.nodes is not None and not held_back.timed:
+                return fitted, fitted
+            kept = (held_back.since or 0.0, np.inf if held_back.until is None else held_back.until)
+            if held_back.share is not None:
+                kept = (1.0 - held_back.share) * end, np.inf
+        elif fitted[1] < end:
+            kept = fitted[1], np.inf
+        else:
+            return fitted, None
+        if max(fitted[0], kept[0]) < min(fitted[1], kept[1]):
+            if not fit.timed:
+                return (0.0, kept[0]), kept
+            hint = "the result must be judged on data that the search has not seen"
+            raise self._wrong("held-back", "overlaps with 'fit'", hint)
+        return fitted, kept
+
+    # Answers.
+
+    def signals(self, pairs: Pairs) -> dict[str, Signal]:
+        found = {}
+        for label, (_, pairing) in pairs.items():
+            name = self.declared(label)
+            split = sum(self.declared(other) == name for other in pairs)
+            one = self._signal(name, pairing.measured, True, paired=pairing.paired)
+            found[label] = replace(one, weight=self.block.observed[name].weight / split)
+        return found
+
+    def _signal(self, name: str, rows: Rows, timed: bool, paired: bool = False) -> Signal:
+        bags = len(rows.times) > len(np.unique(np.column_stack([rows.times, rows.nodes]), axis=0))
+        times = (
+            None if bags or not timed else rows.times
+        )  # of tasks made at once; a clock that stands still looks alike
+        groups = None if (rows.nodes < 0).any() else tuple(self.nodes.name(k) for k in rows.nodes.tolist())
+        unit = unit_of(self.block.observed[name].signal, self._units)
+        return Signal(rows.values, unit, paired, 1.0, self._origin.get(name, "measured"), times, groups)
+
+    def _label(self, name: str) -> str:
+        return f"{self.name} {name}" if self.name else name
+
+    def declared(self, label: str) -> str:
+        """The name under `observed` of a signal."""
+        return next(
+            name
+            for name in self.block.observed
+            if label == self._label(name) or label.startswith(f"{self._label(name)} ")
+        )
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """The sizes of the tasks that were recorded, by the field of their law."""
+        found: dict[str, tuple[str, str]] = {}
+        for run in self._runs.values():
+            if "task" not in run.signals:
+                continue
+            for name in self.loaded.scenario.workloads:
+                for field in ("input", "output"):
+                    query = f'SELECT min("{field}"), max("{field}") FROM task WHERE workload = ?'
+                    row = run.execute(query, [name]).fetchone()
+                    if row is not None and row[0] is not None and row[1] > 0.0:
+                        found[f"workloads.{name}.{field}"] = show(row[0], "bytes"), show(row[1], "bytes")
+        return found
+
+    def _wrong(self, at: str, message: str, hint: str) -> ScenarioError:
+        where = f"recording '{self.name}': " if self.name else ""
+        return ScenarioError(self.loaded.problem(f"calibrate.{at}", where + message, hint))

@@ -1,0 +1,356 @@
+"""A scenario with a block `calibrate` as a calibration problem.
+
+Scenarios of the continuum alone are run in batches of thousands per second (`cosim.twin.scenario.batched`) as
+far as the free fields allow; all others are run whole (`cosim.twin.scenario.whole`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract.errors import Problem as Mistake
+from cosim.contract.errors import ScenarioError
+from cosim.contract.units import show
+from cosim.scenario.free import Free, free_values
+from cosim.scenario.load import Loaded, load
+from cosim.twin.problem import Case, Problem
+from cosim.twin.scenario import checking
+from cosim.twin.scenario.batched import BatchedRuns, Pairs
+from cosim.twin.scenario.effects import NotBatchableError
+from cosim.twin.scenario.recording import EmptyError, Recording
+from cosim.twin.scenario.replay import WHOLE, Placed, Span, shifted, traces
+from cosim.twin.scenario.whole import WholeRuns
+from cosim.twin.space import Parameter, Prior, Space, Value
+from cosim.twin.telemetry.hygiene import vetted
+from cosim.twin.telemetry.quantities import Pairing, Quantity
+
+if TYPE_CHECKING:
+    pass
+
+Floats = NDArray[np.float64]
+Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
+_KEPT = 8  # answers that are kept: fit and held-back data are simulated by the same runs
+_POINTS = 24  # of the bounds at which it is asked whether the scenario can make what was measured
+_WHOLE = 2.0  # s of CPU that a run of its own is taken to cost until one was made
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Study:
+    """A scenario's calibration: the problem, and what its answer means in the scenario."""
+
+    problem: Problem
+    free: tuple[Free, ...]
+    how: str  # in batches, or run by run and why
+    conditions: Mapping[str, tuple[str, str]]  # dotted path -> between which values it lay in what was recorded
+    simulators: tuple[Simulator, ...]
+
+    @property
+    def failures(self) -> list[str]:
+        """Why runs gave nothing so far, each once."""
+        return [why for one in self.simulators if isinstance(one, WholeRuns) for why in one.failures]
+
+    def settings(self, told: Mapping[str, Value]) -> dict[str, Any]:
+        """Dotted path -> value as the scenario has it, for the values of an answer."""
+        found: dict[str, Any] = {}
+        for one in self.free:
+            value = told[one.name]
+            written = value if one.choices else one.form.text(float(value))
+            for keys in one.members:
+                found[".".join(map(str, keys))] = written
+        return found
+
+
+def study(
+    scenario: Path, overrides: Sequence[str] = (), *, folder: Path, workers: int | None = None, whole: bool = False,
+    run: Path | None = None, span: Span = WHOLE, warm: float = 0.0,
+) -> Study:  # fmt: skip
+    """The calibration that `scenario` declares; `folder` keeps traces and what runs gave.
+
+    `run` takes the place of the recorded runs that the scenario names, and of it only the times of
+    `span` (s) are fitted, after `warm` s that are simulated before; nothing is held back then. `whole`
+    runs it run by run in any case. Raises `ScenarioError` with everything that is wrong.
+    """
+    loaded = load(scenario, overrides)
+    block = loaded.scenario.calibrate
+    if block is None or block.job is not None:
+        raise ScenarioError(loaded.problem("", "has no block 'calibrate' with free values", "see 'cosim calibrate -h'"))
+    configs = {name: used.config for name, used in loaded.adapters.items()}
+    free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
+    space = Space([_parameter(one) for one in free])
+    window = (max(span[0] - warm, 0.0), span[1]) if span != WHOLE else WHOLE
+    names = list(block.recordings) if block.recordings and run is None else [""]
+    sides = [
+        _Side(
+            loaded,
+            name,
+            overrides,
+            free,
+            space,
+            folder=folder,
+            workers=workers,
+            whole=whole,
+            run=run,
+            window=window,
+            span=span,
+        )
+        for name in names
+    ]
+    recordings = [side.recording for side in sides]
+    cases = {}
+    for part in ("fit", "held-back"):
+        having = [side for side in sides if part in side.parts]
+        if having:
+            cases[part] = _together(part, having)
+    if "fit" not in cases:
+        raise ScenarioError(loaded.problem("calibrate.fit", "nothing is left to fit: all recordings are held back"))
+    observed = cases["fit"].observed.values()
+    paired = all(signal.paired for signal in observed)
+    problem = Problem(
+        loaded.scenario.name,
+        space,
+        cases["fit"],
+        cases.get("held-back"),
+        deterministic=paired and block.replay is not None and all(one.kind == "real" for one in free),
+        cost=sum(side.cost for side in sides),
+        assumptions=_assumptions(loaded, "; ".join(dict.fromkeys(side.how for side in sides))),
+        sources=tuple(line for one in recordings for line in one.sources),
+        warnings=tuple(dict.fromkeys([*_copies(recordings), *(line for one in recordings for line in one.warnings)])),
+    )
+    if span != WHOLE:  # a whole one is examined when it is calibrated
+        try:
+            problem = vetted(problem)
+        except ScenarioError as error:
+            raise EmptyError(str(error)) from None
+    conditions = {path: ends for one in recordings for path, ends in one.conditions().items()}
+    how = "; ".join(dict.fromkeys(side.how for side in sides))
+    return Study(problem, tuple(free), how, conditions, tuple(side.simulator for side in sides))
+
+
+def _together(part: str, sides: Sequence[_Side]) -> Case:
+    """One part of the data of all recordings."""
+    observed = {name: signal for side in sides for name, signal in side.recording.signals(side.parts[part]).items()}
+
+    def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:
+        return {name: rows for side in sides for name, rows in side.shared.part(part)(values, seed).items()}
+
+    def course(values: Floats, seed: int) -> Mapping[str, Floats]:
+        return {name: rows for side in sides for name, rows in side.course(part, values, seed).items()}
+
+    names = [side.recording.name for side in sides if side.recording.name]
+    times = _times(sides[0].parts[part])
+    return Case(
+        observed, simulate, ", ".join([*names, *([times] if times != "all times" or not names else [])]), course
+    )
+
+
+def _copies(recordings: Sequence[Recording]) -> list[str]:
+    """Recordings that hold the same data."""
+    seen: dict[str, str] = {}
+    return list(
+        dict.fromkeys(
+            f"recordings '{seen[digest]}' and '{one.name}' hold the same data: one is a copy"
+            for one in recordings
+            for digest in one.digests
+            if seen.setdefault(digest, one.name) != one.name
+        )
+    )
+
+
+class _Side:
+    """One recording and its simulation: by values of the same parameters, under its own settings."""
+
+    def __init__(
+        self, base: Loaded, name: str, overrides: Sequence[str], free: Sequence[Free], space: Space, *, folder: Path,
+        workers: int | None, whole: bool, run: Path | None, window: Span, span: Span,
+    ) -> None:  # fmt: skip
+        block = base.scenario.calibrate
+        assert block is not None
+        source = block.recordings.get(name)
+        settings = [*overrides, *(f"{path}={json.dumps(v)}" for path, v in (source.settings if source else {}).items())]
+        loaded = load(base.path, settings) if source and source.settings else base
+        self.recording = Recording(loaded, name, source, run=run, window=window, span=span)
+        held = block.held_back.recordings if block.held_back and block.held_back.recordings else None
+        fitted = block.fit.recordings
+        self._held = (
+            None
+            if held is None and fitted is None
+            else name in (held or ()) or (fitted is not None and name not in fitted)
+        )
+        if self._held is False and block.fit.timed:
+            self._held = None
+        if span != WHOLE:
+            settings += _moved(loaded, window)
+        if block.replay is not None:
+            assert self.recording.tasks is not None
+            settings += traces(loaded, self.recording.tasks, block.replay.sizes, folder / "traces", window)
+        self._settings, self._free, self._space = settings, free, space
+        self._folder, self._workers, self._whole, self._window = folder, workers, whole, window
+        self.simulator, self.how = self._simulator(loaded)
+        self.shared, self.parts = self._cut()
+        self.cost = self._examine(base) if span == WHOLE else _WHOLE
+
+    def _cut(self) -> tuple[_Shared, dict[str, Pairs]]:
+        parts: dict[str, Pairs] = dict(self.recording.parts(self._held))
+        return _Shared(self.simulator, parts), parts
+
+    def _simulator(self, loaded: Loaded) -> tuple[Simulator, str]:
+        place = None
+        if self.recording.places:  # a scheduler is made when its system is known
+            recorded = self.recording.placed_run()
+            place = lambda prepared: Placed(recorded, prepared, self._window[0])  # noqa: E731
+        tables = sorted({one.quantity.table for one in self.recording.series.values()})
+        try:
+            if self._whole:
+                raise NotBatchableError("asked for")
+            made = BatchedRuns(
+                loaded.path, self._settings, self._free, tables=tables, place=place, workers=self._workers
+            )
+            return made, "in batches"
+        except NotBatchableError as error:
+            if place is not None:
+                hint = "write 'placement: false': then the scenario's own scheduler decides"
+                message = f"the placement can only be replayed in batches, which cannot be: {error}"
+                raise ScenarioError(loaded.problem("calibrate.replay", message, hint)) from None
+            runs = WholeRuns(
+                loaded.path, self._settings, self._free, folder=self._folder, nodes=self.recording.nodes,
+                workloads=self.recording.workloads, workers=self._workers or 0,
+            )  # fmt: skip
+            return runs, f"run by run, as {error}"
+
+    def _examine(self, base: Loaded) -> float:
+        """s of CPU per run, measured. Raises `ScenarioError` when the scenario cannot make what was measured."""
+        start = self._space.start[None]
+        shared = self.shared
+        found = shared.run(start, 0)
+        if not all(np.isfinite(rows).any() for rows in found.values()):
+            failures = self.simulator.failures if isinstance(self.simulator, WholeRuns) else []
+            empty = next(name for name, rows in found.items() if not np.isfinite(rows).any())
+            why = failures[0] if failures else f"no value of '{empty.partition(' ')[2]}' came out"
+            raise ScenarioError(
+                Mistake(f"the scenario with its values before calibration gives nothing: {why}", "calibrate")
+            )
+        if isinstance(self.simulator, WholeRuns):
+            self._check(base, found)
+            return max(self.simulator.seconds, default=_WHOLE)
+        begun = time.process_time()
+        other = shared.run(np.repeat(start, 4, axis=0), 1)
+        cost = (time.process_time() - begun) / 4
+        self._unpair(found, other)
+        random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
+        some = checking.points(lambda n: self._space.sample(n, random), self._space.units(start)[0], _POINTS)
+        values = self._space.values(some)
+        alone = checking.by_node(self.recording)
+        if alone:
+            told = self.simulator(values, 1, alone)
+            self.recording.warnings += checking.still(self.recording, alone, told)
+            self.recording.warnings += checking.crossed(self.recording, alone, told)
+        self.shared, self.parts = self._cut()
+        self._check(base, self.shared.run(values, 1))
+        return cost
+
+    def _check(self, base: Loaded, found: Mapping[str, Floats]) -> None:
+        assert base.scenario.calibrate is not None
+        arrivals = any("arrivals" in path for path in base.scenario.calibrate.free)
+        for part, pairs in self.parts.items():
+            simulated = {name: found[f"{part} {name}"] for name in pairs}
+            self.recording.warnings += checking.check(self.recording, pairs, simulated, arrivals)
+
+    def _unpair(self, found: Mapping[str, Floats], other: Mapping[str, Floats]) -> None:
+        """Pairs that chance would make are compared as distributions, unless they were asked for: then it is told."""
+        block = self.recording.block
+        for part, pairs in self.parts.items():
+            one, two = ({name: rows[f"{part} {name}"] for name in pairs} for rows in (found, other))
+            for name in checking.random_signals(one, two, pairs):
+                declared = self.recording.declared(name)
+                if block.observed[declared].paired is None:
+                    self.recording.unpair(declared)
+                    text = "tasks are replayed, but what they take is drawn by chance; distributions are compared"
+                else:
+                    text = "paired, but drawn by chance in the simulation: fitted values are bent towards less spread"
+                line = f"{name}: {text}"
+                if line not in self.recording.warnings:
+                    self.recording.warnings.append(line)
+
+    def course(self, part: str, values: Floats, seed: int) -> Mapping[str, Floats]:
+        """Signal -> (n, m) values in order of time; NaN fills up what is not there."""
+        pairs = {
+            name: (quantity, Pairing(quantity, pairing.measured, paired=pairing.paired, ordered=True))
+            for name, (quantity, pairing) in self.parts[part].items()
+        }
+        return self.simulator(np.atleast_2d(values), seed, pairs)
+
+
+def _moved(loaded: Loaded, window: Span) -> list[str]:
+    """Overrides that let a run be of a span of time only. Raises `ScenarioError` for what has no part."""
+    step = loaded.scenario.run.step
+    length = math.ceil((window[1] - window[0]) / step - 1e-9) * step
+    events = loaded.data.get("events") or []
+    return [f"run.duration={json.dumps(show(length, 'time'))}", f"events={json.dumps(shifted(events, window))}"]
+
+
+def _parameter(free: Free) -> Parameter:
+    prior = Prior() if free.prior is None else Prior("normal", *free.prior)
+    unit = free.form.unit if not free.choices else ""
+    names = tuple(".".join(map(str, keys)) for keys in free.members)
+    return Parameter(
+        free.name, free.low, free.high, free.kind, free.scale, unit, free.start, prior, free.choices, names
+    )
+
+
+def _assumptions(loaded: Loaded, how: str) -> tuple[str, ...]:
+    block = loaded.scenario.calibrate
+    assert block is not None
+    found = ["everything but the free values is as the scenario says", f"simulated {how}"]
+    if block.replay is not None:
+        what = ", ".join(
+            ["arrivals", *block.replay.sizes, *(["placement"] if block.replay.placement and block.replay.run else [])]
+        )
+        found.append(f"replayed from {block.replay.run or block.replay.file or 'every recording'}: {what}")
+    return tuple(found)
+
+
+def _times(pairs: Mapping[str, tuple[Quantity, Pairing]]) -> str:
+    """Which part of the time signals are of."""
+    since, until = next(((one.since, one.until) for one, _ in pairs.values()), (0.0, math.inf))
+    if math.isfinite(until):
+        return f"{since:g} to {until:g} s"
+    return f"from {since:g} s on" if since > 0.0 else "all times"
+
+
+class _Shared:
+    """Simulates once what several parts of the data ask for."""
+
+    def __init__(self, simulator: Simulator, parts: Mapping[str, Pairs]) -> None:
+        self._simulator = simulator
+        self._parts = parts
+        self._pairs = {f"{part} {name}": pair for part, pairs in parts.items() for name, pair in pairs.items()}
+        self._kept: OrderedDict[tuple[bytes, int], dict[str, Floats]] = OrderedDict()
+
+    def run(self, values: Floats, seed: int) -> dict[str, Floats]:
+        values = np.ascontiguousarray(np.atleast_2d(values), np.float64)
+        key = values.tobytes(), seed
+        if key not in self._kept:
+            self._kept[key] = self._simulator(values, seed, self._pairs)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def part(self, name: str) -> Callable[[Floats, int], Mapping[str, Floats]]:
+        """The `simulate` of one part."""
+
+        def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:
+            found = self.run(values, seed)
+            return {signal: found[f"{name} {signal}"] for signal in self._parts[name]}
+
+        return simulate

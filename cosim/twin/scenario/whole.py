@@ -1,0 +1,127 @@
+"""A scenario with any adapters, run whole for every vector of values, and what its runs recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim import version
+from cosim.contract.errors import ScenarioError
+from cosim.plan.compile import compile_plan
+from cosim.results.executor import Executor, LocalExecutor, Result, Task
+from cosim.results.load import load as load_run
+from cosim.scenario.load import load
+from cosim.twin.scenario.batched import SEEDS, Pairs
+from cosim.twin.telemetry.measured import run_table
+from cosim.twin.telemetry.quantities import Codes
+
+if TYPE_CHECKING:
+    from cosim.scenario.free import Free
+
+Floats = NDArray[np.float64]
+
+
+class WholeRuns:
+    """Simulates a scenario for many vectors of values by runs of their own, `workers` at a time.
+
+    What a run gave is kept below `folder` under the hash of its plan, so that nothing is run twice,
+    neither in this calibration nor in one that takes up where another was stopped.
+    """
+
+    def __init__(
+        self,
+        scenario: Path,
+        overrides: Sequence[str],
+        free: Sequence[Free],
+        *,
+        folder: Path,
+        nodes: Codes,
+        workloads: Codes,
+        workers: int = 0,
+        executor: Executor | None = None,
+    ) -> None:
+        import os
+
+        self._scenario, self._overrides, self._free = scenario.resolve(), tuple(overrides), tuple(free)
+        self._folder, self._nodes, self._workloads = folder.resolve(), nodes, workloads
+        self._executor = executor or LocalExecutor(workers or len(os.sched_getaffinity(0)))
+        self.seconds: list[float] = []  # wall clock of every run that was made
+        self.failures: list[str] = []  # why runs gave nothing, each once
+
+    def __call__(self, values: Floats, seed: int, pairs: Pairs) -> dict[str, Floats]:
+        """Signal -> (n, m) simulated values for (n, d) values; NaN in the row of a run that failed."""
+        about = hashlib.sha256(version().encode())
+        for name, (quantity, pairing) in pairs.items():
+            about.update(repr((name, quantity, pairing.count)).encode())
+            about.update(pairing.measured.times.tobytes())
+        suffix = about.hexdigest()[:8]
+        files: list[Path | None] = []
+        tasks: dict[str, Task] = {}
+        base = self._folder / "making"
+        for row in values:
+            settings = (*self._settings(row), f"run.seed={seed % SEEDS}", "calibrate=null")
+            try:
+                plan = compile_plan(load(self._scenario, settings))
+            except ScenarioError as error:
+                self._failed(str(error))
+                files.append(None)
+                continue
+            file = self._folder / "known" / f"{plan.hash[:32]}-{suffix}.npz"
+            files.append(file)
+            if not file.is_file():
+                tasks[plan.hash] = Task(plan.hash, str(self._scenario), settings, {}, str(base))
+        self._make(list(tasks.values()), base, suffix, pairs)
+        found = {name: np.full((len(values), pairing.count), np.nan) for name, (_, pairing) in pairs.items()}
+        for row, path in enumerate(files):
+            if path is not None and path.is_file():
+                with np.load(path) as kept:
+                    for name in pairs:
+                        found[name][row] = kept[name]
+        return found
+
+    def _settings(self, row: Floats) -> list[str]:
+        own = [text for one, x in zip(self._free, row.tolist(), strict=True) for text in one.overrides(x)]
+        return [*self._overrides, *own]
+
+    def _make(self, tasks: Sequence[Task], base: Path, suffix: str, pairs: Pairs) -> None:
+        if not tasks:
+            return
+        for name in ("runs", "logs"):
+            (base / name).mkdir(parents=True, exist_ok=True)
+        (self._folder / "known").mkdir(exist_ok=True)
+        try:
+            with closing(self._executor.run(tasks)) as results:  # type: ignore[type-var]
+                for result in results:
+                    self._keep(result, base, suffix, pairs)
+        finally:
+            shutil.rmtree(base, ignore_errors=True)
+
+    def _keep(self, result: Result, base: Path, suffix: str, pairs: Pairs) -> None:
+        self.seconds.append(result.wall_seconds)
+        if result.status != "complete":
+            self._failed(result.error)
+            return
+        run = load_run(base / result.run)
+        try:
+            end = float(run.manifest["reached"])
+            found = {
+                name: pairing.values(quantity.of(run_table(run, quantity, self._nodes, self._workloads)), end)
+                for name, (quantity, pairing) in pairs.items()
+            }
+        finally:
+            run.close()
+        part = self._folder / "known" / f".{result.key[:32]}.npz"
+        np.savez(part, **found)  # type: ignore[arg-type]
+        part.replace(self._folder / "known" / f"{result.key[:32]}-{suffix}.npz")
+        shutil.rmtree(run.path, ignore_errors=True)
+
+    def _failed(self, why: str) -> None:
+        if why not in self.failures:
+            self.failures.append(why)

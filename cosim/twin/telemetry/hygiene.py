@@ -1,0 +1,367 @@
+"""What is wrong with telemetry, found and told before anything is fitted to it.
+
+    observed, findings = examine(observed, parameters=len(space), loads={"power": utilisation})
+
+Nothing is repaired by guessing: a value that cannot be true is blanked (NaN, so positions stay as they
+are), a node that lies is left out by name, and every such act is a `Finding` for the report. What
+leaves nothing to fit is refused with a `ScenarioError` that holds every refusal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract import units
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.twin.problem import Floats, Observed, Signal
+from cosim.twin.problem import Problem as Task
+from cosim.twin.telemetry.lag import lag
+from cosim.twin.telemetry.outliers import far, robust, spikes
+from cosim.twin.telemetry.timing import apart, gaps, runs, sampled
+
+Kind = Literal[
+    "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
+    "gap", "frozen time", "time order", "period", "clock", "unit", "names", "duplicates", "steps", "limit",
+]  # fmt: skip
+
+_MANY = 0.1  # of the values: so many may be another kind, and are never changed
+_CHANCE = 1e-6  # expected runs by chance, below which a run is told
+_SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """From where on something is told, blanked or refused."""
+
+    least: int = 30  # values of a signal; with fewer there is a warning
+    outlier: float = 8.0  # robust standard deviations from the median of the node
+    outliers: Literal["warn", "limit", "drop"] = "warn"  # limit: set to that distance (winsorised)
+    gap: float = 3.0  # times the median period between rows of a node
+    stuck: int = 12  # equal values in a row; more where the signal often repeats one
+    frozen: int = 5  # equal times in a row, of rows that come from a sampler
+    each: int = 2  # values per parameter that are needed
+    lying: float = 0.2  # share of impossible values from which on a node is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: told as a warning."""
+
+    kind: Kind
+    subject: str  # the signal, and the node if it is one node's
+    message: str
+    count: int = 0  # rows that it is about
+    signal: str = ""  # without the node; "" for what is no signal's
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.message}"
+
+
+def told(findings: Sequence[Finding], most: int = 3) -> tuple[str, ...]:
+    """Findings as warnings; of one kind about one signal the first `most`, and how many more nodes there are."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.kind, finding.signal), []).append(finding)
+    lines: list[str] = []
+    for same in alike.values():
+        lines += [str(finding) for finding in same[:most]]
+        if len(same) > most:
+            rest = ", ".join(finding.subject for finding in same[most : most + 5])
+            lines.append(f"{len(same) - most} more like the last one: {rest}{', ...' if len(same) > most + 5 else ''}")
+    return tuple(lines)
+
+
+def bounds(unit: str) -> tuple[float, float]:
+    """The least and the greatest value that a quantity in `unit` can have; infinite where nothing is known."""
+    for dimension, known in units.DIMENSIONS.items():
+        if unit in known:
+            low = -math.inf if dimension in _SIGNED else 0.0
+            return low, 1.0 / known[unit] if dimension == "fraction" else math.inf
+    return -math.inf, math.inf
+
+
+def examine(
+    observed: Observed,
+    *,
+    parameters: int = 0,
+    loads: Mapping[str, Floats] | None = None,
+    limits: Mapping[str, tuple[float, float]] | None = None,
+    rules: Rules | None = None,
+) -> tuple[dict[str, Signal], tuple[Finding, ...]]:
+    """`observed` with what cannot be true blanked, and everything that was found wrong.
+
+    `loads` gives the load of the node (m,) beside a signal that should follow it; `limits` replaces
+    the bounds of the signal's unit. Raises `ScenarioError` when a signal has no value left, or when
+    there are fewer values in all than two for each of the `parameters` to be fitted.
+    """
+    rules = rules or Rules()
+    cleaned: dict[str, Signal] = {}
+    findings: list[Finding] = []
+    refusals: list[Problem] = []
+    for name, signal in observed.items():
+        least, greatest = (limits or {}).get(name, bounds(signal.unit))
+        examined = _Examined(name, signal, (loads or {}).get(name), least, greatest, rules)
+        values = examined.run()
+        findings += examined.findings
+        cleaned[name] = replace(signal, values=values)
+        count = int(np.isfinite(values).sum())
+        if count == 0:
+            why = "; ".join(finding.message for finding in examined.findings) or "it is empty"
+            hint = "look at the data, or leave the signal out"
+            refusals.append(Problem(f"signal '{name}' has no value that can be used: {why}", "calibrate", hint=hint))
+        elif count < rules.least:
+            message = f"only {count} values; intervals are wide and the noise floor is rough (advised: {rules.least})"
+            findings.append(Finding("few rows", name, message, count))
+    total = sum(int(np.isfinite(signal.values).sum()) for signal in cleaned.values() if signal.weight > 0.0)
+    if total < rules.each * parameters and not refusals:
+        message = f"{total} measured values cannot tell {parameters} parameters"
+        refusals.append(Problem(message, "calibrate", hint="measure longer, or free fewer parameters"))
+    if refusals:
+        raise ScenarioError(refusals)
+    return cleaned, tuple(findings)
+
+
+def vetted(problem: Task, *, rules: Rules | None = None) -> Task:
+    """The problem with its measurements examined, and what is wrong with them among its warnings.
+
+    Parameters with a normal prior need no measurement of their own, so they are not counted. Raises
+    `ScenarioError` when nothing is left to fit; without anything to hold back there is a warning.
+    """
+    uniform = sum(parameter.prior.law == "uniform" for parameter in problem.space.parameters)
+    observed, findings = examine(problem.fit.observed, parameters=uniform, rules=rules)
+    warnings = [f"fitted data: {line}" for line in told(findings)]
+    held_back = problem.held_back
+    if held_back is not None:
+        try:
+            kept, findings = examine(held_back.observed, rules=rules)
+            held_back = replace(held_back, observed=kept)
+            warnings += [f"data held back: {line}" for line in told(findings)]
+        except ScenarioError as error:
+            held_back = None
+            warnings.append(f"nothing could be held back: {error}")
+    fresh = tuple(line for line in warnings if line not in problem.warnings)
+    return replace(
+        problem,
+        fit=replace(problem.fit, observed=observed),
+        held_back=held_back,
+        warnings=(*problem.warnings, *fresh),
+    )
+
+
+class _Examined:
+    """One signal under examination: `values` are blanked as faults are found."""
+
+    def __init__(
+        self, name: str, signal: Signal, load: Floats | None, least: float, greatest: float, rules: Rules
+    ) -> None:
+        self.name, self.signal, self.load, self.rules = name, signal, load, rules
+        self.least, self.greatest = least, greatest
+        self.values = np.array(signal.values, np.float64)
+        self.findings: list[Finding] = []
+        groups = np.array(signal.groups) if signal.groups is not None else np.zeros(len(self.values), np.int8)
+        self.nodes: dict[str, NDArray[np.int64]] = {}  # name, "" when there are no groups -> its rows
+        for group in np.unique(groups):
+            named = str(group) if signal.groups is not None else ""
+            self.nodes[named] = np.flatnonzero(groups == group)
+
+    def run(self) -> Floats:
+        for name, rows in self.nodes.items():
+            if self._impossible(name, rows) and self._frozen(name, rows):
+                self._constant(name, rows)
+                self._stuck(name, rows)
+                self._outliers(name, rows)
+                self._clipped(name, rows)
+                self._gaps(name, rows)
+                self._lag(name, rows)
+        self._missing()
+        self._periods()
+        return self.values
+
+    def _tell(self, kind: Kind, node: str, message: str, count: int) -> None:
+        subject = f"{self.name} of {node}" if node else self.name
+        self.findings.append(Finding(kind, subject, message, count, self.name))
+
+    def _leave_out(self, node: str, rows: NDArray[np.int64], why: str) -> None:
+        self.values[rows] = np.nan
+        what = "the node is left out" if node else "nothing of it is used"
+        self._tell("lying node", node, f"{why}; {what}", len(rows))
+
+    def _impossible(self, node: str, rows: NDArray[np.int64]) -> bool:
+        """Whether the node is kept after what its unit rules out, and infinities, were blanked."""
+        values = self.values[rows]
+        missing = np.isnan(values)
+        if missing.all():
+            self._tell("no values", node, "all values are missing", len(rows))
+            return False
+        wrong = np.isinf(values) | (values < self.least) | (values > self.greatest)
+        count = int(wrong.sum())
+        if count == 0:
+            return True
+        found = float(values[wrong][0])
+        limit = f"below {self.least:g}" if found < self.least else f"above {self.greatest:g}"
+        limit = "infinite" if math.isinf(found) else f"{limit} {self.signal.unit}".rstrip()
+        share = count / float((~missing).sum())
+        why = f"{count} of {int((~missing).sum())} values are impossible, the first ({found:g}) is {limit}"
+        if share >= self.rules.lying:
+            self._leave_out(node, rows, why)
+            return False
+        self.values[rows[wrong]] = np.nan
+        self._tell("impossible values", node, f"{why}; they are blanked", count)
+        return True
+
+    def _frozen(self, node: str, rows: NDArray[np.int64]) -> bool:
+        """Whether the node is kept after rows under a clock that stood still were blanked."""
+        times = self.signal.times
+        if times is None:
+            return True
+        own = times[rows]
+        unknown = ~np.isfinite(own)
+        if unknown.any():
+            self.values[rows[unknown]] = np.nan
+            self._tell(
+                "time order", node, f"{int(unknown.sum())} rows have no time; they are blanked", int(unknown.sum())
+            )
+        back = int((np.diff(own[~unknown]) < 0.0).sum())
+        if back:
+            self._tell("time order", node, f"time goes back {_count(back, 'time')}", back)
+        still = runs(own, self.rules.frozen)
+        if not still.any():
+            return True
+        count = int(still.sum())
+        if not (sampled(own) or self._sampled(node)):
+            what = f"{count} rows have the time of the row before: events at once, or a clock that stands still"
+            self._tell("frozen time", node, what, count)
+            return True
+        if len(np.unique(own)) == 1:
+            self._leave_out(node, rows, f"all {len(rows)} rows have the same time")
+            return False
+        self.values[rows[still]] = np.nan
+        self._tell("frozen time", node, f"the clock stands still in {count} rows; they are blanked", count)
+        return True
+
+    def _sampled(self, node: str) -> bool:
+        """Whether the rows of another node are those of a sampler."""
+        times = self.signal.times
+        return times is not None and any(sampled(times[rows]) for other, rows in self.nodes.items() if other != node)
+
+    def _constant(self, node: str, rows: NDArray[np.int64]) -> None:
+        values = self.values[rows]
+        kept = np.isfinite(values)
+        if kept.sum() < 3 or np.ptp(values[kept]) > 0.0:
+            return
+        value = f"always {values[kept][0]:g} {self.signal.unit}".rstrip()
+        if self.load is not None and np.ptp(self.load[rows][kept]) > 0.0:
+            load = self.load[rows][kept]
+            self._leave_out(node, rows, f"{value} while the load goes from {load.min():g} to {load.max():g}")
+        else:
+            self._tell("constant", node, f"{value}: it tells nothing about what moves it", int(kept.sum()))
+
+    def _stuck(self, node: str, rows: NDArray[np.int64]) -> None:
+        """A sensor that froze: one value in a run far longer than chance makes it in this signal.
+
+        With a share p of repetitions outside of the runs, n rows hold n p^k runs of k repetitions. A
+        value that has several long runs is a state (idle), not a fault.
+        """
+        values = self.values[rows]
+        run = runs(values, self.rules.stuck)
+        rest = values[~run]
+        if not run.any() or len(rest) < 3:
+            return
+        share = float(np.clip(np.mean(np.diff(rest) == 0.0), 1e-3, 1.0 - 1e-9))
+        run = runs(values, max(self.rules.stuck, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
+        starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
+        states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
+        run &= ~np.isin(values, list(states))
+        if not run.any():
+            return
+        count = int(run.sum())
+        message = f"stands still at {values[run][0]:g} for {count} rows"
+        if self.load is not None and np.ptp(self.load[rows][run]) > 0.0:
+            self.values[rows[run]] = np.nan
+            message += " while the load moves; they are blanked"
+        self._tell("stuck", node, message, count)
+
+    def _outliers(self, node: str, rows: NDArray[np.int64]) -> None:
+        values = self.values[rows]
+        apart_from_all = far(values, self.rules.outlier)
+        found = apart_from_all | spikes(values, self.rules.outlier)
+        count = int(found.sum())
+        if count == 0:
+            return
+        middle, scale = robust(values[np.isfinite(values)])
+        worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
+        if count > 1 + _MANY * len(values):
+            message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
+            self._tell("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
+            return
+        message = f"{_count(count, 'outlier')}, the farthest {worst:g} with a median of {middle:g}"
+        if self.rules.outliers == "drop":
+            self.values[rows[found]] = np.nan
+            message += "; dropped"
+        elif self.rules.outliers == "limit":
+            limit = self.rules.outlier * scale
+            self.values[rows[apart_from_all]] = np.clip(values[apart_from_all], middle - limit, middle + limit)
+            self.values[rows[found & ~apart_from_all]] = np.nan
+            message += f"; limited to {limit:g} from it, spikes are dropped"
+        else:
+            message += "; kept"
+        self._tell("outliers", node, message, count)
+
+    def _clipped(self, node: str, rows: NDArray[np.int64]) -> None:
+        """Values that end at one level (a limit, a time-out), or that have hardly any levels (rounded away)."""
+        values = self.values[rows]
+        values = values[np.isfinite(values)]
+        if len(values) < 30 or np.ptp(values) == 0.0:
+            return
+        levels, counts = np.unique(values, return_counts=True)
+        if len(levels) <= 4 and counts.max() < 0.9 * len(values):
+            shown = ", ".join(f"{level:g}" for level in levels)
+            self._tell("steps", node, f"has no other values than {shown}: rounded, or states of a machine", len(values))
+        elif counts[-1] >= max(5, 0.02 * len(values)) and counts[-1] > 5 * np.median(counts) and len(levels) > 10:
+            message = f"{counts[-1]} values are exactly the largest one, {levels[-1]:g}: a limit or a time-out cut them"
+            self._tell("limit", node, message, int(counts[-1]))
+
+    def _gaps(self, node: str, rows: NDArray[np.int64]) -> None:
+        found = gaps(self.signal.times[rows], self.rules.gap) if self.signal.times is not None else None
+        if found is not None:
+            message = f"{_count(found.number, 'gap')} in time, the longest {found.longest:g} s; "
+            self._tell("gap", node, f"{message}{found.share:.1%} of the period is missing", found.number)
+
+    def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
+        """A signal that follows the load of other rows: its meter has another clock than the load's."""
+        found = lag(self.load[rows], self.values[rows]) if self.load is not None else None
+        if found is not None:
+            order = "after" if found.rows > 0 else "before"
+            message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
+            message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"
+            self._tell("clock", node, message, len(rows))
+
+    def _missing(self) -> None:
+        missing = np.isnan(self.signal.values)
+        if missing.any():
+            share = float(missing.mean())
+            self._tell(
+                "missing values", "", f"{int(missing.sum())} values ({share:.1%}) are missing", int(missing.sum())
+            )
+
+    def _periods(self) -> None:
+        """Nodes that were measured together cover the same period; one that does not has another clock, or a gap."""
+        times = self.signal.times
+        if times is None:
+            return
+        spans = {node: times[rows][np.isfinite(times[rows])] for node, rows in self.nodes.items()}
+        for node, (before, after) in apart(spans, self.rules.gap).items():
+            message = (
+                f"begins {before:+g} s and ends {after:+g} s from the middle of all nodes: a gap, or another clock"
+            )
+            self._tell("period", node, message, len(spans[node]))
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,253 @@
+"""The measured side of a scenario's calibration: rows of a recorded run or of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.units import DIMENSIONS
+from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
+from cosim.scenario.wording import did_you_mean
+from cosim.twin.problem import Floats
+from cosim.twin.telemetry.hygiene import Finding
+from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
+from cosim.twin.telemetry.tables import Table, numbers, stamps, time_column
+
+if TYPE_CHECKING:
+    from cosim.results.load import Run
+
+
+def run_table(run: Run, quantity: Quantity, nodes: Codes, workloads: Codes) -> dict[str, NDArray[Any]]:
+    """The columns of a recorded run that `quantity` needs. Raises `ScenarioError` for what it has not."""
+    from cosim.results.load import QueryError
+
+    try:
+        names = run.table(quantity.table).columns
+    except QueryError as error:
+        raise ScenarioError(Problem(str(error), "calibrate.observed")) from None
+    wanted = [name for name in quantity.columns if name in names]
+    missing = [name for name in quantity.columns if name not in names]
+    if missing:
+        raise ScenarioError(
+            Problem(f"{run.path} has not recorded '{quantity.table}.{missing[0]}'", "calibrate.observed",
+                    hint=did_you_mean(missing[0], names, otherwise="recorded"))
+        )  # fmt: skip
+    more = ["created", "workload::VARCHAR AS workload", "status = 'completed' AS completed"]
+    keys = ["node::VARCHAR AS node", *(more if quantity.of_tasks else ["time"])]
+    picked = dict.fromkeys([*keys, *(f'"{name}"::DOUBLE AS "{name}"' for name in wanted if name != "created")])
+    order = "created, node" if quantity.of_tasks else "time, node"
+    table = run.sql(f'SELECT {", ".join(picked)} FROM "{quantity.table}" ORDER BY {order}').fetchnumpy()
+    found = {name: np.ma.filled(np.ma.asarray(column, dtype=None), _gap(column)) for name, column in table.items()}
+    found["node"] = nodes(found["node"])
+    if quantity.of_tasks:
+        found["workload"] = workloads(found["workload"])
+    return found
+
+
+def _gap(column: NDArray[Any]) -> Any:  # noqa: ANN401 - of the column's own type
+    return np.nan if column.dtype.kind == "f" else ("" if column.dtype.kind in "OU" else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """The rows of a table that belong to a quantity, as they were read."""
+
+    rows: Rows  # in order of time
+    absolute: bool  # times count from 1970
+    loads: Floats | None  # (m,) of the node beside each value
+    timed: bool  # whether there are times
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table say what; see `ObservedBlock`."""
+
+    value: str
+    between: tuple[str, str] | None = None
+    factor: float = 1.0
+    time: str | None = None
+    time_unit: str | None = None
+    node: str | None = None
+    names: Mapping[str, str | None] = field(default_factory=dict)
+    load: str | None = None
+    workloads: tuple[str, ...] = ()  # of the tasks, if they are of one
+
+    @classmethod
+    def of(cls, block: ObservedBlock, column: str, at: str) -> Columns:
+        """The columns that `block` names, `column` that of the signal."""
+        between = (block.between[0], block.between[1]) if block.between else None
+        return cls(
+            block.column or column, between, factor_of(block.unit, f"{at}.unit"), block.time, block.time_unit,
+            block.node, block.names, block.load, tuple(block.workloads or ()),
+        )  # fmt: skip
+
+
+def table_rows(
+    table: Table,
+    how: Columns,
+    quantity: Quantity,
+    at: str,
+    nodes: Codes,
+    workloads: Codes,
+    findings: list[Finding],
+) -> Reading:
+    """The rows of a table for `quantity`. Raises `ScenarioError` that names column and remedy.
+
+    `nodes` and `workloads` know the scenario's names; a name in the table that is none of them is refused.
+    """
+
+    def wrong(message: str, hint: str = "") -> ScenarioError:
+        return ScenarioError(Problem(message, at, file=table.path, hint=hint))
+
+    subject = at.rpartition(".")[2]
+    wanted = [*(how.between or (how.value,)), *(name for name in (how.node, how.load) if name)]
+    for name in wanted:
+        if name not in table.columns:
+            hint = did_you_mean(name, table.columns, otherwise="columns")
+            raise wrong(f"there is no column '{name}'", hint)
+    name_of_time = time_column(table, how.time)
+    count = len(table)
+    times, absolute = np.full(count, np.nan), False
+    if name_of_time is not None:
+        times, absolute = stamps(table.column(name_of_time), name_of_time, how.time_unit, findings)
+    values = _values(table, how, subject, findings)
+    if count and not np.isfinite(values).any():
+        raise wrong(f"column '{how.value}' holds no number")
+    kept = np.isfinite(values) if table.sparse else np.ones(count, np.bool_)
+    numbers_of, named = node_numbers(table, how, nodes, at, findings)
+    kept &= named
+    if numbers_of is None:
+        only = quantity.nodes if quantity.nodes is not None and len(quantity.nodes) == 1 else (-1,)
+        numbers_of = np.full(count, only[0], np.int64)
+    elif quantity.nodes is not None:
+        kept &= np.isin(numbers_of, quantity.nodes)
+    loads = numbers(table.column(how.load), how.load, findings) if how.load else None
+    tasks = _workloads(table, how, workloads, at) if quantity.of_tasks else np.full(count, -1, np.int64)
+    if quantity.of_tasks and quantity.workloads is not None:
+        kept &= np.isin(tasks, (*quantity.workloads, -1))
+    rows = Rows(values, times, numbers_of, tasks)
+    order = np.flatnonzero(kept)
+    back = int((np.diff(times[order]) < 0.0).sum()) if len(np.unique(numbers_of)) == 1 else 0
+    if back:
+        findings.append(Finding("time order", subject, f"time goes back {back} times; rows are put in order", back))
+    order = order[np.argsort(times[order], kind="stable")]
+    order = _once(rows, order, quantity, subject, findings)
+    return Reading(rows.only(order), absolute, None if loads is None else loads[order], name_of_time is not None)
+
+
+def _values(table: Table, how: Columns, subject: str, findings: list[Finding]) -> Floats:
+    if how.between is None:
+        return numbers(table.column(how.value), subject, findings) * how.factor
+    begin, end = (stamps(table.column(name), name, how.time_unit, findings) for name in how.between)
+    if begin.absolute != end.absolute:
+        message = f"'{how.between[0]}' and '{how.between[1]}' do not count from the same time"
+        raise ScenarioError(Problem(message, "calibrate", file=table.path))
+    return end.seconds - begin.seconds
+
+
+def node_numbers(
+    table: Table, how: Columns, nodes: Codes, at: str, findings: list[Finding]
+) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_]]:
+    """The numbers of the rows' nodes, and which rows have one. Raises `ScenarioError` for names that are no node's."""
+    name = how.node or ("node" if "node" in table.columns else None)
+    if name is None:
+        return None, np.ones(len(table), np.bool_)
+    said = np.array([str(cell).strip() for cell in table.column(name)], dtype=object)
+    left_out = {one for one, target in how.names.items() if target is None}
+    told = np.array([how.names.get(one, one) or "" for one in said], dtype=object)
+    known = set(nodes.names)
+    unknown = sorted({one for one in told if one and one not in known})
+    if unknown:
+        hint = did_you_mean(unknown[0], sorted(known), otherwise="nodes of the scenario")
+        hint += f"; or say whose it is: names: {{{unknown[0]}: NODE}}, null to leave it out"
+        message = f"column '{name}' names '{', '.join(unknown[:4])}', which is no node of the scenario"
+        raise ScenarioError(Problem(message, at, file=table.path, hint=hint))
+    kept = told != ""
+    nameless = int((~kept & ~np.isin(said, sorted(left_out))).sum()) if len(said) else 0
+    if nameless == len(said) and nameless:
+        return None, np.ones(len(table), np.bool_)
+    if nameless:
+        subject = at.rpartition(".")[2]
+        findings.append(Finding("names", subject, f"{nameless} rows name no node; they are left out", nameless))
+    numbered = np.full(len(told), -1, np.int64)
+    numbered[kept] = nodes(told[kept])
+    return numbered, kept
+
+
+def _workloads(table: Table, how: Columns, workloads: Codes, at: str) -> NDArray[np.int64]:
+    """The numbers of the rows' workloads; -1 where several are possible and nothing says which."""
+    count, known = len(table), workloads.names
+    if len(how.workloads) == 1 and "workload" not in table.columns:
+        return np.full(count, workloads(list(how.workloads))[0], np.int64)
+    if "workload" in table.columns:
+        said = [str(cell) for cell in table.column("workload")]
+        unknown = sorted({*said} - {*known})
+        if unknown:
+            hint = did_you_mean(unknown[0], known, otherwise="workloads of the scenario")
+            message = f"column 'workload' names '{unknown[0]}', which is no workload of the scenario"
+            raise ScenarioError(Problem(message, at, file=table.path, hint=hint))
+        return workloads(said)
+    return np.full(count, 0 if len(known) == 1 else -1, np.int64)
+
+
+def _once(
+    rows: Rows, order: NDArray[np.int64], quantity: Quantity, subject: str, findings: list[Finding]
+) -> NDArray[np.int64]:
+    """The rows without those that say the same once more: of series always, of tasks where most are double."""
+    keys = np.stack([rows.times[order], rows.nodes[order], rows.workloads[order], rows.values[order]], axis=1)
+    if not len(order) or np.isnan(rows.times[order]).all():
+        return order
+    _, first = np.unique(keys, axis=0, return_index=True)
+    double = len(order) - len(first)
+    if double == 0:
+        return order
+    kept = order[np.sort(first)]
+    what = "they are taken once"
+    if quantity.of_tasks and double < 0.1 * len(order):
+        kept, what = order, "kept: tasks at once, or copies"
+    findings.append(Finding("duplicates", subject, f"{double} rows say the same as others; {what}", double))
+    return kept
+
+
+def factor_of(unit: str | None, at: str) -> float:
+    """What turns a value in `unit` into SI. Raises `ScenarioError` for a unit that is not known."""
+    if unit is None:
+        return 1.0
+    for units in DIMENSIONS.values():
+        if unit in units:
+            return units[unit]
+    known = sorted({one for units in DIMENSIONS.values() for one in units})
+    raise ScenarioError(Problem(f"unknown unit '{unit}'", at, hint=did_you_mean(unit, known)))
+
+
+def unit_of(signal: str, units: Mapping[str, str]) -> str:
+    """The unit of `table.column`; `units` are those of the signals' columns."""
+    table, _, column = signal.partition(".")
+    if table == "task" and column in TASK_DURATIONS:
+        return "s"
+    return units.get(signal, "")
+
+
+def recorded(folder: Path, at: str) -> Run:
+    """The run in `folder`, or the youngest one below it. Raises `ScenarioError` when there is none."""
+    from cosim.contract.errors import SetupError
+    from cosim.results.load import load
+
+    if not (folder / "manifest.json").is_file():
+        below = sorted((path.parent for path in folder.glob("**/manifest.json")), key=lambda path: path.name)
+        folder = below[-1] if below else folder
+    try:
+        return load(folder)
+    except SetupError as error:
+        raise ScenarioError(Problem(str(error), at, hint="record one with 'cosim run'")) from None
+
+
+def origins(run: Run, table: str) -> Sequence[str]:
+    """How the writers of a signal of a recorded run came by their values: simulated, emulated, measured."""
+    return [str(a["origin"]) for a in run.plan["adapters"] if table in a["writes"]]
