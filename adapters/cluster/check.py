@@ -1,0 +1,75 @@
+"""For what a cluster refuses a scene."""
+
+from __future__ import annotations
+
+from adapters.cluster.config import ClusterConfig
+from cosim.cluster.fabric import Fabric, fabric, plain
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Scene
+from cosim.contract.errors import Problem, refusals
+from cosim.contract.selector import matcher
+
+
+def leaves_of(config: ClusterConfig, scene: Scene) -> list[int]:
+    """Slots of the nodes that stand for leaves, in their order."""
+    patterns = [config.nodes] if isinstance(config.nodes, str) else config.nodes
+    tests = [matcher(pattern) for pattern in patterns]
+    return [slot for slot, node in enumerate(scene.nodes) if any(test(node.id, node) for test in tests)]
+
+
+def fabric_of(config: ClusterConfig) -> Fabric:
+    """The cluster of a configuration without a file."""
+    if config.resources is not None:
+        return fabric(config.resources)
+    block = config.regular
+    if block is None:
+        raise ValueError("the cluster stands in a file")
+    ocs = 0 if config.network == "packet" else block.ocs
+    return plain(
+        block.leaves, block.down // block.per_server, block.up, ocs, block.per_server, block.delay,
+        rate=block.rate, gpu_power=(block.gpu_power.idle, block.gpu_power.max),
+    )  # fmt: skip
+
+
+def misfits(name: str, config: ClusterConfig, made: Fabric, nodes: int) -> list[Problem]:
+    """What does not fit between a cluster, its nodes and how it is run."""
+    path = f"adapters.{name}"
+    found = []
+    if nodes == 0:
+        found.append(Problem("no node is a leaf of the cluster", path=f"{path}.nodes", hint="name static nodes"))
+    elif made.leaves % nodes:
+        found.append(
+            Problem(
+                f"{made.leaves} leaves do not divide among {nodes} nodes", path=f"{path}.nodes",
+                hint="as many nodes as leaves, or one for several leaves each",
+            )
+        )  # fmt: skip
+    if config.network == "circuits" and (len(made.delay) == 0 or (made.port_ocs < 0).any()):
+        found.append(
+            Problem(
+                "'network: circuits' needs every uplink on an optical switch", path=f"{path}.network",
+                hint="give the cluster 'ocs', or choose packet or routed",
+            )
+        )  # fmt: skip
+    sizes = {"gpu": made.gpus, "leaf": made.leaves, "port": len(made.port_leaf)}
+    for i, one in enumerate(config.faults):
+        if one.number >= sizes[one.what]:
+            text = f"there is no {one.what} {one.number}; the last one is {sizes[one.what] - 1}"
+            found.append(Problem(text, path=f"{path}.faults.{i}.number"))
+    return found
+
+
+def problems(config: ClusterConfig, context: Context) -> list[Problem]:
+    """Nodes, the resource file, the table of jobs and the policy that cannot be."""
+    from adapters.cluster import world  # needs the engine
+
+    block = config.regular
+    if block is not None and block.down % block.per_server:
+        text = f"{block.down} GPUs of a leaf are no whole servers of {block.per_server}"
+        return [Problem(text, path=f"adapters.{context.name}.regular.down")]
+    found = refusals(lambda: world.cluster_of(config, context))
+    if found:
+        return found
+    made, _ = world.cluster_of(config, context)
+    found = refusals(lambda: world.simulation_of(config, made, context))
+    return found + refusals(lambda: world.order_of(config, context))

@@ -1,0 +1,97 @@
+"""A scene and a configuration as the model wants them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+
+import numpy as np
+
+from adapters.cluster.check import fabric_of, leaves_of, misfits
+from adapters.cluster.config import ClusterConfig, JobsBlock, TrainingBlock
+from cosim.cluster import generate, order
+from cosim.cluster.fabric import Fabric, fabric
+from cosim.cluster.jobs import Jobs, described
+from cosim.cluster.rank import ranked
+from cosim.cluster.resources import read_resources
+from cosim.cluster.simulate import ORDERS, Fault, Settings, Simulation
+from cosim.cluster.table import read_jobs
+from cosim.cluster.traffic import Training
+from cosim.contract.adapter import Context
+from cosim.contract.errors import Problem, ScenarioError
+
+
+def cluster_of(config: ClusterConfig, context: Context) -> tuple[Fabric, list[int]]:
+    """The cluster, and the slots of its nodes. Raises `ScenarioError`."""
+    made = fabric(read_resources(context.path(config.file))) if config.file is not None else fabric_of(config)
+    slots = leaves_of(config, context.scene)
+    found = misfits(context.name, config, made, len(slots))
+    if found:
+        raise ScenarioError(found)
+    return made, slots
+
+
+def jobs_of(block: JobsBlock, made: Fabric, context: Context, checkpoint: float) -> Jobs:
+    """The workload. Raises `ScenarioError` for a bad file."""
+    seed = int(np.random.SeedSequence([*context.seed, 1]).generate_state(1)[0])
+    mix = {str(name): weight for name, weight in block.mix.items()}
+    if block.trace is not None:
+        jobs = read_jobs(
+            context.path(block.trace), mix, seed, block.count if "count" in block.model_fields_set else None
+        )
+    elif block.described:
+        keys = [key for key in TrainingBlock.model_fields if key != "at"]
+        trainings = [Training(**{key: getattr(one, key) for key in keys}) for one in block.described]
+        jobs = described(trainings, [one.at for one in block.described], made.rate, made.per_server)
+    elif block.generate == "philly":
+        jobs = generate.philly_like(seed, block.count, context.duration, mix)
+    elif block.phases:
+        parts = [generate.Phase(one.count, {str(k): v for k, v in one.mix.items()}) for one in block.phases]
+        jobs = generate.phases(seed, parts, block.gap)
+    else:
+        sizes, durations = (block.gpus[0], block.gpus[1]), (block.duration[0], block.duration[1])
+        jobs = generate.uniform(seed, block.count, mix, sizes, durations, block.gap, block.rails)
+    return replace(jobs, checkpoint=np.full(len(jobs), checkpoint)) if checkpoint else jobs
+
+
+def _faults(config: ClusterConfig, made: Fabric, context: Context) -> tuple[Fault, ...]:
+    found = [Fault(one.at, one.what, one.number, one.repair or np.inf) for one in config.faults]
+    if config.mtbf is not None:
+        rng = context.rng(2)
+        time = 0.0
+        while True:
+            time += rng.exponential(config.mtbf / made.gpus)
+            if time >= context.duration:
+                break
+            found.append(Fault(time, "gpu", int(rng.integers(made.gpus)), config.repair))
+    return tuple(found)
+
+
+def simulation_of(config: ClusterConfig, made: Fabric, context: Context) -> Simulation:
+    """The cluster with its jobs at time 0."""
+    jobs = jobs_of(config.jobs, made, context, config.checkpoint)
+    settings = Settings(
+        config.network, config.placement, config.order if config.order in ORDERS else "arrival", config.strict,
+        config.backfill, config.beta, tuple(config.topologies), config.valiant, faults=_faults(config, made, context),
+        seed=int(context.seed[0]),
+    )  # fmt: skip
+    try:
+        return Simulation(made, jobs, settings)
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}")) from error
+
+
+def order_of(config: ClusterConfig, context: Context) -> order.Order | None:
+    """The policy that is asked for each window; None: jobs stand in line by what they are."""
+    if config.order in ORDERS:
+        return None
+    if config.order in ("best", "beam", "ranked"):
+        return {"best": order.best, "beam": order.beam(8), "ranked": ranked}[config.order]
+    module, _, name = config.order.partition(":")
+    try:
+        found: order.Order = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        hint = "the module must be where Python finds it: export PYTHONPATH=."
+        path = f"adapters.{context.name}.order"
+        raise ScenarioError(Problem(f"'{config.order}' cannot be imported: {error}", path=path, hint=hint)) from error
+    return found

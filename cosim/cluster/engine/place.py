@@ -1,0 +1,466 @@
+"""Where the ranks of a job go: candidates for each policy, and the servers and GPUs behind them."""
+
+from __future__ import annotations
+
+from cosim.cluster.engine import layout as l
+from cosim.cluster.engine import rows as r
+from cosim.cluster.engine.rows import Record
+from cosim.cluster.engine.wire import demand_ok, wish
+from cosim.compiling import part
+
+LARGE = 1 << 40
+_ENUMERATE = 4000  # allocations that are all tried
+_SPLITS = 6  # even splits that are tried
+
+
+@part
+def _eligible(s: Record, k: int) -> int:
+    """GPUs of leaf k that whole-GPU jobs may take."""
+    if r.leaf(s.leaf, k).down:
+        return 0
+    free: int = r.leaf(s.leaf, k).free
+    return free
+
+
+@part
+def take(s: Record, n: int, m: int, k: int, most: int) -> int:
+    """Put up to `most` of the ranks that are left on leaf k, as the m-th leaf; how many were put."""
+    found = min(_eligible(s, k), n, most)
+    if found > 0:
+        r.cell(s, l.AT, m).v = k
+        r.cell(s, l.COUNT, m).v = found
+    return found
+
+
+@part
+def single(s: Record, n: int) -> int:
+    """The leaf with the least room that holds n ranks, -1: none."""
+    best, found = LARGE, l.NONE
+    for k in range(s.leaves):
+        free = r.leaf(s.leaf, k).free
+        if free >= n and free < best and not r.leaf(s.leaf, k).down:
+            best, found = free, k
+            if free == n:
+                break
+    return found
+
+
+@part
+def _rank(s: Record, k: int, by_uplinks: bool) -> int:
+    """How much room leaf k has, as a number by which no two leaves are equal; less is more room, 0: none."""
+    free = _eligible(s, k)
+    if by_uplinks:
+        free = min(free, r.leaf(s.leaf, k).up)
+    return -free * s.leaves + k if free > 0 else 0
+
+
+@part
+def roomiest(s: Record, after: int, by_uplinks: bool) -> int:
+    """The rank of the roomiest leaf behind rank `after`, 0: there is none. Its leaf is the rank modulo `leaves`.
+
+    Of equals the one with the least index comes first. `by_uplinks`: a leaf counts with no more room than
+    its free uplinks, one for each rank.
+    """
+    best = 0
+    for k in range(s.leaves):
+        rank = _rank(s, k, by_uplinks)
+        if after < rank < best:
+            best = rank
+    return best
+
+
+@part
+def spread(s: Record, n: int, placement: int) -> int:
+    """Ranks over several leaves, by the policy; how many leaves, 0 when there is no room."""
+    m, left = 0, n
+    if placement == l.FIRST_FIT:
+        for k in range(s.leaves):
+            if left == 0:
+                break
+            put = take(s, left, m, k, left)
+            left -= put
+            m += put > 0
+        return m if left == 0 else 0
+    after = -LARGE
+    if placement == l.BALANCED:
+        room = 0
+        while room < n:
+            after = roomiest(s, after, False)
+            if after == 0:
+                return 0
+            r.cell(s, l.SORTED, m).v = after % s.leaves
+            room += _eligible(s, after % s.leaves)
+            m += 1
+        for i in range(m - 1, -1, -1):  # the least roomy first: the others take what it lacks
+            left -= take(s, left, i, r.cell(s, l.SORTED, i).v, left // (i + 1))
+        return m
+    uplinks = placement == l.UPLINKS
+    while left > 0:
+        after = roomiest(s, after, uplinks)
+        if after == 0:
+            return 0
+        k = after % s.leaves
+        if _eligible(s, k) >= left:  # the last leaf: the one with the least room that does
+            best, last = LARGE, k
+            for other in range(s.leaves):
+                free = _eligible(s, other)
+                behind = _rank(s, other, uplinks)
+                enough = not uplinks or r.leaf(s.leaf, other).up >= min(left, r.leaf(s.leaf, k).up)
+                if left <= free < best and after <= behind < 0 and enough:
+                    best, last = free, other
+            k = last
+        left -= take(s, left, m, k, left)
+        m += 1
+    return m
+
+
+@part
+def candidate(s: Record, n: int, placement: int) -> int:
+    """One allocation in AT and COUNT by the policy; how many leaves it has, 0: no room."""
+    if s.free < n:
+        return 0
+    if placement == l.FIRST_FIT:
+        for k in range(s.leaves):
+            if _eligible(s, k) >= n:
+                take(s, n, 0, k, n)
+                return 1
+        return spread(s, n, placement)
+    if placement == l.BALANCED:
+        best, found = 0, l.NONE
+        for k in range(s.leaves):
+            if _eligible(s, k) >= n and _eligible(s, k) > best:
+                best, found = _eligible(s, k), k
+    elif placement in (l.PCIE, l.POWER):
+        found = by_servers(s, n, placement)
+    else:
+        found = single(s, n)
+    if found >= 0:
+        take(s, n, 0, found, n)
+        return 1
+    return spread(s, n, l.PACK if placement in (l.PCIE, l.POWER) else placement)
+
+
+@part
+def by_servers(s: Record, n: int, placement: int) -> int:
+    """PCIE: the leaf where n ranks touch the fewest servers; POWER: where they wake the fewest. -1: none holds them."""
+    best, found = LARGE, l.NONE
+    for k in range(s.leaves):
+        free = _eligible(s, k)
+        if free < n:
+            continue
+        whole, room, fit = 0, 0, LARGE
+        first = r.leaf(s.leaf, k).first
+        for i in range(first, first + r.leaf(s.leaf, k).servers):
+            open_gpus = r.server(s.server, i).free
+            if open_gpus == s.per_server:
+                whole += 1
+            if open_gpus > 0 and r.server(s.server, i).used > 0:
+                room += open_gpus
+            if open_gpus >= n:
+                fit = min(fit, open_gpus)
+        if placement == l.POWER:
+            cost = -(-max(0, n - room) // s.per_server) * 1000 + free
+        elif n <= s.per_server:
+            cost = fit if fit < LARGE else 10_000 + free
+        else:
+            cost = (0 if whole * s.per_server >= n else 10_000) + free
+        if cost < best:
+            best, found = cost, k
+    return found
+
+
+@part
+def _goal(s: Record, m: int, circuits: int) -> int:
+    """What is best about an allocation: few circuits, then few leaves, then little room left on its leaves."""
+    rest = 0
+    for i in range(m):
+        rest += r.leaf(s.leaf, r.cell(s, l.AT, i).v).free - r.cell(s, l.COUNT, i).v
+    return circuits * 1_000_000_000 + m * 1_000_000 + min(rest, 999_999)
+
+
+@part
+def _keep(s: Record, m: int) -> None:
+    for i in range(m):
+        r.cell(s, l.BEST_AT, i).v = r.cell(s, l.AT, i).v
+        r.cell(s, l.BEST_COUNT, i).v = r.cell(s, l.COUNT, i).v
+
+
+@part
+def exhaustive(s: Record, j: int) -> int:
+    """The best of all allocations of job j that fit, in AT and COUNT; how many leaves, 0: none fits.
+
+    While there are few allocations, each is tried, in lexicographic order, and among equals the first
+    counts. Otherwise those are tried that take whole the roomiest leaves, by room and by free uplinks,
+    for each number of leaves.
+    """
+    n, leaves = r.job(s.job, j).n, s.leaves
+    best, found, ways = 1 << 62, 0, 1
+    for k in range(leaves):
+        ways *= 1 + min(_eligible(s, k), n)
+        if ways > _ENUMERATE:
+            break
+    if ways <= _ENUMERATE:
+        for k in range(leaves):
+            r.cell(s, l.TRY, k).v = 0
+        for _ in range(ways):
+            m, total = 0, 0
+            for k in range(leaves):
+                if r.cell(s, l.TRY, k).v > 0:
+                    r.cell(s, l.AT, m).v = k
+                    r.cell(s, l.COUNT, m).v = r.cell(s, l.TRY, k).v
+                    total += r.cell(s, l.TRY, k).v
+                    m += 1
+            if total == n:
+                circuits = demand_ok(s, j, m)
+                if circuits >= 0:
+                    goal = _goal(s, m, circuits)
+                    if goal < best:
+                        best, found = goal, m
+                        _keep(s, m)
+            k = leaves - 1
+            while k >= 0:  # the next allocation in lexicographic order
+                if r.cell(s, l.TRY, k).v < min(_eligible(s, k), n):
+                    r.cell(s, l.TRY, k).v += 1
+                    break
+                r.cell(s, l.TRY, k).v = 0
+                k -= 1
+    else:
+        for way in range(4):
+            m = candidate(s, n, (l.BEST_FIT, l.UPLINKS, l.BALANCED, l.FIRST_FIT)[way])
+            if m == 0 or (s.network != l.ROUTED and s.strict and _goal(s, m, wish(s, j, m)) >= best):
+                continue
+            circuits = demand_ok(s, j, m)
+            if circuits >= 0:
+                goal = _goal(s, m, circuits)
+                if goal < best:
+                    best, found = goal, m
+                    _keep(s, m)
+            if found == 1:
+                break
+        if found == 0:
+            found = _by_leaves(s, j)
+    for i in range(found):
+        r.cell(s, l.AT, i).v = r.cell(s, l.BEST_AT, i).v
+        r.cell(s, l.COUNT, i).v = r.cell(s, l.BEST_COUNT, i).v
+    return found
+
+
+@part
+def _by_leaves(s: Record, j: int) -> int:
+    """An even split of job j over m leaves with the most free uplinks that hold their part, for the least m.
+
+    Of the numbers of leaves that have room, the six least are tried.
+    """
+    n, leaves, tries = r.job(s.job, j).n, s.leaves, 0
+    for m in range(2, min(leaves, n, 64) + 1):
+        if tries == _SPLITS:
+            break
+        share, after, found, left = -(-n // m), -LARGE, 0, n
+        while found < m:  # the leaf with the most free uplinks of those that hold their part
+            best = 0
+            for k in range(leaves):
+                rank = -r.leaf(s.leaf, k).up * leaves + k
+                if _eligible(s, k) >= share and after < rank < best:
+                    best = rank
+            if best == 0:
+                break
+            after = best
+            r.cell(s, l.AT, found).v = best % leaves
+            r.cell(s, l.COUNT, found).v = left // (m - found)
+            left -= left // (m - found)
+            found += 1
+        if found < m:
+            continue
+        tries += 1
+        if demand_ok(s, j, m) >= 0:
+            _keep(s, m)
+            return m
+    return 0
+
+
+@part
+def bits(mask: int) -> int:
+    """How many bits are set."""
+    count = 0
+    while mask:
+        mask &= mask - 1
+        count += 1
+    return count
+
+
+@part
+def tally(s: Record, k: int) -> None:
+    """Book what leaf k did since it was last looked at."""
+    leaf = r.leaf(s.leaf, k)
+    leaf.held += (s.now - leaf.since) * leaf.busy
+    leaf.served += (s.now - leaf.since) * leaf.active
+    leaf.since = s.now
+
+
+@part
+def _less(s: Record, x: int, milli: int, released: int) -> None:
+    """Server x does `milli` thousandths of a GPU less, and uses `released` GPUs less."""
+    server = r.server(s.server, x)
+    tally(s, server.leaf)
+    leaf = r.leaf(s.leaf, server.leaf)
+    leaf.busy -= milli
+    s.busy -= milli
+    server.used -= released
+    if released and server.used == 0:
+        s.active -= 1
+        leaf.active -= 1
+
+
+@part
+def occupy(s: Record, j: int, m: int) -> None:
+    """Give job j its GPUs on the leaves in AT: whole servers first, then the fullest ones that hold the rest."""
+    job = r.job(s.job, j)
+    job.head, job.at = l.NONE, r.cell(s, l.AT, 0).v
+    servers, domains = 0, 0
+    for i in range(m):
+        k, left = r.cell(s, l.AT, i).v, r.cell(s, l.COUNT, i).v
+        r.leaf(s.leaf, k).free -= left
+        tally(s, k)
+        r.leaf(s.leaf, k).busy += left * l.WHOLE
+        first, last = r.leaf(s.leaf, k).first, r.leaf(s.leaf, k).first + r.leaf(s.leaf, k).servers
+        while left > 0:
+            best, chosen = LARGE, first
+            for x in range(first, last):
+                free = r.server(s.server, x).free
+                if free == 0:
+                    continue
+                if left >= s.per_server:
+                    cost = s.per_server - free
+                elif free >= left:
+                    cost = free - left
+                else:
+                    cost = 1000 - free
+                if s.placement == l.POWER and r.server(s.server, x).used == 0:
+                    cost += 500
+                if cost < best:
+                    best, chosen = cost, x
+            put = min(left, r.server(s.server, chosen).free)
+            domains += _fill(s, j, chosen, put)
+            left -= put
+            servers += 1
+    job.servers, job.domains = servers, domains
+    s.free -= job.n
+    s.busy += job.n * l.WHOLE
+
+
+@part
+def _fill(s: Record, j: int, x: int, count: int) -> int:
+    """Take `count` GPUs of server x, from as few PCIe domains as can be; how many domains."""
+    domain, touched = s.domain, 0
+    while count > 0:
+        best, chosen = LARGE, 0
+        for d in range(s.per_server // domain):
+            free = bits((r.server(s.server, x).mask >> (d * domain)) & ((1 << domain) - 1))
+            if free == 0:
+                continue
+            cost = free - count if free >= count else 100 - free
+            if cost < best:
+                best, chosen = cost, d
+        for b in range(chosen * domain, (chosen + 1) * domain):
+            if count > 0 and (r.server(s.server, x).mask >> b) & 1:
+                own(s, j, x, b)
+                count -= 1
+        touched += 1
+    return touched
+
+
+@part
+def own(s: Record, j: int, x: int, b: int) -> None:
+    """Put GPU b of server x at the head of the list of job j's GPUs."""
+    server = r.server(s.server, x)
+    if server.used == 0:
+        s.active += 1
+        r.leaf(s.leaf, server.leaf).active += 1
+    server.used += 1
+    server.mask ^= 1 << b
+    server.free -= 1
+    gpu = x * s.per_server + b
+    r.gpu(s.gpu, gpu).owner = j
+    r.gpu(s.gpu, gpu).next = r.job(s.job, j).head
+    r.job(s.job, j).head = gpu
+
+
+@part
+def _open(s: Record, gpu: int) -> None:
+    """A GPU is free."""
+    x = gpu // s.per_server
+    server = r.server(s.server, x)
+    server.mask |= 1 << (gpu - x * s.per_server)
+    server.free += 1
+    r.leaf(s.leaf, server.leaf).free += 1
+    s.free += 1
+
+
+@part
+def release(s: Record, j: int) -> None:
+    """Take back the GPUs of job j."""
+    job = r.job(s.job, j)
+    if job.milli < l.WHOLE:
+        _release_share(s, j)
+        return
+    gpu = job.head
+    while gpu >= 0:
+        x = gpu // s.per_server
+        after = r.gpu(s.gpu, gpu).next
+        r.gpu(s.gpu, gpu).owner = l.NONE
+        _less(s, x, l.WHOLE, 1)
+        if not r.gpu(s.gpu, gpu).down:
+            _open(s, gpu)
+        gpu = after
+    job.head = l.NONE
+
+
+@part
+def share(s: Record, j: int) -> bool:
+    """Give job j a part of one GPU: of the fullest shared one that holds it, else of a GPU of the fullest server."""
+    job = r.job(s.job, j)
+    best, chosen = l.WHOLE + 1, l.NONE
+    for gpu in range(s.gpus):
+        left = r.gpu(s.gpu, gpu).milli
+        if job.milli <= left < l.WHOLE and left < best and not r.gpu(s.gpu, gpu).down:
+            best, chosen = left, gpu
+            if left == job.milli:
+                break
+    if chosen < 0:
+        if s.free == 0:
+            return False
+        best = LARGE
+        for x in range(s.servers):
+            if 0 < r.server(s.server, x).free < best and not r.leaf(s.leaf, r.server(s.server, x).leaf).down:
+                best, chosen = r.server(s.server, x).free, x
+        if chosen < 0:
+            return False
+        x, b = chosen, 0
+        tally(s, r.server(s.server, x).leaf)
+        while not (r.server(s.server, x).mask >> b) & 1:
+            b += 1
+        own(s, j, x, b)
+        chosen = x * s.per_server + b
+        r.gpu(s.gpu, chosen).owner = l.NONE
+        r.leaf(s.leaf, r.server(s.server, x).leaf).free -= 1
+        s.free -= 1
+    r.gpu(s.gpu, chosen).milli -= job.milli
+    leaf = r.server(s.server, chosen // s.per_server).leaf
+    tally(s, leaf)
+    job.at = leaf
+    r.leaf(s.leaf, leaf).busy += job.milli
+    job.head, job.servers, job.domains = chosen, 1, 1
+    s.busy += job.milli
+    return True
+
+
+@part
+def _release_share(s: Record, j: int) -> None:
+    job = r.job(s.job, j)
+    gpu = job.head
+    r.gpu(s.gpu, gpu).milli += job.milli
+    job.head = l.NONE
+    empty = r.gpu(s.gpu, gpu).milli == l.WHOLE
+    _less(s, gpu // s.per_server, job.milli, 1 if empty else 0)
+    if empty and not r.gpu(s.gpu, gpu).down:
+        _open(s, gpu)

@@ -1,0 +1,380 @@
+"""What an allocation needs of the network, whether it fits, and the circuits that realise it.
+
+Circuits of one job are chosen so that each uses a free port of both leaves on one switch. That is a
+colouring of the multigraph of its leaves by switches; it is searched exactly up to a bound on the
+steps, standing circuits that nobody holds first, then the switch with the most free ports.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cosim.cluster.engine import layout as l
+from cosim.cluster.engine import rows as r
+from cosim.cluster.engine.rows import Record
+from cosim.compiling import part
+
+_STEPS = 20_000  # of the search for few circuits
+_FEW = 12
+_STEPS_MANY = 64
+
+
+@part
+def _ring_like(pattern: int) -> bool:
+    return pattern in (l.RING, l.TREE, l.PIPELINE)
+
+
+@part
+def rails_of(s: Record, j: int, m: int) -> int:
+    """Parallel rings of job j: as many as it asks for, and no more than ranks on any of its leaves."""
+    least = r.job(s.job, j).rails
+    for i in range(m):
+        least = min(least, r.cell(s, l.COUNT, i).v)
+    found: int = max(1, least)
+    return found
+
+
+@part
+def _edge(s: Record, e: int, a: int, b: int, circuits: int, load: int) -> int:
+    r.cell(s, l.END_A, e).v = a
+    r.cell(s, l.END_B, e).v = b
+    r.cell(s, l.CIRCUITS_OF, e).v = circuits
+    r.cell(s, l.LOAD_OF, e).v = load
+    return e + 1
+
+
+@part
+def edges(s: Record, j: int, m: int) -> int:
+    """Pairs of leaves of the allocation in AT and COUNT that talk, with circuits and load; -1: more than can be.
+
+    The load of a pair is in UNIT: 1 is one NIC's full rate in the step's communication.
+    """
+    job = r.job(s.job, j)
+    count, width = 0, s.width
+    if m < 2 or job.pattern == l.LOCAL:
+        return 0
+    rails = rails_of(s, j, m)
+    if _ring_like(job.pattern):
+        for i in range(1, m):
+            before = (i - 1) // 2 if job.pattern == l.TREE else i - 1
+            count = _edge(s, count, before, i, rails, rails * l.UNIT)
+        if job.pattern == l.RING and m > 2:
+            count = _edge(s, count, m - 1, 0, rails, rails * l.UNIT)
+        return count
+    if job.pattern == l.ALL_TO_ALL:
+        if m * (m - 1) // 2 > width:
+            return -1
+        for i in range(m):
+            for k in range(i + 1, m):
+                q = r.cell(s, l.COUNT, i).v * r.cell(s, l.COUNT, k).v / (job.n - 1.0)
+                circuits = max(1, math.ceil(s.beta * q - 1e-9))
+                count = _edge(s, count, i, k, circuits, int(q * l.UNIT))
+        return count
+    return _experts(s, j, m)
+
+
+@part
+def _experts(s: Record, j: int, m: int) -> int:
+    """All-to-all within groups of consecutive ranks, and a ring over all leaves for the gradients."""
+    job = r.job(s.job, j)
+    count, width = 0, s.width
+    size = min(max(2, job.group), job.n)
+    first = 0
+    for i in range(m):
+        last = first + r.cell(s, l.COUNT, i).v
+        start = last
+        for k in range(i + 1, m):
+            end = start + r.cell(s, l.COUNT, k).v
+            q = 0.0
+            group = (first // size) * size
+            while group < last:
+                here = min(last, group + size) - max(first, group)
+                there = min(end, group + size) - max(start, group)
+                if here > 0 and there > 0:
+                    q += here * there / (size - 1.0)
+                group += size
+            neighbours = k == i + 1 or (i == 0 and k == m - 1)
+            if q > 0.0 or neighbours:
+                if count >= width:
+                    return -1
+                circuits = max(1, math.ceil(s.beta * q - 1e-9))
+                count = _edge(s, count, i, k, circuits, max(l.UNIT, int(q * l.UNIT)) if neighbours else int(q * l.UNIT))
+            start = end
+        first = last
+    return count
+
+
+@part
+def uplinks_of(s: Record, j: int, m: int, i: int) -> int:
+    """Uplinks into a spine that the i-th leaf needs: both directions of a port are used."""
+    job = r.job(s.job, j)
+    if _ring_like(job.pattern):
+        return rails_of(s, j, m)
+    a = r.cell(s, l.COUNT, i).v
+    size = job.n if job.pattern == l.ALL_TO_ALL else min(max(2, job.group), job.n)
+    outside = min(job.n - a, size - 1)
+    found: int = max(1, min(a, math.ceil(s.beta * a * outside / (size - 1.0) - 1e-9)))
+    return found
+
+
+@part
+def wish(s: Record, j: int, m: int) -> int:
+    """Uplinks or circuits that job j would take with the allocation in AT and COUNT if it got all."""
+    if m < 2 or r.job(s.job, j).pattern == l.LOCAL or s.network == l.ROUTED:
+        return 0
+    total = 0
+    if s.network == l.PACKET:
+        for i in range(m):
+            total += uplinks_of(s, j, m, i)
+        return total
+    for e in range(edges(s, j, m)):
+        total += r.cell(s, l.CIRCUITS_OF, e).v
+    return total
+
+
+@part
+def demand_ok(s: Record, j: int, m: int) -> int:
+    """Uplinks or circuits that job j takes with the allocation in AT and COUNT; -1: the network cannot give them.
+
+    Under CIRCUITS the circuits stand in UNIT_A, UNIT_B (leaves) and ON (switches) afterwards.
+    """
+    s.pieces = 1.0
+    if m < 2 or r.job(s.job, j).pattern == l.LOCAL:
+        return 0
+    if s.network == l.PACKET:
+        total = 0
+        for i in range(m):
+            need = uplinks_of(s, j, m, i)
+            if need > r.leaf(s.leaf, r.cell(s, l.AT, i).v).up:
+                return -1
+            total += need
+        return total
+    count = edges(s, j, m)
+    if count < 0:
+        return -1
+    if s.network == l.ROUTED:
+        last = s.slots
+        total = weigh(s, j, count, last)
+        if s.strict:
+            for e in range(s.links):
+                if (
+                    r.whole(s.carried, last * s.links + e).v > 0
+                    and r.whole(s.load, e).v + r.whole(s.carried, last * s.links + e).v
+                    > r.whole(s.cap, s.topology * s.links + e).v * l.UNIT
+                ):
+                    return -1
+        return total // l.UNIT
+    scale = 1.0
+    while True:
+        units = realise(s, m, count, scale)
+        if units >= 0:
+            if not s.strict:
+                s.pieces = stretch(s, count, scale)
+            return units
+        if s.strict or scale < 0.03:
+            return -1
+        scale *= 0.5
+
+
+@part
+def scaled(circuits: int, scale: float) -> int:
+    """Circuits of a pair when a job gets that part of what it asks for."""
+    return max(1, math.ceil(circuits * scale - 1e-9))
+
+
+@part
+def stretch(s: Record, count: int, scale: float) -> float:
+    """How many times longer the step's communication takes with that part of the circuits."""
+    worst = 1.0
+    for e in range(count):
+        worst = max(worst, r.cell(s, l.LOAD_OF, e).v / (l.UNIT * float(scaled(r.cell(s, l.CIRCUITS_OF, e).v, scale))))
+    return worst
+
+
+@part
+def weigh(s: Record, j: int, count: int, row: int) -> int:
+    """Put the load of the edges on the links of the topology in force into `carried[row]`; the sum."""
+    leaves, total = s.leaves, 0
+    for x in range(s.links):
+        r.whole(s.carried, row * s.links + x).v = 0
+    both = r.job(s.job, j).pattern != l.RING
+    for e in range(count):
+        a, b = r.cell(s, l.AT, r.cell(s, l.END_A, e).v).v, r.cell(s, l.AT, r.cell(s, l.END_B, e).v).v
+        load = r.cell(s, l.LOAD_OF, e).v
+        for way in range(2 if both else 1):
+            pair = a * leaves + b if way == 0 else b * leaves + a
+            for x in range(s.links):
+                part_of = r.short(s.route, (s.topology * s.leaves * s.leaves + pair) * s.links + x).v
+                if part_of > 0:
+                    on = (load * part_of) // l.UNIT
+                    r.whole(s.carried, row * s.links + x).v += on
+                    total += on
+    return total
+
+
+@part
+def realise(s: Record, m: int, count: int, scale: float) -> int:
+    """Choose a switch for each circuit, in ON; how many circuits, -1: there is no choice, or none was found."""
+    units, switches = 0, s.switches
+    if m * switches > s.width:
+        return -1
+    for i in range(m):
+        r.cell(s, l.DEGREE, i).v = 0
+        for x in range(switches):
+            r.cell(s, l.FREE, i * switches + x).v = 0
+    for e in range(count):
+        circuits = scaled(r.cell(s, l.CIRCUITS_OF, e).v, scale)
+        a, b = r.cell(s, l.END_A, e).v, r.cell(s, l.END_B, e).v
+        r.cell(s, l.DEGREE, a).v += circuits
+        r.cell(s, l.DEGREE, b).v += circuits
+        if units + circuits > s.width:
+            return -1
+        for _ in range(circuits):
+            r.cell(s, l.UNIT_A, units).v = a
+            r.cell(s, l.UNIT_B, units).v = b
+            units += 1
+    for i in range(m):
+        if r.cell(s, l.DEGREE, i).v > r.leaf(s.leaf, r.cell(s, l.AT, i).v).up:
+            return -1
+    for i in range(m):
+        k = r.leaf(s.leaf, r.cell(s, l.AT, i).v)
+        for p in range(k.port, k.port + k.ports):
+            port = r.port(s.port, p)
+            if port.holder < 0 and not port.down and port.ocs >= 0:
+                r.cell(s, l.FREE, i * switches + port.ocs).v += 1
+    return units if _search(s, units) else -1
+
+
+@part
+def _standing(s: Record, u: int) -> None:
+    """Per switch in STANDING: circuits between the ends of circuit u that stand and that nobody holds or is to get."""
+    a, b = r.cell(s, l.UNIT_A, u).v, r.cell(s, l.UNIT_B, u).v
+    for x in range(s.switches):
+        r.cell(s, l.STANDING, x).v = 0
+    k, far = r.leaf(s.leaf, r.cell(s, l.AT, a).v), r.cell(s, l.AT, b).v
+    for p in range(k.port, k.port + k.ports):
+        port = r.port(s.port, p)
+        if port.mate >= 0 and port.holder < 0 and not port.down:
+            mate = r.port(s.port, port.mate)
+            if mate.leaf == far and mate.holder < 0 and not mate.down:
+                r.cell(s, l.STANDING, port.ocs).v += 1
+    v = u - 1
+    while v >= 0 and r.cell(s, l.UNIT_A, v).v == a and r.cell(s, l.UNIT_B, v).v == b:
+        r.cell(s, l.STANDING, r.cell(s, l.ON, v).v).v -= 1
+        v -= 1
+
+
+@part
+def _search(s: Record, units: int) -> bool:
+    """Depth-first search over the circuits' switches, on the ports in FREE, which are used up."""
+    left = _STEPS if units <= _FEW else _STEPS_MANY
+    u, stale, last_a, last_b = 0, True, -1, -1
+    if units:
+        r.cell(s, l.TRIED, 0).v = 0
+    while 0 <= u < units:
+        a, b = r.cell(s, l.UNIT_A, u).v * s.switches, r.cell(s, l.UNIT_B, u).v * s.switches
+        if stale or a != last_a or b != last_b:
+            _standing(s, u)
+            stale, last_a, last_b = False, a, b
+        best, chosen = 0, -1
+        for x in range(s.switches):
+            room = min(r.cell(s, l.FREE, a + x).v, r.cell(s, l.FREE, b + x).v)
+            if room > 0 and not (r.cell(s, l.TRIED, u).v >> x) & 1:
+                worth = room + (100_000 if r.cell(s, l.STANDING, x).v > 0 else 0)
+                if worth > best:
+                    best, chosen = worth, x
+        if chosen >= 0:
+            r.cell(s, l.TRIED, u).v |= 1 << chosen
+            r.cell(s, l.ON, u).v = chosen
+            r.cell(s, l.FREE, a + chosen).v -= 1
+            r.cell(s, l.FREE, b + chosen).v -= 1
+            r.cell(s, l.STANDING, chosen).v -= 1
+            u += 1
+            if u < units:
+                r.cell(s, l.TRIED, u).v = 0
+            continue
+        left -= 1
+        u -= 1
+        stale = True
+        if left < 0 or u < 0:
+            return False
+        x = r.cell(s, l.ON, u).v
+        r.cell(s, l.FREE, r.cell(s, l.UNIT_A, u).v * s.switches + x).v += 1
+        r.cell(s, l.FREE, r.cell(s, l.UNIT_B, u).v * s.switches + x).v += 1
+    return True
+
+
+@part
+def _port(s: Record, k: int, x: int) -> int:
+    """A free port of leaf k on switch x, one without a standing circuit if there is one."""
+    second, first = l.NONE, k * (s.switches + 1) + x
+    for p in range(r.whole(s.offset, first).v, r.whole(s.offset, first + 1).v):
+        port = r.port(s.port, p)
+        if port.holder < 0 and not port.down:
+            if port.mate < 0:
+                return p
+            if second < 0:
+                second = p
+    return second
+
+
+@part
+def _hold(s: Record, j: int, p: int, q: int) -> None:
+    r.port(s.port, p).holder = j
+    r.port(s.port, q).holder = j
+    r.leaf(s.leaf, r.port(s.port, p).leaf).up -= 1
+    r.leaf(s.leaf, r.port(s.port, q).leaf).up -= 1
+    s.held_ports += 2
+
+
+@part
+def connect(s: Record, j: int, units: int) -> float:
+    """Make the circuits that `demand_ok` found job j's own; the longest delay (s) of those that did not stand."""
+    for u in range(units):
+        a, b = r.cell(s, l.AT, r.cell(s, l.UNIT_A, u).v).v, r.cell(s, l.AT, r.cell(s, l.UNIT_B, u).v).v
+        first = a * (s.switches + 1) + r.cell(s, l.ON, u).v
+        for p in range(r.whole(s.offset, first).v, r.whole(s.offset, first + 1).v):
+            port = r.port(s.port, p)
+            if port.holder < 0 and port.mate >= 0 and not port.down:
+                q = port.mate
+                if r.port(s.port, q).leaf == b and r.port(s.port, q).holder < 0 and not r.port(s.port, q).down:
+                    _hold(s, j, p, q)
+                    r.cell(s, l.ON, u).v = -1
+                    s.reused += 1
+                    break
+    delay = 0.0
+    for u in range(units):
+        x = r.cell(s, l.ON, u).v
+        if x < 0:
+            continue
+        a, b = r.cell(s, l.AT, r.cell(s, l.UNIT_A, u).v).v, r.cell(s, l.AT, r.cell(s, l.UNIT_B, u).v).v
+        p, q = _port(s, a, x), _port(s, b, x)
+        for one in (p, q):
+            old = r.port(s.port, one).mate
+            if old >= 0:
+                r.port(s.port, old).mate = l.NONE
+        r.port(s.port, p).mate, r.port(s.port, q).mate = q, p
+        _hold(s, j, p, q)
+        s.reconfigured += 1
+        delay = max(delay, r.switch(s.switch, x).delay)
+    return delay
+
+
+@part
+def disconnect(s: Record, j: int) -> None:
+    """Give the ports that job j holds back; its circuits stand until their ports are needed."""
+    job = r.job(s.job, j)
+    if job.circuits == 0:
+        return
+    gpu, last = job.head, l.NONE
+    while gpu >= 0:
+        k = r.server(s.server, gpu // s.per_server).leaf
+        if k != last:
+            for p in range(r.leaf(s.leaf, k).port, r.leaf(s.leaf, k).port + r.leaf(s.leaf, k).ports):
+                if r.port(s.port, p).holder == j:
+                    r.port(s.port, p).holder = l.NONE
+                    s.held_ports -= 1
+                    if not r.port(s.port, p).down:
+                        r.leaf(s.leaf, k).up += 1
+            last = k
+        gpu = r.gpu(s.gpu, gpu).next
