@@ -1,9 +1,12 @@
 """continuum-cosim: co-simulation of the drone-edge-cloud continuum.
 
-    run = cosim.latest("hello")
+    outcome = cosim.run("scenarios/hello")
+    run = cosim.load(outcome.folder)            # or cosim.latest("hello")
     run.tasks.df()
+    cosim.compare(cosim.sweep("scenarios/hello", seeds="1..5"))
 
-The command line is `cosim`; `cosim.run` does the same from Python.
+The command line is `cosim`; these functions do the same from Python, with files or with scenarios
+that are written as dictionaries or by `cosim.Scenario`.
 """
 
 from __future__ import annotations
@@ -11,10 +14,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.results.load import latest, load, load_all
-    from cosim.results.session import run
+    from cosim.api import Comparison, Scenario, compare, run, sweep
+    from cosim.results.load import Run, Runs, latest, load, load_all
+    from cosim.results.session import Outcome
 
-__all__ = ["latest", "load", "load_all", "run", "version"]
+_PLACES = {
+    "Comparison": "api", "Scenario": "api", "compare": "api", "run": "api", "sweep": "api",
+    "Run": "results.load", "Runs": "results.load", "latest": "results.load", "load": "results.load",
+    "load_all": "results.load", "Outcome": "results.session",
+}  # fmt: skip
+
+__all__ = [
+    "Comparison", "Outcome", "Run", "Runs", "Scenario", "compare", "latest", "load", "load_all", "run", "sweep",
+    "version",
+]  # fmt: skip
 
 
 def version() -> str:
@@ -28,14 +41,14 @@ def version() -> str:
         return "0+checkout"
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - the lazily imported functions
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the lazily imported names
     # Importing DuckDB, Arrow or mosaik takes longer than many a command.
-    if name in ("latest", "load", "load_all"):
-        from cosim.results import load
+    if name in _PLACES:
+        from importlib import import_module
 
-        return getattr(load, name)
-    if name == "run":
-        from cosim.results.session import run
-
-        return run
+        return getattr(import_module(f"cosim.{_PLACES[name]}"), name)
     raise AttributeError(f"module 'cosim' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,14 +8,16 @@
     @entry()
     def total(values): ...      # called from Python; its machine code is kept between processes
 
-numba keeps the machine code of an entry point in a file next to its source or, where that folder
-cannot be written, in the user's cache folder. It compiles anew when the entry point's own file has
-changed, and does not see changes in the files of the functions that it calls. So the *name* of an
-entry point, which numba names the file after, has a digest of everything that its machine code
-depends on: the sources of its package, numba and the processor. Whether there is machine code that
-holds is then a question for the file system, and processes that compile different versions at the
-same time do not share a file. An entry point must be called with arguments of one signature: numba
-can mix up two signatures that two processes compile at the same time.
+numba keeps the machine code of an entry point in the folder that COSIM_CACHE names, else next to its
+source or, where that folder cannot be written, in the user's cache folder. It compiles anew when the
+entry point's own file has changed, and does not see changes in the files of the functions that it
+calls. So the *name* of an entry point, which numba names the file after, has a digest of everything
+that its machine code depends on: the source of its module and of all modules that this imports,
+directly and through others, numba and the processor. An edit recompiles what it touches. Whether
+there is machine code that holds is then a question for the file system, and processes that compile
+different versions at the same time do not share a file. An entry point must be called with
+arguments of one signature: numba can mix up two signatures that two processes compile at the same
+time.
 
 With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, for debuggers.
 """
@@ -23,7 +25,9 @@ With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -37,7 +41,12 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__)
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.MULTILINE
+)
 _config: Any = numba.core.config
+if os.environ.get("COSIM_CACHE") and not os.environ.get("NUMBA_CACHE_DIR"):
+    _config.CACHE_DIR = os.environ["COSIM_CACHE"]
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -50,18 +59,13 @@ def part(function: F) -> F:
     return made
 
 
-def entry(*also: str) -> Callable[[F], F]:
-    """Compile a function at its first call and keep the machine code for later processes.
-
-    Its machine code is made of the modules in its own folder and in the folders `also`, which are
-    named as seen from the `cosim` package.
-    """
+def entry() -> Callable[[F], F]:
+    """Compile a function at its first call and keep the machine code for later processes."""
 
     def decorate(function: F) -> F:
         if not jitted():
             return _plain(function)
-        folders = (Path(function.__code__.co_filename).parent, *(_HERE.parent / name for name in also))
-        function.__qualname__ += "_" + _digest(folders)
+        function.__qualname__ += "_" + _digest(Path(function.__code__.co_filename), function.__module__)
         made: F = cast(Any, numba.njit)(cache=True, **_OPTIONS)(function)
         return made
 
@@ -76,6 +80,12 @@ def codes(count: int) -> tuple[int, ...]:
 def ready(*entries: Callable[..., Any]) -> bool:
     """Whether all `entries` start without compiling, in this process or from numba's cache."""
     return all(not jitted() or bool(function.signatures) or _kept(function) for function in map(_dispatcher, entries))
+
+
+def only(function: Callable[..., Any]) -> None:
+    """From now on `function` takes what it has been compiled for, and raises `TypeError` for anything else."""
+    if jitted():
+        _dispatcher(function).disable_compile()
 
 
 def jitted() -> bool:
@@ -93,15 +103,59 @@ def _kept(function: Any) -> bool:  # noqa: ANN401
 
 
 @cache
-def _digest(folders: tuple[Path, ...]) -> str:
-    """What the machine code of the sources in `folders` depends on."""
+def _digest(file: Path, module: str) -> str:
+    """What the machine code of the functions in `file` depends on."""
     digest = hashlib.sha256(numba.__version__.encode())
     binding: Any = llvmlite.binding
     digest.update((_config.CPU_NAME or binding.get_host_cpu_name()).encode())
     digest.update((_config.CPU_FEATURES or binding.get_host_cpu_features().flatten()).encode())
-    for file in [_HERE, *(file for folder in folders for file in sorted(folder.glob("*.py")))]:
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    roots = {"cosim": _HERE.parent.parent}
+    if "." in module:  # a package of somebody else's
+        roots.setdefault(module.partition(".")[0], file.parents[module.count(".")])
+    for source in sorted({_HERE, *_reached(file, roots)}):
+        digest.update(source.name.encode() + b"\0" + _text(source))
     return digest.hexdigest()[:16]
+
+
+def _reached(file: Path, roots: Mapping[str, Path]) -> set[Path]:
+    """`file` and all modules below `roots` (by package) that it imports, directly or through others."""
+    found, left = set[Path](), [file]
+    while left:
+        source = left.pop()
+        if source not in found:
+            found.add(source)
+            left += [path for name in _imported(source) if (path := _place(name, roots)) is not None]
+    return found
+
+
+@cache
+def _text(source: Path) -> bytes:
+    return source.read_bytes()
+
+
+@cache
+def _imported(source: Path) -> tuple[str, ...]:
+    """Dotted names that a module imports, wherever in it; what they are is for `_place` to find out."""
+    names = []
+    for package, few, plain in _IMPORT.findall(_text(source).decode()):
+        if plain:
+            names.append(plain)
+        words = (part.split() for part in re.sub(r"#.*|[()]", " ", few).split(","))
+        names += [f"{package}.{some[0]}" for some in words if some]
+    return tuple(names)
+
+
+def _place(name: str, roots: Mapping[str, Path]) -> Path | None:
+    """The file of module `name`, or of the module that has the attribute `name`; None for others' modules."""
+    root = roots.get(name.partition(".")[0])
+    if root is None:
+        return None
+    for parts in (name.split("."), name.split(".")[:-1]):
+        path = root.joinpath(*parts)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if parts and file.is_file():
+                return file
+    return None
 
 
 def _plain(function: F) -> F:

@@ -1,13 +1,14 @@
 """Real machines on the bus: they take nodes' places, say what they measure, and run tasks."""
 
-from cosim.bus.adapter import AdapterKind, Ports, Read
+from cosim.contract.adapter import AdapterKind, Ports, Read
 
 ADAPTER = AdapterKind(
     name="live",
     summary="real machines that attach with `cosim attach`: what they measure, tasks really run, links really shaped",
     config="adapters.live.config:LiveConfig",
     factory="adapters.live.adapter:LiveAdapter",
-    needs="adapters.live.needs:problems",
+    check="adapters.live.check:problems",
+    services=("gateway", "keys"),
     # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
     ports=Ports(
         reads=tuple(Read(signal, delayed=True, required=False) for signal in ("link", "peer_link", "mobility")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time as wall
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,25 +10,24 @@ from pathlib import Path
 
 from adapters.live.arrivals import Arrival, Arrivals
 from adapters.live.books import Books, Made
+from adapters.live.check import REAL_TIME, problems
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.needs import problems
 from adapters.live.readings import Readings
 from adapters.live.shaping import Shaping
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
-from cosim.bus.presence import Presence
-from cosim.errors import Problem, RunError, ScenarioError, SetupError
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.entities import Node
+from cosim.contract.errors import RunError, SetupError, refuse
+from cosim.contract.frame import Frame
+from cosim.contract.presence import Presence
 from cosim.launch.keys import name_of
-from cosim.live.errands import Errand
 from cosim.live.gateway import Gateway
 from cosim.live.lease import Slot
-from cosim.live.protocol import MAX_PAYLOAD, Body
-from cosim.plan.entities import Node
+from cosim.live.protocol import MAX_PAYLOAD
+from cosim.live.task_queue import QueuedTask
+from cosim.talk.codec import Body
 
 log = logging.getLogger("cosim.live")
-
-_REAL_TIME = 1.0
 
 
 class LiveAdapter:
@@ -46,27 +44,16 @@ class LiveAdapter:
     def start(self, context: Context) -> None:
         """Listen, and wait for the machines that must be there.
 
-        Raises `ScenarioError` for what live nodes cannot do, `SetupError` when the run is not paced to real time
-        or the address is taken, `RunError` when a machine does not come in time.
+        Raises `ScenarioError` for what `check` finds, `SetupError` when the address is taken, `RunError` when a
+        machine does not come in time.
         """
         scene, config = context.scene, self._config
-        found = problems(context.name, config, scene)
-        if found:
-            raise ScenarioError(found)
+        refuse(problems(config, context))
         every = {k: node for k, node in scene.computers() if node.live is not None}
         ours = {k: node for k, node in every.items() if node.runs is not None}  # started with the run, where real
         elsewhere = {k: node for k, node in every.items() if node.runs is None}
         own = bool(scene.real and ours)
         self._nodes = ours if own else elsewhere or every
-        if own and (strangers := [node.id for node in elsewhere.values() if node.missing != "model"]):
-            raise ScenarioError([
-                Problem(
-                    f"no machine can take the place of '{name}' while other live nodes run here",
-                    f"nodes.{name}.missing",
-                    hint="write 'missing: model', or let it have 'runs'",
-                )
-                for name in strangers
-            ])  # fmt: skip
         self._period = context.period
         self._devices = {k: node.id for k, node in every.items()}
         self._told: set[str] = set()
@@ -88,16 +75,11 @@ class LiveAdapter:
                 log.warning("no node of the scenario has a 'live' block: there is nothing to attach to")
             return
         needed = [node.id for node in self._nodes.values() if node.missing != "model"]
-        if context.pacing != _REAL_TIME:
-            if needed:
-                raise SetupError(
-                    f"live nodes ({', '.join(needed)}) need a run in real time: write  run: {{pacing: real-time}}, "
-                    "or  missing: model  to simulate them"
-                )
+        if context.pacing != REAL_TIME:
             log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
             return
         slots = [_slot(k, node, own) for k, node in self._nodes.items()]
-        listen, folder = _started() if own else (config.listen, context.path(config.keys))
+        listen, folder = _started(context) if own else (config.listen, context.path(config.keys))
         self._gateway = Gateway(slots, folder, listen, queue=config.queue, control=Path(context.scratch))
         log.info("live machines attach at %s", self._gateway.address)
         self._await(self._gateway, needed)
@@ -224,7 +206,7 @@ class LiveAdapter:
         made = self._books.make(number, arrival, now, host)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
         body = _Body(made, block, self._payload, address)
-        if not small or not gateway.offer(best, Errand(made.serial, body, now, block.limit)):
+        if not small or not gateway.offer(best, QueuedTask(made.serial, body, now, block.limit)):
             self._books.refuse(made, now)
         elif host:
             self._choice.sent(host)
@@ -263,9 +245,9 @@ class _Body:
         }  # fmt: skip
 
 
-def _started() -> tuple[str, Path]:
+def _started(context: Context) -> tuple[str, Path]:
     """Where the nodes that were started with the run attach, and the folder of keys made for them."""
-    listen, folder = os.environ.get("COSIM_GATEWAY", ""), os.environ.get("COSIM_KEYS", "")
+    listen, folder = context.service("gateway"), context.service("keys")
     if not listen or not folder:
         raise SetupError(
             "no address and no keys for live nodes; `cosim run --nodes netns` and the compose file set COSIM_GATEWAY "

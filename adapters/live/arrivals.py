@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from adapters.live.check import output, rate_of
+from adapters.live.check import sent as sent_of
 from adapters.live.config import OffloadBlock
-from adapters.live.needs import output, rate_of
-from adapters.live.needs import sent as sent_of
-from cosim.plan.entities import Law, Workload
+from cosim.contract.entities import Law, Workload
 
 
 @dataclass(frozen=True, slots=True)

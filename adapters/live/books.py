@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from adapters.live.arrivals import Arrival
-from cosim.bus.frame import Frame
-from cosim.live.errands import Result
-from cosim.plan.entities import Workload
-from cosim.telemetry.signals import TASK, TASK_STATUS
+from cosim.contract.entities import Workload
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK, TASK_STATUS
+from cosim.live.task_queue import Result
 
 CAUSES: Mapping[str, str] = {
     "done": "completed",

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from adapters.live.config import OffloadBlock
-from cosim.bus.frame import Frame
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame
 from cosim.launch.programs import programs
 from cosim.live.lease import Standing
 from cosim.live.roster import Roster
-from cosim.plan.entities import Scene
 
 PORT = 8500  # of the inference service on nodes that run `vedgenode`
 

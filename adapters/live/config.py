@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from cosim.bus.adapter import AdapterConfig
-from cosim.units import Fraction, Period
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.trust import Trusted
+from cosim.contract.units import Fraction, Period
 
 
 class OffloadBlock(BaseModel):
@@ -44,7 +45,7 @@ class OffloadBlock(BaseModel):
 class LiveConfig(AdapterConfig):
     """Where machines attach, who may, and which workloads they run."""
 
-    listen: Annotated[str, Field(pattern=r"^tcp://.+:(\d{1,5}|\*)$")] = Field(
+    listen: Annotated[str, Field(pattern=r"^tcp://.+:(\d{1,5}|\*)$"), Trusted("listens on a network")] = Field(
         "tcp://127.0.0.1:*", description="address for the agents; port * lets the system choose"
     )
     keys: str = Field("keys", min_length=1, description="folder with server.key and a NAME.pub per agent")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cosim.bus.frame import Frame
-from cosim.bus.presence import Presence
+from cosim.contract.entities import Node, Scene
+from cosim.contract.frame import Frame
+from cosim.contract.geo import LocalFrame
+from cosim.contract.presence import Presence
+from cosim.contract.signals import MOBILITY, NODE_METERS, RESOURCES
 from cosim.live.lease import Standing
-from cosim.plan.entities import Node, Scene
-from cosim.plan.geo import LocalFrame
-from cosim.telemetry.signals import MOBILITY, NODE_METERS, RESOURCES
 
 _NAN = float("nan")
 _ABSENT: Mapping[str, Any] = {

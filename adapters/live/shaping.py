@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cosim.bus.adapter import Inputs
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import Node, Scene
 from cosim.emulation.message import Links
 from cosim.emulation.state import DOWN, LinkState
 from cosim.launch.programs import CELL, WIRE, Interface, media
@@ -22,7 +23,6 @@ from cosim.launch.states import WIFI, States
 from cosim.live.lease import Standing
 from cosim.live.protocol import MAX_SHAPED
 from cosim.live.shaping import PATIENCE, Link
-from cosim.plan.entities import Node, Scene
 
 log = logging.getLogger("cosim.live")
 

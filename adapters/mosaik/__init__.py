@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel
 
-from cosim.bus.adapter import AdapterKind, Ports
-from cosim.telemetry.signals import Signal
+from cosim.contract.adapter import AdapterKind, Ports
+from cosim.contract.signals import Signal
 
 if TYPE_CHECKING:
     from adapters.mosaik.config import MosaikConfig
@@ -31,6 +31,7 @@ ADAPTER = AdapterKind(
     summary="any third-party mosaik simulator, wired by names: in process, by command, or by connection",
     config="adapters.mosaik.config:MosaikConfig",
     factory="adapters.mosaik.adapter:MosaikAdapter",
+    check="adapters.mosaik.check:problems",
     ports=_ports,
     signals=_signals,
     example="""\

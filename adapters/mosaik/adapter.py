@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from adapters.mosaik.backend import Backend, SimulatorFaultError
+from adapters.mosaik.check import problems as found_by_check
 from adapters.mosaik.clock import Clock, transient, triggers
 from adapters.mosaik.config import MosaikConfig
 from adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, Roster, Tap
-from cosim.bus.adapter import Context, Summary
-from cosim.bus.adapter import Inputs as BusInputs
-from cosim.bus.frame import Frame
-from cosim.errors import AdapterError, Problem, ScenarioError
-from cosim.telemetry.signals import CATALOGUE, Column
+from cosim.contract.adapter import Context, Summary
+from cosim.contract.adapter import Inputs as BusInputs
+from cosim.contract.errors import AdapterError, refuse
+from cosim.contract.frame import Frame
+from cosim.contract.signals import CATALOGUE, Column
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class MosaikAdapter:
         self.steps = 0
 
     def start(self, context: Context) -> None:
+        refuse(found_by_check(self.config, context))
         self.name = context.name
         self.roster = Roster(context.scene)
         config, folder = self.config, context.root
@@ -52,8 +54,6 @@ class MosaikAdapter:
             self.backend.call("setup_done")
         except SimulatorFaultError as error:
             raise self._failure("start", error) from error
-        except ValueError as error:
-            raise ScenarioError(Problem(str(error), f"adapters.{self.name}.resolution")) from error
         self.triggers, self.transient = triggers(self.meta), transient(self.meta)
         if self.meta["type"] == "event-based":
             log.warning("%s: this simulator is event-based; it is stepped when the bus brings it values", self.name)
@@ -159,8 +159,6 @@ class MosaikAdapter:
                 for name in part.params
                 if name not in params
             ]
-            if part.nodes is not None and not self.roster.static(part.nodes):
-                problems.append((f"{where}.nodes", self._no_nodes(part.nodes)))
         wires = [(f"inputs[{n}].to", part.to, True) for n, part in enumerate(self.config.inputs)]
         wires += [(f"outputs[{n}].from", part.source, False) for n, part in enumerate(self.config.outputs)]
         for where, wire, inward in wires:
@@ -174,16 +172,10 @@ class MosaikAdapter:
                 problems.append((where, f"{name} has no attribute '{attr}'; it has {known}"))
         self._refuse(problems)
 
-    def _no_nodes(self, selector: str | list[str]) -> str:
-        if self.roster.members(selector):
-            return (
-                f"members of the fleet '{selector}' come and go, entities cannot; select static nodes or give a count"
-            )
-        return f"no node matches '{selector}'; the scenario has {self.roster.known()}"
-
     def _refuse(self, problems: list[tuple[str, str]]) -> None:
         if problems:
-            raise ScenarioError([Problem(text, f"adapters.{self.name}.{where}") for where, text in problems])
+            text = "; ".join(f"adapters.{self.name}.{where}: {text}" for where, text in problems)
+            raise AdapterError(f"it does not fit its block: {text}", adapter=self.name, phase="start")
 
     def _create(self, number: int, params: dict[str, Any]) -> None:
         part, backend = self.config.models[number], self.backend
@@ -213,10 +205,8 @@ class MosaikAdapter:
         problems: list[tuple[str, str]] = []
         self.model_of = {entity.eid: entity.model for entity in self.entities}
         own = {signal.name: signal for signal in self.config.signals()}
-        for number, part in enumerate(self.config.inputs):
+        for part in self.config.inputs:
             chosen = [*self.roster.static(part.nodes), *self.roster.members(part.nodes)]
-            if not chosen:
-                problems.append((f"inputs[{number}].nodes", self._no_nodes(part.nodes)))
             name, _, attr = part.to.partition(".")
             ours = [entity for entity in self.entities if entity.model == name]
             targets = {slot: [e.eid for e in ours if e.slot in (slot, FREE)] for slot in chosen}

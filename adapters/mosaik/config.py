@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig, Ports, Read
-from cosim.telemetry.signals import CATALOGUE, Column, Signal
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig, Ports, Read
+from cosim.contract.signals import CATALOGUE, Column, Signal
+from cosim.contract.trust import Trusted
 
 Selector = str | list[str]
 ModelAttr = Annotated[str, Field(pattern=r"^[^.\s]+\.\S.*$")]
@@ -26,16 +27,16 @@ class Part(BaseModel):
 class SimulatorPart(Part):
     """Where the simulator comes from: exactly one of mosaik's three ways."""
 
-    python: str | None = Field(
+    python: Annotated[str | None, Trusted("runs code")] = Field(
         None,
         pattern=r"^[\w.]+:\w+$",
         description="module:Class, run in this process; the module may lie beside the scenario file",
     )
-    command: str | None = Field(
+    command: Annotated[str | None, Trusted("runs a command")] = Field(
         None,
         description="command line of a process that connects to %(addr)s (mosaik's 'cmd'); also %(python)s, %(root)s",
     )
-    connect: str | None = Field(
+    connect: Annotated[str | None, Trusted("connects to a program elsewhere")] = Field(
         None, pattern=r"^[^:\s]+:\d{1,5}$", description="host:port of a simulator that is already running"
     )
 
@@ -131,7 +132,9 @@ class MosaikConfig(AdapterConfig):
         for name in dict.fromkeys(part.signal for part in self.outputs):
             if name not in CATALOGUE:
                 parts = [part for part in self.outputs if part.signal == name]
-                columns = tuple(Column(p.column, "float64", p.unit, p.meaning or p.source) for p in parts)
+                columns = tuple(
+                    Column(p.column, "float64", p.unit, p.meaning or p.source, optional=True) for p in parts
+                )
                 found.append(Signal(name, f"outputs of {', '.join(sorted({p.source for p in parts}))}", columns))
         return tuple(found)
 

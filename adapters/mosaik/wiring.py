@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from adapters.mosaik.config import Selector
-from cosim.bus.frame import Array, Frame
-from cosim.plan.entities import Node, Scene
-from cosim.selector import matcher
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.entities import Node, Scene
+from cosim.contract.frame import Array, Frame
+from cosim.contract.selector import matcher
+from cosim.contract.signals import Column, Signal
 
 Inputs = dict[str, dict[str, dict[str, Any]]]  # entity -> attribute -> "signal.node" -> value
 

@@ -1,8 +1,8 @@
 """Emulated network: what the radio models say is imposed on the interfaces of real nodes."""
 
 from adapters.network.config import NetworkConfig
-from cosim.bus.adapter import AdapterKind, Ports, Read
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.signals import Column, Signal
 
 EXAMPLE = """\
 network:
@@ -11,10 +11,10 @@ network:
 
 LINK_TRAFFIC = Signal("link_traffic", "what became of the packets from one real node to another; the slot sends", (
     Column("peer", "int32", "", "slot of the receiver", "slot"),
-    Column("delivered", "int64", "1", "frames since the last row"),
-    Column("bytes", "int64", "B", "of these frames"),
-    Column("lost", "int64", "1", "frames lost as the link wants it"),
-    Column("dropped", "int64", "1", "frames that found the queue full"),
+    Column("delivered", "int64", "1", "frames since the last row", low=0.0),
+    Column("bytes", "int64", "B", "of these frames", low=0.0),
+    Column("lost", "int64", "1", "frames lost as the link wants it", low=0.0),
+    Column("dropped", "int64", "1", "frames that found the queue full", low=0.0),
 ), rows="event")  # fmt: skip
 
 
@@ -28,6 +28,8 @@ ADAPTER = AdapterKind(
     summary="imposes the links of the models on the interfaces of real nodes: containers and namespaces",
     config="adapters.network.config:NetworkConfig",
     factory="adapters.network.adapter:NetworkAdapter",
+    check="adapters.network.check:problems",
+    services=("network", "reports"),
     ports=_ports,
     origin="emulated",
     signals=(LINK_TRAFFIC,),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from time import monotonic
 
 import numpy as np
 
+from adapters.network.check import problems
 from adapters.network.config import NetworkConfig
 from adapters.network.probing import Probing
 from adapters.network.routes import Routes
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import RunError, SetupError, refuse
+from cosim.contract.frame import Array, Frame
 from cosim.emulation.client import Client
 from cosim.emulation.message import LinkKey, Report
 from cosim.emulation.protocol import PairCount
-from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
 from cosim.launch.states import WIFI, States
 
@@ -36,6 +36,7 @@ class NetworkAdapter:
     def start(self, context: Context) -> None:
         """Wait for the service and for the interfaces of all real nodes. Raises `SetupError`, `RunError`."""
         config = self._config
+        refuse(problems(config, context))
         self._slots: dict[str, int] = {}
         self._counts: dict[LinkKey, PairCount] = {}
         self._report: Report | None = None
@@ -49,8 +50,8 @@ class NetworkAdapter:
         self._slots = {node.node: node.slot for node in nodes}
         self._names = {node.slot: node.node for node in nodes}
         self._states, self._routes = States(context.scene, nodes, config.jitter), Routes(nodes)
-        commands = config.commands or os.environ.get("COSIM_NETWORK", "")
-        reports = config.reports or os.environ.get("COSIM_REPORTS", "")
+        commands = config.commands or context.service("network")
+        reports = config.reports or context.service("reports")
         if not commands or not reports:
             raise SetupError(
                 f"adapters.{context.name}: no network service; `cosim run --nodes netns` starts one, the compose file "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cosim.bus.adapter import AdapterConfig
-from cosim.units import Duration, Fraction, Period
+from cosim.contract.adapter import AdapterConfig
+from cosim.contract.trust import Trusted
+from cosim.contract.units import Duration, Fraction, Period
 
 
 class Threshold(BaseModel):
@@ -41,10 +42,12 @@ class NetworkConfig(AdapterConfig):
     radio: dict[str, int | float | str] = Field(
         {}, description="parameters of ns3 by its own names, for example fading: 1.5; default: as the nodes' wifi says"
     )
-    commands: str | None = Field(
+    commands: Annotated[str | None, Trusted("connects to a program elsewhere")] = Field(
         None, description="address of the network service for link states; default: COSIM_NETWORK"
     )
-    reports: str | None = Field(None, description="address of its reports; default: COSIM_REPORTS")
+    reports: Annotated[str | None, Trusted("connects to a program elsewhere")] = Field(
+        None, description="address of its reports; default: COSIM_REPORTS"
+    )
     ready: Duration = Field(30.0, description="for the nodes to hand over their interfaces before the run starts")
     silence: Period = Field(
         10.0, description="without a word of the network service for so long the run ends; shorter gaps are counted"

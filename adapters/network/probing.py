@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adapters.network.config import ProbeConfig, Threshold
-from cosim.bus.frame import Array, Frame
+from cosim.contract.entities import Scene
+from cosim.contract.errors import RunError
+from cosim.contract.frame import Array, Frame
+from cosim.contract.signals import LINK_INTERFACES
 from cosim.emulation.client import Client
 from cosim.emulation.message import LinkKey, Links
 from cosim.emulation.probe import interval
 from cosim.emulation.probing import FRAME, Probe
 from cosim.emulation.state import LinkState
-from cosim.errors import RunError
-from cosim.plan.entities import Scene
-from cosim.telemetry.signals import LINK_INTERFACES
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from adapters.ns3.build import INSTALLED, engine
 from adapters.ns3.radio import Radio
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.entities import Scene
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.launch.programs import interface
-from cosim.plan.entities import Scene
 
 INTERFACE = "wlan0"
 

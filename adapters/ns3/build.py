@@ -19,8 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cosim.emulation.compiled import cache
-from cosim.errors import CosimError, SetupError
+from cosim.contract.environment import cache, variable
+from cosim.contract.errors import CosimError, SetupError
 
 SOURCES = Path(__file__).parent / "engine"
 INSTALLED = Path("/usr/local/lib/cosim/ns3-engine")  # where an image without a compiler has it
@@ -38,7 +38,7 @@ def engine(folder: Path | None = None) -> Path:
     """The program, built first if need be; SetupError, which says why, when it cannot be."""
     if folder is None and os.access(INSTALLED, os.X_OK):
         return INSTALLED
-    ns3, compiler = wheel(folder), shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    ns3, compiler = wheel(folder), shlex.split(variable("CXX")) or ["g++"]
     made = _place(ns3, compiler)
     if not made.exists():
         _compile(ns3, compiler, made)
@@ -50,14 +50,14 @@ def built(folder: Path | None = None) -> bool:
     if folder is None and os.access(INSTALLED, os.X_OK):
         return True
     try:
-        return _place(wheel(folder), shlex.split(os.environ.get("CXX", "")) or ["g++"]).exists()
+        return _place(wheel(folder), shlex.split(variable("CXX")) or ["g++"]).exists()
     except SetupError:
         return False
 
 
 def obstacle() -> str:
     """Why there is no program and none can be built here, "" when nothing is known to be in the way; builds nothing."""
-    compiler = shlex.split(os.environ.get("CXX", "")) or ["g++"]
+    compiler = shlex.split(variable("CXX")) or ["g++"]
     if built():
         return ""
     try:
@@ -72,8 +72,8 @@ def wheel(folder: Path | None = None) -> Path:
 
     SetupError when there is none, or another version.
     """
-    if folder is None and os.environ.get("COSIM_NS3"):
-        folder = Path(os.environ["COSIM_NS3"])
+    if folder is None and variable("COSIM_NS3"):
+        folder = Path(variable("COSIM_NS3"))
     if folder is None:
         found = importlib.util.find_spec("ns3")
         places = list(found.submodule_search_locations or ()) if found else []

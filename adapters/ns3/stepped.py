@@ -12,8 +12,8 @@ from pathlib import Path
 
 from adapters.ns3.build import engine
 from adapters.ns3.radio import Radio
+from cosim.contract.errors import RunError, ScenarioError
 from cosim.emulation.state import DOWN, LinkState, Position
-from cosim.errors import RunError, ScenarioError
 
 FRAMES, SIZE = 20, 1400  # of a train; B
 STEP = 600.0  # s of wall time that a step may take

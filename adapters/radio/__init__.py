@@ -1,6 +1,6 @@
 """Radio links between devices and base stations, from their positions and their traffic."""
 
-from cosim.bus.adapter import AdapterKind, Ports, Read
+from cosim.contract.adapter import AdapterKind, Ports, Read
 
 EXAMPLE = """\
 radio:
@@ -16,11 +16,12 @@ ADAPTER = AdapterKind(
     summary="5G link model: path loss, shadowing, interference, handover, shared airtime",
     config="adapters.radio.config:RadioConfig",
     factory="adapters.radio.adapter:RadioAdapter",
-    needs="adapters.radio.needs:problems",
+    check="adapters.radio.check:problems",
     ports=Ports(
         reads=(Read("mobility", required=False), Read("traffic", delayed=True, required=False)),
         writes=("link", "cell"),
     ),
+    media=("nr",),
     compiled="cosim.radio.warm:compiled",
     example=EXAMPLE,
 )

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.radio.check import problems
 from adapters.radio.config import RadioConfig
 from adapters.radio.scenery import Devices, Stations, exponent, sigma
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame
-from cosim.plan.faults import Faults
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.faults import Faults
+from cosim.contract.frame import Array, Frame
 from cosim.radio import cells, nr, power, sharing
 
 Floats = NDArray[np.float64]
@@ -27,9 +29,10 @@ class RadioAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        """Read cells and devices from the scene. Raises `ScenarioError` when there is no usable cell."""
-        self._stations = Stations(context.scene, self._config)
-        self._devices = Devices(context.scene)
+        """Read cells and devices from the scene. Raises `ScenarioError` for what `check` finds."""
+        refuse(problems(self._config, context))
+        self._stations = Stations(context, self._config)
+        self._devices = Devices(context)
         gain = self._devices.gain[self._devices.is_device]
         self._reach = self._stations.reach(self._config, float(gain.max(initial=0.0)))
         self._cell_of = np.full(context.scene.capacity, -1, np.int32)

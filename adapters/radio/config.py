@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig
 
+SPACING = {"15 kHz": 15e3, "30 kHz": 30e3}  # Hz
 Decibels = Annotated[float, units.Unit("gain", ge=0.0)]  # dB
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio import needs
-from adapters.radio.config import RadioConfig
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Scene, SlotRange
+from adapters.radio.config import SPACING, RadioConfig
+from cosim.contract.adapter import Context
+from cosim.contract.entities import SlotRange
 from cosim.radio import nr, pathloss, power
 
 Floats = NDArray[np.float64]
@@ -20,19 +19,15 @@ _BELOW_NOISE = 10.0  # dB under the noise floor at which a cell no longer counts
 class Stations:
     """The m cells of the scene, in the order of the file."""
 
-    def __init__(self, scene: Scene, config: RadioConfig) -> None:
-        found = [(slot, node, node.cell) for slot, node in enumerate(scene.nodes) if node.cell is not None]
-        problems = needs.problems("radio", config, scene)
-        spacing = {"15 kHz": 15e3, "30 kHz": 30e3}[config.spacing]
-        blocks = []
-        for _, node, cell in found:
-            try:
-                blocks.append(nr.resource_blocks(cell.bandwidth, spacing))
-            except ValueError as error:
-                problems.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
-        if problems:
-            raise ScenarioError(problems)
+    def __init__(self, context: Context, config: RadioConfig) -> None:
+        found = [
+            (slot, node, node.cell)
+            for slot, node in enumerate(context.scene.nodes)
+            if node.cell is not None and context.serves(node.cell.by)
+        ]
+        spacing = SPACING[config.spacing]
         cells = [cell for _, _, cell in found]
+        blocks = [nr.resource_blocks(cell.bandwidth, spacing) for cell in cells]
         self.ids = [node.id for _, node, _ in found]
         self.slots = np.array([slot for slot, _, _ in found], np.int32)  # (m,)
         self.heights = np.array([cell.height for cell in cells])  # (m,) m
@@ -92,7 +87,8 @@ def sigma(config: RadioConfig) -> float:
 class Devices:
     """The radios of all slots; slots without one are marked. Arrays are (capacity,)."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, context: Context) -> None:
+        scene = context.scene
         self.is_device = np.zeros(scene.capacity, bool)
         self.fixed = np.zeros(scene.capacity, bool)  # present without anybody moving them
         self.position = np.zeros((scene.capacity, 3))  # m, latest known
@@ -103,7 +99,7 @@ class Devices:
         ranges = [(SlotRange(slot), node) for slot, node in enumerate(scene.nodes) if node.cell is None]
         ranges += [(SlotRange(fleet.first, fleet.capacity), fleet.template) for fleet in scene.fleets]
         for where, node in ranges:
-            if node.radio is None:
+            if node.radio is None or not context.serves(node.radio.by):
                 continue
             slots = slice(where.first, where.first + where.count)
             self.is_device[slots] = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.frame import Frame
+from cosim.contract.frame import Frame
 from cosim.radio import sharing
 from cosim.radio.shadowing import device_keys
 

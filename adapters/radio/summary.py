@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.frame import Array
+from cosim.contract.frame import Array
 
 
 class Totals:

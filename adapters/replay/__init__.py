@@ -4,7 +4,7 @@ from pathlib import Path
 
 from adapters.replay.backend import FLIGHTS, kind_of
 from adapters.replay.config import ReplayConfig
-from cosim.bus.adapter import AdapterKind, Ports
+from cosim.contract.adapter import AdapterKind, Ports
 
 EXAMPLE = """\
 replay:
@@ -22,6 +22,7 @@ ADAPTER = AdapterKind(
     summary="replays recorded trajectories: SUMO FCD, tables of time, id, x, y, logs of PX4, ArduPilot and MAVLink",
     config="adapters.replay.config:ReplayConfig",
     factory="adapters.replay.adapter:ReplayAdapter",
+    check="adapters.replay.check:problems",
     ports=_ports,
     fleet=True,
     example=EXAMPLE,

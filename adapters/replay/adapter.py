@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.replay.backend import FLIGHTS, UnreadableError, kind_of, read
+from adapters.replay.backend import FLIGHTS, kind_of
+from adapters.replay.check import fleets
 from adapters.replay.config import ReplayConfig
-from adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices, Samples, Trajectories
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame
-from cosim.bus.slots import SlotBook
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Geo
-from cosim.plan.geo import LocalFrame
-from cosim.telemetry.signals import VEHICLE
+from adapters.replay.reading import trajectories
+from adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Array, Frame
+from cosim.contract.signals import VEHICLE
+from cosim.contract.slots import SlotBook
 
 
 class ReplayAdapter:
@@ -28,27 +27,12 @@ class ReplayAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        """Read the file. Raises `ScenarioError` when it cannot be replayed or no fleet takes its members."""
-        fleets = [fleet for fleet in context.scene.fleets if fleet.adapter == context.name]
-        if len(fleets) != 1:
-            raise ScenarioError(
-                Problem(
-                    f"'{context.name}' needs exactly one fleet, the scenario has {len(fleets)}",
-                    path="nodes",
-                    hint=f"write one node with  fleet: {context.name}",
-                )
-            )
-        path = context.path(self._config.file)
-        try:
-            samples = self._located(
-                read(path, dict[str, str](self._config.columns.items()), self._config.memory), context.scene.geo
-            )
-            self._trajectories = Trajectories(samples)
-        except (UnreadableError, ValueError) as error:
-            raise ScenarioError(self._problem(context.name, path, error)) from error
-        fleet = fleets[0]
+        """Read the file. Raises `ScenarioError` for what `check` finds."""
+        refuse(fleets(context))
+        self._trajectories = trajectories(self._config, context)
+        fleet = next(fleet for fleet in context.scene.fleets if fleet.adapter == context.name)
         self._book = SlotBook(fleet.first, fleet.capacity, fleet.name)
-        self._flights = kind_of(path) in FLIGHTS
+        self._flights = kind_of(context.path(self._config.file)) in FLIGHTS
         self._ids = np.array(self._trajectories.ids, dtype=object)
         self._shown = self._ids
         self._lap = 0
@@ -110,34 +94,3 @@ class ReplayAdapter:
             return moment, 0
         lap, rest = divmod(moment - begin, length)
         return begin + rest, lap
-
-    def _located(self, samples: Samples, geo: Geo | None) -> Samples:
-        """The same samples with x, y, z in the scenario's frame."""
-        columns = dict(samples.columns)
-        if self._config.coordinates == "lon-lat" and "x" in columns:
-            columns["lon"], columns["lat"] = columns.pop("x"), columns.pop("y")
-        if "lat" not in columns:
-            return samples
-        if geo is None:
-            raise ValueError("positions are in degrees, but the scenario has no 'geo: {origin: [lat, lon]}'")
-        lat, lon = columns.pop("lat"), columns.pop("lon")
-        wrong = np.flatnonzero((np.abs(lat) > 90.0) | (np.abs(lon) > 180.0))
-        if len(wrong):
-            row = int(wrong[0])
-            raise ValueError(f"latitude {lat[row]:g}, longitude {lon[row]:g} is no place on earth, sample {row + 1}")
-        height = columns.pop("height", columns.pop("z", None))
-        known = np.full(len(lat), geo.height) if height is None else height
-        frame = LocalFrame(geo.latitude, geo.longitude, geo.height)
-        columns["x"], columns["y"], columns["z"] = frame.to_local(lat, lon, known)
-        return replace(samples, columns=columns)
-
-    def _problem(self, name: str, path: Path, error: Exception) -> Problem:
-        line = error.line if isinstance(error, UnreadableError) else None
-        hint = "relative paths start at the scenario's folder" if not path.exists() else ""
-        return Problem(
-            f"'{self._config.file}' cannot be replayed: {error}",
-            path=f"adapters.{name}.file",
-            file=path,
-            line=line,
-            hint=hint,
-        )

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig, InputFile
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig, InputFile
 
 Quantity = Literal["time", "id", "x", "y", "z", "speed", "heading", "lat", "lon", "height"]
 

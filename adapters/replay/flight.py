@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from adapters.replay.trajectories import HELD, Floats, Indices, Samples
 from adapters.replay.ulog import Rows, ULog, read_ulog
-from cosim.telemetry.signals import FAILSAFE, VEHICLE_MODE
+from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 
 _BATTERY = (FAILSAFE.index("none"), *(FAILSAFE.index(f"battery-{word}") for word in ("low", "critical", "empty")))
 # https://github.com/PX4/PX4-Autopilot/blob/main/msg/versioned/VehicleStatus.msg; what is not here counts as hold

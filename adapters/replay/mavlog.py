@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adapters.replay.flight import Flight, at
-from cosim.telemetry.signals import VEHICLE_MODE
+from cosim.contract.signals import VEHICLE_MODE
 
 NEEDED = "it needs pymavlink: pip install 'continuum-cosim[vehicles]'"
 _TELEMETRY = ("GLOBAL_POSITION_INT", "ATTITUDE", "SYS_STATUS", "HEARTBEAT")

@@ -1,12 +1,13 @@
 """Road traffic from SUMO: the vehicles of a SUMO simulation are the members of a fleet."""
 
-from cosim.bus.adapter import AdapterKind, Ports, Requirement
+from cosim.contract.adapter import AdapterKind, Ports, Requirement
 
 ADAPTER = AdapterKind(
     name="sumo",
     summary="road vehicles simulated by SUMO (libsumo, or TraCI for a GUI or a SUMO that runs elsewhere)",
     config="adapters.sumo.config:SumoConfig",
     factory="adapters.sumo.adapter:SumoAdapter",
+    check="adapters.sumo.check:problems",
     ports=Ports(writes=("mobility",)),
     origin="simulated",
     # libsumo and sumo are of the same release, and sumo brings the binaries and networks of `package:` paths

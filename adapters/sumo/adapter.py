@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.sumo import install
 from adapters.sumo.backend import Backend, Columns, LibsumoBackend
+from adapters.sumo.check import file_of, problems
 from adapters.sumo.config import SumoConfig
 from adapters.sumo.roster import Roster
 from adapters.sumo.space import Alignment, Fence
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
-from cosim.bus.slots import SlotBook
-from cosim.errors import Problem, RunError, ScenarioError
-from cosim.plan.entities import Fleet
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import RunError, refuse
+from cosim.contract.frame import Frame
+from cosim.contract.slots import SlotBook
 
 COLUMNS = ("x", "y", "z", "speed", "heading")
 
@@ -41,25 +39,19 @@ class SumoAdapter:
 
     def start(self, context: Context) -> None:
         config = self._config
-        fleet = only_fleet(context)
+        refuse(problems(config, context))
+        fleet = next(fleet for fleet in context.scene.fleets if fleet.adapter == context.name)
         scratch = Path(context.scratch)
         scratch.mkdir(parents=True, exist_ok=True)
         log_file = scratch / "sumo.log"
         resolution = config.resolution or context.period
-        check_steps(context.name, context.period, resolution)
         arguments = [] if config.server else command(config, context, log_file, resolution)
         backend = self._backend = make_backend(config, log_file)
-        try:
-            backend.start(arguments)
-        except RunError as error:
-            raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}")) from error
+        backend.start(arguments)
         if abs(backend.step_length() - resolution) > 1e-9:
-            raise ScenarioError(
-                Problem(
-                    f"the SUMO at {config.server} has steps of {backend.step_length():g} s, not of {resolution:g} s",
-                    path=f"adapters.{context.name}.resolution",
-                    hint="start it with another --step-length, or set 'resolution' to its steps",
-                )
+            raise RunError(
+                f"the SUMO at {config.server} has steps of {backend.step_length():g} s, not of {resolution:g} s: "
+                f"start it with another --step-length, or set adapters.{context.name}.resolution to its steps"
             )
         self._begin, self._resolution = backend.time(), resolution
         self._alignment = Alignment.between(context.scene.geo, backend.project, backend.elevated)
@@ -164,38 +156,6 @@ class SumoAdapter:
             backend.close()
 
 
-def only_fleet(context: Context) -> Fleet:
-    """The fleet that this adapter brings to life. Raises `ScenarioError` unless there is just one."""
-    fleets = [fleet for fleet in context.scene.fleets if fleet.adapter == context.name]
-    if len(fleets) != 1:
-        found = ", ".join(fleet.name for fleet in fleets) or "none"
-        raise ScenarioError(
-            Problem(
-                f"needs one fleet for its vehicles, found {found}",
-                path=f"adapters.{context.name}",
-                hint=f"write under nodes:  cars: {{kind: ..., fleet: {context.name}}}",
-            )
-        )
-    return fleets[0]
-
-
-def check_steps(name: str, period: float, resolution: float) -> None:
-    """Raise `ScenarioError` unless SUMO's steps are whole milliseconds and fill the period."""
-    milliseconds = round(resolution * 1000)
-    if milliseconds < 1 or abs(resolution * 1000 - milliseconds) > 1e-6:
-        raise ScenarioError(
-            Problem(f"SUMO counts in whole milliseconds, not in steps of {resolution:g} s", path=f"adapters.{name}")
-        )
-    ratio = period / resolution
-    if ratio < 1 - 1e-9 or abs(ratio - round(ratio)) > 1e-9:
-        raise ScenarioError(
-            Problem(
-                f"SUMO's step of {resolution:g} s does not divide the adapter's step of {period:g} s",
-                path=f"adapters.{name}.resolution",
-            )
-        )
-
-
 def make_backend(config: SumoConfig, log_file: Path) -> Backend:
     """libsumo in this process, or TraCI when the configuration asks for something that needs it."""
     if not config.over_traci:
@@ -206,25 +166,11 @@ def make_backend(config: SumoConfig, log_file: Path) -> Backend:
 
 
 def command(config: SumoConfig, context: Context, log_file: Path, resolution: float) -> list[str]:
-    """SUMO's command line. Raises `ScenarioError` for every file that is not there, all at once."""
-    problems: list[Problem] = []
-
-    def file(text: str, key: str) -> str:
-        try:
-            path = install.package_file(text) if text.startswith(install.PREFIX) else context.path(text)
-            if not path.is_file():
-                raise ScenarioError(Problem(f"there is no file {path}"))
-        except ScenarioError as error:
-            problems.extend(replace(p, path=f"adapters.{context.name}.{key}") for p in error.problems)
-            return ""
-        return str(path)
-
-    arguments = ["-c", file(config.config, "config")] if config.config is not None else []
-    network = file(config.network, "network") if config.network is not None else ""
-    routes = [file(text, "routes") for text in config.files("routes")]
-    additional = [file(text, "additional") for text in config.files("additional")]
-    if problems:
-        raise ScenarioError(problems)
+    """SUMO's command line."""
+    arguments = ["-c", str(file_of(config.config, context))] if config.config is not None else []
+    network = str(file_of(config.network, context)) if config.network is not None else ""
+    routes = [str(file_of(text, context)) for text in config.files("routes")]
+    additional = [str(file_of(text, context)) for text in config.files("additional")]
     if config.demand is not None:
         from adapters.sumo.demand import demand_file
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 
 log = logging.getLogger(__name__)
 

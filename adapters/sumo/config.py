@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig, InputFile
-from cosim.units import Distance, Duration, Length, Period
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig, InputFile
+from cosim.contract.trust import Trusted
+from cosim.contract.units import Distance, Duration, Length, Period
+
+_WRITES = "has SUMO read and write any files"
 
 OWN_OPTIONS = {
     "begin": "begin", "scale": "scale", "seed": "seed", "time-to-teleport": "teleport", "net-file": "network",
@@ -67,19 +70,19 @@ class Region(BaseModel):
 class SumoConfig(AdapterConfig):
     """What SUMO simulates and which of its vehicles join the fleet."""
 
-    config: Annotated[str | None, InputFile()] = Field(
+    config: Annotated[str | None, InputFile(), Trusted(_WRITES)] = Field(
         None, description=".sumocfg file; package:<module>/<path> for one inside a package"
     )
     network: Annotated[str | None, InputFile()] = Field(
         None, description=".net.xml[.gz] file, when there is no `config`"
     )
     routes: Annotated[list[str] | str, InputFile()] = Field([], description="files with routes and trips")
-    additional: Annotated[list[str] | str, InputFile()] = Field(
+    additional: Annotated[list[str] | str, InputFile(), Trusted(_WRITES)] = Field(
         [], description="additional files: stops, signals, detectors"
     )
     demand: Demand | None = Field(None, description="traffic generated on `network`, besides that of `routes`")
-    server: Annotated[str, Field(pattern=r"^[^:\s]+:\d{1,5}$")] | None = Field(
-        None, description="host:port of a SUMO that runs already (sumo --remote-port); it keeps its own options"
+    server: Annotated[str | None, Field(pattern=r"^[^:\s]+:\d{1,5}$"), Trusted("connects to a program elsewhere")] = (
+        Field(None, description="host:port of a SUMO that runs already (sumo --remote-port); it keeps its own options")
     )
     gui: bool = Field(False, description="show SUMO's own window; slower, since it is driven over TraCI")
     interface: Literal["auto", "libsumo", "traci"] = Field(
@@ -92,7 +95,9 @@ class SumoConfig(AdapterConfig):
     teleport: Teleport | None = Field(None, description="'never', or how long a jammed vehicle waits; SUMO: 300 s")
     classes: list[str] | None = Field(None, description="SUMO vehicle classes that join the fleet; default: all")
     region: Region | None = Field(None, description="where vehicles are members of the fleet; default: everywhere")
-    options: dict[str, str | int | float | bool] = Field({}, description="further SUMO options, without the dashes")
+    options: Annotated[dict[str, str | int | float | bool], Trusted(_WRITES)] = Field(
+        {}, description="further SUMO options, without the dashes"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> SumoConfig:

@@ -17,7 +17,8 @@ import numpy as np
 
 from adapters.sumo import install
 from adapters.sumo.config import Demand
-from cosim.errors import RunError
+from cosim.contract.environment import cache
+from cosim.contract.errors import RunError
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def demand_file(network: Path, demand: Demand, begin: float) -> Path:
     """
     words = {"form": FORM, "begin": begin, **demand.model_dump()}
     digest = hashlib.sha256(network.read_bytes() + json.dumps(words, sort_keys=True).encode()).hexdigest()
-    folder = install.cache() / "sumo-demand"
+    folder = cache() / "sumo-demand"
     target = folder / f"{digest[:32]}.rou.xml"
     if target.is_file():
         return target

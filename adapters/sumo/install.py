@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 from pathlib import Path
 
-from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.contract.environment import inherited, variable
+from cosim.contract.errors import Problem, ScenarioError, SetupError
 
 PREFIX = "package:"
 
@@ -41,8 +41,8 @@ def _install(module: str) -> str:
 
 def home() -> Path | None:
     """SUMO's own folder: `SUMO_HOME`, else the installed package, else None."""
-    if os.environ.get("SUMO_HOME"):
-        return Path(os.environ["SUMO_HOME"])
+    if variable("SUMO_HOME"):
+        return Path(variable("SUMO_HOME"))
     spec = importlib.util.find_spec("sumo")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -71,12 +71,4 @@ def binary(name: str) -> Path:
 def environment() -> dict[str, str]:
     """The environment for SUMO's programs: ours, with `SUMO_HOME` set where it was not."""
     found = home()
-    return {**os.environ, **({"SUMO_HOME": str(found)} if found is not None else {})}
-
-
-def cache() -> Path:
-    """Folder for generated files: `COSIM_CACHE`, else `continuum-cosim` in the user's cache folder."""
-    if os.environ.get("COSIM_CACHE"):
-        return Path(os.environ["COSIM_CACHE"])
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "continuum-cosim"
+    return inherited(**({"SUMO_HOME": str(found)} if found is not None else {}))

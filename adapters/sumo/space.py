@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.sumo.config import Region
-from cosim.plan.entities import Geo
+from cosim.contract.entities import Geo
 
 Floats = NDArray[np.float64]
 Project = Callable[[float, float], tuple[float, float] | None]

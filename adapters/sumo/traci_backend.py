@@ -17,7 +17,7 @@ import traci.constants as tc
 
 from adapters.sumo import install
 from adapters.sumo.backend import Columns, Moves, Questions, explain
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 
 PATIENCE = 30  # s to wait for SUMO's socket
 STOP = 10.0  # s to wait for SUMO's process to end

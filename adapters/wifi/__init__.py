@@ -1,6 +1,6 @@
 """Wi-Fi between nodes: straight links, and stations at the strongest access point."""
 
-from cosim.bus.adapter import AdapterKind, Ports, Read
+from cosim.contract.adapter import AdapterKind, Ports, Read
 
 EXAMPLE = """\
 wifi:
@@ -13,7 +13,7 @@ ADAPTER = AdapterKind(
     summary="802.11n links between all nodes with a Wi-Fi interface, ad hoc and by access points",
     config="adapters.wifi.config:WifiConfig",
     factory="adapters.wifi.adapter:WifiAdapter",
-    needs="adapters.wifi.needs:problems",
+    check="adapters.wifi.check:problems",
     ports=Ports(
         reads=(Read("mobility", required=False), Read("traffic", delayed=True, required=False)),
         writes=("peer_link", "link", "cell"),

@@ -8,12 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.wifi.check import problems
 from adapters.wifi.config import WifiConfig
 from adapters.wifi.scenery import Interfaces
 from adapters.wifi.stations import Stations
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Array, Frame
-from cosim.plan.faults import Faults
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.faults import Faults
+from cosim.contract.frame import Array, Frame
 from cosim.radio.wifi_pairs import Finder, Pairs
 
 
@@ -24,7 +26,8 @@ class WifiAdapter:
         self._config = config
 
     def start(self, context: Context) -> None:
-        """Read the interfaces from the scene. Raises `ScenarioError` when they cannot be."""
+        """Read the interfaces from the scene. Raises `ScenarioError` for what `check` finds."""
+        refuse(problems(self._config, context))
         self._interfaces = Interfaces(context.scene, self._config)
         self._stations = Stations(self._interfaces, self._config.hysteresis)
         self._faults = Faults(context.scene.capacity)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cosim import units
-from cosim.bus.adapter import AdapterConfig
+from cosim.contract import units
+from cosim.contract.adapter import AdapterConfig
 
 
 class WifiConfig(AdapterConfig):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.wifi import needs
 from adapters.wifi.config import WifiConfig
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Node, Scene
-from cosim.plan.reality import Wifi
+from cosim.contract.entities import Node, Scene
+from cosim.contract.reality import Wifi
 from cosim.radio import power, wifi
 from cosim.radio.pathloss import LIGHT
 from cosim.radio.wifi_pairs import Antennas
@@ -18,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 class Interfaces:
-    """The n interfaces of the scene in the order of slots; raises `ScenarioError` for those that cannot be."""
+    """The n interfaces of the scene in the order of slots."""
 
     def __init__(self, scene: Scene, config: WifiConfig) -> None:
         found: list[tuple[int, Node, Wifi]] = []
@@ -29,9 +27,6 @@ class Interfaces:
             wireless = fleet.template.wifi
             if wireless is not None:
                 found += [(fleet.first + k, fleet.template, wireless) for k in range(fleet.capacity)]
-        problems = [*needs.problems("wifi", config, scene), *_inconsistent(found)]
-        if problems:
-            raise ScenarioError(problems)
         blocks = [block for _, _, block in found]
         self.nodes = [node for _, node, _ in found]
         self.slots = np.array([slot for slot, _, _ in found], np.int32)  # (n,)
@@ -49,23 +44,6 @@ class Interfaces:
 
     def __len__(self) -> int:
         return len(self.slots)
-
-
-def _inconsistent(found: list[tuple[int, Node, Wifi]]) -> list[Problem]:
-    """One network has one channel, and it is one of 802.11n."""
-    problems: list[Problem] = []
-    first: dict[str, tuple[Node, Wifi]] = {}
-    for node, block in {node.id: (node, block) for _, node, block in found}.values():
-        one, other = first.setdefault(block.network, (node, block))
-        if (block.carrier, block.bandwidth) != (other.carrier, other.bandwidth):
-            text = f"'{node.id}' and '{one.id}' are in the network '{block.network}' but not on the same channel"
-            hint = "give them the same carrier and bandwidth, or other networks"
-            problems.append(Problem(text, f"nodes.{node.id}.wifi", hint=hint))
-        elif block.bandwidth not in wifi.WIDER:
-            known = " or ".join(f"{width / 1e6:g} MHz" for width in wifi.WIDER)
-            text = f"802.11n has no channels of {block.bandwidth / 1e6:g} MHz"
-            problems.append(Problem(text, f"nodes.{node.id}.wifi.bandwidth", hint=f"write {known}"))
-    return problems
 
 
 def _antennas(blocks: list[Wifi], config: WifiConfig) -> Antennas:

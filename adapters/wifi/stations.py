@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.wifi.scenery import Interfaces
-from cosim.bus.frame import Array, Frame
-from cosim.plan.faults import Faults
+from cosim.contract.faults import Faults
+from cosim.contract.frame import Array, Frame
 from cosim.radio import sharing
 from cosim.radio.wifi_pairs import Pairs
 

@@ -2,10 +2,10 @@
 # Make the base image of all others with debootstrap, for machines that reach no image registry.
 # Needs root, debootstrap and a running Docker engine; takes half a minute.
 #
-#   sudo containers/base/build.sh [TAG] [MIRROR]
+#   sudo containers/base/build.sh [TAG] [MIRROR]    the mirror is that of this machine's apt sources otherwise
 set -euo pipefail
 tag="${1:-debian:bookworm-slim}"
-mirror="${2:-http://deb.debian.org/debian}"
+mirror="${2:-$("$(dirname "$0")/archive.sh")}"
 
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT

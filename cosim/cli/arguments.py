@@ -7,8 +7,13 @@ from typing import Annotated
 
 import typer
 
-ScenarioPath = Annotated[Path, typer.Argument(help="A scenario file, or a folder that holds scenario.cosim.yaml.")]
+SCENARIO = typer.Argument(help="A scenario file, or a folder that holds scenario.cosim.yaml.")
+ScenarioPath = Annotated[Path, SCENARIO]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a value, for example run.duration='2 min'. Repeatable."),
 ]
+Untrusted = Annotated[
+    bool, typer.Option("--untrusted", help="Refuse commands, code and addresses in it, and files outside its folder.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Also what this machine cannot hold, or not in a month.")]

@@ -28,7 +28,7 @@ def live_key(
     as_json: Json = False,
 ) -> None:
     """Make a key for a machine: NAME.key for the machine, NAME.pub for the gateway, beside the gateway's own."""
-    from cosim.live import keys
+    from cosim.talk import keys
 
     with errors(as_json):
         server = keys.server_key(folder)
@@ -71,8 +71,9 @@ def attach(
     as_json: Json = False,
 ) -> None:
     """Let this machine take a node's place in a run; goes on until Ctrl-C or SIGTERM."""
-    from cosim.errors import SetupError
-    from cosim.live import agent, keys
+    from cosim.contract.errors import SetupError
+    from cosim.live import agent
+    from cosim.talk import keys
 
     with errors(as_json):
         if new_key:
@@ -125,8 +126,8 @@ def _log() -> None:
 
 
 def _clock(text: str) -> float:
-    from cosim import units
-    from cosim.errors import SetupError
+    from cosim.contract import units
+    from cosim.contract.errors import SetupError
 
     try:
         return units.parse(text, "frequency") if text else 0.0
@@ -135,8 +136,8 @@ def _clock(text: str) -> float:
 
 
 def _model(text: str) -> Model | None:
-    from cosim import units
-    from cosim.errors import SetupError
+    from cosim.contract import units
+    from cosim.contract.errors import SetupError
     from cosim.live.meters import Model
 
     if not text:
@@ -149,7 +150,7 @@ def _model(text: str) -> Model | None:
 
 
 def _networks(text: str) -> tuple[ipaddress.IPv4Network, ...]:
-    from cosim.errors import SetupError
+    from cosim.contract.errors import SetupError
     from cosim.live.shaping import networks
 
     try:
@@ -162,7 +163,7 @@ def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -
     """What this machine's owner lets shape its links."""
     import importlib
 
-    from cosim.errors import SetupError
+    from cosim.contract.errors import SetupError
     from cosim.live.shaper import KernelShaper, is_interface
     from cosim.live.shaping import Function
 
@@ -184,7 +185,7 @@ def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -
 
 def _possible(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -> dict[str, object]:
     """What --dry-run tells of shaping."""
-    from cosim.errors import SetupError
+    from cosim.contract.errors import SetupError
 
     try:
         shaper = _shaper(name, within, server)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.arguments import Overrides
 from cosim.cli.console import Json, emit, errors, note
-from cosim.errors import Problem, ScenarioError
-from cosim.units import parse
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.units import parse
 
 if TYPE_CHECKING:
     from cosim.scenario.free import Free
@@ -40,8 +40,13 @@ class _Work:
 
 
 def calibrate(
-    scenario: ScenarioPath,
+    scenario: Annotated[
+        Path | None, typer.Argument(help="Scenario file, or a folder that holds one; none with --here.")
+    ] = None,
     overrides: Overrides = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="Measure this machine under three loads first, and make its twin.")
+    ] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with the data of a job.")] = None,
     held_back: Annotated[Path | None, typer.Option(help="Folder with data of a job for the judgement only.")] = None,
     budget: Annotated[str | None, typer.Option(help="Wall-clock time for the search, as '2 min'.")] = None,
@@ -50,6 +55,9 @@ def calibrate(
     method: Annotated[str | None, typer.Option(help="Method of the search; auto: by the problem.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("calibrations"),
     workers: Annotated[int, typer.Option(help="Runs at the same time; 0: one per core.", min=0)] = 0,
+    truths: Annotated[
+        int, typer.Option("--coverage", help="Ask whether intervals hold: calibrate so many simulated truths.", min=0)
+    ] = 0,
     screen_only: Annotated[
         bool, typer.Option("--screen-only", help="Say what each free value does; no search.")
     ] = False,
@@ -69,12 +77,16 @@ def calibrate(
     with errors(as_json):
         from cosim.scenario.load import load
 
+        say: Callable[[str], None] = (lambda _: None) if quiet or as_json else note
+        if here:
+            scenario = _measured_here(out, scenario, seed or 1, say)
+        if scenario is None:
+            raise ScenarioError(Problem("no scenario is named", hint="write SCENARIO, or --here for this machine"))
         loaded = load(scenario, overrides or ())
         block = loaded.scenario.calibrate
         if block is None:
             hint = "say what is free and what was measured; see docs/twin.md"
             raise ScenarioError(loaded.problem("", "has no block 'calibrate'", hint))
-        say: Callable[[str], None] = (lambda _: None) if quiet or as_json else note
         folder = out / loaded.scenario.name
         seed = block.seed if seed is None else seed
         if follow is not None:
@@ -85,6 +97,10 @@ def calibrate(
         tasks = _tasks(loaded, overrides or [], folder, data, held_back, workers, say)
         if screen_only:
             _screen(tasks, seed, as_json)
+            return
+        if truths:
+            limit = _budget(budget, runs, block.budget.time, block.budget.runs)
+            _coverage(tasks, truths, limit, seed, method or block.method, say, as_json)
             return
         limit = _budget(budget, runs, block.budget.time, block.budget.runs)
         found = []
@@ -98,6 +114,20 @@ def calibrate(
         )
         if any(data["stopped"] == "interrupted" for _, data in found):
             raise typer.Exit(1)
+
+
+def _measured_here(out: Path, scenario: Path | None, seed: int, say: Callable[[str], None]) -> Path:
+    """The scenario of this machine, measured now."""
+    from cosim.twin.telemetry.here import measure
+
+    if scenario is not None:
+        raise ScenarioError(Problem("'--here' makes the scenario itself", hint="leave SCENARIO out"))
+    say("measuring this machine: its inference service under three loads, about 80 s; leave it in peace meanwhile")
+    found = measure(out / "here-measured", seed=seed)
+    say(
+        f"a request alone takes {_words(found.service)}; recorded {len(found.loads)} loads into {found.scenario.parent}"
+    )
+    return found.scenario
 
 
 def _tasks(
@@ -116,7 +146,7 @@ def _tasks(
         if data is not None or held_back is not None:
             hint = "name the files under 'calibrate.observed'"
             raise ScenarioError(Problem("'--data' and '--held-back' are for scenarios with a 'job'", hint=hint))
-        from cosim.twin.scenario import study
+        from cosim.twin.scenario.study import study
 
         found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
         say(f"simulated {found.how}: about {_words(found.problem.cost)} of CPU per run")
@@ -168,9 +198,10 @@ def _carry_out(
 ) -> tuple[str, dict[str, Any]]:
     """Calibrate one problem and write what was found; as text and as data."""
     from cosim.results.folder import write_json
-    from cosim.twin.calibrate import calibrate as search
+    from cosim.twin.fitting.calibrate import calibrate as search
     from cosim.twin.jobs.fields import fields
-    from cosim.twin.overlay import SUFFIX, write
+    from cosim.twin.prediction import draws
+    from cosim.twin.scenario.overlay import SUFFIX, write
 
     task = work.task
     folder.mkdir(parents=True, exist_ok=True)
@@ -191,9 +222,12 @@ def _carry_out(
     further = fields(loaded, task, values) if known else {}
     files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions, fields=further)}
     files["calibration"] = folder / "calibration.json"
+    drawn = draws.write(folder / f"{folder.name}{draws.SUFFIX}", found, work.free)
+    if drawn is not None:
+        files["draws"] = drawn
     if with_report:
         from cosim.report.calibration import write_calibration
-        from cosim.twin.evidence import gather
+        from cosim.twin.fitting.evidence import gather
 
         files["report"] = write_calibration(found, gather(task, found), folder / "report.html")
     data = {**asdict(found), **{name: str(path) for name, path in files.items()}}
@@ -206,7 +240,7 @@ def _file(name: str) -> str:
 
 
 def _screen(tasks: Sequence[_Work], seed: int, as_json: bool) -> None:
-    from cosim.twin.sensitivity import sensitivities
+    from cosim.twin.fitting.sensitivity import sensitivities
 
     found = {work.task.name: sensitivities(work.task, seed=seed) for work in tasks}
 
@@ -223,6 +257,38 @@ def _screen(tasks: Sequence[_Work], seed: int, as_json: bool) -> None:
         return "\n".join(parts)
 
     emit({name: [asdict(row) for row in rows] for name, rows in found.items()}, as_json, text)
+
+
+def _coverage(
+    tasks: Sequence[_Work],
+    count: int,
+    budget: Budget,
+    seed: int,
+    method: str,
+    say: Callable[[str], None],
+    as_json: bool,
+) -> None:
+    from cosim.twin.fitting.coverage import coverage
+
+    def told(done: int, of: int) -> None:
+        say(f"{done} of {of} truths")
+
+    found = {
+        work.task.name: coverage(work.task, count, budget=budget, seed=seed, method=method, told=told) for work in tasks
+    }
+
+    def text() -> str:
+        parts = []
+        for name, rows in found.items():
+            cells = [
+                [row.name, f"{row.held} of {row.of}", " ".join(map(str, row.ranks)), "yes" if row.uniform else "no"]
+                for row in rows
+            ]
+            header = ["parameter", "90 % intervals held", "ranks, low to high", "even"]
+            parts += [f"{name}: {count} truths drawn from the prior", *table([header, *cells])]
+        return "\n".join(parts)
+
+    emit({name: [{**asdict(row), "share": row.share} for row in rows] for name, rows in found.items()}, as_json, text)
 
 
 class _Shown:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from cosim.cli.arguments import Overrides, ScenarioPath
+from typing import TYPE_CHECKING
+
+from cosim.cli.arguments import Force, Overrides, ScenarioPath, Untrusted
 from cosim.cli.console import Json, count, emit, errors
-from cosim.errors import ScenarioError
+from cosim.contract.errors import Problem, refuse
+
+if TYPE_CHECKING:
+    from cosim.plan.plan import Plan
+    from cosim.scenario.load import Loaded
 
 
-def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = False) -> None:
+def check(
+    scenario: ScenarioPath,
+    overrides: Overrides = None,
+    untrusted: Untrusted = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
     """Check a scenario and report every problem with file, line and column."""
-    from cosim.plan.compile import compile_plan
-    from cosim.scenario.load import load
+    from cosim.plan.compile import checked
+    from cosim.plan.estimate import estimate
+    from cosim.plan.variants import wrong_values
 
     with errors(as_json):
-        loaded = load(scenario, overrides or ())
-        plan = compile_plan(loaded)
-        block = loaded.scenario.calibrate
-        if block is not None and block.job is not None:
-            from cosim.scenario.wording import did_you_mean
-            from cosim.twin.jobs import JOBS
+        if untrusted:
+            from cosim.scenario.untrusted import refuse_untrusted
 
-            if block.job not in JOBS:
-                hint = did_you_mean(block.job, JOBS)
-                raise ScenarioError(loaded.problem("calibrate.job", f"there is no job '{block.job}'", hint))
+            refuse_untrusted(scenario, overrides or ())
+        loaded, plan = checked(scenario, overrides or (), force=force)
+        refuse([*wrong_values(loaded), *_missing(plan), *_job(loaded), *_unlaunchable(plan)])
+        cost = estimate(plan)
         summary = {
             "scenario": plan.name,
             "ok": True,
@@ -31,6 +41,7 @@ def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = F
             "fleets": len(plan.scene.fleets),
             "adapters": [adapter.name for adapter in plan.adapters],
             "ticks": plan.ticks,
+            "estimate": cost.as_dict(),
             "warnings": list(plan.warnings),
         }
         emit(
@@ -38,6 +49,41 @@ def check(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = F
             as_json,
             f"{plan.name}: ok - {count(len(plan.scene.nodes), 'node')}, {count(len(plan.scene.fleets), 'fleet')}, "
             f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
-            f"adapters {', '.join(adapter.name for adapter in plan.adapters)}"
-            + "".join(f"\nwarning: {warning}" for warning in plan.warnings),
+            f"adapters {', '.join(adapter.name for adapter in plan.adapters)}\n"
+            f"a run takes {cost}" + "".join(f"\nwarning: {warning}" for warning in plan.warnings),
         )
+
+
+def _missing(plan: Plan) -> list[Problem]:
+    """What adapters need and this machine does not have."""
+    from cosim.contract.registry import adapter_kind
+
+    return [
+        Problem(reason, f"adapters.{adapter.name}")
+        for adapter in plan.adapters
+        if not adapter.connect
+        for requirement in adapter_kind(adapter.use).requires
+        if (reason := requirement.missing())
+    ]
+
+
+def _job(loaded: Loaded) -> list[Problem]:
+    """A job of `calibrate` that there is none of."""
+    block = loaded.scenario.calibrate
+    if block is None or block.job is None:
+        return []
+    from cosim.scenario.wording import did_you_mean
+    from cosim.twin.jobs import JOBS
+
+    if block.job in JOBS:
+        return []
+    return [loaded.problem("calibrate.job", f"there is no job '{block.job}'", did_you_mean(block.job, JOBS))]
+
+
+def _unlaunchable(plan: Plan) -> list[Problem]:
+    """What keeps the nodes of a run with real ones from being started anywhere."""
+    if not plan.scene.real:
+        return []
+    from cosim.launch.require import unlaunchable
+
+    return unlaunchable(plan)

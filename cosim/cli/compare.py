@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosim.cli.console import Json, emit, errors
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
+
+_LEVEL = 0.05
 
 if TYPE_CHECKING:
     from cosim.results.compare import Effect
@@ -24,55 +26,65 @@ def compare(
 ) -> None:
     """Compare runs: figures with effect sizes as one HTML file, or bit-equality with --exact."""
     with errors(as_json):
-        if len(folders) < 2:
-            raise SetupError("give at least two run folders to compare")
+        from cosim.results.compare import run_folders_of
+
+        runs = run_folders_of(folders)
+        if len(runs) < 2:
+            raise SetupError("give at least two run folders to compare, or a sweep")
         if exact:
-            _compare_exactly(folders, as_json)
+            _compare_exactly(runs, as_json)
             return
+        from cosim.api import compare as differences
         from cosim.report import write_comparison
 
-        path = write_comparison(folders, out)
-        groups = _effects(folders)
+        path = write_comparison(runs, out)
+        found = differences(*runs)
+        groups = [(f"{name} against {found.base}", some) for name, some in found.effects.items()]
         same = [] if groups else ["the runs are replications of one configuration: they differ in the seed at most"]
-        data = [{"group": name, "effects": [effect.as_dict() for effect in found]} for name, found in groups]
+        data = [{"group": name, "effects": [effect.as_dict() for effect in some]} for name, some in groups]
         emit(
-            {"comparison": str(path), "differences": data},
+            {"comparison": str(path), "tests": found.tests, "differences": data},
             as_json,
             "\n".join(
-                [*(line for name, found in groups for line in _table(name, found)), *same, f"comparison  {path}"]
+                [
+                    *(line for name, some in groups for line in _table(name, some)),
+                    *_made(groups, found.tests),
+                    *same,
+                    f"comparison  {path}",
+                ]
             ),
         )
 
 
-def _effects(folders: list[Path]) -> list[tuple[str, list[Effect]]]:
-    """Name and differences of every configuration but the first, against which they are."""
-    from cosim.report.folder import Folder
-    from cosim.report.groups import group
-    from cosim.results.compare import effects
-
-    with ExitStack() as stack:
-        groups = group([stack.enter_context(Folder(folder)) for folder in folders])
-        metrics = [[run.metrics for run in each.runs if run.metrics] for each in groups]
-        names = [each.label or each.key for each in groups]
-    first, *others = metrics
-    return [
-        (f"{name} against {names[0]}", effects(first, other)) for name, other in zip(names[1:], others, strict=True)
-    ]
+def _made(groups: Sequence[tuple[str, Sequence[Effect]]], tests: int) -> list[str]:
+    """Which tests were made, and how many."""
+    if not tests:
+        return []
+    kinds = sorted({effect.test for _, found in groups for effect in found if effect.test})
+    words = {"paired t": "Student's t over pairs of runs with equal seeds", "Welch t": "Welch's t (no equal seeds)"}
+    clear = sum(effect.adjusted < _LEVEL for _, found in groups for effect in found)
+    chance = (
+        f"{tests} comparisons were made: about {max(1, round(tests * _LEVEL))} of their intervals may leave out 0 by "
+        f"chance; {clear} differ at 5 % after Holm's correction for all of them"
+    )
+    return [f"intervals by {' and '.join(words[kind] for kind in kinds)}", chance, ""]
 
 
-def _table(name: str, found: list[Effect]) -> list[str]:
+def _table(name: str, found: Sequence[Effect]) -> list[str]:
     """The differences of the main figures, as lines of text."""
     from cosim.report.text import is_share, label, quantity
     from cosim.results.replications import MAIN
 
-    rows = [["", "first", "other", "difference", "relative", "95 % interval"]]
+    rows = [["", "first", "other", "difference", "relative", "95 % interval", "p", "pairs"]]
     for effect in sorted((e for e in found if e.figure in MAIN), key=lambda e: MAIN.index(e.figure)):
         both = all(is_share(effect.figure, value, effect.unit) for value in (effect.base, effect.mean))
         unit = "%" if both else effect.unit
         spread = f"{quantity(effect.low, unit)} .. {quantity(effect.high, unit)}" if isfinite(effect.low) else "-"
         relative = f"{effect.relative:+.1%}" if isfinite(effect.relative) else "-"
         shown = [quantity(value, unit) for value in (effect.base, effect.mean, effect.difference)]
-        rows.append([label(effect.figure), *shown, relative, spread])
+        p = "-" if not isfinite(effect.p) else "< 0.001" if effect.p < 0.001 else f"{effect.p:.3f}"
+        pairs = str(effect.runs[0]) if effect.test == "paired t" else "-"
+        rows.append([label(effect.figure), *shown, relative, spread, p, pairs])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
     return [name, *lines, ""]

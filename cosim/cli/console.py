@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.errors import AdapterError, CosimError, ScenarioError, SetupError
+from cosim.contract.errors import AdapterError, CosimError, RunError, ScenarioError, SetupError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
@@ -45,6 +48,16 @@ def note(text: str) -> None:
     typer.echo(text, err=True)
 
 
+_NO_MEMORY = "there is not enough memory; raise the limit (ulimit -v), or simulate fewer nodes or a shorter time"
+_LIMITS = {
+    errno.EFBIG: ": a file has reached the limit of its size (ulimit -f); what was written before is kept",
+    errno.ENOSPC: "; free some space, or write to another disk with --out",
+    errno.EDQUOT: "; free some space, or write to another disk with --out",
+    errno.EMFILE: "; raise the limit of open files (ulimit -n)",
+    errno.ENOMEM: "; raise the limit of memory (ulimit -v), or simulate fewer nodes",
+}
+
+
 @contextmanager
 def errors(as_json: bool = False) -> Iterator[None]:
     """Turn the errors of the library into a message and the exit code that tells who acts."""
@@ -52,10 +65,19 @@ def errors(as_json: bool = False) -> Iterator[None]:
         yield
     except CosimError as error:
         fail(error, as_json)
-    except OSError as error:  # of a file that the user has named; anything else is a fault of ours
+    except OSError as error:  # of a file that the user has named, or of a limit; anything else is a fault of ours
+        if error.errno in _LIMITS:
+            fail(RunError(f"{os.strerror(error.errno)}{_LIMITS[error.errno]}"), as_json)
         if error.filename is None:
             raise
         fail(SetupError(f"{error.filename}: {error.strerror}"), as_json)
+    except MemoryError:
+        fail(RunError(_NO_MEMORY), as_json)
+    except Exception as error:
+        # a library's own words for a limit: DuckDB, LLVM and threads have errors of their own
+        if not re.search(r"out of memory|cannot allocate|can't start new thread|failed to allocate", str(error), re.I):
+            raise
+        fail(RunError(f"{_NO_MEMORY} ({error})"), as_json)
 
 
 def fail(error: CosimError, as_json: bool) -> None:

@@ -69,8 +69,8 @@ def _core() -> list[Finding]:
 
 
 def _adapters() -> list[Finding]:
-    from cosim.registry import list_adapters
-    from cosim.results.session import uncompiled
+    from cosim.contract.registry import list_adapters
+    from cosim.results.compiled import uncompiled
 
     listed = list_adapters()
     cold = uncompiled(item.name for item in listed if not item.problem)

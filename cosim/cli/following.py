@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cosim.cli.console import emit
 
 if TYPE_CHECKING:
-    from cosim.twin.online import Report
+    from cosim.twin.online.windows import Report
 
 
 def follow_run(
@@ -24,7 +24,7 @@ def follow_run(
     as_json: bool,
 ) -> None:
     """Follow `run` to its end; Ctrl-C ends it earlier, with all that was written."""
-    from cosim.twin.following import Following
+    from cosim.twin.online.following import Following
 
     following = Following(scenario, overrides, run, folder, seed=seed, workers=workers)
     reports: list[Report] = []

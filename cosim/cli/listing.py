@@ -15,7 +15,7 @@ def adapters(
     as_json: Json = False,
 ) -> None:
     """List the adapters, and what keeps any of them from being used; or the keys of one."""
-    from cosim.registry import list_adapters
+    from cosim.contract.registry import list_adapters
 
     if name:
         _keys(name, as_json)
@@ -43,7 +43,7 @@ def adapters(
 
 def _keys(name: str, as_json: bool) -> None:
     """What may stand in the block of adapter `name`, from the schema that editors use."""
-    from cosim.registry import adapter_kind
+    from cosim.contract.registry import adapter_kind
     from cosim.scenario.schema import block_schema
 
     with errors(as_json):
@@ -70,13 +70,16 @@ def _keys(name: str, as_json: bool) -> None:
 
 
 def schedulers(as_json: Json = False) -> None:
-    """List the schedulers that `adapters.continuum.scheduler` can name."""
+    """List the schedulers and policies, the decisions that they take, and the models that take them."""
     from cosim.schedulers import list_schedulers
 
-    found = dict(list_schedulers())
-    width = max(map(len, found), default=0)
-    emit(
-        {"schedulers": [{"name": name, "summary": summary} for name, summary in found.items()]},
-        as_json,
-        "\n".join(f"{name:<{width}}  {summary}" for name, summary in found.items()),
-    )
+    found = list_schedulers()
+    width = max((len(item.name) for item in found), default=0)
+    data = [
+        {"name": one.name, "decisions": one.decisions, "models": one.models, "summary": one.summary} for one in found
+    ]
+    lines = [
+        f"{one.name:<{width}}  {'+'.join(one.decisions):<13}  {', '.join(one.models):<31}  {one.summary}"
+        for one in found
+    ]
+    emit({"schedulers": data}, as_json, "\n".join(lines))

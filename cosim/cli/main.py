@@ -14,20 +14,25 @@ from cosim.cli import (
     attach,
     calibrate,
     check,
+    cluster,
     compare,
     doctor,
+    figure,
     importing,
+    importing_gpu,
     importing_traces,
     listing,
     new,
     nodes,
     plan,
+    predict,
     render,
     report,
     run,
     schema,
     sweep,
     view,
+    whatif,
 )
 
 app = typer.Typer(
@@ -46,7 +51,10 @@ app.command("render")(render.render)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("figure")(figure.figure)
 app.command("calibrate")(calibrate.calibrate)
+app.command("predict")(predict.predict)
+app.command("whatif")(whatif.whatif)
 app.command("attach")(attach.attach)
 app.command("live-key")(attach.live_key)
 app.command("nodes")(nodes.nodes)
@@ -55,8 +63,10 @@ app.command("schedulers")(listing.schedulers)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 importing_traces.add(importing.app)
+importing_gpu.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
+app.add_typer(cluster.app, name="cluster")
 
 
 def _version(wanted: bool) -> None:

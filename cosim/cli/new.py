@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cosim.cli.console import errors, note
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 app = typer.Typer(no_args_is_help=True, help="Make a scenario or an adapter to start from.")
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cosim.cli.console import Json, emit, errors
+from cosim.contract import environment
 
 
 def nodes(
@@ -20,14 +21,15 @@ def nodes(
     as_json: Json = False,
 ) -> None:
     """List the live nodes of a run under way: who is there, since when, clock offset, load and links."""
-    from cosim.live import control
+    from cosim.talk import control
 
     with errors(as_json):
-        address, token = control.find(where or control.newest())
+        address, token = control.find(where or control.newest(), environment.text("COSIM_LIVE_TOKEN"))
         if evict:
-            emit(control.ask(address, token, "evict", evict), as_json, f"{evict} is evicted until the run ends")
+            answer = control.command(address, token, "evict", node=evict)
+            emit(answer, as_json, f"{evict} is evicted until the run ends")
             return
-        answer = control.ask(address, token, "nodes")
+        answer = control.command(address, token, "nodes")
         emit(answer, as_json, lambda: _table(answer))
 
 

@@ -19,6 +19,23 @@ def report(
     with errors(as_json):
         from cosim.report import write_report, write_sweep_report
 
-        write = write_sweep_report if (folder / "sweep.json").exists() else write_report
-        path = write(folder, out)
+        sweep = (folder / "sweep.json").exists()
+        path = (write_sweep_report if sweep else write_report)(folder, out)
         emit({"report": str(path)}, as_json, str(path))
+        if sweep:
+            _refuse_damage(folder)
+
+
+def _refuse_damage(sweep: Path) -> None:
+    """Raise `DamagedError` when runs of a sweep are not as they were written; its page lists them as failed."""
+    from cosim.results.folder import DamagedError, RunFolder
+
+    damaged = []
+    for manifest in sorted(sweep.glob("runs/*/*/manifest.json")):
+        try:
+            RunFolder.open(manifest.parent).verify()
+        except DamagedError as error:
+            damaged.append(str(error))
+    if damaged:
+        more = f"; and {len(damaged) - 1} more runs" if len(damaged) > 1 else ""
+        raise DamagedError(f"{damaged[0]}{more}")

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.arguments import SCENARIO, Force, Overrides, Untrusted
 from cosim.cli.console import Json, emit, errors, note
-from cosim.errors import CosimError, Problem, RunError, ScenarioError
+from cosim.contract.errors import CosimError, Problem, RunError, ScenarioError, SetupError
+
+if TYPE_CHECKING:
+    from cosim.cli.progress import RunProgress
+    from cosim.plan.plan import Plan
+    from cosim.results.session import Outcome
 
 Driver = Annotated[
     Literal["mosaik", "loop"],
@@ -20,7 +27,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only th
 
 
 def run(
-    scenario: ScenarioPath,
+    scenario: Annotated[Path | None, SCENARIO] = None,
     overrides: Overrides = None,
     seed: Annotated[
         str | None, typer.Option(help="The root seed; several, as 1..20 or 3,5,9, make replications.")
@@ -45,7 +52,15 @@ def run(
         Literal["process", "netns", "containers"] | None,
         typer.Option(help="Where nodes with `runs` are: simulated, in network namespaces, or in containers."),
     ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Make a killed run whole; give its folder and no scenario.")
+    ] = None,
+    count_faults: Annotated[
+        bool, typer.Option("--count-faults", help="Count values out of their bounds, do not end the run for them.")
+    ] = False,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    untrusted: Untrusted = False,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -53,6 +68,17 @@ def run(
     from cosim.scenario.sweep import seeds
 
     with errors(as_json):
+        if resume is not None:
+            if scenario is not None or overrides or seed is not None or nodes is not None:
+                raise SetupError("a run that is resumed has its scenario and settings already; give --resume RUN alone")
+            _resume(resume, publish_at or publish, control_at or control, count_faults, with_report, quiet, as_json)
+            return
+        if scenario is None:
+            raise SetupError("give a scenario: a file, or a folder that holds scenario.cosim.yaml")
+        if untrusted:
+            from cosim.scenario.untrusted import refuse_untrusted
+
+            refuse_untrusted(scenario, overrides or [])
         chosen = seeds(seed) if seed is not None else []
         if len(chosen) > 1:
             if publish or publish_at or control or control_at:
@@ -68,8 +94,9 @@ def run(
         if nodes is not None:
             settings.append(f"run.nodes={nodes}")
         _run_once(
-            scenario, settings, out, driver, publish_at or publish, control_at or control, with_report, quiet, as_json
-        )
+            scenario, settings, out, driver, publish_at or publish, control_at or control, count_faults, with_report,
+            force, quiet, as_json,
+        )  # fmt: skip
 
 
 def _run_once(
@@ -79,21 +106,65 @@ def _run_once(
     driver: Literal["mosaik", "loop"],
     publish: bool | str,
     control: bool | str,
+    count_faults: bool,
+    with_report: bool,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from cosim.plan.compile import checked
+    from cosim.results.session import run_plan
+
+    loaded, plan = checked(scenario, overrides, force=force)
+    if plan.scene.real == "containers" and not (publish or control):
+        from cosim.launch.require import has_containers
+
+        if not has_containers(plan, os.environ):
+            _run_containers(plan, loaded.path, overrides, out, quiet or as_json, as_json)
+            return
+
+    def carry_out(progress: RunProgress) -> Outcome:
+        return run_plan(
+            plan, out, driver=driver, publish=publish, control=control, progress=progress.tick, say=progress.say,
+            counting=count_faults,
+        )  # fmt: skip
+
+    _tell(plan, carry_out, with_report, quiet, as_json)
+
+
+def _resume(
+    path: Path,
+    publish: bool | str,
+    control: bool | str,
+    count_faults: bool,
     with_report: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from cosim.cli.progress import RunProgress
-    from cosim.plan.compile import compile_plan
-    from cosim.results.folder import outside
+    from cosim.results.resume import interrupted
     from cosim.results.session import run_plan
-    from cosim.scenario.load import load
 
-    plan = compile_plan(load(scenario, overrides))
+    again = interrupted(path)
+
+    def carry_out(progress: RunProgress) -> Outcome:
+        progress.say(f"making the run again, of which {again.reached:g} s had been recorded")
+        return run_plan(
+            again.plan, path.parent.parent, driver=again.driver, publish=publish, control=control,
+            progress=progress.tick, say=progress.say, counting=count_faults, again=again,
+        )  # fmt: skip
+
+    _tell(again.plan, carry_out, with_report, quiet, as_json)
+
+
+def _tell(
+    plan: Plan, carry_out: Callable[[RunProgress], Outcome], with_report: bool, quiet: bool, as_json: bool
+) -> None:
+    """Carry out a run under the eyes of whoever sits at the terminal, and say how it ended."""
+    from cosim.cli.progress import RunProgress
+    from cosim.results.folder import outside
+
     with RunProgress(plan, quiet=quiet or as_json) as progress:
-        outcome = run_plan(
-            plan, out, driver=driver, publish=publish, control=control, progress=progress.tick, say=progress.say
-        )
+        outcome = carry_out(progress)
     path, error = None, outcome.error
     if with_report:
         from cosim.report import write_report
@@ -131,3 +202,18 @@ def _run_once(
             if trace:
                 note(trace.rstrip())
         raise typer.Exit(error.exit_code)
+
+
+def _run_containers(plan: Plan, scenario: Path, overrides: list[str], out: Path, quiet: bool, as_json: bool) -> None:
+    from cosim.cli.containers import run_in_containers
+    from cosim.launch.programs import programs
+
+    if not programs(plan.scene):
+        raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))
+    found = run_in_containers(plan, scenario, overrides, out, quiet=quiet)
+    lines = [f"{found['scenario']}: {found['status']}", f"results  {found['folder']}", f"report   {found['report']}"]
+    emit(found, as_json, "\n".join(lines if found["report"] else lines[:2]))
+    if found["error"]:
+        if not as_json:
+            note(f"error: {found['error']}")
+        raise typer.Exit(RunError.exit_code)

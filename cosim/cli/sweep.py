@@ -12,19 +12,20 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, count, emit, errors, note
-from cosim.errors import Problem, ScenarioError
-from cosim.units import parse
+from cosim.contract.errors import CosimError, Problem, ScenarioError, refuse
+from cosim.contract.units import parse
 
 Driver = Literal["mosaik", "loop"]
 
 _EVERY = 1.0  # s between two lines of progress
 _ROWS = 40  # most rows of a printed table
+_PAGES = 100  # most runs that get a page of their own, half a second each
 _SHOWN = 20  # most failed runs that are listed; all of them are in the report
 
 if TYPE_CHECKING:
     from cosim.results.executor import Result
     from cosim.results.replications import Group
-    from cosim.results.sweep import Progress
+    from cosim.results.sweep import Progress, SweepFolder
     from cosim.scenario.sweep import Variant
 
 
@@ -43,11 +44,13 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Run every combination of the scenario's `sweep` block; runs that are there already are kept."""
+    from cosim.plan.variants import wrong_values
     from cosim.scenario.load import load
     from cosim.scenario.sweep import expand, repeated, seeds
 
     with errors(as_json):
         loaded = load(scenario, overrides or ())
+        refuse(wrong_values(loaded))
         variants = [*expand(loaded)] if seed is None else repeated(expand(loaded), seeds(seed))
         if dry:
             emit(
@@ -113,6 +116,8 @@ def _carry_out(
     if with_report:
         from cosim.report import write_sweep_report
 
+        _write_reports(folder, quiet or as_json)
+
         path = write_sweep_report(folder.path)
     results = folder.results()
     failed = [result for result in results if result.status != "complete"]
@@ -149,6 +154,23 @@ def _carry_out(
     )
     if failed:
         raise typer.Exit(1)
+
+
+def _write_reports(folder: SweepFolder, quiet: bool) -> None:
+    """A page for each complete run that has none; for the first runs only of a sweep with very many."""
+    from cosim.report import write_report
+
+    runs = [folder.path / result.run for result in folder.results() if result.status == "complete" and result.run]
+    left = [run for run in runs[:_PAGES] if not (run / "report.html").is_file()]
+    if left and not quiet:
+        note(f"writing {count(len(left), 'report')}")
+        if len(runs) > _PAGES:
+            note(f"the other {len(runs) - _PAGES} runs have one when you ask for it: cosim report RUN")
+    for run in left:
+        try:
+            write_report(run)
+        except CosimError as refused:  # the sweep's page says it as well
+            note(f"no report of {run.name}: {refused}")
 
 
 def _limit(timeout: str | None) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosim.cli.console import errors, note
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 if TYPE_CHECKING:
     from cosim.web.source import Source

@@ -10,13 +10,13 @@ from types import TracebackType
 
 import zmq
 
+from cosim.contract.errors import ProtocolError, RunError
 from cosim.emulation import message
 from cosim.emulation.message import LinkKey, Report
 from cosim.emulation.probing import Probe
-from cosim.emulation.protocol import PairCount, ProtocolError
+from cosim.emulation.protocol import PairCount
 from cosim.emulation.routing import Hop, Table
 from cosim.emulation.state import LinkState, Position
-from cosim.errors import RunError
 
 RETRY = 1.0  # s without an answer after which everything is said again
 TURN = 20  # ms between looks at what has arrived, while waiting
@@ -30,11 +30,11 @@ class Client:
     """
 
     def __init__(self, commands: str, reports: str) -> None:
-        self._session = secrets.token_hex(8)
+        self._session = secrets.token_bytes(message.SESSION)
         self._number = 0  # of the last message
         self._answered = 0  # number of the last answer of the present service
         self._said_at = 0.0  # when the oldest unanswered message was sent
-        self._service = ""
+        self._service = b""
         self._links: dict[LinkKey, LinkState] = {}
         self._positions: dict[str, Position] = {}
         self._routes: dict[str, dict[str, Hop | None]] = {}
@@ -123,7 +123,7 @@ class Client:
             self._said_at = time.monotonic()
         while (data := self._received(self._reports)) is not None:
             self._report = message.read_report(data)
-            self._meet(self._report.service, anew=self._service != "")
+            self._meet(self._report.service, anew=self._service != b"")
             self._counts.update(self._report.counts)
         if not self.settled and time.monotonic() - self._said_at > RETRY:
             self._repeat()
@@ -178,7 +178,7 @@ class Client:
         self._send(message.move, self._positions)
         self._send(message.routes, self._routes)
 
-    def _meet(self, service: str, *, anew: bool) -> None:
+    def _meet(self, service: bytes, *, anew: bool) -> None:
         """Take note of who is speaking; `anew`: an unknown one may have missed something."""
         if service == self._service:
             return

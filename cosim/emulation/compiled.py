@@ -15,20 +15,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from cosim.errors import SetupError
+from cosim.contract.environment import cache
+from cosim.contract.errors import SetupError
 
 SOURCES = Path(__file__).parent / "native"
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 LIMIT = 120.0  # s for the compiler
 INSTALLED = Path("/usr/local/lib/cosim/linkd")  # where an image without a compiler has it
-
-
-def cache() -> Path:
-    """Folder for generated files: `COSIM_CACHE`, else `continuum-cosim` in the user's cache folder."""
-    if os.environ.get("COSIM_CACHE"):
-        return Path(os.environ["COSIM_CACHE"])
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "continuum-cosim"
 
 
 def linkd() -> Path:

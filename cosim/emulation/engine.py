@@ -23,10 +23,10 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from cosim.contract.errors import ProtocolError, RunError, SetupError
 from cosim.emulation import protocol
-from cosim.emulation.protocol import PairCount, ProtocolError, Statistics
+from cosim.emulation.protocol import PairCount, Statistics
 from cosim.emulation.state import Health, LinkState, Position
-from cosim.errors import RunError, SetupError
 
 log = logging.getLogger(__name__)
 

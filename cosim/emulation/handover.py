@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cosim.contract.errors import CosimError, RunError, SetupError
 from cosim.emulation import protocol
 from cosim.emulation.state import Backend
 from cosim.emulation.taps import INTERFACE
-from cosim.errors import CosimError, RunError, SetupError
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TypeVar
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 FOLDER = Path("/run/netns")
 LIMIT = 30.0  # s for a call of `ip`

@@ -16,10 +16,10 @@ import socket
 from collections.abc import Iterable
 from dataclasses import replace
 
+from cosim.contract.errors import SetupError
 from cosim.emulation import rtnetlink, taps
 from cosim.emulation.rtnetlink import Netlink, failure
 from cosim.emulation.taps import Tap
-from cosim.errors import SetupError
 
 ALL = "00:00:00:00:00:00"  # the entry of what is for everybody
 HEADERS = 50  # B that a tunnel adds: Ethernet, VXLAN, UDP, IPv4

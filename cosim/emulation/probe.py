@@ -24,7 +24,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 
 PORT = 9009
 OVERHEAD = 42  # B of Ethernet, IPv4 and UDP headers before the payload

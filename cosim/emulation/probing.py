@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cosim.contract.errors import CosimError, RunError
 from cosim.emulation import probe
-from cosim.errors import CosimError, RunError
 
 ECHOES, PAUSE = 40, 0.01  # at most, and s between them at least
 COUNTED, GAP = 400, 0.002  # datagrams whose losses are counted, and s between them at least
@@ -49,7 +49,7 @@ Key = tuple[str, str, str]  # sender, receiver, interface
 class Probe:
     """What a probe has found of a link, one way; NaN: not measured."""
 
-    session: str  # of who asked, and the number of the message
+    session: bytes  # of who asked, and the number of the message
     number: int
     delay: float = math.nan  # s
     deviation: float = math.nan  # s, standard deviation of the delay
@@ -63,7 +63,7 @@ class Probe:
 class _Order:
     key: Key
     rate: float
-    session: str
+    session: bytes
     number: int
     until: float = 0.0  # s, monotonic
 
@@ -79,7 +79,7 @@ class Orders:
         self._id = 0
         self.found: OrderedDict[Key, Probe] = OrderedDict()  # of each link the last
 
-    def ask(self, key: Key, rate: float, session: str, number: int) -> None:
+    def ask(self, key: Key, rate: float, session: bytes, number: int) -> None:
         """Probe the link `key`, whose rate is said to be `rate` bit/s (inf: not limited) when its turn has come."""
         order = _Order(key, rate, session, number)
         if len(self._waiting) >= WAITING:

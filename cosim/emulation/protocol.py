@@ -46,8 +46,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cosim.contract.errors import ProtocolError
 from cosim.emulation.state import LinkState, Position
-from cosim.errors import RunError
 
 MAX_PORTS = 1024
 MAX_LINE = 1 << 24  # B of one line of statistics
@@ -58,10 +58,6 @@ ALL_LOST = 1_000_000  # ppm
 LEAST_QUEUE = 16_000  # B, ten full frames
 ATTACH = struct.Struct("<I6s")
 DETACH = struct.Struct("<I")
-
-
-class ProtocolError(RunError):
-    """What arrived is not what this protocol allows."""
 
 
 class PairCount(NamedTuple):

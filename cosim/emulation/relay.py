@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cosim.contract.errors import RunError
 from cosim.emulation import protocol
 from cosim.emulation.divided import Carrying
 from cosim.emulation.handover import Announcement, RefusedError
@@ -20,7 +21,6 @@ from cosim.emulation.protocol import PairCount
 from cosim.emulation.shaping import PART
 from cosim.emulation.state import Health, LinkState, Position
 from cosim.emulation.tc import TRAFFIC_CONTROL
-from cosim.errors import RunError
 
 log = logging.getLogger("cosim.network")
 

@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cosim.contract.errors import ProtocolError, SetupError
 from cosim.emulation import rtnetlink
-from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.rtnetlink import Netlink
 from cosim.emulation.taps import INTERFACE
-from cosim.errors import SetupError
 
 log = logging.getLogger(__name__)
 

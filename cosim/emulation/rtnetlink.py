@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from cosim.contract.errors import RunError, SetupError
 from cosim.emulation import netns
-from cosim.errors import RunError, SetupError
 
 NEWLINK, DELLINK, GETLINK, SETLINK = 16, 17, 18, 19
 NEWROUTE, DELROUTE = 24, 25

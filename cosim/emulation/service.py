@@ -13,6 +13,7 @@ the interfaces away, and sidecars and clients give the next service everything a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import math
@@ -28,6 +29,7 @@ from typing import Any
 
 import zmq
 
+from cosim.contract.errors import CosimError
 from cosim.emulation import compiled, message
 from cosim.emulation.divided import Carrying, Divided
 from cosim.emulation.engine import EngineBackend
@@ -38,13 +40,17 @@ from cosim.emulation.protocol import PairCount
 from cosim.emulation.relay import Choice
 from cosim.emulation.routing import Routes
 from cosim.emulation.tc import TRAFFIC_CONTROL
-from cosim.errors import CosimError, SetupError
+from cosim.talk.doorkeeper import Limits
+from cosim.talk.sockets import Door
 
 log = logging.getLogger("cosim.network")
 
 PERIOD = 1.0  # s between reports
 SESSIONS = 64  # that are remembered
 BATCH = 64  # commands before sidecars have their turn
+# Without keys: a client's messages are looked at, and observers have nothing to say but that they listen.
+CLIENTS = Limits(connections=16, silent=16, greeting=8, looks=True, message=message.MAX_MESSAGE, parts=1)
+OBSERVERS = Limits(connections=16, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 
 
 class Service:
@@ -53,9 +59,9 @@ class Service:
     def __init__(
         self, backend: Carrying | Choice, name: str, sidecars: Path, mode: int, commands: str, reports: str
     ) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = secrets.token_bytes(message.SESSION)
         self._backend, self._name = backend, name
-        self._last: OrderedDict[str, int] = OrderedDict()  # session -> number of its last command
+        self._last: OrderedDict[bytes, int] = OrderedDict()  # session -> number of its last command
         self._told: dict[LinkKey, PairCount] = {}
         self._asker: tuple[bytes, int] | None = None  # who has said links last, and the number of that
         self._reception = Reception(sidecars, backend, mode)
@@ -65,18 +71,14 @@ class Service:
         if isinstance(backend, Choice):
             backend.reached_by(self._reception.tell)
             self._reception.announced = backend.announced
-        self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._commands, self._reports = self._zmq.socket(zmq.ROUTER), self._zmq.socket(zmq.PUB)
-        self._commands.setsockopt(zmq.MAXMSGSIZE, message.MAX_MESSAGE)
-        self._reports.setsockopt(zmq.SNDHWM, 4)
-        self.addresses: list[str] = []  # of commands and of reports
-        for bound, address in ((self._commands, commands), (self._reports, reports)):
-            try:
-                bound.bind(address)
-            except zmq.ZMQError as error:
-                self.close()
-                raise SetupError(f"cannot listen on {address}: {error}") from error
-            self.addresses.append(bound.getsockopt_string(zmq.LAST_ENDPOINT))
+        self._doors: list[Door] = []
+        try:
+            self._commands = self._listen(commands, zmq.ROUTER, message.MAX_MESSAGE, CLIENTS)
+            self._reports = self._listen(reports, zmq.PUB, OBSERVERS.message, OBSERVERS)
+        except CosimError:
+            self.close()
+            raise
+        self.addresses = [door.address for door in self._doors]  # of commands and of reports
         self._poller = zmq.Poller()
         self._poller.register(self._commands, zmq.POLLIN)
         self._poller.register(self._reception.fileno(), zmq.POLLIN)
@@ -99,9 +101,12 @@ class Service:
         """Detach all ports and stop the backend; may be called twice."""
         self._reception.close()
         self._backend.close()
-        self._commands.close(0)
-        self._reports.close(0)
-        self._zmq.term()
+        for door in self._doors:
+            door.close()
+
+    def _listen(self, address: str, kind: int, longest: int, limits: Limits) -> zmq.Socket[bytes]:
+        self._doors.append(Door(address, longest, limits, kind=kind, waiting=(64, 4)))
+        return self._doors[-1].socket
 
     def _take(self) -> None:
         """Apply the commands that have arrived; of what they say of one link or node, the latest."""
@@ -118,7 +123,7 @@ class Service:
                 taken.append((client, command))
             except CosimError as error:
                 log.warning("a command was refused: %s", error)
-                self._commands.send_multipart([client, message.answer(self.id, number, str(error))], zmq.NOBLOCK)
+                self._answer(client, number, str(error))
         fresh = [command for _, command in taken if self._fresh(command)]
         refusal = ""
         try:
@@ -138,7 +143,11 @@ class Service:
         for client, command in taken:
             if command.links:
                 self._asker = (client, command.number)
-            self._commands.send_multipart([client, message.answer(self.id, command.number, refusal)], zmq.NOBLOCK)
+            self._answer(client, command.number, refusal)
+
+    def _answer(self, client: bytes, number: int, error: str) -> None:
+        with contextlib.suppress(zmq.ZMQError):  # it has gone, or does not take its answers: it asks again
+            self._commands.send_multipart([client, message.answer(self.id, number, error)], zmq.NOBLOCK)
 
     def _heard(self, node: str, word: Mapping[str, Any]) -> None:
         """Take what a sidecar says."""
@@ -152,7 +161,7 @@ class Service:
             if refusal and self._asker:
                 log.warning("links were refused: %s", refusal)
                 client, number = self._asker
-                self._commands.send_multipart([client, message.answer(self.id, number, refusal)], zmq.NOBLOCK)
+                self._answer(client, number, refusal)
         else:
             self._probes.heard(node, word)
 
@@ -207,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         try:
             commands, reports = service.addresses
-            sys.stdout.write(json.dumps({"service": service.id, "commands": commands, "reports": reports}) + "\n")
+            sys.stdout.write(json.dumps({"service": service.id.hex(), "commands": commands, "reports": reports}) + "\n")
             sys.stdout.flush()
             service.run()
         finally:

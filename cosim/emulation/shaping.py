@@ -19,13 +19,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cosim.contract.errors import CosimError
 from cosim.emulation import overlay
 from cosim.emulation.overlay import Overlay
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.state import LinkState
 from cosim.emulation.taps import Tap
 from cosim.emulation.tc import TcBackend
-from cosim.errors import CosimError
 
 log = logging.getLogger(__name__)
 

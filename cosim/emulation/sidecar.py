@@ -33,13 +33,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cosim.contract.errors import CosimError, SetupError
 from cosim.emulation import handover, overlay, probing, routing, taps, tc
 from cosim.emulation.handover import Announcement
 from cosim.emulation.management import Management
 from cosim.emulation.probing import Inside
 from cosim.emulation.shaping import PERIOD, Shaping
 from cosim.emulation.taps import Tap
-from cosim.errors import CosimError, SetupError
 
 log = logging.getLogger("cosim.sidecar")
 

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosim.contract.errors import ProtocolError, SetupError
 from cosim.emulation import netns
-from cosim.emulation.protocol import ProtocolError, mac_bytes
-from cosim.errors import SetupError
+from cosim.emulation.protocol import mac_bytes
 
 DEVICE = Path("/dev/net/tun")
 INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")

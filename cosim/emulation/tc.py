@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cosim.contract.errors import Problem, ProtocolError, RunError, ScenarioError, SetupError
 from cosim.emulation import netns, protocol, rtnetlink
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.rtnetlink import CREATE, Netlink, failure
 from cosim.emulation.state import DOWN, Health, LinkState, Position, differs
-from cosim.errors import Problem, RunError, ScenarioError, SetupError
 
 TRAFFIC_CONTROL = "traffic control"  # its name in reports
 HANDLE = 0x5E10000  # 5e1:, our root's; whatever carries it was left by us
@@ -117,7 +117,7 @@ class TcBackend:
         for (node, interface), address in addresses.items():
             try:
                 protocol.mac_bytes(address) if macs else ipaddress.IPv4Address(address)
-            except (ValueError, protocol.ProtocolError):
+            except (ValueError, ProtocolError):
                 kind, hint = "MAC" if macs else "IPv4 address", "traffic control matches destinations by these"
                 problems.append(Problem(f"'{address}' of {interface} is no {kind}", f"nodes.{node}", hint=hint))
         if problems:

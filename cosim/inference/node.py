@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 
-from cosim.pair import Pair, agent
-from cosim.shore import Shore
+from cosim.supervisor import Network, Supervisor, agent
 
 PORT = 8500
 
@@ -37,12 +36,12 @@ def answers(port: int) -> bool:
 
 def main() -> int:
     """Run the node until SIGTERM or Ctrl-C."""
-    return Pair(
+    return Supervisor(
         service(sys.argv[1:], os.environ),
         agent(os.environ),
         ready=lambda: answers(PORT),
         variables={"COSIM_FORWARD": f"http://127.0.0.1:{PORT}/run"},
-        shore=Shore(os.environ.get("COSIM_GATEWAY", "")),
+        network=Network(os.environ.get("COSIM_GATEWAY", "")),
     ).serve()
 
 

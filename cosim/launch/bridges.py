@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cosim.contract.errors import SetupError
 from cosim.emulation.netns import Namespaces
-from cosim.errors import SetupError
 from cosim.launch.programs import Program
 
 BRIDGES = "_bridges"  # no node is named so: ids begin with a letter or a digit

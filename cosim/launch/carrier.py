@@ -7,16 +7,16 @@ traffic control without netem gives way to linkd, and then says so: at the start
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from cosim.contract.errors import Problem, ScenarioError, refusals
+from cosim.contract.registry import engine_command
 from cosim.emulation.relay import APART
 from cosim.emulation.tc import probe_netem
-from cosim.errors import Problem, ScenarioError
 from cosim.launch.programs import CELL, programs
 from cosim.plan.plan import Plan
-from cosim.registry import engine_command
 
 Where = Literal["netns", "containers"]
 
@@ -62,15 +62,30 @@ def carrier(plan: Plan, where: Where) -> Carrier:
         if options:
             raise ScenarioError(Problem(f"backend {asked} has no radio of its own", f"adapters.{name}.radio"))
         return Carrier(asked, ("--backend", asked, "--shared", RADIO, *seed, *_cells(plan)))
+    command = _engine(plan, where == "containers")
+    arguments = ("--engine", shlex.join(command), "--carries", RADIO)
+    remark = f"backend {asked}: its own radio decides the links of {RADIO}; what peer_link says is not imposed"
+    return Carrier(asked, (*arguments, *seed, *_cells(plan)), engine=asked, remark=remark)
+
+
+def unfit(plan: Plan, where: Where) -> list[Problem]:
+    """What the backend of `plan` cannot carry, wherever its nodes are."""
+    _, config = _block(plan)
+    if config.get("backend", "linkd") not in BUILT_IN:
+        return refusals(lambda: _engine(plan, installed=True))
+    return refusals(lambda: carrier(plan, where)) if config.get("radio") else []
+
+
+def _engine(plan: Plan, installed: bool) -> Sequence[str]:
+    """The command of an engine with a radio of its own. `installed`: as in images, and nothing is built."""
+    name, config = _block(plan)
+    asked = str(config.get("backend"))
     if not any(interface.name == RADIO for node in programs(plan.scene) for interface in node.interfaces):
         hint = "give nodes 'wifi: {}', or take backend linkd"
         raise ScenarioError(
             Problem(f"backend {asked} carries Wi-Fi, and no real node has any", f"adapters.{name}.backend", hint=hint)
         )
-    command = engine_command(asked)(plan.scene, options, plan.seed, where == "containers")
-    arguments = ("--engine", shlex.join(command), "--carries", RADIO)
-    remark = f"backend {asked}: its own radio decides the links of {RADIO}; what peer_link says is not imposed"
-    return Carrier(asked, (*arguments, *seed, *_cells(plan)), engine=asked, remark=remark)
+    return engine_command(asked)(plan.scene, config.get("radio") or {}, plan.seed, installed)
 
 
 def _block(plan: Plan) -> tuple[str, Mapping[str, Any]]:

@@ -17,8 +17,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.emulation.routing import FORWARDING
-from cosim.errors import Problem, ScenarioError
 from cosim.launch.carrier import Carrier, carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE

@@ -1,105 +1,58 @@
-"""A scenario's real nodes as containers, started from a script: the services of its compose file, without compose.
+"""A scenario's real nodes as containers: its compose project, started, followed and removed from Python.
 
-Everything in the engine carries the label `cosim.deployment`, so that it is found and removed by that, also
-what a script leaves that was killed.
+`docker compose` does the work. A project has a name of its own, so that several can be up at a time; what a killed
+script leaves is listed by `docker compose ls -a` and removed by `docker compose -p NAME down -v`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
+import json
 import os
 import secrets
-import tarfile
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 from cosim.launch.compose import checkout, render
-from cosim.launch.model import DONE, HEALTHY, Model, Service, read
 from cosim.plan.plan import Plan
 
-DEPLOYMENT, SERVICE = "cosim.deployment", "cosim.service"  # labels
-READY = 120.0  # s, for a service that others wait for
-ANSWER = 120  # s, for the engine to answer
+RUN = "orchestrator"  # the service that is the run itself
 GRACE = 10  # s for the run to write what it has
-REMOVAL = 30.0  # s
-_LOOK = 0.1  # s between two looks
+ANSWER = 120.0  # s, for the engine to answer
+STARTING = 300.0  # s, for all containers to be up
+BUILDING = 3600.0  # s, for images that are not in the cache
+_LOOK = 0.2  # s between two looks
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """What a command in a container has come to."""
 
     code: int  # exit code
     output: str  # standard output and standard error, as they came
 
 
-def engine() -> Any:  # noqa: ANN401 - the package has no types
-    """A client of the container engine of this machine, or of DOCKER_HOST.
-
-    Raises `SetupError` when the package is not installed or no engine answers.
-    """
-    try:
-        docker = importlib.import_module("docker")
-    except ImportError as error:
+def require_engine() -> None:
+    """Raise `SetupError` when there is no `docker compose`, or no engine answers."""
+    if shutil.which("docker") is None:
         raise SetupError(
-            "containers from a script need the package 'docker': pip install 'continuum-cosim[containers]'"
-        ) from error
-    try:
-        client = docker.from_env(timeout=ANSWER)
-    except docker.errors.DockerException as error:
-        raise _unreachable(error) from error
-    try:
-        client.ping()
-    except (docker.errors.DockerException, OSError) as error:
-        client.close()
-        raise _unreachable(error) from error
-    return client
-
-
-def _unreachable(error: Exception) -> SetupError:
-    where = os.environ.get("DOCKER_HOST", "this machine")
-    return SetupError(
-        f"no container engine answers at {where}: {error}; start it (systemctl start docker), be a member of its "
-        "group, or say with DOCKER_HOST where it is"
-    )
-
-
-def remove(client: Any, name: str) -> None:  # noqa: ANN401
-    """Remove the containers, networks and volumes of the deployment `name`.
-
-    Raises `RunError` when something is still there after 30 s.
-    """
-    chosen = {"filters": {"label": f"{DEPLOYMENT}={name}"}}
-    errors = importlib.import_module("docker.errors")
-    end = time.monotonic() + REMOVAL
-    while True:
-        # What was asked for last may come to be only now, so it is looked for until nothing is found.
-        found = [
-            *((each, {"force": True, "v": True}) for each in client.containers.list(all=True, sparse=True, **chosen)),
-            *((each, {}) for each in client.networks.list(**chosen)),
-            *((each, {"force": True}) for each in client.volumes.list(**chosen)),
-        ]
-        if not found:
-            return
-        problem = ""
-        for each, how in found:
-            try:
-                each.remove(**how)
-            except errors.NotFound:
-                pass
-            except errors.APIError as error:  # still in use by what is being removed
-                problem = str(error)
-        if problem:
-            if time.monotonic() > end:
-                raise RunError(f"deployment '{name}' is not wholly removed: {problem}")
-            time.sleep(_LOOK)
+            "containers need Docker (or Podman's `docker`) with its compose plugin, and there is no `docker`; "
+            "without an engine: --nodes netns"
+        )
+    for words, what in ((["compose", "version"], "has no compose plugin"), (["info"], "reaches no container engine")):
+        done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
+            raise SetupError(
+                f"`docker` {what}: {said}; start the engine (systemctl start docker), be a member of its group, or "
+                "say with DOCKER_HOST where it is"
+            )
 
 
 class Deployment:
@@ -109,7 +62,8 @@ class Deployment:
     beside the scenario), one for each deployment that is up at the same time. `values` are KEY=VALUE for the run,
     as `--set` takes them; the plan should be compiled with the same ones. `variables` are those of the compose
     file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
-    themselves (`observability`). Our images have to be built already; others are fetched.
+    themselves (`observability`). With `build` the images are built first, from the checkout; otherwise ours have
+    to be there already.
     """
 
     def __init__(
@@ -121,22 +75,23 @@ class Deployment:
         values: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         profiles: Sequence[str] = (),
+        build: bool = False,
     ) -> None:
         """Raises `ScenarioError` when a node cannot be real. Needs no engine yet."""
         scenario = scenario.resolve()
         self.runs = (runs or scenario.parent / "runs").resolve()
-        given = {**os.environ, **(variables or {}), "COSIM_RUNS": str(self.runs)}
-        text = render(plan, scenario, scenario.parent, checkout(scenario), values)
-        self.model: Model = read(text, scenario.parent, given, tuple(profiles))
         self.name = f"cosim-{plan.name}-{secrets.token_hex(4)}"
+        self._text = render(plan, scenario, scenario.parent, checkout(scenario), values)
+        self._root, self._build = scenario.parent, build
+        self._profiles = [word for profile in profiles for word in ("--profile", profile)]
+        self._environment = {**os.environ, **(variables or {}), "COSIM_RUNS": str(self.runs)}
         self._before = self._folders()
-        self._containers: dict[str, Any] = {}
-        self._client: Any = None
+        self._file: Path | None = None
 
     @property
     def services(self) -> tuple[str, ...]:
-        """Their names, in the order in which they are started."""
-        return tuple(service.name for service in self.model.services)
+        """Their names."""
+        return tuple(self._compose("config", "--services").split())
 
     @property
     def folder(self) -> Path:
@@ -158,23 +113,20 @@ class Deployment:
         self.close()
 
     def start(self) -> None:
-        """Start everything, in order; whatever goes wrong, and when interrupted, nothing is left.
+        """Start everything; whatever goes wrong, and when interrupted, nothing is left.
 
-        Raises `SetupError` when no engine answers or an image is not there, `RunError` when a service that others
-        wait for ends or does not get ready, and what the engine says (`docker.errors.APIError`).
+        Raises `SetupError` when no engine answers, `RunError` when an image is missing or a service does not start.
         """
-        self._client = engine()
+        require_engine()
+        handle, path = tempfile.mkstemp(prefix=f"{self.name}-", suffix=".yaml")
+        self._file = Path(path)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(self._text)
         try:
-            self._images()
             self.runs.mkdir(parents=True, exist_ok=True)
-            labels = {DEPLOYMENT: self.name}
-            for name, how in self.model.networks.items():
-                if any(name in service.networks for service in self.model.services):
-                    self._client.networks.create(f"{self.name}_{name}", labels=labels, **how)
-            for name, how in self.model.volumes.items():
-                self._client.volumes.create(f"{self.name}_{name}", labels=labels, **how)
-            for service in self.model.services:
-                self._start(service)
+            if self._build:
+                self._compose("build", "--quiet", limit=BUILDING)
+            self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
         except BaseException:
             self.close()
             raise
@@ -183,136 +135,85 @@ class Deployment:
         """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            state = self._state("orchestrator")
-            if state["Status"] in ("exited", "dead"):
-                return int(state["ExitCode"])
+            state = self.state(RUN)
+            if state["State"] in ("exited", "dead"):
+                return int(str(state["ExitCode"]))
             if end is not None and time.monotonic() > end:
                 raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s")
             time.sleep(_LOOK)
 
+    def state(self, service: str) -> Mapping[str, object]:
+        """What compose knows of a service's container: State, Health, ExitCode and more."""
+        for line in self._compose("ps", "--all", "--format", "json", service).splitlines():
+            found: dict[str, object] | list[dict[str, object]] = json.loads(line)
+            return found[0] if isinstance(found, list) else found
+        raise RunError(f"there is no service '{service}' in the deployment")
+
     def logs(self, service: str) -> str:
         """What the service has written so far."""
-        text: bytes = self._container(service).logs()
-        return text.decode(errors="replace")
+        return self._compose("logs", "--no-color", "--no-log-prefix", service)
 
-    def run(self, service: str, command: Sequence[str]) -> Done:
-        """Run a command in the service's container and wait for its end; it must not be silent for two minutes."""
-        code, output = self._container(service).exec_run(list(command))
-        return Done(int(code), output.decode(errors="replace"))
+    def follow(self, service: str = RUN) -> subprocess.Popen[str]:
+        """A process that writes to its standard output what the service writes, from its start to its end."""
+        command = self._command("logs", "--follow", "--no-color", "--no-log-prefix", service)
+        return subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, text=True)
+
+    def run(self, service: str, command: Sequence[str]) -> CommandResult:
+        """Run a command in the service's container and wait for its end."""
+        done = subprocess.run(
+            self._command("exec", "-T", service, *command),
+            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            check=False,
+        )  # fmt: skip
+        return CommandResult(done.returncode, done.stdout.decode(errors="replace"))
 
     def kill(self, service: str, signal: str = "KILL") -> None:
         """Send the container a signal. It is not started again by itself, see `restart`."""
-        self._container(service).kill(signal=signal)
+        self._compose("kill", "--signal", signal, service)
 
     def restart(self, service: str) -> None:
         """End the service at once if it runs, and start it again."""
-        self._container(service).restart(timeout=0)
+        self._compose("restart", "--no-deps", "--timeout", "0", service)
 
     def address(self, service: str, port: int) -> str:
         """HOST:PORT of this machine where a TCP port of the service is. Raises `RunError` when it is not shown."""
-        container = self._container(service)
-        container.reload()
-        bound = container.ports.get(f"{port}/tcp")
-        if not bound:
+        found = self._compose("port", service, str(port)).strip()
+        if not found or found.endswith(":0"):
             raise RunError(f"port {port} of '{service}' is not shown on this machine")
-        return f"{bound[0]['HostIp']}:{bound[0]['HostPort']}"
+        return found
 
     def close(self) -> None:
-        """End the run, let it write what it has, and remove containers, networks and volumes."""
-        if self._client is None:
+        """End the run, wait until it has written what it has, and remove containers, networks and volumes."""
+        if self._file is None:
             return
         try:
-            run = self._containers.get("orchestrator")
-            if run is not None:
-                with contextlib.suppress(importlib.import_module("docker.errors").APIError):
-                    run.stop(timeout=GRACE)
+            subprocess.run(
+                self._command("stop", "--timeout", str(GRACE), RUN),
+                env=self._environment, capture_output=True, timeout=ANSWER, check=False,
+            )  # fmt: skip
+            self._compose("down", "--volumes", "--timeout", "1")
         finally:
-            self._containers = {}
-            remove(self._client, self.name)
-            self._client.close()
-            self._client = None
+            self._file.unlink(missing_ok=True)
+            self._file = None
 
     def _folders(self) -> set[Path]:
         return {path.parent for path in self.runs.glob("*/*/manifest.json")}
 
-    def _container(self, service: str) -> Any:  # noqa: ANN401
-        if service not in self._containers:
-            there = ", ".join(self._containers) or "none, it is not started"
-            raise RunError(f"there is no service '{service}' in the deployment ({there})")
-        return self._containers[service]
+    def _command(self, *words: str) -> list[str]:
+        if self._file is None:
+            raise RunError("the deployment is not started")
+        place = ["--project-directory", str(self._root), "--file", str(self._file)]
+        return ["docker", "compose", "--project-name", self.name, *place, *self._profiles, *words]
 
-    def _state(self, service: str) -> dict[str, Any]:
-        container = self._container(service)
-        container.reload()
-        found: dict[str, Any] = container.attrs["State"]
-        return found
-
-    def _images(self) -> None:
-        errors = importlib.import_module("docker.errors")
-        for image in sorted({service.image for service in self.model.services}):
-            try:
-                self._client.images.get(image)
-            except errors.ImageNotFound as missing:
-                if image.startswith("continuum-cosim/"):
-                    raise SetupError(
-                        f"image '{image}' is not built yet: `docker compose build` in the checkout"
-                    ) from missing
-                try:
-                    self._client.images.pull(image)
-                except errors.APIError as error:
-                    raise SetupError(f"image '{image}' is neither here nor can it be fetched: {error}") from error
-
-    def _start(self, service: Service) -> None:
-        for other, condition in service.after.items():
-            if condition in (HEALTHY, DONE):
-                self._await(other, condition)
-        how = dict(service.arguments)
-        networks = [f"{self.name}_{name}" for name in service.networks]
-        if service.joins:
-            how["network_mode"] = f"container:{self._containers[service.joins].id}"
-        elif networks:
-            card = self._client.api.create_endpoint_config(aliases=[service.name])
-            how |= {"network": networks[0], "networking_config": {networks[0]: card}}
-        container = self._client.containers.create(
-            service.image,
-            name=f"{self.name}-{service.name}",
-            labels={DEPLOYMENT: self.name, SERVICE: service.name},
-            volumes=[f"{self.name}_{name}:{target}" for name, target in service.volumes]
-            + [f"{folder}:{target}" for folder, target in service.folders],
-            **how,
-        )
-        self._containers[service.name] = container
-        for network in networks[1:]:
-            self._client.networks.get(network).connect(container, aliases=[service.name])
-        for path, content in service.files:
-            container.put_archive("/", _archive(path, content))
-        container.start()
-
-    def _await(self, service: str, condition: str) -> None:
-        end = time.monotonic() + READY
-        while True:
-            state = self._state(service)
-            if condition == DONE and state["Status"] == "exited" and state["ExitCode"] == 0:
-                return
-            if condition == HEALTHY and state.get("Health", {}).get("Status") == "healthy":
-                return
-            over = state["Status"] in ("exited", "dead")
-            if over or time.monotonic() > end:
-                said = self.logs(service)[-2000:]
-                raise RunError(
-                    f"service '{service}' "
-                    + (f"has ended with exit code {state['ExitCode']}" if over else f"is not ready after {READY:g} s")
-                    + f": {said}"
-                )
-            time.sleep(_LOOK)
-
-
-def _archive(path: str, content: str) -> bytes:
-    """One file as a tar archive for the root of a container."""
-    data = content.encode()
-    found = io.BytesIO()
-    with tarfile.open(fileobj=found, mode="w") as archive:
-        entry = tarfile.TarInfo(path.lstrip("/"))
-        entry.size, entry.mode = len(data), 0o444
-        archive.addfile(entry, io.BytesIO(data))
-    return found.getvalue()
+    def _compose(self, *words: str, limit: float = ANSWER) -> str:
+        """What `docker compose WORDS` prints. Raises `RunError` when it fails or takes longer than `limit` s."""
+        environment = {**self._environment, "COMPOSE_PROGRESS": "quiet"}
+        try:
+            done = subprocess.run(
+                self._command(*words), env=environment, capture_output=True, text=True, timeout=limit, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise RunError(f"`docker compose {words[0]}` of '{self.name}' takes longer than {limit:g} s") from error
+        if done.returncode:
+            raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
+        return done.stdout

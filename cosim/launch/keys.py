@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cosim.errors import CosimError
-from cosim.live import keys
+from cosim.contract.errors import CosimError
+from cosim.talk import keys
 
 GATEWAY = Path("/keys/gateway")  # of the run
 NODES = Path("/keys/nodes")  # a folder per node

@@ -15,18 +15,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from subprocess import Popen
 from time import monotonic
 
+from cosim.contract.entities import Scene
+from cosim.contract.errors import Problem, RunError, ScenarioError, SetupError, refusals, refuse
 from cosim.emulation.netns import Namespaces, run_of
-from cosim.errors import Problem, RunError, ScenarioError, SetupError
-from cosim.launch import remains
+from cosim.launch import cleanup as remains
 from cosim.launch.bridges import wire
 from cosim.launch.carrier import Carrier
 from cosim.launch.keys import PRIVATE, provide
 from cosim.launch.programs import Program, programs, software
-from cosim.plan.entities import Scene
 
 # Programs of our images; what other images run must be said by `command`.
 OURS: Mapping[str, tuple[str, ...]] = {
@@ -256,19 +257,17 @@ def require_namespaces(scene: Scene) -> None:
 
     Raises `SetupError` for a user without root, and `ScenarioError` with all nodes that nothing here can run.
     """
-    problems = []
-    nodes = programs(scene)
-    for node in nodes:
-        try:
-            _command(node)
-        except ScenarioError as error:
-            problems += error.problems
-    if not nodes:
-        problems.append(Problem("no node has 'runs', so none can be real", "nodes"))
-    if problems:
-        raise ScenarioError(problems)
+    refuse(unfit_for_namespaces(scene))
     if os.geteuid() != 0:
         raise SetupError("network namespaces need root; with a container engine: cosim render, docker compose up")
+
+
+def unfit_for_namespaces(scene: Scene) -> list[Problem]:
+    """Real nodes that no program of a machine can be, and none at all."""
+    nodes = programs(scene)
+    if not nodes:
+        return [Problem("no node has 'runs', so none can be real", "nodes")]
+    return [problem for node in nodes for problem in refusals(partial(_command, node))]
 
 
 def _command(node: Program) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cosim.errors import Problem, ScenarioError
-from cosim.plan.entities import Node, Scene
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import Problem, ScenarioError
 
 # One network per medium; the host part is the node's slot + 1. RFC 1918 space that is seldom in use at home.
 NETWORKS: Mapping[str, ipaddress.IPv4Network] = {

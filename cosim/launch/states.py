@@ -7,13 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from cosim.bus.frame import Frame
-from cosim.bus.presence import Presence
+from cosim.contract.entities import Event, Scene
+from cosim.contract.faults import Faults
+from cosim.contract.frame import Frame
+from cosim.contract.presence import Presence
 from cosim.emulation.message import Links
 from cosim.emulation.state import DOWN, LinkState, differs
 from cosim.launch.programs import Interface
-from cosim.plan.entities import Event, Scene
-from cosim.plan.faults import Faults
 
 WIFI, CELL, WIRE = "wlan0", "lte0", "eth1"
 TOLERANCE = 0.01  # of each figure; smaller changes are not worth a message

@@ -15,8 +15,8 @@ from cosim.report.svg import Chart
 from cosim.report.tables import Cell, Table, Tile, amount, word
 from cosim.report.text import NOTHING, duration, exact, finite, quantity
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
-from cosim.twin.evidence import Evidence
-from cosim.twin.misfit import ALL
+from cosim.twin.fitting.evidence import Evidence
+from cosim.twin.fitting.misfit import ALL
 
 _FAR = 2.0  # times the noise floor: what is farther is not explained
 _MARKS = {"fitted": "good", "correlated": "warn", "no effect": "bad", "fixed": ""}

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.report.charts import RIGHT, WIDTH, Series, distribution, lines
-from cosim.report.svg import Axis, Canvas, Chart
+from cosim.report.svg import Axis, Canvas, Chart, csv_text
 from cosim.report.text import quantity, shorten
 from cosim.twin.calibration import Estimate, Judgement
-from cosim.twin.evidence import Evidence
+from cosim.twin.fitting.evidence import Evidence
 from cosim.twin.problem import Floats, Signal
 
 MOST = 400  # points of a line
@@ -56,9 +56,11 @@ def gap_chart(title: str, judgement: Judgement) -> Chart:
                 data_tip=f"{one.signal}, {name}\nW1 {quantity(value)}",
             )  # fmt: skip
     legend = (("f1", "before"), ("f2", "after"), ("h3", "noise floor"))
-    return Chart(
-        title, canvas.finish(title), "the noise floor is the distance of one measured half to the other", legend
+    data = csv_text(
+        ("signal", "W1 before", "W1 after", "noise floor"), ((a.signal, a.w1, b.w1, b.floor) for a, b in rows)
     )
+    note = "the noise floor is the distance of one measured half to the other"
+    return Chart(title, canvas.finish(title), note, legend, csv=data)
 
 
 def distributions(evidence: Evidence) -> list[Chart]:
@@ -161,7 +163,14 @@ def parameter_chart(estimates: Sequence[Estimate]) -> Chart:
                 tip = f"{estimate.name}\n{label}: {quantity(number, estimate.unit)}"
                 canvas.add("circle", cx=across.at(number), cy=y, r=5.0, class_=f"f{shade}", data_tip=tip)
     legend = (("f1", "before"), ("f2", "after"), ("h3", "90 % interval"))
-    return Chart(title, canvas.finish(title), "", legend)
+    heads = ("parameter", "unit", "lower bound", "upper bound", "before", "after", "5 %", "95 %")
+    blank = float("nan")
+    data = csv_text(heads, (
+        (e.name, e.unit, *map(float, e.bounds or (blank, blank)), *(
+            blank if value is None else value for value in (_number(e.start), _number(e.value), e.low, e.high)
+        )) for e in rows
+    ))  # fmt: skip
+    return Chart(title, canvas.finish(title), "", legend, csv=data)
 
 
 def _of(rows: Mapping[str, Floats], name: str, kept: NDArray[np.bool_], signal: Signal) -> Floats:

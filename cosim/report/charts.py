@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from cosim.report.svg import PALETTE, Axis, Canvas, Chart, coordinate, path
+from cosim.report.svg import PALETTE, Axis, Canvas, Chart, coordinate, csv_text, path
 from cosim.report.text import quantity, shorten
 
 WIDTH, HEIGHT = 440.0, 268.0
@@ -32,6 +32,11 @@ class Series:
 
 def _legend(names: Sequence[str], prefix: str = "f") -> tuple[tuple[str, str], ...]:
     return tuple((f"{prefix}{color(i)}", shorten(name, 34)) for i, name in enumerate(names)) if len(names) > 1 else ()
+
+
+def _head(name: str, unit: str) -> str:
+    """The head of a column; shares are numbers from 0 to 1 there."""
+    return f"{name} ({unit})" if unit not in ("", "1", "%") else name
 
 
 def lines(
@@ -76,7 +81,11 @@ def lines(
         x0 = across.at(value)
         canvas.line([(x0, BOTTOM), (x0, TOP)], "mk")
         canvas.add("path", d=f"M{coordinate(x0 - 4)} {coordinate(TOP - 6)}h8l-4 6z", class_="ev", data_tip=words)
-    return Chart(title, canvas.finish(title), note, _legend([s.name for s in series]))
+    data = csv_text(
+        ("series", _head(x, x_unit), _head(y, y_unit)),
+        ((s.name, float(a), float(b)) for s in series for a, b in zip(s.x, s.y, strict=True)),
+    )
+    return Chart(title, canvas.finish(title), note, _legend([s.name for s in series]), csv=data)
 
 
 def _hover(canvas: Canvas, series: Sequence[Series], across: Axis, up: Axis, x_unit: str, y_unit: str) -> None:
@@ -137,7 +146,15 @@ def histogram(
         canvas.add(
             "rect", x=left, y=TOP, width=right - left, height=BOTTOM - TOP, class_="hit", data_tip="\n".join(tip)
         )
-    return Chart(title, canvas.finish(title), note, _legend(names))
+    data = csv_text(
+        ("series", _head(f"{x} from", unit), _head(f"{x} to", unit), "share", "count"),
+        (
+            (n, float(edges[k]), float(edges[k + 1]), float(shares[n][k]), float(counts[n][k]))
+            for n in names
+            for k in range(len(edges) - 1)
+        ),
+    )
+    return Chart(title, canvas.finish(title), note, _legend(names), csv=data)
 
 
 def distribution(
@@ -193,7 +210,11 @@ def distribution(
             class_="hit",
             data_tip="\n".join(words),
         )
-    return Chart(title, canvas.finish(title), note, _legend([c.name for c in curves]))
+    data = csv_text(
+        ("series", _head(x, unit), "share not above"),
+        ((c.name, float(a), float(b)) for c in curves for a, b in zip(c.x, c.y, strict=True)),
+    )
+    return Chart(title, canvas.finish(title), note, _legend([c.name for c in curves]), csv=data)
 
 
 def bars(
@@ -241,7 +262,11 @@ def bars(
             words += f" · {quantity(totals[k] / sum(totals), '%')}"
         canvas.text(across.at(start) + 6, y + 15, words, "start", "tv")
     swatches = tuple((f"f{color(i + first_color)}", p) for i, p in enumerate(parts)) if len(parts) > 1 else ()
-    return Chart(title, canvas.finish(title), note, swatches)
+    data = csv_text(
+        ("row", "part", _head("value", unit)),
+        ((name, p, float(values.get(p, 0.0))) for name, values in rows for p in parts),
+    )
+    return Chart(title, canvas.finish(title), note, swatches, csv=data)
 
 
 def heat(
@@ -284,7 +309,15 @@ def heat(
         canvas.add("rect", x=left, y=top + k * step, width=right - left, height=step, class_="hit", data_tip=tip)
     canvas.x_axis(across, top, bottom)
     legend = tuple((f"h{s}", f"{s * 100 // (_HEAT - 1)} %") for s in (0, 3, 6, 9))
-    return Chart(title, canvas.finish(title), note, legend, wide=True)
+    data = csv_text(
+        ("row", "time from (s)", "share"),
+        (
+            (name, end * k / len(row), float(value))
+            for name, row in zip(names, values, strict=True)
+            for k, value in enumerate(row)
+        ),
+    )
+    return Chart(title, canvas.finish(title), note, legend, wide=True, csv=data)
 
 
 def _shade(value: float) -> int:
@@ -343,7 +376,15 @@ def intervals(
             if math.isfinite(low) and high > low:
                 tip += f"\n95 %: {quantity(low, unit)} to {quantity(high, unit)}"
             canvas.add("circle", cx=a, cy=up.at(mean), r=4.5, class_=f"f{shade}", data_tip=tip)
-    return Chart(title, canvas.finish(title), note, _legend(list(groups)))
+    data = csv_text(
+        ("series", x_title, _head(y, unit), "low", "high"),
+        (
+            (name, place, *map(float, triple))
+            for name, triples in groups.items()
+            for place, triple in zip(x, triples, strict=True)
+        ),
+    )
+    return Chart(title, canvas.finish(title), note, _legend(list(groups)), csv=data)
 
 
 def blank(title: str, why: str, *, wide: bool = False) -> Chart:

@@ -63,14 +63,16 @@ def figure_comparison(groups: Sequence[Group]) -> Table:
     heads = ["Figure", *(g.key for g in groups)]
     for g in others:
         heads += [f"{g.key} − {first.key}", "relative", "Hedges' g"]
-    rows = []
+    rows, tests = [], {"paired": 0, "Welch": 0}
     for key, entry in entries([r for g in groups for r in g.runs]).items():
         values = [g.values(key) for g in groups]
         unit = unit_for(key, entry, [v for group in values for v in group])
         row = [Cell(label(key), key, str(entry.get("meaning") or ""))]
         row += [mean_cell(v, unit) for v in values]
-        for other in values[1:]:
-            d = effect.difference(values[0], other)
+        for other, found in zip(others, values[1:], strict=True):
+            pairs = first.pairs(other, key)
+            d = effect.difference(values[0], found, pairs)
+            tests["paired" if len(pairs) > 1 else "Welch"] += math.isfinite(d.half)
             mark = "warn" if d.clear else ""
             shown = interval(d.value, d.half, unit) if math.isfinite(d.half) else quantity(d.value, unit)
             size = "" if not math.isfinite(d.half) else f"{d.value!r} ± {d.half!r}"
@@ -78,9 +80,17 @@ def figure_comparison(groups: Sequence[Group]) -> Table:
             row.append(_signed(d.ratio, "%"))
             row.append(_signed(d.size, ""))
         rows.append(tuple(row))
+    made = [
+        f"{tests['paired']} differences are tested in pairs of runs with equal seeds (Student's t). "
+        * (tests["paired"] > 0),
+        f"{tests['Welch']} differences are tested by Welch's t, as no two runs have equal seeds. "
+        * (tests["Welch"] > 0),
+    ]
     note = (
-        "± is half of the 95 % confidence interval over replications (Student's t; differences by Welch). "
-        "A shaded difference has an interval that leaves out zero. Without replications there is no interval."
+        "± is half of the 95 % confidence interval over replications (Student's t). "
+        + "".join(made)
+        + "A shaded difference has an interval that leaves out zero, as one in twenty does by chance. "
+        "Without replications there is no interval."
     )
     return Table("figures", tuple(heads), tuple(rows), note, "no run has figures")
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.results import student
-from cosim.results.compare import hedges_g, welch
+from cosim.results.compare import hedges_g, paired, welch
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Mean:
 class Difference:
     """How a second group differs from a first one.
 
-    `half`: half width of the 95 % interval by Welch's t; `size`: Hedges' g, the difference in
+    `half`: half width of the 95 % interval, paired by seed or Welch's; `size`: Hedges' g, the difference in
     pooled standard deviations with its small-sample correction. Both NaN unless each group has two
     values. `clear` says that the interval leaves out zero.
     """
@@ -48,8 +48,18 @@ def mean(values: Sequence[float]) -> Mean:
     return Mean(value, half, len(known))
 
 
-def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """`second` minus `first`: of means, with Welch's interval and Hedges' g where they exist."""
+def difference(
+    first: Sequence[float], second: Sequence[float], pairs: Sequence[tuple[float, float]] = ()
+) -> Difference:
+    """`second` minus `first`: of means, with an interval and Hedges' g where they exist.
+
+    The interval is that of `pairs`, the values of runs with equal seeds, where there are two or more, else Welch's.
+    """
+    if len(pairs) > 1:
+        value, low, high, _ = paired(pairs)
+        base = student.interval([x for x, _ in pairs])[0]
+        size = hedges_g(list(first), list(second))
+        return Difference(value, value / abs(base) if base else math.nan, (high - low) / 2, size)
     a, b = [v for v in first if math.isfinite(v)], [v for v in second if math.isfinite(v)]
     if not a or not b:
         return Difference(math.nan, math.nan, math.nan, math.nan)

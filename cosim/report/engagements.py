@@ -8,7 +8,7 @@ from typing import Any
 
 from cosim.report.charts import Series, color, lines
 from cosim.report.folder import Folder
-from cosim.report.svg import Axis, Canvas, Chart
+from cosim.report.svg import Axis, Canvas, Chart, csv_text
 from cosim.report.tables import Table, amount, word
 from cosim.report.text import quantity, shorten
 from cosim.results.engagements import listed
@@ -128,7 +128,8 @@ def plan_view(run: Folder, names: Sequence[str]) -> Chart:
             canvas.add("circle", cx=x, cy=y, r=9.0, class_="hit", data_tip=tip)
     legend = tuple((f"f{color(k)}", shorten(name, 34)) for k, (name, _) in enumerate(tracks))
     note = "Rings: target where contact was made, with the number of the engagement." if engagements(run) else ""
-    return Chart(title, canvas.finish(title), note, legend)
+    data = csv_text(("vehicle", "east (m)", "north (m)"), ((name, x, y) for name, track in tracks for x, y in track))
+    return Chart(title, canvas.finish(title), note, legend, csv=data)
 
 
 def _track(run: Folder, name: str) -> list[tuple[float, float]]:

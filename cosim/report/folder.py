@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from cosim.errors import CosimError
+from cosim.contract.errors import CosimError
 from cosim.results.folder import RunFolder
 from cosim.results.load import load
 
@@ -29,6 +29,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         folder = RunFolder.open(self.path)
+        folder.verify()
         self.unreadable: list[str] = []
         self.manifest = {**folder.manifest, "status": folder.status}
 
@@ -44,7 +45,7 @@ class Folder:
             data = json.loads((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self.unreadable.append(f"{name}: {error}")
             return {}
         return data if isinstance(data, dict) else {}

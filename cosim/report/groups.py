@@ -52,6 +52,17 @@ class Group:
         found = (finite(figures(run).get(figure, {}).get("value")) for run in self.runs)
         return [v for v in found if v is not None]
 
+    def pairs(self, other: Group, figure: str) -> list[tuple[float, float]]:
+        """The figure here and in `other`, in runs of equal seeds; [] when a seed is there twice."""
+        sides: list[dict[str, float]] = []
+        for one in (self, other):
+            seeds = [str(run.manifest.get("seed")) for run in one.runs]
+            found = [finite(figures(run).get(figure, {}).get("value")) for run in one.runs]
+            if len(set(seeds)) != len(seeds):
+                return []
+            sides.append({seed: value for seed, value in zip(seeds, found, strict=True) if value is not None})
+        return [(value, sides[1][seed]) for seed, value in sides[0].items() if seed in sides[1]]
+
     @property
     def name(self) -> str:
         """Letter and, where it is short, the label: for the rows of charts."""

@@ -7,6 +7,7 @@ decides for light, dark and paper. Coordinates are user units of the chart's vie
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -136,6 +137,22 @@ class Chart:
     legend: tuple[tuple[str, str], ...] = ()  # (class of the swatch, label)
     empty: str = ""
     wide: bool = False
+    csv: str = ""  # what is drawn, as a table that readers of the page can save
+
+
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table as CSV (RFC 4180, but with plain newlines); numbers to seven digits, blank where not known."""
+    lines = []
+    for row in (heads, *rows):
+        cells = []
+        for value in row:
+            if isinstance(value, float):
+                cells.append(f"{value:.7g}" if math.isfinite(value) else "")
+            else:
+                text = str(value)
+                cells.append('"' + text.replace('"', '""') + '"' if re.search(r'[",\n]', text) else text)
+        lines.append(",".join(cells))
+    return "\n".join(lines) + "\n"
 
 
 @dataclass

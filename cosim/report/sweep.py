@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.report import effect
 from cosim.report.charts import blank, intervals
 from cosim.report.compare import charted, entries, mean_cell, unit_for
@@ -275,7 +276,7 @@ def run_table(members: Sequence[Member], most: int = 8) -> Table:
     )
     rows = tuple(
         (
-            word(m.name, 44),
+            replace(word(m.name, 44), href=_report_of(m)),
             Cell(m.status, m.status, mark="good" if m.status == "complete" else "bad"),
             *(_parameter(m.parameters.get(p)) for p in known),
             Cell(m.seed, m.seed, number=True),
@@ -286,6 +287,12 @@ def run_table(members: Sequence[Member], most: int = 8) -> Table:
         for m in members
     )
     return Table("runs", heads, rows)
+
+
+def _report_of(member: Member) -> str:
+    """Address of a run's own page, as seen from the sweep's; "" when there is none."""
+    there = member.run is not None and (member.run.path / "report.html").is_file()
+    return quote(f"{member.name}/report.html") if there else ""
 
 
 def _parameter(value: object) -> Cell:

@@ -21,6 +21,7 @@ class Cell:
     title: str = ""
     number: bool = False
     mark: str = ""  # "good", "bad", "warn" or ""
+    href: str = ""  # relative address of what the cell is about
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from cosim.report.folder import Folder
 from cosim.report.tables import ROWS, Cell, Table, amount, cut, word
 from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
-from cosim.twin.conditions import beyond
+from cosim.twin.scenario.conditions import beyond
 
 _UNFINISHED = 0.05  # share of the tasks in flight at the end above which figures of ended tasks mislead
 _CLOSE = 1e-6  # relative gap at which a ledger of real numbers still counts as closed
@@ -164,6 +164,21 @@ def _unfinished(run: Folder) -> list[tuple[str, str, str]]:
     return [("Unfinished", f"{text}; ratios and times leave them out, so they look better than it was", "warn")]
 
 
+def _contract(adapters: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """What the bus found in the frames that adapters published; nothing of runs that did not look."""
+    looked = {str(a.get("name")): c for a in adapters if isinstance(c := a.get("contract"), Mapping)}
+    if not looked:
+        return []
+    faults = [
+        f"{name}: {count:,} value{'s' if count != 1 else ''} of {column} out of bounds"
+        for name, record in looked.items()
+        for column, count in (record.get("faults") or {}).items()
+    ]
+    frames, rows = (sum(record.get(key) or 0 for record in looked.values()) for key in ("frames", "rows"))
+    sound = f"{frames:,} frames with {rows:,} rows were looked at, each within the bounds of its signal"
+    return [("Data contract", "; ".join(faults) or sound, "bad" if faults else "good")]
+
+
 def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
     """(question, answer, mark) for everything a reader should know before trusting a number."""
     m = run.manifest
@@ -197,12 +212,15 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
             "warn" if paced and late else "good",
         ),
     ]
-    out += _unfinished(run)
+    out += [*_contract(m.get("adapters") or []), *_unfinished(run)]
     warnings = [*(m.get("warnings") or []), *beyond(run.resolved, run.has, run.rows)]
     out += [("Warning", str(warning), "warn") for warning in warnings]
     out += [("Fault", str(fault), "bad") for fault in run.metrics.get("faults") or m.get("faults") or []]
     out += [("Unreadable", entry, "bad") for entry in run.unreadable]
-    out.append(("Code", "compiled in this run (first use)" if m.get("compiled") else "compiled code was cached", ""))
+    compiling = finite(m.get("compiling_seconds")) or 0.0
+    first_use = f"compiled for {duration(compiling)} before the run began (first use)"
+    code = first_use if compiling else "compiled code was cached"
+    out.append(("Code", code, ""))
     out.append(("Plan", str(m.get("plan_hash") or NOTHING)[:16], ""))
     git = m.get("git")
     if isinstance(git, dict):

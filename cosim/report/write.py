@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.report import compare, measure, reality, sections, sweep, tables, trust
+from cosim.report.cluster import cluster_charts, cluster_table, compared
 from cosim.report.engagements import engagement_table, vehicle_charts
 from cosim.report.folder import Folder
 from cosim.report.groups import group, text_diff
@@ -44,6 +45,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             trouble=sections.trouble_charts(run) if about_tasks else [],
             hosts=sections.host_charts(run),
             migrations=sections.migration_charts(run),
+            cluster=cluster_charts(run),
             vehicles=vehicle_charts(run),
             engagements=engagement_table(run),
             checks=checks,
@@ -58,7 +60,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
                 tables.named_table("cells", "Cell", run.metrics.get("cells"), known, "no base stations in this run"),
                 tables.node_table(run),
                 tables.event_table(run),
-                *(probed for probed in (reality.probe_table(run),) if probed is not None),
+                *(found for found in (reality.probe_table(run), cluster_table(run)) if found is not None),
             ],
             origins=trust.origins(run),
             figures=tables.figure_table(run),
@@ -87,7 +89,7 @@ def write_comparison(run_folders: Sequence[Path], out: Path) -> Path:
             count=len(runs),
             groups=groups,
             table=compare.group_table(groups),
-            charts=compare.figure_charts(groups),
+            charts=[*compared(groups), *compare.figure_charts(groups)],
             figures=compare.figure_comparison(groups),
             response=compare.response_charts(samples),
             quantiles=compare.response_table(groups, samples),

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cosim import version
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.results.executor import LocalExecutor, Result, Task, failed
 from cosim.results.forkserver import task_from
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from math import isfinite, nan, sqrt
 from pathlib import Path
@@ -14,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from cosim.contract.errors import SetupError
 from cosim.results.convert import stream_files
 from cosim.results.folder import RunFolder
-from cosim.results.student import interval, quantile, variance
+from cosim.results.student import cdf, interval, quantile, variance
 
 _ROWS = 1 << 16  # rows compared at a time
 _SHOWN = 20  # differences told; a run that differs usually differs everywhere
@@ -29,6 +32,8 @@ def exact(a: str | Path, b: str | Path) -> list[str]:
     and other facts of the manifest do not count; status, ticks and the adapters' ledgers do.
     """
     folders = [RunFolder.open(path) for path in (a, b)]
+    for folder in folders:
+        folder.verify()
     found = [
         f"{folder.path} was not closed; make it whole with cosim.results.convert.recover"
         for folder in folders
@@ -60,10 +65,13 @@ class Effect:
     mean: float
     difference: float  # mean - base
     relative: float  # difference / base, NaN where base is 0
-    low: float  # 95 % confidence interval of the difference (Welch); NaN without replications
+    low: float  # 95 % confidence interval of the difference; NaN without replications
     high: float
     g: float  # Hedges' g; NaN without replications or without any spread
     runs: tuple[int, int]  # how many runs of the first and of this group have the figure
+    test: str = ""  # "paired t", "Welch t", "" without replications
+    p: float = nan  # of that test, two-sided, for no difference
+    adjusted: float = nan  # p after Holm's correction for all comparisons that were made together
 
     @property
     def clear(self) -> bool:
@@ -74,19 +82,78 @@ class Effect:
         return asdict(self)
 
 
-def effects(base: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]], level: float = 0.95) -> list[Effect]:
+def effects(
+    base: Sequence[Mapping[str, Any]],
+    other: Sequence[Mapping[str, Any]],
+    level: float = 0.95,
+    *,
+    seeds: tuple[Sequence[object], Sequence[object]] | None = None,
+) -> list[Effect]:
     """How the figures of the runs `other` differ from those of the runs `base`.
 
-    Runs are given as their metrics (`metrics.json`). With two runs or more on both sides each
-    difference has a confidence interval (Welch) and an effect size (Hedges' g).
+    Runs are given as their metrics (`metrics.json`), with `seeds` in the same order. Runs of equal seeds
+    had the same random numbers, so where two seeds or more are in both groups each difference is that
+    of such pairs, with the interval of Student's t over the pairs (Law, Simulation Modeling and
+    Analysis, 10.2.1). Else, with two runs or more on both sides, the interval is Welch's. Hedges' g
+    says how large the difference is beside the spread of the runs.
     """
     found = []
     units = {key: entry["unit"] for run in (*base, *other) for key, entry in run["figures"].items()}
     for key, unit in units.items():
         a, b = values_of(base, key), values_of(other, key)
         if a and b:
-            found.append(_effect(key, unit, a, b, level))
+            pairs = _pairs(base, other, seeds, key) if seeds else []
+            found.append(_effect(key, unit, a, b, pairs, level))
     return found
+
+
+def adjust(groups: Sequence[list[Effect]]) -> tuple[list[list[Effect]], int]:
+    """The same effects with p-values corrected for all of them by Holm's method, and how many tests they are."""
+    tested = sorted(effect.p for group in groups for effect in group if isfinite(effect.p))
+    corrected: dict[float, float] = {}
+    highest = 0.0
+    for rank, p in enumerate(tested):
+        highest = max(highest, min(1.0, (len(tested) - rank) * p))
+        corrected.setdefault(p, highest)
+    return [[replace(e, adjusted=corrected.get(e.p, nan)) for e in group] for group in groups], len(tested)
+
+
+def paired(pairs: Sequence[tuple[float, float]], level: float = 0.95) -> tuple[float, float, float, float]:
+    """Mean of second - first over `pairs` (two or more), its interval by Student's t, and the p-value."""
+    differences = [second - first for first, second in pairs]
+    n, mean = len(differences), sum(differences) / len(differences)
+    spread = sqrt(variance(differences) / n)
+    if spread == 0.0:
+        return mean, mean, mean, 1.0 if mean == 0.0 else 0.0
+    half = quantile(0.5 + level / 2, n - 1) * spread
+    return mean, mean - half, mean + half, 2.0 * cdf(-abs(mean) / spread, n - 1)
+
+
+def run_folders_of(paths: Iterable[str | Path]) -> list[Path]:
+    """The run folders that `paths` stand for: runs as they are, of sweeps all runs that are complete."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if (path / "sweep.json").is_file():
+            found += _complete(path)
+        else:
+            found.append(path)
+    return found
+
+
+def _complete(sweep: Path) -> list[Path]:
+    last: dict[str, Path] = {}
+    try:
+        for line in (sweep / "results.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                entry = json.loads(line)
+                last.pop(entry["key"], None)
+                if entry["status"] == "complete":
+                    last[entry["key"]] = sweep / entry["run"]
+    except OSError as error:
+        raise SetupError(f"{sweep / 'results.jsonl'} cannot be read: {error.strerror or error}") from error
+    if not last:
+        raise SetupError(f"the sweep {sweep} has no complete run")
+    return list(last.values())
 
 
 def values_of(runs: Sequence[Mapping[str, Any]], figure: str) -> list[float]:
@@ -108,6 +175,18 @@ def welch(a: list[float], b: list[float], level: float = 0.95) -> tuple[float, f
     return difference - half, difference + half
 
 
+def welch_p(a: list[float], b: list[float]) -> float:
+    """Two-sided p-value of Welch's test for equal means; NaN for fewer than two values on a side."""
+    if len(a) < 2 or len(b) < 2:
+        return nan
+    difference = sum(b) / len(b) - sum(a) / len(a)
+    u, v = variance(a) / len(a), variance(b) / len(b)
+    if u + v == 0.0:
+        return 1.0 if difference == 0.0 else 0.0
+    freedom = (u + v) ** 2 / (u * u / (len(a) - 1) + v * v / (len(b) - 1))
+    return 2.0 * cdf(-abs(difference) / sqrt(u + v), freedom)
+
+
 def hedges_g(a: list[float], b: list[float]) -> float:
     """Standardised difference of means, corrected for small samples (Hedges 1981, approximation)."""
     freedom = len(a) + len(b) - 2
@@ -120,11 +199,39 @@ def hedges_g(a: list[float], b: list[float]) -> float:
     return difference / pooled * (1 - 3 / (4 * freedom - 1))
 
 
-def _effect(key: str, unit: str, a: list[float], b: list[float], level: float) -> Effect:
+def _pairs(
+    base: Sequence[Mapping[str, Any]],
+    other: Sequence[Mapping[str, Any]],
+    seeds: tuple[Sequence[object], Sequence[object]],
+    figure: str,
+) -> list[tuple[float, float]]:
+    """The figure in runs of equal seeds; [] unless each seed is in each group once at most."""
+    sides: list[dict[object, float]] = []
+    for runs, names in zip((base, other), seeds, strict=True):
+        if len(set(names)) != len(names):
+            return []
+        known = zip(names, (run["figures"].get(figure) for run in runs), strict=True)
+        sides.append({seed: e["value"] for seed, e in known if e is not None and e["value"] is not None})
+    return [(value, sides[1][seed]) for seed, value in sides[0].items() if seed in sides[1]]
+
+
+def _effect(
+    key: str, unit: str, a: list[float], b: list[float], pairs: list[tuple[float, float]], level: float
+) -> Effect:
+    g = hedges_g(a, b)
+    if len(pairs) > 1:  # the means are those of the pairs, so that they fit their difference
+        base, mean = interval([x for x, _ in pairs])[0], interval([y for _, y in pairs])[0]
+        difference, low, high, p = paired(pairs, level)
+        relative = difference / base if base else nan
+        count = (len(pairs), len(pairs))
+        return Effect(key, unit, base, mean, difference, relative, low, high, g, count, "paired t", p)
     base, mean = interval(a)[0], interval(b)[0]
     low, high = welch(a, b, level)
     relative = (mean - base) / base if base else nan
-    return Effect(key, unit, base, mean, mean - base, relative, low, high, hedges_g(a, b), (len(a), len(b)))
+    test = "Welch t" if isfinite(low) else ""
+    return Effect(
+        key, unit, base, mean, mean - base, relative, low, high, g, (len(a), len(b)), test, welch_p(a, b)
+    )  # fmt: skip
 
 
 def _facts(manifest: Mapping[str, Any]) -> dict[str, object]:
@@ -156,7 +263,7 @@ def _compare_files(name: str, a: Path, b: Path) -> list[str]:
         done = 0
         for x, y in zip_longest(_batches(one), _batches(two)):
             for column in left.names:
-                row = None if column in differing else _first_difference(x.column(column), y.column(column))
+                row = None if column in differing else first_difference(x.column(column), y.column(column))
                 if row is not None:
                     values = [repr(batch.column(column)[row].as_py()) for batch in (x, y)]
                     differing[column] = f"{name}: {column} differs from row {done + row} on: {' against '.join(values)}"
@@ -168,7 +275,7 @@ def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
     """Batches of `_ROWS` rows whatever the row groups, with words as text."""
     waiting, rows = list[pa.Table](), 0
     for batch in file.iter_batches(batch_size=_ROWS):
-        waiting.append(_decoded(pa.Table.from_batches([batch])))
+        waiting.append(decoded(pa.Table.from_batches([batch])))
         rows += batch.num_rows
         if rows >= _ROWS:
             table = pa.concat_tables(waiting)
@@ -179,14 +286,14 @@ def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         yield pa.concat_tables(waiting).combine_chunks().to_batches()[0]
 
 
-def _decoded(table: pa.Table) -> pa.Table:
+def decoded(table: pa.Table) -> pa.Table:
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(i, field.name, pc.cast(table.column(i), pa.string()))
     return table.replace_schema_metadata(None)
 
 
-def _first_difference(a: pa.Array, b: pa.Array) -> int | None:
+def first_difference(a: pa.Array, b: pa.Array) -> int | None:
     """The first row in which two columns differ in a bit or in being null."""
     nulls = np.asarray(a.is_null()) != np.asarray(b.is_null())
     if pa.types.is_floating(a.type):

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError
 from cosim.results.events import JOURNAL, events_table, nodes_table
-from cosim.results.folder import RunFolder
+from cosim.results.folder import DamagedError, RunFolder, digests
 from cosim.results.identity import Member, members_from
 from cosim.results.stream import SUFFIX, Spec, unpack_runs
 
@@ -139,7 +139,7 @@ def convert_run(folder: RunFolder, plan: Mapping[str, Any], members: Sequence[Me
         done.append(path)
     for goal, sources in streams.items():
         signal = "task" if goal.name == "tasks.parquet" and goal.parent == folder.path else goal.parent.name
-        rows[signal] += write_parquet(goal, _groups(sources, ids))
+        rows[signal] += write_parquet(goal, groups(sources, ids))
     write_parquet(folder.path / "events.parquet", [events_table(folder.path)])
     write_parquet(folder.path / "nodes.parquet", [nodes_table(plan, members, last_seen, reached)])
     for path in (*done, folder.path / "frames" / MEMBERS, folder.path / JOURNAL):
@@ -172,7 +172,7 @@ def recover(path: str | Path) -> RunFolder:
             changes["reached"] = found.reached
             changes["ticks_done"] = round(found.reached / folder.manifest["step"]) + 1 if found.rows else 0
             changes["signals"] = signals_entry(found.specs, origins)
-        folder.update(**changes)
+        folder.update(**changes, files=digests(folder.path))
     finally:
         folder.let_go()
     return folder
@@ -229,8 +229,10 @@ def read_plan(folder: Path) -> dict[str, Any]:
     """`plan.json` of a run's folder."""
     try:
         plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SetupError(f"{folder / 'plan.json'} cannot be read: {error}") from error
+        if not isinstance(plan, dict):
+            raise ValueError("it holds no mapping")
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedError(f"{folder / 'plan.json'} cannot be read: {error}") from error
     return plan
 
 
@@ -239,7 +241,10 @@ def read_members(folder: Path, plan: Mapping[str, Any]) -> list[Member]:
     members = [Member(i, node["id"], "", i, 0, 0.0) for i, node in enumerate(plan["scene"]["nodes"])]
     path = folder / "frames" / MEMBERS
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # behind the last newline: cut off
-    return members + [member for line in lines for member in members_from(line)]
+    try:
+        return members + [member for line in lines for member in members_from(line)]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from error
 
 
 def disk_error(path: Path, error: OSError, kept: str) -> RunError:
@@ -254,7 +259,7 @@ def disk_error(path: Path, error: OSError, kept: str) -> RunError:
     )
 
 
-def _groups(paths: Sequence[Path], ids: pa.Array) -> Iterator[pa.Table]:
+def groups(paths: Sequence[Path], ids: pa.Array) -> Iterator[pa.Table]:
     """The rows of stream files of one signal as tables of about `GROUP_ROWS` rows; at least one table."""
     for path in paths:
         stream = read_stream(path)

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from cosim.plan.entities import Event, Scene, SlotRange
+from cosim.contract.entities import Event, Scene, SlotRange
 from cosim.plan.plan import Plan
+from cosim.results.folder import DamagedError
 from cosim.results.identity import Member
 
 JOURNAL = "events.jsonl"  # while running; events.parquet afterwards
@@ -85,7 +86,10 @@ def events_table(folder: Path) -> pa.Table:
     """The run's events in order of time, from its journal."""
     path = folder / JOURNAL
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    rows = sorted((json.loads(line) for line in lines), key=lambda row: float(row[0]))
+    try:
+        rows = sorted((json.loads(line) for line in lines), key=lambda row: float(row[0]))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from error
     return pa.Table.from_pydict(
         {name: [row[i] for row in rows] for i, name in enumerate(_EVENTS.names)}, schema=_EVENTS
     )

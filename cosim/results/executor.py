@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 
 GRACE = 20.0  # s that a run gets to write its partial results when it is told to stop
 _START = 120.0  # s for the fork server to import everything; a cold network disk takes a minute

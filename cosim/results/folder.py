@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 from cosim.plan.plan import Plan
 from cosim.results.provenance import git_state, host_facts, versions
 
@@ -20,7 +21,22 @@ Status = Literal["running", "complete", "partial"]
 
 MOUNT = Path("/results")  # of the orchestrator's container, whose variable COSIM_RUNS has its name outside
 
+ORIGIN = ".origin"  # in a run's folder: where its scenario lies; not part of the results
+
+_TOLD = 5  # damaged files that are named
+_NUMBER = (int, float)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "scenario": (str,), "plan_hash": (str,), "status": (str,), "error": (dict,), "duration": _NUMBER,
+    "reached": _NUMBER, "step": _NUMBER, "ticks_done": _NUMBER, "pacing": _NUMBER, "lag": (dict,), "adapters": (list,),
+    "signals": (dict,), "warnings": (list,), "faults": (list,), "files": (dict,), "versions": (dict,), "host": (dict,),
+}  # fmt: skip
 _RESERVE = 256 * 1024  # B held back, so that a run that filled the disk can still say so
+
+
+class DamagedError(SetupError):
+    """Files of a run are not what the run wrote: nothing that they say can be relied on."""
+
+    exit_code = 1
 
 
 class RunFolder:
@@ -42,43 +58,80 @@ class RunFolder:
         plan: Plan,
         *,
         driver: Literal["mosaik", "loop"] = "loop",
-        compiled: bool = False,
+        compiling: float = 0.0,
+        at: Path | None = None,
+        resumed: float | None = None,
         now: datetime | None = None,
     ) -> RunFolder:
         """A new folder `base/<scenario>/<YYYYmmdd-HHMMSS>-<hash8>[-n]` (UTC) with manifest and plan.
 
-        Never takes an existing folder, whatever other processes create at the same time. `compiled`
-        says that code was compiled for this run, which explains a slow start. `now` is for tests.
+        Never takes an existing folder, whatever other processes create at the same time. `compiling`
+        says for how many seconds code was compiled before this run. `at` is the folder of a killed run
+        that is made again, `resumed` how far (s) that had got. `now` is for tests.
         """
         started = now or datetime.now(UTC)
-        path = _claim(base / plan.name, f"{started:%Y%m%d-%H%M%S}-{plan.hash[:8]}")
+        path = at or _claim(base / plan.name, f"{started:%Y%m%d-%H%M%S}-{plan.hash[:8]}")
         for name in ("frames", "logs"):
-            (path / name).mkdir()
-        folder = RunFolder(path, _first_manifest(plan, driver, compiled, started))
+            (path / name).mkdir(exist_ok=at is not None)
+        folder = RunFolder(path, _first_manifest(plan, driver, compiling, started) | {"resumed": resumed})
         folder.hold()
+        (path / ORIGIN).write_text(json.dumps({"root": str(plan.root.resolve())}), encoding="utf-8")
         (path / "scenario.resolved.yaml").write_text(plan.resolved, encoding="utf-8")
         write_json(path / "plan.json", plan.as_dict())
         (path / ".reserve").write_bytes(b"\0" * _RESERVE)
-        folder.update()
+        folder.update(files=digests(path))
         return folder
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
-        """The folder at `path`. Raises `SetupError` that says why it is not a run folder."""
+        """The folder at `path`. Raises `SetupError` that says why it is not a run folder.
+
+        `DamagedError` when its manifest is not as it was written.
+        """
         path = Path(path)
         try:
-            manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+            text = (path / "manifest.json").read_text(encoding="utf-8")
+            manifest = json.loads(text)
         except FileNotFoundError:
             raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None
-        except (OSError, ValueError) as error:
-            raise SetupError(f"{path / 'manifest.json'} cannot be read: {error}") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise DamagedError(f"{path / 'manifest.json'} cannot be read: {error}") from error
+        kept = isinstance(manifest, dict) and "files" in manifest
+        if kept and (manifest.get("digest") != _digest_of(manifest) or text != _json_text(manifest)):
+            raise DamagedError(f"{path / 'manifest.json'} is not as the run wrote it: its digest differs")
         found = manifest.get("format") if isinstance(manifest, dict) else None
         if found != FORMAT:
             raise SetupError(
                 f"{path} has run format {found!r}; this version reads format {FORMAT}. "
                 "Read it with the version that wrote it (manifest.json, 'versions')"
             )
+        wrong = [key for key, kinds in _KINDS.items() if not isinstance(manifest.get(key), (*kinds, type(None)))]
+        if wrong:
+            raise DamagedError(f"{path / 'manifest.json'} is damaged: {', '.join(wrong)} cannot be what it says")
         return RunFolder(path, manifest)
+
+    def verify(self) -> None:
+        """Compare every file of the results with its digest in the manifest.
+
+        Raises `DamagedError` that names the files which are missing, changed, or of another run. Runs
+        of versions that kept no digests are taken as they are.
+        """
+        kept = self.manifest.get("files")
+        if kept is None:
+            return
+        present = {name: self.path / name for name in _results(self.path)}
+        wrong = [f"{name} is missing" for name in kept if name not in present]
+        for name, file in present.items():
+            entry = kept.get(name)
+            if entry is None:
+                # some may be there already of a run that was killed while it converted its rows or measured
+                if self.manifest.get("ended") and name != "metrics.json":
+                    wrong.append(f"{name} does not belong to the run")
+            elif entry != _digest_file(file):
+                wrong.append(f"{name} is not what the run wrote")
+        if wrong:
+            more = f" and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
+            raise DamagedError(f"the results in {self.path} are damaged: {'; '.join(wrong[:_TOLD])}{more}")
 
     def update(self, **changes: object) -> None:
         """Set keys of the manifest and replace `manifest.json` in one step.
@@ -89,6 +142,7 @@ class RunFolder:
         if unknown:
             raise KeyError(f"the manifest has no key {', '.join(sorted(unknown))}; it has {', '.join(self.manifest)}")
         self.manifest.update(changes)
+        self.manifest["digest"] = _digest_of(self.manifest)
         write_json(self.path / "manifest.json", self.manifest)
 
     def release_reserve(self) -> None:
@@ -151,6 +205,30 @@ def latest(base: Path, scenario: str | None = None) -> RunFolder:
     return RunFolder.open(found[-1])
 
 
+def digests(folder: Path, *names: str) -> dict[str, dict[str, object]]:
+    """Size and SHA-256 of the files `names` of a run's results, by default of all, by their path in the folder."""
+    return {name: _digest_file(folder / name) for name in names or _results(folder)}
+
+
+def _results(folder: Path) -> list[str]:
+    files = [*folder.glob("frames/*/*.parquet"), *folder.glob("*.parquet")]
+    files += [folder / name for name in ("plan.json", "scenario.resolved.yaml", "metrics.json")]
+    return sorted(str(file.relative_to(folder)) for file in files if file.is_file())
+
+
+def _digest_file(file: Path) -> dict[str, object]:
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        return {"bytes": opened.tell(), "sha256": digest}
+
+
+def _digest_of(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of everything else in a manifest, as it reads back."""
+    rest = {key: value for key, value in manifest.items() if key != "digest"}
+    text = json.dumps(_strict(rest), sort_keys=True, separators=(",", ":"), default=_scalar)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def outside(path: Path) -> Path:
     """`path` as the person at the terminal knows it: results of a container lie in a folder of the host."""
     name = os.environ.get("COSIM_RUNS", "")
@@ -159,11 +237,11 @@ def outside(path: Path) -> Path:
 
 def write_json(path: Path, data: object) -> None:
     """Replace `path` by `data` as strict JSON in one step; infinities and NaN become null."""
-    text = json.dumps(_strict(data), indent=1, allow_nan=False, ensure_ascii=False, default=_scalar)
+    text = _json_text(data)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -171,6 +249,10 @@ def write_json(path: Path, data: object) -> None:
         temporary.unlink(missing_ok=True)
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
     _sync_folder(path.parent)
+
+
+def _json_text(data: object) -> str:
+    return json.dumps(_strict(data), indent=1, allow_nan=False, ensure_ascii=False, default=_scalar) + "\n"
 
 
 def _claim(parent: Path, name: str) -> Path:
@@ -189,7 +271,7 @@ def _claim(parent: Path, name: str) -> Path:
     raise SetupError(f"there are too many run folders named {name} in {parent}; remove some")
 
 
-def _first_manifest(plan: Plan, driver: str, compiled: bool, started: datetime) -> dict[str, Any]:
+def _first_manifest(plan: Plan, driver: str, compiling: float, started: datetime) -> dict[str, Any]:
     """A manifest with all its keys, as it stands before tick 0."""
     return {
         "format": FORMAT,
@@ -210,8 +292,9 @@ def _first_manifest(plan: Plan, driver: str, compiled: bool, started: datetime) 
         "started": started.isoformat(),
         "ended": None,
         "wall_seconds": 0.0,
+        "starting_seconds": 0.0,  # of the wall clock's, until all adapters had started
         "cpu_seconds": 0.0,
-        "compiled": compiled,
+        "compiling_seconds": compiling,  # before the run's clock started; 0: the machine code was there
         "versions": versions(),
         "git": git_state(plan.root),
         "host": host_facts(),
@@ -228,6 +311,9 @@ def _first_manifest(plan: Plan, driver: str, compiled: bool, started: datetime) 
         "warnings": list(plan.warnings),
         "faults": [],
         "slow": [],
+        "resumed": None,  # s that the run had reached when it was killed and later made again
+        "files": {},  # size and SHA-256 of every file of the results
+        "digest": "",  # of this manifest
     }  # fmt: skip
 
 

@@ -164,20 +164,21 @@ def warm(task: Task) -> bool:
     Whatever goes wrong here goes wrong again in the run, which then reports it.
     """
     try:
+        import cosim.results.compiled
         import cosim.results.load
         import cosim.results.session
+        from cosim.contract.registry import adapter_kind
         from cosim.plan.compile import compile_plan
-        from cosim.registry import adapter_kind
         from cosim.scenario.load import load
 
         with suppress(ImportError):
             importlib.import_module("pandas")  # Arrow imports it at its first computation, where it is installed
-        plan = compile_plan(load(Path(task.scenario), task.overrides))
+        plan = compile_plan(load(Path(task.scenario), task.overrides), force=True)
         for adapter in plan.adapters:
             if not adapter.isolated and not adapter.connect:
                 kind = adapter_kind(adapter.use)
                 importlib.import_module(kind.factory.partition(":")[0])
-        cosim.results.session.uncompiled(adapter.use for adapter in plan.adapters)
+        cosim.results.compiled.uncompiled(adapter.use for adapter in plan.adapters)
         return load_machine_code() > 0
     except Exception:  # noqa: BLE001 - a foreign adapter may fail in any way
         traceback.print_exc()

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.frame import SlotTable
-from cosim.plan.entities import Scene
+from cosim.contract.entities import Scene
+from cosim.contract.frame import SlotTable
 
 
 class Member(NamedTuple):

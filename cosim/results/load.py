@@ -10,21 +10,27 @@ A run that was killed, or still runs, is read from its stream files up to the la
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
-from cosim.errors import CosimError, SetupError
+from cosim.contract.errors import CosimError, SetupError
 from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey
 from cosim.results.events import JOURNAL, events_table, nodes_table
-from cosim.results.folder import RunFolder, Status
+from cosim.results.folder import DamagedError, RunFolder, Status
 from cosim.results.folder import latest as newest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class QueryError(CosimError):
@@ -85,7 +91,8 @@ class Run(_Tables):
         self.path = folder.path
         self.manifest = folder.manifest
         self.status: Status = folder.status
-        self._views(_selects(folder, self._connection, ""))
+        with _undamaged(folder):
+            self._views(_selects(folder, self._connection, ""))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.status}, tables={', '.join(sorted(self._names))})"
@@ -105,11 +112,25 @@ class Run(_Tables):
         """The key figures as they were written, or computed now when the run has none."""
         try:
             found: dict[str, Any] = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             from cosim.results.metrics import measure
 
             found = measure(self)
         return found
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the run, how it ended, and its figures."""
+        figures = [(key, entry) for key, entry in self.metrics["figures"].items() if entry["value"] is not None]
+        rows = "".join(
+            f"<tr title='{escape(str(e['meaning']), quote=True)}'><td>{escape(key)}</td>"
+            f"<td style='text-align:right'>{e['value']:.6g}</td>"
+            f"<td>{escape('' if e['unit'] == '1' else str(e['unit']))}</td></tr>"
+            for key, e in figures
+        )
+        head = (
+            f"{self.manifest['scenario']}: {self.status}, {self.manifest['reached']:g} s, seed {self.manifest['seed']}"
+        )
+        return f"<table><caption>{escape(head)}</caption><tr><th>figure</th><th>value</th><th></th></tr>{rows}</table>"
 
     @property
     def tasks(self) -> duckdb.DuckDBPyRelation:
@@ -128,25 +149,55 @@ class Run(_Tables):
 
 
 class Runs(_Tables):
-    """Several runs: the same tables with a column `run` (the folder's path below the common one) in front."""
+    """Several runs: the same tables with a column `run` (the folder's path below the common one) in front.
 
-    def __init__(self, folders: list[RunFolder]) -> None:
+    The table `figures` has a row per run: `run`, `scenario`, `status`, `seed`, what a sweep had set for it
+    (a column per path, as `adapters.continuum.scheduler`) and every figure.
+    """
+
+    def __init__(self, folders: list[RunFolder], parameters: Mapping[Path, Mapping[str, Any]] | None = None) -> None:
         super().__init__()
         self.paths = {name: folder.path for name, folder in zip(_short(folders), folders, strict=True)}
         self.manifests = {name: folder.manifest for name, folder in zip(self.paths, folders, strict=True)}
         united: dict[str, list[str]] = {}
         for i, (name, folder) in enumerate(zip(self.paths, folders, strict=True)):
-            for table, select in _selects(folder, self._connection, f"run_{i}_").items():
+            with _undamaged(folder):
+                selects = _selects(folder, self._connection, f"run_{i}_")
+            for table, select in selects.items():
                 united.setdefault(table, []).append(f"SELECT {_text(name)} AS run, * FROM ({select})")
         self._views({table: " UNION ALL BY NAME ".join(parts) for table, parts in united.items()})
+        self._connection.register("figures_rows", _figures(self.paths, folders, parameters or {}))
+        self._view("figures", "SELECT * FROM figures_rows")
+
+    @property
+    def figures(self) -> pd.DataFrame:
+        """Parameters and figures, a row per run, as a pandas data frame; `table("figures")` needs no pandas."""
+        if importlib.util.find_spec("pandas") is None:
+            raise SetupError("module 'pandas' is not installed: pip install 'continuum-cosim[tables]'")
+        return self.table("figures").df()
+
+    def unit(self, figure: str) -> str:
+        """The unit of a figure, "" when no run has it."""
+        for path in self.paths.values():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                written = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
+                return str(written["figures"][figure]["unit"])
+        return ""
 
     def __len__(self) -> int:
         return len(self.paths)
 
 
-def load(run: str | Path) -> Run:
-    """The run in folder `run`. Raises `SetupError` that says why it is not one."""
-    return Run(RunFolder.open(run))
+def load(run: str | Path, *, verify: bool = True) -> Run:
+    """The run in folder `run`. Raises `SetupError` that says why it is not one.
+
+    With `verify` its files are compared with the digests that the run wrote, about a second per GB, and
+    `DamagedError` names those that differ.
+    """
+    folder = RunFolder.open(run)
+    if verify:
+        folder.verify()
+    return Run(folder)
 
 
 def latest(scenario: str | None = None, base: str | Path = "runs") -> Run:
@@ -155,16 +206,66 @@ def latest(scenario: str | None = None, base: str | Path = "runs") -> Run:
 
 
 def load_all(runs: str | Path | Iterable[str | Path]) -> Runs:
-    """Several runs: their folders, or one folder with run folders anywhere below it (a sweep)."""
-    if isinstance(runs, (str, Path)):
-        found = sorted(file.parent for file in Path(runs).rglob("manifest.json"))
-        if not found:
-            raise SetupError(f"there is no run folder below {runs}")
-        runs = found
-    folders = [RunFolder.open(path) for path in runs]
-    if not folders:
+    """Several runs: their folders, or folders with run folders anywhere below them (sweeps)."""
+    named = [Path(runs)] if isinstance(runs, (str, Path)) else [Path(path) for path in runs]
+    if not named:
         raise SetupError("there are no runs to load: the list is empty")
-    return Runs(folders)
+    found: list[Path] = []
+    parameters: dict[Path, Mapping[str, Any]] = {}
+    for path in named:
+        inside = [path] if (path / "manifest.json").is_file() else sorted(f.parent for f in path.rglob("manifest.json"))
+        if not inside:
+            raise SetupError(f"there is no run folder below {path}")
+        found += inside
+        parameters |= _parameters(path)
+    folders = [RunFolder.open(path) for path in found]
+    for folder in folders:
+        folder.verify()
+    return Runs(folders, parameters)
+
+
+def _parameters(sweep: Path) -> dict[Path, Mapping[str, Any]]:
+    """What a sweep has set for each of its runs, by their folders; {} for what is no sweep."""
+    found: dict[Path, Mapping[str, Any]] = {}
+    with suppress(OSError):
+        for line in (sweep / "results.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
+            with suppress(ValueError, TypeError, KeyError, RecursionError):  # cut off by a crash
+                entry = json.loads(line)
+                found[(sweep / entry["run"]).resolve()] = dict(entry["parameters"])
+    return found
+
+
+def _figures(
+    paths: Mapping[str, Path], folders: list[RunFolder], parameters: Mapping[Path, Mapping[str, Any]]
+) -> pa.Table:
+    rows: list[dict[str, Any]] = []
+    for (name, path), folder in zip(paths.items(), folders, strict=True):
+        manifest = folder.manifest
+        row = {"run": name, "scenario": manifest["scenario"], "status": folder.status, "seed": manifest["seed"]}
+        row |= {key: value for key, value in parameters.get(path.resolve(), {}).items() if key != "run.seed"}
+        with suppress(OSError, ValueError, KeyError, TypeError):  # a run that was killed has no figures yet
+            figures = json.loads((path / "metrics.json").read_text(encoding="utf-8"))["figures"]
+            row |= {key: entry["value"] for key, entry in figures.items()}
+        rows.append(row)
+    columns: dict[str, list[Any]] = {key: [] for row in rows for key in row}
+    for key, values in columns.items():
+        values += [row.get(key) for row in rows]
+        kinds = {type(value) for value in values if value is not None}
+        if kinds == {int, float}:
+            values[:] = [None if value is None else float(value) for value in values]
+        elif len(kinds) > 1 or not kinds <= {bool, int, float, str}:  # lists, or numbers among words
+            values[:] = [None if value is None else str(value) for value in values]
+    return pa.table(columns)
+
+
+@contextmanager
+def _undamaged(folder: RunFolder) -> Iterator[None]:
+    """What cannot be read in a run without digests, or in one that was killed, is told as damage."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, ValueError, LookupError, TypeError, OverflowError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DamagedError(f"the results in {folder.path} cannot be read: {reason}") from error
 
 
 def _selects(folder: RunFolder, connection: Any, prefix: str) -> dict[str, str]:  # noqa: ANN401 - duckdb has no types

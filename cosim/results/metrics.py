@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.results.engagements import engagement_figures, listed
-from cosim.results.folder import FORMAT, RunFolder, write_json
+from cosim.results.folder import FORMAT, RunFolder, digests, write_json
 from cosim.results.ledgers import ledger_faults
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def write_metrics(folder: RunFolder | Path) -> dict[str, Any]:
     finally:
         run.close()
     write_json(folder.path / "metrics.json", metrics)
-    if metrics["faults"] != folder.manifest["faults"]:
-        folder.update(faults=metrics["faults"])
+    files = {**folder.manifest.get("files", {}), **digests(folder.path, "metrics.json")}
+    folder.update(faults=metrics["faults"], files=files)
     return metrics
 
 
@@ -74,7 +74,7 @@ def measure(run: Run) -> dict[str, Any]:
         hosts = _grouped_tasks(run, "host") if "host" in columns else {}
     figures |= _ledger_figures(list(ledgers.values()))
     if "host" in run.signals:
-        figures |= _hosts(run, hosts)
+        figures |= _hosts(run, hosts, list(summaries.values()))
     if "link" in run.signals:
         figures |= _links(run)
     if "cell" in run.signals:
@@ -172,7 +172,10 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     energies = [ledger["energy"] for ledger in ledgers if "energy" in ledger]
     if energies:
         total = sum(e["total"] for e in energies) or None  # nothing at all: no power was stated
-        figures["energy_total"] = _figure(total, "J", "energy of all nodes and transfers")
+        figures["energy_total"] = _figure(total, "J", "energy of all nodes and transfers, and of what moves vehicles")
+        if any("vehicles" in e for e in energies):
+            moved = sum(e.get("vehicles", 0.0) for e in energies)
+            figures["energy_vehicles"] = _figure(moved, "J", "energy of vehicles, from the batteries that move them")
         for tier in sorted({tier for e in energies for tier in e.get("by_tier", {})}):
             used = sum(e.get("by_tier", {}).get(tier, 0.0) for e in energies)
             figures[f"energy_{tier}"] = _figure(used, "J", f"energy of the nodes of tier '{tier}'")
@@ -193,7 +196,7 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     return figures
 
 
-def _hosts(run: Run, hosts: dict[str, Any]) -> dict[str, Figure]:
+def _hosts(run: Run, hosts: dict[str, Any], ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """Load of hosts; adds to the entries of `hosts`."""
     available = set(run.manifest["signals"].get("host", {}).get("columns", {})) or set(run.table("host").columns)
     wanted = {
@@ -207,8 +210,15 @@ def _hosts(run: Run, hosts: dict[str, Any]) -> dict[str, Figure]:
         hosts[name] = {**row, **hosts.get(name, {})}
     if "utilisation" not in available:
         return {}
-    row = _row(run, "SELECT avg(utilisation) mean FROM host")
-    return {"utilisation_mean": _figure(row["mean"], "1", "mean share of the hosts' cores in use")}
+    booked: dict[str, float] = {}
+    for ledger in ledgers:
+        booked |= ledger.get("utilisation", {})
+    for name, share in booked.items():
+        hosts[name] = {**hosts.get(name, {}), "utilisation": share}
+    mean = sum(booked.values()) / len(booked) if booked else None
+    if mean is None:  # an adapter without the ledger, or hosts that come and go: means over what was recorded
+        mean = _row(run, "SELECT avg(utilisation) mean FROM host")["mean"]
+    return {"utilisation_mean": _figure(mean, "1", "busy share of the cores, mean over hosts and time")}
 
 
 def _links(run: Run) -> dict[str, Figure]:

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from cosim.bus.frame import Frame
 from cosim.bus.tally import Tally
+from cosim.contract import environment
+from cosim.contract.frame import Frame
 
 if TYPE_CHECKING:
-    from cosim.bus.publish import Publisher
     from cosim.bus.steering import Steering
     from cosim.results.events import EventLog
+    from cosim.talk.publish import Publisher
 
 LOOPBACK = "tcp://127.0.0.1:*"
 _AGAIN = 0.5  # s between two publications of a run that stands still
@@ -58,7 +59,7 @@ def publisher(
     state: Callable[[], Mapping[str, Any]] = dict,
 ) -> Iterator[Publishing]:
     """Publish a run at `address`, and say where that is."""
-    from cosim.bus.publish import Publisher
+    from cosim.talk.publish import Publisher
 
     with Publisher(address, scene) as found:
         say(f"publishing frames at {found.address}")
@@ -70,13 +71,13 @@ def publisher(
 @contextmanager
 def controlled(say: Callable[[str], None], steering: Steering, address: str = LOOPBACK) -> Iterator[str]:
     """Take commands at `address` and say where that is and with which token, which is told this once."""
-    import os
+    from cosim.bus.steering import VERBS
+    from cosim.talk.control import ControlSocket, new_token
 
-    from cosim.bus.control import ControlSocket, new_token
-
-    token = new_token()
-    with ControlSocket(steering.act, token, address) as found:
-        known = "the token of COSIM_TOKEN" if os.environ.get("COSIM_TOKEN", "").strip() else f"the token {token}"
+    given = environment.text("COSIM_TOKEN")
+    token = given or new_token()
+    with ControlSocket(steering.act, token, address, verbs=VERBS) as found:
+        known = "the token of COSIM_TOKEN" if given else f"the token {token}"
         say(f"taking commands at {found.address} with {known}")
         yield found.address
 

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.frame import Array, Frame
-from cosim.errors import AdapterError, RunError
+from cosim.contract.errors import AdapterError, RunError
+from cosim.contract.frame import Array, Frame
+from cosim.contract.signals import Signal
 from cosim.plan.plan import Plan, Recording
 from cosim.results.convert import MEMBERS, convert_run, disk_error, signals_entry
 from cosim.results.events import JOURNAL, EventLog
-from cosim.results.folder import RunFolder, Status
+from cosim.results.folder import RunFolder, Status, digests
 from cosim.results.identity import Identities
 from cosim.results.stream import DIRECT_BYTES, SUFFIX, Spec, Stream, Writer, open_file
-from cosim.telemetry.signals import Signal
 
 _FLUSH = 2.0  # s of wall clock that a killed run may lose at most
 
@@ -134,10 +134,23 @@ class Recorder:
             "signals": signals_entry([(stream.spec, stream.rows) for stream in streams], self._origins),
         }
         self._folder.release_reserve()
-        self._folder.update(**{**changes, **(facts or {})})
+        self._folder.update(**{**changes, **(facts or {}), "files": digests(self._folder.path)})
         self._folder.let_go()
         if problem is not None and error is None:
             raise problem
+
+    def abandon(self, reason: str) -> None:
+        """Mark the run as partial and leave its rows in the stream files, from another thread than the run's.
+
+        For a run that does not answer: what it was recording just now may be missing.
+        """
+        if not self._closed:
+            self._closed = True
+            self._flush(None)
+            self._writer.end(0.3)
+        error = {"type": "RunError", "message": reason, "adapter": None, "phase": None, "traceback": ""}
+        if self._folder.manifest["status"] == "running":
+            self._folder.update(status="partial", error=error, reached=self._reached, ticks_done=self._ticks)
 
     def _keep(self, selection: _Selection, frame: Frame) -> None:
         chosen = selection.rows(frame)

@@ -9,34 +9,35 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, process_time
-from types import FrameType
 from typing import Any, Literal
 
+import duckdb
+
 from cosim.bus import loop_driver
-from cosim.bus.adapter import Adapter
 from cosim.bus.describe import describe
-from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
-from cosim.errors import CosimError, RunError, ScenarioError, SetupError
+from cosim.contract.adapter import Adapter, services_in
+from cosim.contract.errors import CosimError, RunError, ScenarioError, SetupError
+from cosim.contract.frame import Frame
+from cosim.contract.registry import adapter_kind
 from cosim.plan.catalogue import signals_of
-from cosim.plan.compile import compile_plan
+from cosim.plan.compile import plan_of
 from cosim.plan.plan import AdapterPlan, Plan
-from cosim.registry import adapter_kind
+from cosim.results.compiled import compile_first
+from cosim.results.ending import Interrupts, stop_on_signals
 from cosim.results.folder import RunFolder, Status, outside
 from cosim.results.metrics import write_metrics
 from cosim.results.observed import LOOPBACK, controlled, state_of
 from cosim.results.observed import publisher as _publisher
 from cosim.results.recorder import Recorder
-from cosim.scenario.load import load
+from cosim.results.resume import Interrupted, set_aside, settle
 
 log = logging.getLogger("cosim.run")
 
@@ -51,15 +52,25 @@ class Outcome:
     status: Status
     error: CosimError | None
     figures: Mapping[str, float | None]
-    wall_seconds: float
+    wall_seconds: float  # from the adapters' start to the end of their work
     reached: float  # s, simulated
+    compiling_seconds: float = 0.0  # before the run
+    starting_seconds: float = 0.0  # of `wall_seconds`, until all adapters had started
 
     @property
     def summary(self) -> str:
-        """One line for people."""
-        pace = self.reached / self.wall_seconds if self.wall_seconds > 0 else float("inf")
+        """One line for people: the pace is that of the ticks; what came before is told apart."""
+        running = max(0.0, self.wall_seconds - self.starting_seconds)
+        pace = self.reached / running if running > 0 else float("inf")
         shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.2g}"
-        return f"{self.reached:g} s simulated in {self.wall_seconds:.1f} s ({shown} x real time)"
+        before = [
+            f"{seconds:.1f} s to {what}"
+            for what, seconds in (("compile", self.compiling_seconds), ("start", self.starting_seconds))
+            if seconds >= 0.05
+        ]
+        return f"{self.reached:g} s simulated in {running:.1f} s ({shown} x real time)" + (
+            f" after {' and '.join(before)}" if before else ""
+        )
 
     @property
     def lateness(self) -> str:
@@ -94,7 +105,7 @@ def run(
     Raises `ScenarioError` or `SetupError` before anything is started. A run that fails later
     returns an outcome whose status is `partial` and whose error says why.
     """
-    return run_plan(compile_plan(load(Path(scenario), overrides)), Path(out), driver=driver, observers=observers)
+    return run_plan(plan_of(scenario, overrides), Path(out), driver=driver, observers=observers)
 
 
 def run_plan(
@@ -107,24 +118,32 @@ def run_plan(
     observers: Sequence[Observer] = (),
     progress: Callable[[int], None] | None = None,
     say: Callable[[str], None] = log.info,
+    counting: bool = False,
+    again: Interrupted | None = None,
 ) -> Outcome:
     """Run `plan` and return where its results are.
 
     The folder is made below `base`. `progress` is called with each finished tick, `say` with what
     the person at the terminal should know. `publish` and `control` (which includes `publish`) are an
-    address, or True for a port of the loopback interface that the system chooses. Errors before the
+    address, or True for a port of the loopback interface that the system chooses. With `counting`,
+    values out of the bounds of their signals are counted instead of ending the run. `again` is a killed
+    run of this plan whose folder is filled anew, see `cosim.results.resume`. Errors before the
     first adapter has started are raised, and leave no folder; later ones are in the outcome.
     """
     launch = _launcher(plan, say)
-    cold = uncompiled({adapter.use for adapter in plan.adapters if not adapter.connect})
-    if cold:
-        say(f"compiling {' and '.join(cold)}; this happens once per installation and takes up to half a minute")
     signals = signals_of(plan)
     adapters = build_adapters(plan)
-    folder = RunFolder.create(base, plan, driver=driver, compiled=bool(cold))
+    compiling = compile_first({adapter.use for adapter in plan.adapters if not adapter.connect}, say)
+    if again is None:
+        folder = RunFolder.create(base, plan, driver=driver, compiling=compiling)
+    else:
+        set_aside(again.folder)
+        at, resumed = again.folder.path, again.reached
+        folder = RunFolder.create(base, plan, driver=driver, compiling=compiling, at=at, resumed=resumed)
     say(f"running {plan.name} into {outside(folder.path)}")
     with ExitStack() as stack:
-        stack.enter_context(_gone_if_refused(folder))
+        if again is None:
+            stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
         for warning in plan.warnings:
             log.warning("%s", warning)
@@ -133,8 +152,13 @@ def run_plan(
             stack.enter_context(launch(folder.path / "logs" / "nodes"))
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
-        runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers)
+        runtime = Runtime(
+            plan, adapters, signals, scratch=folder.path / "logs", observers=watchers, services=services_in(os.environ),
+            counting=counting,
+        )  # fmt: skip
         pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping), controlled=bool(control))
+        if again is not None:
+            pacer.free_until = again.reached
         steering = Steering(runtime, pacer, recorder.event)
         runtime.on_event = recorder.events.note
         where = stack.enter_context(controlled(say, steering, _address(control))) if control else ""
@@ -146,12 +170,15 @@ def run_plan(
             runtime.observers.append(publishing)
         if progress is not None:
             runtime.observers.append(_Ticks(progress))
-        interrupts = stack.enter_context(_stop_on_signals(runtime, say))
+        interrupts = stack.enter_context(stop_on_signals(runtime, recorder, say))
         wall, cpu = monotonic(), process_time()
-        error = _drive(runtime, pacer, driver, interrupts)
+        error, starting = _drive(runtime, pacer, driver, interrupts)
+        if isinstance(error, (ScenarioError, SetupError)) and runtime.reached < 0.0 and again is None:
+            raise error  # nothing has happened, and no folder is left
         seconds = monotonic() - wall
         facts = {
             "wall_seconds": seconds,
+            "starting_seconds": starting,
             "cpu_seconds": process_time() - cpu + _elsewhere(runtime),
             "lag": _lag(pacer),
             "interactive": steering.interactive,
@@ -162,12 +189,14 @@ def run_plan(
             publishing.ended(status)
         try:
             recorder.close(status, error=error, facts=facts)
+            if again is not None and status == "complete":
+                settle(folder)
         except RunError as refused:
             error, status = refused, "partial"
     figures: Mapping[str, float | None] = {}
-    with suppress(OSError):  # the disk may be full; the tables are there all the same
+    with suppress(OSError, MemoryError, duckdb.Error):  # a limit may have been reached; the tables are there
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
-    return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached))
+    return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached), compiling, starting)
 
 
 def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], AbstractContextManager[object]] | None:
@@ -177,7 +206,7 @@ def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], Abstra
     nowhere, before anything is made.
     """
     if plan.scene.real == "containers":
-        from cosim.launch.within import require_containers
+        from cosim.launch.require import require_containers
 
         require_containers(plan, os.environ)
     if plan.scene.real != "netns":
@@ -205,16 +234,6 @@ def _address(wish: bool | str) -> str:
     return wish if isinstance(wish, str) and wish else LOOPBACK
 
 
-def uncompiled(names: Iterable[str]) -> list[str]:
-    """Those of the adapters `names` that will compile code at their first use on this machine."""
-    kinds = {name: adapter_kind(name) for name in sorted(names)}
-    return [
-        name
-        for name, kind in kinds.items()
-        if not any(requirement.missing() for requirement in kind.requires) and not kind.is_compiled()
-    ]
-
-
 def build_adapters(plan: Plan) -> dict[str, Adapter]:
     """An adapter, not yet started, for each of the plan's; those with a process of their own as proxies.
 
@@ -236,16 +255,22 @@ def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
     if adapter.isolated or adapter.connect:
         from cosim.bus.remote import RemoteAdapter
 
-        return RemoteAdapter(adapter.name, adapter.use, adapter.config, timeout=timeout, connect=adapter.connect)
+        return RemoteAdapter(
+            adapter.name, adapter.use, adapter.config, timeout=timeout, connect=adapter.connect, key=adapter.key
+        )
     kind = adapter_kind(adapter.use)
     return kind.build(kind.load_config().model_validate(adapter.config))
 
 
-def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: _Interrupts) -> CosimError | None:
-    """Start, drive, finish and close; the error that ended the run early."""
+def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: Interrupts) -> tuple[CosimError | None, float]:
+    """Start, drive, finish and close; the error that ended the run early, and the seconds of the start."""
     error: CosimError | None = None
+    begun, starting = monotonic(), 0.0
     try:
-        runtime.start()
+        try:
+            runtime.start()
+        finally:
+            starting = monotonic() - begun
         if driver == "mosaik":
             from cosim.bus import mosaik_driver
 
@@ -269,7 +294,7 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: _Interrup
             error = RunError("; ".join(faults))
     if error is not None:
         log.error("%s", error, exc_info=error)
-    return error
+    return error, starting
 
 
 def _elsewhere(runtime: Runtime) -> float:
@@ -286,42 +311,6 @@ def _lag(pacer: Pacer) -> dict[str, Any]:
         "late_ticks": record.late_ticks,
         "behind": record.shifted,
     }
-
-
-class _Interrupts:
-    """The first Ctrl-C or SIGTERM ends the run after the present tick, the second one at once.
-
-    Further ones must not keep the adapters from being closed and the results from being saved.
-    """
-
-    def __init__(self, runtime: Runtime, say: Callable[[str], None]) -> None:
-        self.may_raise = True
-        self._runtime = runtime
-        self._say = say
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if not self._runtime.stopping:
-            self._runtime.stop(signal.Signals(number).name)
-            self._say("stopping after this tick, results are kept; once more to stop at once")
-        elif self.may_raise:
-            self.may_raise = False
-            raise KeyboardInterrupt
-        else:
-            self._say("closing the adapters and saving the results")
-
-
-@contextmanager
-def _stop_on_signals(runtime: Runtime, say: Callable[[str], None]) -> Iterator[_Interrupts]:
-    interrupts = _Interrupts(runtime, say)
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts
-        return
-    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupts
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _RunLog(logging.FileHandler):

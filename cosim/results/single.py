@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cosim.errors import CosimError
+from cosim.contract.errors import CosimError
 from cosim.results.executor import Task
 
 
@@ -18,7 +18,7 @@ def carry_out(task: Task) -> dict[str, Any]:
 
     base = Path(task.base)
     try:
-        plan = compile_plan(load(Path(task.scenario), task.overrides))
+        plan = compile_plan(load(Path(task.scenario), task.overrides), force=True)
         outcome = run_plan(plan, base / "runs", driver=task.driver)
     except CosimError as error:
         return {"status": "failed", "run": "", "error": str(error), "figures": {}}

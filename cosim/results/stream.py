@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cosim.bus.frame import Array
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
+from cosim.contract.frame import Array
+from cosim.contract.signals import Column, Signal
 from cosim.results.identity import Member, members_line
-from cosim.telemetry.signals import Column, Signal
 
 CHUNK_BYTES = 4 * 2**20
 DIRECT_BYTES = 2**20  # frames of this size and more are not copied
@@ -242,6 +242,11 @@ class Writer:
         if self._members is not None:
             with contextlib.suppress(OSError):
                 self._members.close()
+
+    def end(self, patience: float) -> None:
+        """Write what is left within `patience` s and leave the files as they are then."""
+        self._queue.put(None)
+        self._thread.join(patience)
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:

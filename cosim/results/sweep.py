@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import shutil
 import signal
@@ -29,13 +30,16 @@ from types import FrameType
 from typing import Literal
 
 from cosim import version
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import Plan
+from cosim.results.compiled import compile_first
 from cosim.results.executor import Executor, Result, Task
 from cosim.results.folder import RunFolder, write_json
 from cosim.scenario.load import load
 from cosim.scenario.sweep import Variant
+
+log = logging.getLogger("cosim.sweep")
 
 FORMAT = 1
 Progress = Callable[[int, int, int, Result | None], None]  # done, failed, all, the run that just ended
@@ -155,7 +159,8 @@ def run_sweep(
     run that fails is listed in the results and stops no other. Ctrl-C and SIGTERM stop the runs
     under way and raise `RunError`; the finished ones are kept, and the same call makes the rest.
     """
-    name, tasks = _tasks(scenario.resolve(), variants, overrides, driver, limit)
+    name, tasks, uses = _tasks(scenario.resolve(), variants, overrides, driver, limit)
+    compile_first(uses, log.info)  # so that no run's limit counts it, and the runs do not all compile the same
     folder = SweepFolder.create(base, name, list(tasks))
     with folder.held():
         wanted = [replace(task, base=str(folder.path)) for task in tasks.values()]
@@ -190,22 +195,23 @@ def _tasks(
     overrides: Sequence[str],
     driver: Literal["mosaik", "loop"],
     limit: float | None,
-) -> tuple[str, dict[str, Task]]:
-    """The scenario's name and the tasks by key; variants with the same plan are one run.
+) -> tuple[str, dict[str, Task], set[str]]:
+    """The scenario's name, the tasks by key and the adapters used; variants with the same plan are one run.
 
     Plans are not kept: a thousand of them take gigabytes where the scenario is large.
     """
     tasks: dict[str, Task] = {}
     digests: dict[Path, str] = {}
-    name = ""
+    name, uses = "", set[str]()
     for variant in variants:
         settings = (*overrides, *variant.overrides)
         plan = compile_plan(load(scenario, settings))
         name = plan.name
+        uses |= {adapter.use for adapter in plan.adapters if not adapter.connect}
         basis = _basis(plan, scenario.parent, digests)
         parameters = dict(variant.assignments)
         tasks.setdefault(plan.hash, Task(plan.hash, str(scenario), settings, parameters, "", driver, limit, basis))
-    return name, tasks
+    return name, tasks, uses
 
 
 def _basis(plan: Plan, folder: Path, digests: dict[Path, str]) -> str:

@@ -9,7 +9,8 @@ it holds the adapter to:
 - the life cycle: start, step from time 0 on, finish, close; close twice, without start, and after a
   start that failed;
 - the frames: exactly the declared signals at every step, each as the catalogue says, counters that
-  only grow, fleet tables whose epoch and generation tell every change;
+  only grow and begin again with a slot's next member, fleet tables whose epoch and generation tell
+  every change;
 - the manners: inputs are not written to, a frame stays as it was through the producer's next step,
   optional inputs may be absent, and the same seed gives the same bits unless the adapter's origin
   says that its numbers are not simulated.
@@ -29,10 +30,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from cosim.bus.adapter import AdapterKind, Ports
-from cosim.errors import CosimError, SetupError
-from cosim.plan.entities import Scene
-from cosim.telemetry.signals import CATALOGUE
+from cosim.contract.adapter import AdapterKind, Ports
+from cosim.contract.entities import Scene
+from cosim.contract.errors import CosimError, SetupError
+from cosim.contract.signals import CATALOGUE
 from cosim.testing.bench import Bench
 from cosim.testing.synthetic import small_scene
 
@@ -94,6 +95,23 @@ def find_faults(
         )  # fmt: skip
         bench.check()
     return faults
+
+
+def rehearse(kind: AdapterKind) -> None:
+    """Live through two steps with `kind`'s own example in a small scene, so that its code is compiled.
+
+    Whatever goes wrong there is left for the checker to find.
+    """
+    module = importlib.import_module(kind.config.partition(":")[0].rpartition(".")[0] or kind.config.partition(":")[0])
+    try:
+        config = kind.load_config().model_validate(example_of(kind))
+        ports = kind.ports_of(config)
+    except ValueError:
+        return
+    home = Path(module.__file__).parent if module.__file__ else Path.cwd()
+    scene = small_scene(kind.name if kind.fleet else "somebody-else")
+    with tempfile.TemporaryDirectory(prefix="cosim-compile-") as scratch:
+        Bench(kind, config, ports, scene, 2, home, Path(scratch), []).rehearse()
 
 
 def example_of(kind: AdapterKind) -> dict[str, Any]:

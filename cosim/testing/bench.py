@@ -5,20 +5,21 @@ from __future__ import annotations
 import contextlib
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel
 
-from cosim.bus.adapter import Adapter, AdapterKind, Context, Inputs, Ports, Read
-from cosim.bus.frame import Array, Frame
-from cosim.plan.entities import Scene
-from cosim.plan.seeds import stream
-from cosim.telemetry.signals import CATALOGUE, Signal
+from cosim.contract.adapter import Adapter, AdapterKind, Context, Inputs, Ports, Read
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Array, Frame
+from cosim.contract.seeds import stream
+from cosim.contract.signals import CATALOGUE, Signal
+from cosim.contract.tables import same_table
 from cosim.testing.synthetic import Source, fleet_table, small_events
-from cosim.testing.watch import Watch, frozen, same_table
+from cosim.testing.watch import Watch, frozen
 
 
 class _BrokenContext:
@@ -57,8 +58,13 @@ class Bench:
         if self.kind.origin == "simulated":
             second = self._run("second", lambda _: True, quiet=True)
             self._compare(first, second)
+            self._generations(first)
         if any(not read.required for read in self.ports.reads):
             self._run("without its optional inputs", lambda read: read.required, quiet=True)
+
+    def rehearse(self) -> None:
+        """Live through the steps once; what is wrong stays in `faults`."""
+        self._run("rehearsal", lambda _: True)
 
     def _build(self) -> Adapter | None:
         try:
@@ -92,8 +98,13 @@ class Bench:
             return False
         return True
 
-    def _run(self, label: str, feed: Callable[[Read], bool], *, quiet: bool = False) -> list[list[Frame]] | None:
-        """All frames of one whole life, as copies; None when it could not be lived to its end."""
+    def _run(
+        self, label: str, feed: Callable[[Read], bool], *, quiet: bool = False, renewed: bool = True
+    ) -> list[list[Frame]] | None:
+        """All frames of one whole life, as copies; None when it could not be lived to its end.
+
+        Without `renewed` no slot is ever taken by another member than its first one.
+        """
         adapter = self._build()
         if adapter is None:
             return None
@@ -107,7 +118,7 @@ class Bench:
         try:
             if not self._calls(f"{prefix}start", lambda: adapter.start(context)):
                 return None
-            frames = self._steps(adapter, feed, prefix)
+            frames = self._steps(adapter, feed, prefix, renewed)
             if frames is not None:
                 self._finish(adapter, prefix)
         finally:
@@ -115,9 +126,11 @@ class Bench:
             self._calls(f"{prefix}a second close", adapter.close)
         return frames
 
-    def _steps(self, adapter: Adapter, feed: Callable[[Read], bool], prefix: str) -> list[list[Frame]] | None:
+    def _steps(
+        self, adapter: Adapter, feed: Callable[[Read], bool], prefix: str, renewed: bool
+    ) -> list[list[Frame]] | None:
         sources = {
-            read: Source(self.signals[read.signal], self.scene, self.period)
+            read: Source(self.signals[read.signal], self.scene, self.period, renewed)
             for read in self.ports.reads
             if feed(read) and read.signal in self.signals
         }
@@ -150,7 +163,7 @@ class Bench:
                         f"{at}: the '{frame.signal}' frame of the step before has changed; "
                         "a frame must stay as it is through the producer's next step (alternate two buffers)"
                     )
-            wrong = watch.look(step * self.period, answer, self._identity(step))
+            wrong = watch.look(step * self.period, answer, self._identity(step, renewed))
             for text in wrong:
                 self._once(f"{at}: {text}")
             try:
@@ -160,13 +173,13 @@ class Bench:
             kept.append([copy for _, copy in held])
         return kept
 
-    def _identity(self, step: int) -> Callable[[Array], Array]:
+    def _identity(self, step: int, renewed: bool) -> Callable[[Array], Array]:
         """Who holds a slot at `step`, as the adapter can know it from the mobility that it reads."""
         late = any(read.signal == "mobility" and read.delayed for read in self.ports.reads)
         fleets = [fleet for fleet in self.scene.fleets if fleet.adapter != self.kind.name]
         generation = np.zeros(self.scene.capacity, np.int64)
         if fleets and step >= late:
-            table = fleet_table(self.scene, step - late)
+            table = fleet_table(self.scene, step - late, renewed=renewed)
             generation[table.first : table.first + len(table.ids)] = table.generation
         return lambda slots: generation[slots]
 
@@ -192,11 +205,52 @@ class Bench:
                 if twin is None or not (frame.same_as(twin) and same_table(frame.table, twin.table)):
                     self._once(f"step {step}: '{frame.signal}' differs between two runs with the same seed")
 
+    def _generations(self, first: list[list[Frame]]) -> None:
+        """Do counters of a slot begin again when another member takes it?
+
+        The same life is lived once more with nobody replaced. A counter that is as high after a change
+        of members as without one, and above where the member before had left it, has not noticed.
+        """
+        counters = [
+            (name, column.name)
+            for name in self.ports.writes
+            for column in self.signals[name].columns
+            if column.role == "counter" and self.signals[name].rows == "node"
+        ]
+        fleets = [fleet for fleet in self.scene.fleets if fleet.adapter != self.kind.name]
+        if not counters or not fleets or not any(read.signal == "mobility" for read in self.ports.reads):
+            return
+        steady = self._run("with nobody replaced", lambda _: True, quiet=True, renewed=False)
+        if steady is None:
+            return
+        late = any(read.signal == "mobility" and read.delayed for read in self.ports.reads)
+        for step in range(1 + late, len(first)):
+            before, now = (fleet_table(self.scene, k - late).generation for k in (step - 1, step))
+            for slot in (np.flatnonzero((now > before) & (before > 0)) + fleets[0].first).tolist():
+                for signal, column in counters:
+                    earlier = [_at(frames, signal, column, slot) for frames in first[:step]]
+                    last = max((value for value in earlier if value is not None), default=0.0)
+                    replaced, same = (_at(frames[step], signal, column, slot) for frames in (first, steady))
+                    if last > 0 and replaced is not None and replaced == same and replaced >= last:
+                        self._once(
+                            f"step {step}: the counter {signal}.{column} goes on when another member takes the slot; "
+                            "it starts again where SlotTable.generation has grown"
+                        )
+
     def _once(self, text: str) -> None:
         """Note a fault unless the same one was noted for an earlier step."""
         tail = text.partition(": ")[2]
         if not any(known.endswith(tail) for known in self.faults):
             self.faults.append(text)
+
+
+def _at(frames: Sequence[Frame], signal: str, column: str, slot: int) -> float | None:
+    """The value of a column at `slot`, None without a row."""
+    for frame in frames:
+        if frame.signal == signal:
+            rows = np.flatnonzero(frame.slot == slot)
+            return float(frame[column][rows[0]]) if len(rows) else None
+    return None
 
 
 def _told(error: Exception) -> str:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cosim.bus.frame import Array, Frame, SlotTable
-from cosim.plan.entities import Cell, Event, Fleet, Geo, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
-from cosim.plan.reality import Vehicle, Wifi
-from cosim.telemetry.signals import TASK_STATUS, Column, Signal
+from cosim.contract.entities import Cell, Event, Fleet, Geo, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
+from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.contract.reality import Vehicle, Wifi
+from cosim.contract.signals import TASK_STATUS, Column, Signal
 
 # unit -> range of plausible values
 _RANGES: dict[str, tuple[float, float]] = {
@@ -108,11 +108,15 @@ def small_events(scene: Scene, period: float) -> list[list[Event]]:
 
 @dataclass
 class Source:
-    """Frames of one signal over a scene, step by step, as some other adapter might write them."""
+    """Frames of one signal over a scene, step by step, as some other adapter might write them.
+
+    Without `renewed` a slot of the fleet that was left is taken by the same member again.
+    """
 
     signal: Signal
     scene: Scene
     period: float  # s
+    renewed: bool = True
     _seed: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,7 +133,11 @@ class Source:
             self._order(columns, step, rng)
         for array in (slots, *columns.values()):
             array.flags.writeable = False
-        table = fleet_table(self.scene, step) if self.signal.name == "mobility" and self.scene.fleets else None
+        table = (
+            fleet_table(self.scene, step, renewed=self.renewed)
+            if self.signal.name == "mobility" and self.scene.fleets
+            else None
+        )
         return Frame(self.signal.name, step * self.period, slots, columns, table)
 
     def _slots(self, step: int) -> Array:
@@ -178,18 +186,19 @@ class Source:
             columns[name][:] = moment
 
 
-def fleet_table(scene: Scene, step: int) -> SlotTable:
-    """Who is at the slots of the scene's first fleet at `step`."""
+def fleet_table(scene: Scene, step: int, *, renewed: bool = True) -> SlotTable:
+    """Who is at the slots of the scene's first fleet at `step`; with `renewed` somebody else each time."""
     fleet = scene.fleets[0]
     names: list[str] = [""] * fleet.capacity
     generation = np.zeros(fleet.capacity, np.int32)
     epoch, before = 0, frozenset[int]()
     for k in range(step + 1):
         now = frozenset(_present(fleet, k))
-        for place in now - before:
+        new = [place for place in now - before if renewed or not names[place]]
+        for place in new:
             generation[place] += 1
             names[place] = f"{fleet.name}-{place}.{generation[place]}"
-        epoch += now - before != frozenset()
+        epoch += bool(new)
         before = now
     return SlotTable(fleet.first, tuple(names), generation, epoch)
 

@@ -12,7 +12,8 @@ from fastapi import FastAPI, Header, Query, Request, WebSocket
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from cosim.bus.control import MAX_REQUEST, VERBS, ControlError, command, same_token
+from cosim.bus.steering import VERBS
+from cosim.talk.control import MAX_REQUEST, ControlError, command, same_token
 from cosim.web.feed import Feed
 from cosim.web.guard import Guard
 from cosim.web.live import LiveSource
@@ -103,7 +104,7 @@ def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> F
             answer = await asyncio.to_thread(command, source.control, token, verb, **asked)
         except ControlError as error:
             return _refusal(400, str(error))
-        return JSONResponse(strict(answer))
+        return JSONResponse(strict({"ok": True, "error": "", **answer}))
 
     return app
 

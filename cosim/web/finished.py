@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cosim.bus.describe import describe
-from cosim.bus.frame import Array
+from cosim.contract.frame import Array
 from cosim.plan.catalogue import signals_of
 from cosim.plan.store import plan_from_dict
 from cosim.results.load import Run, load

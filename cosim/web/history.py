@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cosim.bus.frame import Frame
+from cosim.contract.frame import Frame
 from cosim.web.figures import FEW
 
 POINTS = 2400  # kept at most; when there are more, every second one goes

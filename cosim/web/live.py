@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cosim.bus.frame import Array, Frame, SlotTable
-from cosim.bus.publish import Snapshot, Subscriber
-from cosim.bus.wire import WireError
+from cosim.contract.errors import ProtocolError
+from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.talk.publish import Snapshot, Subscriber
 from cosim.web.figures import FOLLOWED, figures_of, split
 from cosim.web.history import History
 from cosim.web.message import pack, pack_columns
@@ -126,7 +126,7 @@ class LiveSource:
             while not self._ending.is_set():
                 try:
                     snapshot = self._subscriber.latest(_LOOK)
-                except WireError as error:
+                except ProtocolError as error:
                     log.warning("%s sent something else than a publication: %s", self.address, error)
                     self._ending.wait(_LOOK)
                     continue

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cosim.bus.frame import Array
+from cosim.contract.frame import Array
 
 ALIGN = 8
 DTYPES = {"i4": "<i4", "f4": "<f4", "u1": "u1"}

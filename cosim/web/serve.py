@@ -11,7 +11,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 
 REQUEST = 4096  # B, of a WebSocket's message from the browser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import socket
 import threading
 import time
@@ -18,17 +19,18 @@ from adapters.live.arrivals import Arrival, Arrivals
 from adapters.live.books import Books
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import fault
-from cosim.bus.presence import Presence
-from cosim.errors import RunError, ScenarioError, SetupError
-from cosim.live import agent, keys
-from cosim.live.errands import Result
+from cosim.contract.adapter import Context, Inputs, services_in
+from cosim.contract.entities import Geo, Law, Node, Scene, SlotRange, Workload
+from cosim.contract.errors import RunError, ScenarioError
+from cosim.contract.frame import fault
+from cosim.contract.presence import Presence
+from cosim.contract.reality import Live, Vehicle
+from cosim.contract.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
+from cosim.live import agent
 from cosim.live.lease import Lease, Slot, Standing
-from cosim.plan.entities import Geo, Law, Node, Scene, SlotRange, Workload
-from cosim.plan.reality import Live, Vehicle
+from cosim.live.task_queue import Result
 from cosim.results.ledgers import ledger_faults
-from cosim.telemetry.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
+from cosim.talk import keys
 
 UAV = Node("uav", "uav", "device")
 PERIOD = 0.2  # s
@@ -52,7 +54,7 @@ def workload(rate=20.0, **fields):
 def context(tmp_path, scene, pacing=1.0):
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    return Context("live", scene, PERIOD, 10.0, (1, 2), str(tmp_path), str(scratch), pacing)
+    return Context("live", scene, PERIOD, 10.0, (1, 2), str(tmp_path), str(scratch), pacing, services_in(os.environ))
 
 
 def adapter(tmp_path, *nodes, workloads=(), pacing=1.0, geo=None, start=True, **config):
@@ -159,7 +161,7 @@ def test_two_machines_share_the_tasks(tmp_path, agents):
 
 @pytest.mark.parametrize("missing", ["fail", "wait"])
 def test_a_run_that_is_not_in_real_time_needs_nobody_or_is_refused(tmp_path, missing):
-    with pytest.raises(SetupError, match=r"live nodes \(pi\) need a run in real time"):
+    with pytest.raises(ScenarioError, match=r"live nodes \(pi\) need a run in real time"):
         adapter(tmp_path, live(missing=missing), live("other"), pacing=0.0)
     made = adapter(tmp_path, live(), pacing=10.0)
     frame = checked(made.step(0.0, Inputs()))["resources"]

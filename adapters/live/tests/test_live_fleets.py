@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from adapters.live.adapter import LiveAdapter
 from adapters.live.arrivals import Arrival, Arrivals
+from adapters.live.check import unsendable
 from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.needs import unsendable
 from adapters.live.tests.test_live_adapter import checked, context, workload
 from adapters.live.tests.test_live_real import CALLS, RUNS
-from cosim.bus.adapter import Inputs
-from cosim.bus.frame import Frame
-from cosim.bus.slots import SlotBook
-from cosim.errors import ScenarioError
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import Cell, Fleet, Law, Link, Node, Radio, Scene, SlotRange, Stage
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame
+from cosim.contract.reality import Live
+from cosim.contract.slots import SlotBook
 from cosim.live.lease import Lease, Slot
 from cosim.live.roster import Roster
-from cosim.plan.entities import Cell, Fleet, Law, Link, Node, Radio, Scene, SlotRange, Stage
-from cosim.plan.reality import Live
 from cosim.results.ledgers import ledger_faults
 
 RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
@@ -120,7 +120,7 @@ class _Gateway:
     def __init__(self, there):
         self.roster, self.offered, self.lock = there, 0, threading.RLock()
 
-    def offer(self, _node, _errand):
+    def offer(self, _node, _queued):
         self.offered += 1
         return True
 

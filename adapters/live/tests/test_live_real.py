@@ -11,24 +11,24 @@ import uvicorn
 from pydantic import ValidationError
 
 from adapters.live import ADAPTER
+from adapters.live.check import unsendable
 from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.needs import unsendable
 from adapters.live.tests.test_live_adapter import checked, context, live, workload
-from cosim.bus.adapter import Inputs
-from cosim.errors import RunError, ScenarioError, SetupError
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.errors import RunError, ScenarioError, SetupError
+from cosim.contract.reality import Runs, Wifi
+from cosim.contract.signals import TASK_STATUS
 from cosim.inference.kernels import Kernel
 from cosim.inference.service import application
 from cosim.inference.station import Station
 from cosim.launch.keys import PRIVATE, provide
 from cosim.live import agent
-from cosim.live.errands import Errand
 from cosim.live.lease import Lease, Slot
 from cosim.live.roster import Roster
-from cosim.plan.entities import Law, Node, Scene, SlotRange
-from cosim.plan.reality import Runs, Wifi
+from cosim.live.task_queue import QueuedTask
 from cosim.results.ledgers import ledger_faults
-from cosim.telemetry.signals import TASK_STATUS
 
 WIFI = Wifi("adhoc", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
 RUNS = Runs("vedgenode")
@@ -214,7 +214,7 @@ def test_a_call_goes_to_the_host_with_the_fewest_tasks_on_a_common_medium():
             works = ["call"] if standing.slot.node == "uav" else ["forward"]
             facts = {"works": works, "window": 4, "cores": 2}
             standing.lease = Lease(standing.slot.number, b"", b"", b"", facts, 0.0, 9.0)
-    assert roster.offer("busy", Errand(1, dict, 0.0, 1.0))
+    assert roster.offer("busy", QueuedTask(1, dict, 0.0, 1.0))
     block = OffloadBlock.model_validate(CALLS)
     assert choice.called(roster, "uav") == ("free", f"10.171.0.3:{PORT}")
     for _ in range(2):

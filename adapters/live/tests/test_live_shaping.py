@@ -12,15 +12,15 @@ from adapters.live import ADAPTER
 from adapters.live.config import LiveConfig
 from adapters.live.shaping import Shaping
 from adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
-from cosim.bus.adapter import Inputs
-from cosim.bus.frame import Frame
-from cosim.bus.slots import SlotBook
+from cosim.contract.adapter import Inputs
+from cosim.contract.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
+from cosim.contract.entities import Link as Wire
+from cosim.contract.frame import Frame
+from cosim.contract.reality import Live, Runs, Wifi
+from cosim.contract.slots import SlotBook
 from cosim.live.shaping import Function, Link
-from cosim.plan.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
-from cosim.plan.entities import Link as Wire
 from cosim.plan.plan import AdapterPlan
-from cosim.plan.reality import Live, Runs, Wifi
-from cosim.plan.unanswered import unanswered
+from cosim.plan.warnings import warnings
 
 WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
 ADAPTERS = (AdapterPlan("live", "live", {}, 1, (), (), "measured", False, "", ()),)
@@ -136,9 +136,9 @@ def test_an_unlimited_wire_says_so():
 
 def test_who_has_nobody_to_be_shaped_towards_is_warned_of():
     alone = Scene.build((NODES[3], Node("other", "edge", "edge", live=live())), (), (wire(0, 1),))
-    (warning,) = unanswered(alone, ADAPTERS)
+    (warning,) = warnings(alone, ADAPTERS)
     assert warning.startswith("node 'edge' is to be shaped, but no other live node has an address")
-    assert unanswered(SCENE, ADAPTERS) == ()
+    assert warnings(SCENE, ADAPTERS) == ()
 
 
 @pytest.mark.parametrize(("allowed", "held"), [(True, 1.0), (False, 0.0)])

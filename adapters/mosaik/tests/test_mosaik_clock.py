@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from adapters.mosaik.clock import Clock, transient, triggers
 from adapters.mosaik.wiring import Board, Feed, Roster, Tap
-from cosim.bus.frame import Frame
-from cosim.plan.entities import Node, Scene
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.entities import Node, Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import Column, Signal
 
 SCENE = Scene.build(tuple(Node(f"n-{k}", "edge", "edge") for k in range(5)))
 HEAT = Column("heat", "float64", "W", "heat")

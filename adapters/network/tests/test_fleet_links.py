@@ -15,16 +15,16 @@ from adapters.network.config import NetworkConfig
 from adapters.network.routes import Routes
 from adapters.network.tests.test_network_adapter import CELL, RADIO, WIFI
 from adapters.ns3.backend import radio_of
-from cosim.bus.adapter import Context
-from cosim.bus.frame import Frame
-from cosim.bus.slots import SlotBook
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame
+from cosim.contract.reality import Runs
+from cosim.contract.slots import SlotBook
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.state import DOWN
-from cosim.errors import ScenarioError
 from cosim.launch.programs import programs
 from cosim.launch.states import States
-from cosim.plan.entities import Fleet, Link, Node, Scene, SlotRange
-from cosim.plan.reality import Runs
 
 RUNS = Runs("vedgenode")
 TRUCK = Node("trucks", "vehicle", "device", cores=2, memory=1e9, radio=RADIO, wifi=WIFI, runs=RUNS)

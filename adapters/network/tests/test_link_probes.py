@@ -12,12 +12,12 @@ from adapters.network import ADAPTER
 from adapters.network import probing as module
 from adapters.network.config import NetworkConfig, ProbeConfig, Threshold
 from adapters.network.probing import Asked, Probing, chosen, compare
-from cosim.bus.frame import fault
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import RunError
+from cosim.contract.frame import fault
+from cosim.contract.signals import LINK_PROBE
 from cosim.emulation.probing import Probe
 from cosim.emulation.state import DOWN, LinkState
-from cosim.errors import RunError
-from cosim.plan.entities import Node, Scene
-from cosim.telemetry.signals import LINK_PROBE
 from cosim.testing import check_adapter
 
 GOOD = LinkState(5e6, 0.02, 0.0, 0.1)
@@ -41,7 +41,7 @@ class Service:
 
 
 def found(delay=0.02, sent=400, received=360, rate=4.5e6, error=""):
-    return Probe("s", 1, delay, 0.001, sent, received, rate, error)
+    return Probe(b"s", 1, delay, 0.001, sent, received, rate, error)
 
 
 def asked(*states):

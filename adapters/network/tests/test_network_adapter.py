@@ -10,15 +10,15 @@ import pytest
 
 from adapters.network import ADAPTER, LINK_TRAFFIC
 from adapters.network.config import NetworkConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame, fault
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
+from cosim.contract.errors import RunError, SetupError
+from cosim.contract.frame import Frame, fault
+from cosim.contract.reality import Runs, Wifi
 from cosim.emulation.message import Report
 from cosim.emulation.state import DOWN, Health, LinkState
-from cosim.errors import RunError, SetupError
 from cosim.launch.programs import programs
 from cosim.launch.states import States
-from cosim.plan.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
-from cosim.plan.reality import Runs, Wifi
 from cosim.testing import check_adapter
 
 WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 
 from adapters.radio import ADAPTER
 from adapters.radio.config import RadioConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame, SlotTable, fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame, SlotTable, fault
+from cosim.contract.signals import CELL, LINK
 from cosim.radio import cells, nr, pathloss, power
-from cosim.telemetry.signals import CELL, LINK
 
 RADIO = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
 CALM = {"shadowing": "0 dB", "interference": False}

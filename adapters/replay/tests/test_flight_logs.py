@@ -18,11 +18,11 @@ from adapters.replay.adapter import ReplayAdapter
 from adapters.replay.backend import UnreadableError, read
 from adapters.replay.config import ReplayConfig
 from adapters.replay.ulog import MAGIC, ULogError, read_ulog
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Fleet, Geo, Node, Scene
-from cosim.telemetry.signals import CATALOGUE, VEHICLE_MODE
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Fleet, Geo, Node, Scene
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import fault
+from cosim.contract.signals import CATALOGUE, VEHICLE_MODE
 
 ROOT = Path(__file__).resolve().parents[3]
 UAV = ROOT.parent / "shared" / "data" / "uav"

@@ -15,12 +15,12 @@ from pyarrow import parquet
 
 from adapters.replay import ADAPTER
 from adapters.replay.config import ReplayConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Fleet, Geo, Node, Scene
-from cosim.plan.geo import LocalFrame
-from cosim.telemetry.signals import MOBILITY
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Fleet, Geo, Node, Scene
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import fault
+from cosim.contract.geo import LocalFrame
+from cosim.contract.signals import MOBILITY
 
 TEMPLATE = Node("cars", "vehicle", "device")
 
@@ -224,6 +224,7 @@ def test_local_frame_of_a_far_point():
         ("t.xml", "<fcd-export/>", "no sample"),
         ("t.xml", "<a>\n<vehicle id='v' x='0' y='0'/></a>", ":2: .*outside of any timestep"),
         ("t.xml", "<a><timestep time='1'/>\n<timestep time='0'/></a>", ":2: .*time 0 s comes after 1 s"),
+        ("t.xml", "<a><timestep time='1'/>\n<timestep time='1'/></a>", ":2: .*time 1 s comes after 1 s"),
         ("t.xml", "<a><timestep time='1'>\n<vehicle id='v' x='0'/></timestep></a>", ":2: .*no column for y.* id, x"),
         ("t.xml", "<a><timestep time='1'>\n<vehicle id='v' x='0' y='?'/></timestep></a>", ":2: .*y of 'v' is '\\?'"),
         ("t.xml", "<a><timestep>\n</timestep></a>", ":1: .*time of a timestep is missing"),

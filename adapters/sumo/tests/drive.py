@@ -12,11 +12,11 @@ import numpy as np
 
 from adapters.sumo import ADAPTER
 from adapters.sumo.adapter import SumoAdapter
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import fault
-from cosim.errors import CosimError
-from cosim.plan.entities import Fleet, Geo, Node, Scene
-from cosim.telemetry.signals import MOBILITY
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Fleet, Geo, Node, Scene
+from cosim.contract.errors import CosimError
+from cosim.contract.frame import fault
+from cosim.contract.signals import MOBILITY
 
 EARTH = 6_371_000.0  # m
 

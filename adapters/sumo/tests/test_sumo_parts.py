@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,15 +16,16 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from adapters.sumo import ADAPTER, install
-from adapters.sumo.adapter import check_steps, command, only_fleet
+from adapters.sumo.adapter import command
 from adapters.sumo.backend import Moves, explain
+from adapters.sumo.check import problems
 from adapters.sumo.config import Demand, Region, SumoConfig
 from adapters.sumo.demand import Roads, largest_component, write_trips
 from adapters.sumo.roster import Roster
 from adapters.sumo.space import FASTEST, Alignment, Fence
-from cosim.bus.adapter import Context
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Fleet, Geo, Node, Scene
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Fleet, Geo, Node, Scene
+from cosim.contract.errors import ScenarioError
 
 
 def make_context(root: Path, *fleets: str) -> Context:
@@ -71,10 +73,9 @@ def test_the_example_is_a_valid_block() -> None:
 
 def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
     config = SumoConfig.model_validate({"network": "no.net.xml", "routes": ["a.xml", "package:nowhere/b.xml"]})
-    with pytest.raises(ScenarioError) as caught:
-        command(config, make_context(tmp_path), tmp_path / "log", 1.0)
-    assert [p.path for p in caught.value.problems] == [f"adapters.traffic.{k}" for k in ("network", "routes", "routes")]
-    assert "no installed package 'nowhere'" in str(caught.value)
+    found = problems(config, make_context(tmp_path, "cars"))
+    assert [p.path for p in found] == [f"adapters.traffic.{k}" for k in ("network", "routes", "routes")]
+    assert "no installed package 'nowhere'" in str(found[-1])
 
 
 def test_the_command_line_holds_what_the_block_says(tmp_path: Path) -> None:
@@ -104,16 +105,30 @@ def test_package_files_stay_inside_their_package() -> None:
 
 
 @pytest.mark.parametrize(("period", "resolution"), [(1.0, 0.3), (0.5, 1.0), (1.0, 0.0004), (1.0, 0.0015)])
-def test_steps_that_do_not_fit_are_refused(period: float, resolution: float) -> None:
-    with pytest.raises(ScenarioError):
-        check_steps("traffic", period, resolution)
-    check_steps("traffic", 1.0, 0.1)
+def test_steps_that_do_not_fit_are_refused(tmp_path: Path, period: float, resolution: float) -> None:
+    config = SumoConfig.model_validate({"server": "127.0.0.1:1", "resolution": f"{resolution:.4f} s"})
+    context = replace(make_context(tmp_path, "cars"), period=period)
+    assert {p.path for p in problems(config, context)} == {"adapters.traffic.resolution"}
+    fits = SumoConfig.model_validate({"server": "127.0.0.1:1", "resolution": "100 ms"})
+    assert problems(fits, replace(context, period=1.0)) == []
 
 
 @pytest.mark.parametrize("fleets", [(), ("cars", "buses")])
 def test_one_fleet_is_needed(tmp_path: Path, fleets: tuple[str, ...]) -> None:
-    with pytest.raises(ScenarioError, match="needs one fleet"):
-        only_fleet(make_context(tmp_path, *fleets))
+    config = SumoConfig.model_validate({"server": "127.0.0.1:1"})
+    (found,) = problems(config, make_context(tmp_path, *fleets))
+    assert "needs one fleet" in found.message
+
+
+@pytest.mark.parametrize(("origin", "warned"), [((52.52, 13.40), 0), ((39.36, 22.95), 1)])
+def test_a_net_far_from_the_origin_is_warned_of(tmp_path: Path, origin: tuple[float, float], warned: int) -> None:
+    location = '<location netOffset="0,0" origBoundary="13.3,52.4,13.5,52.6" projParameter="+proj=utm"/>'
+    (tmp_path / "n.net.xml").write_text(f"<net>{location}</net>")
+    config = SumoConfig.model_validate({"network": "n.net.xml", "demand": {"vehicles": 3}})
+    context = make_context(tmp_path, "cars")
+    found = problems(config, replace(context, scene=replace(context.scene, geo=Geo(*origin))))
+    assert [p.fatal for p in found] == [False] * warned
+    assert all("km from the scenario's origin" in p.message for p in found)
 
 
 def test_errors_carry_the_end_of_the_log(tmp_path: Path) -> None:

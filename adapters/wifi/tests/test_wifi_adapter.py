@@ -9,12 +9,12 @@ import pytest
 
 from adapters.wifi import ADAPTER
 from adapters.wifi.config import WifiConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame, SlotTable, fault
-from cosim.errors import ScenarioError
-from cosim.plan.entities import Event, Fleet, Node, Scene, SlotRange
-from cosim.plan.reality import Wifi
-from cosim.telemetry.signals import CELL, LINK, PEER_LINK
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame, SlotTable, fault
+from cosim.contract.reality import Wifi
+from cosim.contract.signals import CELL, LINK, PEER_LINK
 from cosim.testing import check_adapter
 
 

@@ -37,6 +37,45 @@
   });
   document.addEventListener("scroll", hideTip, { passive: true });
 
+  // Charts: what is drawn, as a drawing with its colours and as a table.
+  const DRAWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "font-family", "font-size", "font-weight", "text-anchor"];
+  function drawing(svg) {
+    const copy = svg.cloneNode(true), box = svg.viewBox.baseVal;
+    const from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+    from.forEach((one, i) => {
+      const style = getComputedStyle(one);
+      for (const name of DRAWN) to[i].setAttribute(name, style.getPropertyValue(name));
+      to[i].removeAttribute("class");
+      to[i].removeAttribute("data-tip");
+    });
+    from.forEach((one, i) => { if (one.classList.contains("hit")) to[i].remove(); });
+    copy.setAttribute("xmlns", svg.namespaceURI);
+    copy.setAttribute("width", box.width);
+    copy.setAttribute("height", box.height);
+    return new XMLSerializer().serializeToString(copy);
+  }
+  function saved(name, text, type) {
+    const link = document.createElement("a"), url = URL.createObjectURL(new Blob([text], { type }));
+    link.href = url;
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  }
+  for (const place of document.querySelectorAll(".save")) {
+    const name = place.dataset.name.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    const svg = place.closest("figure").querySelector("svg");
+    const offers = [["SVG", () => saved(name + ".svg", drawing(svg), "image/svg+xml")]];
+    if (place.dataset.csv) offers.push(["CSV", () => saved(name + ".csv", place.dataset.csv, "text/csv")]);
+    for (const [words, act] of offers) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = words;
+      button.setAttribute("aria-label", `Save ${place.dataset.name} as ${words}`);
+      button.addEventListener("click", act);
+      place.append(button);
+    }
+  }
+
   // Tables: a click or Enter on a head sorts; numbers first by value, blanks always last.
   for (const table of document.querySelectorAll("table.sortable")) {
     const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];

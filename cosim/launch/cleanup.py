@@ -20,8 +20,8 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from time import monotonic, sleep
 
+from cosim.contract.errors import SetupError
 from cosim.emulation import netns
-from cosim.errors import SetupError
 
 VARIABLE = "COSIM_RUN"  # of the programs' environment: the run that they belong to
 LIMIT = 5.0  # s for killed processes to be gone
@@ -35,7 +35,7 @@ def folder_for(run: str) -> Path:
 
 def keeper(run: str) -> Popen[bytes]:
     """Start the keeper of this process, which is `run`. It is to be ended after everything has been cleared."""
-    command = [sys.executable, "-m", "cosim.launch.remains", str(os.getpid()), run]
+    command = [sys.executable, "-m", "cosim.launch.cleanup", str(os.getpid()), run]
     return Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 

@@ -1,22 +1,48 @@
-"""What live nodes need of a scene, and what they can be sent."""
+"""For what the live adapter refuses a scene, and what live nodes can be sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from adapters.live.config import LiveConfig, OffloadBlock
-from cosim.errors import Problem
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Law, Scene, Workload
+from cosim.contract.errors import Problem
 from cosim.live.protocol import MAX_PAYLOAD
-from cosim.plan.entities import Law, Scene, Workload
 
+REAL_TIME = 1.0  # simulated s per wall s
 MOST = 1000.0  # tasks/s of one workload
 _LEASES = (0.1, 1e6)  # s
 _INTERVALS = (0.01, 1e6)  # s
 
 
-def problems(name: str, config: LiveConfig, scene: Scene) -> list[Problem]:
+def problems(config: LiveConfig, context: Context) -> list[Problem]:
     """What in the scene cannot be live, or be sent to live nodes."""
-    return [*_unkept(scene), *unsendable(scene, config.offload, name)]
+    scene = context.scene
+    return [*_unkept(scene), *_unattended(context), *unsendable(scene, config.offload, context.name)]
+
+
+def _unattended(context: Context) -> list[Problem]:
+    """Machines that must be there in a run that they cannot attach to."""
+    every = [node for _, node in context.scene.computers() if node.live is not None]
+    ours = [node for node in every if node.runs is not None]  # started with the run, where real
+    found = list[Problem]()
+    own = bool(context.scene.real and ours)
+    if own:
+        found += [
+            Problem(
+                f"no machine can take the place of '{node.id}' while other live nodes run here",
+                f"nodes.{node.id}.missing",
+                hint="write 'missing: model', or let it have 'runs'",
+            )
+            for node in every
+            if node.runs is None and node.missing != "model"
+        ]
+    needed = [node.id for node in every if (node in ours) == own and node.missing != "model"]
+    if needed and context.pacing != REAL_TIME:
+        hint = "write  run: {pacing: real-time}, or  missing: model  to simulate them"
+        found.append(Problem(f"live nodes ({', '.join(needed)}) need a run in real time", "run.pacing", hint=hint))
+    return found
 
 
 def rate_of(load: Workload, block: OffloadBlock) -> float:

@@ -1,0 +1,32 @@
+"""For what the radio refuses a scene."""
+
+from __future__ import annotations
+
+from adapters.radio.config import SPACING, RadioConfig
+from cosim.contract.adapter import Context
+from cosim.contract.errors import Problem
+
+
+def problems(config: RadioConfig, context: Context) -> list[Problem]:
+    """Base stations without a place or with a channel that there is none of, and a scene without any."""
+    cells = [node for node in context.scene.nodes if node.cell is not None and context.serves(node.cell.by)]
+    if not cells:
+        return [
+            Problem(
+                "the radio has no base station: no node of the scenario has a 'cell'",
+                path="nodes",
+                hint="give at least one node a cell, for example bs-1: {tier: edge, at: [0 m, 0 m], cell: {}}",
+            )
+        ]
+    from cosim.radio import nr  # needs numpy
+
+    found = []
+    for node in cells:
+        if node.position is None:
+            hint = "write at: [0 m, 0 m, 0 m]"
+            found.append(Problem(f"base station '{node.id}' has no position", path=f"nodes.{node.id}.at", hint=hint))
+        try:
+            nr.resource_blocks(node.cell.bandwidth if node.cell else 0.0, SPACING[config.spacing])
+        except ValueError as error:
+            found.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
+    return found

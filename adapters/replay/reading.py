@@ -1,0 +1,54 @@
+"""From a file to the trajectories that are replayed, in the scenario's frame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from adapters.replay.backend import UnreadableError, read
+from adapters.replay.config import ReplayConfig
+from adapters.replay.trajectories import Samples, Trajectories
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Geo
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.geo import LocalFrame
+
+
+def trajectories(config: ReplayConfig, context: Context) -> Trajectories:
+    """What the file of `config` holds. Raises `ScenarioError` when it cannot be replayed."""
+    path = context.path(config.file)
+    try:
+        samples = read(path, dict[str, str](config.columns.items()), config.memory)
+        return Trajectories(_located(samples, config, context.scene.geo))
+    except (UnreadableError, ValueError) as error:
+        raise ScenarioError(
+            Problem(
+                f"'{config.file}' cannot be replayed: {error}",
+                path=f"adapters.{context.name}.file",
+                file=path,
+                line=error.line if isinstance(error, UnreadableError) else None,
+                hint="" if path.exists() else "relative paths start at the scenario's folder",
+            )
+        ) from error
+
+
+def _located(samples: Samples, config: ReplayConfig, geo: Geo | None) -> Samples:
+    """The same samples with x, y, z in the scenario's frame."""
+    columns = dict(samples.columns)
+    if config.coordinates == "lon-lat" and "x" in columns:
+        columns["lon"], columns["lat"] = columns.pop("x"), columns.pop("y")
+    if "lat" not in columns:
+        return samples
+    if geo is None:
+        raise ValueError("positions are in degrees, but the scenario has no 'geo: {origin: [lat, lon]}'")
+    lat, lon = columns.pop("lat"), columns.pop("lon")
+    wrong = np.flatnonzero((np.abs(lat) > 90.0) | (np.abs(lon) > 180.0))
+    if len(wrong):
+        row = int(wrong[0])
+        raise ValueError(f"latitude {lat[row]:g}, longitude {lon[row]:g} is no place on earth, sample {row + 1}")
+    height = columns.pop("height", columns.pop("z", None))
+    known = np.full(len(lat), geo.height) if height is None else height
+    frame = LocalFrame(geo.latitude, geo.longitude, geo.height)
+    columns["x"], columns["y"], columns["z"] = frame.to_local(lat, lon, known)
+    return replace(samples, columns=columns)

@@ -1,0 +1,101 @@
+"""For what SUMO's adapter refuses a scene."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from adapters.sumo import install
+from adapters.sumo.config import SumoConfig
+from cosim.contract.adapter import Context
+from cosim.contract.errors import Problem, ScenarioError
+
+FAR = 50.0  # km
+KILOMETRES = 111.2  # per degree of latitude
+
+
+def problems(config: SumoConfig, context: Context) -> list[Problem]:
+    """A scene without exactly one fleet for the vehicles, steps that SUMO cannot make, files that are not there."""
+    missing = list(_files(config, context))
+    return [*_fleets(context), *_steps(config, context), *missing, *(() if missing else _far(config, context))]
+
+
+def _fleets(context: Context) -> Iterator[Problem]:
+    fleets = [fleet for fleet in context.scene.fleets if fleet.adapter == context.name]
+    if len(fleets) != 1:
+        found = ", ".join(fleet.name for fleet in fleets) or "none"
+        yield Problem(
+            f"needs one fleet for its vehicles, found {found}",
+            path=f"adapters.{context.name}",
+            hint=f"write under nodes:  cars: {{kind: vehicle, fleet: {context.name}}}",
+        )
+
+
+def _steps(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    """SUMO's steps are whole milliseconds and fill the period."""
+    period, resolution = context.period, config.resolution or context.period
+    milliseconds = round(resolution * 1000)
+    at = f"adapters.{context.name}.resolution" if config.resolution is not None else f"adapters.{context.name}"
+    if milliseconds < 1 or abs(resolution * 1000 - milliseconds) > 1e-6:
+        yield Problem(f"SUMO counts in whole milliseconds, not in steps of {resolution:g} s", path=at)
+    ratio = period / resolution
+    if ratio < 1 - 1e-9 or abs(ratio - round(ratio)) > 1e-9:
+        text = f"SUMO's step of {resolution:g} s does not divide the adapter's step of {period:g} s"
+        yield Problem(text, path=at)
+
+
+def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    named: list[tuple[str, str | None]] = [("config", config.config), ("network", config.network)]
+    keys: tuple[Literal["routes", "additional"], ...] = ("routes", "additional")
+    named += [(key, text) for key in keys for text in config.files(key)]
+    for key, text in named:
+        try:
+            if text is not None and not file_of(text, context).is_file():
+                raise ScenarioError(Problem(f"there is no file {file_of(text, context)}"))
+        except ScenarioError as error:
+            yield from (replace(one, path=f"adapters.{context.name}.{key}") for one in error.problems)
+
+
+def _far(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    """A warning when vehicles would be far from the scenario's origin."""
+    geo, text = context.scene.geo, config.network or config.config
+    if geo is None or text is None:
+        return
+    bounds = bounds_of(file_of(text, context))
+    if bounds is None:
+        return
+    west, south, east, north = bounds
+    longitude, latitude = min(max(geo.longitude, west), east), min(max(geo.latitude, south), north)
+    away = math.hypot(latitude - geo.latitude, (longitude - geo.longitude) * math.cos(math.radians(geo.latitude)))
+    if away * KILOMETRES > FAR:
+        message = f"the net of SUMO begins {away * KILOMETRES:,.0f} km from the scenario's origin"
+        hint = f"its middle is geo: {{origin: [{(south + north) / 2:.4f}, {(west + east) / 2:.4f}]}}"
+        yield Problem(message, f"adapters.{context.name}", hint=hint, fatal=False)
+
+
+def bounds_of(file: Path) -> tuple[float, float, float, float] | None:
+    """West, south, east and north (deg) of a net, or of that of a configuration; None: it is on no map."""
+    import gzip
+    from xml.etree import ElementTree
+
+    try:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+            for _, element in ElementTree.iterparse(stream, ("start",)):
+                if element.tag == "net-file" and (file.parent / element.get("value", "")).is_file():
+                    return bounds_of(file.parent / element.get("value", ""))
+                if element.tag == "edge":
+                    return None  # the location stands before the edges
+                if element.tag == "location" and element.get("projParameter", "!") != "!":
+                    west, south, east, north = (float(number) for number in element.get("origBoundary", "").split(","))
+                    return west, south, east, north
+    except (OSError, ValueError, ElementTree.ParseError):
+        return None  # SUMO will say it better
+    return None
+
+
+def file_of(text: str, context: Context) -> Path:
+    """The file that a key of the block names. Raises `ScenarioError` for one of a package that there is not."""
+    return install.package_file(text) if text.startswith(install.PREFIX) else context.path(text)

@@ -1,0 +1,52 @@
+"""For what the Wi-Fi model refuses a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from adapters.wifi.config import WifiConfig
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import Problem
+from cosim.contract.reality import Wifi
+
+
+def problems(_config: WifiConfig, context: Context) -> list[Problem]:
+    """Interfaces without a place, networks without one channel, and a scene without any interface."""
+    scene = context.scene
+    found = [
+        Problem(
+            f"'{node.id}' has a Wi-Fi interface but no position",
+            f"nodes.{node.id}.at",
+            hint="write at: [0 m, 0 m, 0 m]",
+        )
+        for node in scene.nodes
+        if node.wifi is not None and node.position is None
+    ]
+    if not any(_interfaces(scene)):
+        hint = "give at least two nodes an interface:  wifi: {}"
+        return [Problem("no node of the scenario has a 'wifi' block", "nodes", hint=hint)]
+    return [*found, *_channels(scene)]
+
+
+def _interfaces(scene: Scene) -> Iterator[tuple[Node, Wifi]]:
+    for node in (*scene.nodes, *(fleet.template for fleet in scene.fleets)):
+        if node.wifi is not None:
+            yield node, node.wifi
+
+
+def _channels(scene: Scene) -> Iterator[Problem]:
+    """One network has one channel, and it is one of 802.11n."""
+    from cosim.radio import wifi  # needs numpy
+
+    first: dict[str, tuple[Node, Wifi]] = {}
+    for node, block in _interfaces(scene):
+        one, other = first.setdefault(block.network, (node, block))
+        if (block.carrier, block.bandwidth) != (other.carrier, other.bandwidth):
+            text = f"'{node.id}' and '{one.id}' are in the network '{block.network}' but not on the same channel"
+            hint = "give them the same carrier and bandwidth, or other networks"
+            yield Problem(text, f"nodes.{node.id}.wifi", hint=hint)
+        elif block.bandwidth not in wifi.WIDER:
+            known = " or ".join(f"{width / 1e6:g} MHz" for width in wifi.WIDER)
+            text = f"802.11n has no channels of {block.bandwidth / 1e6:g} MHz"
+            yield Problem(text, f"nodes.{node.id}.wifi.bandwidth", hint=f"write {known}")
