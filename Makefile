@@ -10,7 +10,7 @@ JOBS   ?= 2
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run hello test slow chaos clients lint docs bench schema clean
+.PHONY: run hello test slow chaos clients lint docs bench mutants schema clean
 
 run: $(RUN)  ## Run the city scenario and print the results folder and the report's path
 	$(BIN)/cosim run scenarios/city-edge
@@ -41,6 +41,9 @@ docs: $(DEV)  ## Build the documentation into site/
 
 bench: $(DEV)  ## Print the tables of all benchmarks
 	for name in startup bus remote record sumo radio wifi continuum offloading cosco vehicles; do $(BIN)/python -m benchmarks.$$name || exit 1; echo; done
+
+mutants: $(DEV)  ## Make small mistakes in the source, and count those that the tests notice
+	$(BIN)/python -m benchmarks.mutants
 
 schema: $(DEV)  ## Write the JSON schema that editors use
 	$(BIN)/cosim schema --out docs/schema/scenario.v1.json

@@ -1,7 +1,7 @@
 """What may be missing on a machine: such tests skip with a reason, or fail where it is required.
 
-`COSIM_REQUIRE="sumo browser"` names the markers whose tests must run; continuous integration sets
-it, so that a green run means that they have run.
+`COSIM_REQUIRE="sumo browser torch"` names the markers whose tests must run, and the modules that they may not
+skip for; continuous integration sets it, so that a green run means that they have run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that was skipped because a required module cannot be imported (`pytest.importorskip`)."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if any(f"could not import '{name}" in reason for name in os.environ.get("COSIM_REQUIRE", "").split()):
+            report.outcome, report.longrepr = "failed", reason
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ Cases
 - naive     mosaik with one entity per vehicle and one value per attribute
 - remote    our runtime, the network adapter in a process of its own
 - remote-4  our runtime, all four adapters in processes of their own
+- contract  what the runtime's look at every value, slot and time takes of a tick (included in ours)
 - helics    four federates in one process (threads), one byte buffer each per tick
 - helics-4  four federates in four processes, one byte buffer each per tick
 """
@@ -30,19 +31,22 @@ import numpy as np
 from benchmarks import chain, helics_chain, naive_chain
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.bus import loop_driver, mosaik_driver
-from cosim.bus.adapter import Adapter
+from cosim.bus.inspection import Inspection
 from cosim.bus.pacer import Pacer
 from cosim.bus.remote import RemoteAdapter
 from cosim.bus.runtime import Runtime
+from cosim.contract.adapter import Adapter
+from cosim.contract.frame import Frame
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 5
-CASES = ("bare", "loop", "mosaik", "coupled", "remote", "remote-4", "helics", "helics-4", "naive")
+CASES = ("bare", "loop", "mosaik", "coupled", "contract", "remote", "remote-4", "helics", "helics-4", "naive")
 TARGETS = {
     "mosaik / bare": {1_000: 6.0, 10_000: 3.0, 100_000: 1.4},
     "naive / mosaik": {1_000: 300.0, 10_000: 2_000.0, 100_000: 5_000.0},
     "helics-4 / remote-4": {100_000: 5.0},
     "helics / mosaik": {100_000: 5.0},
+    "contract / mosaik": {100_000: 0.03},
     "remote - mosaik, ms": {1_000: 1.0, 10_000: 1.5, 100_000: 4.0},
 }
 AT_LEAST = {"naive / mosaik", "helics-4 / remote-4", "helics / mosaik"}
@@ -78,6 +82,31 @@ def ours(rows: int, ticks: int, drive: Callable[[Runtime, Pacer], None], remote:
     return used
 
 
+def contract(rows: int, ticks: int) -> float:
+    """CPU seconds per tick of the data contract: every frame of the chain looked at as it is published."""
+    plan = chain.make_plan(rows, ticks)
+    looks = {each.name: Inspection(each, chain.SIGNALS, plan.scene) for each in plan.adapters}
+    slot = np.arange(rows, dtype=np.int32)
+    x, y, speed = chain.start_state(rows)
+    moved, delay, load = np.empty(rows), np.empty(rows), np.empty(rows)
+    used = 0.0
+    for tick in range(ticks + 10):
+        np.multiply(speed, 0.1 * tick, out=moved)  # each frame is looked at fresh from its producer, as on the bus
+        moved += x
+        frames = [("mobility", Frame("state", 0.0, slot, {"x": moved, "y": y, "speed": speed}))]
+        np.add(moved, y, out=delay)
+        frames.append(("network", Frame("delay", 0.0, slot, {"delay": delay})))
+        np.multiply(delay, 0.5, out=load)
+        frames.append(("continuum", Frame("load", 0.0, slot, {"load": load})))
+        begun = time.process_time()
+        wrong = [looks[name].look(frame, 0.0) for name, frame in frames]
+        if tick >= 10:
+            used += time.process_time() - begun
+        if any(wrong):
+            raise RuntimeError(f"the chain breaks the contract: {wrong}")
+    return used / ticks
+
+
 class _Meter:
     """Starts to count when the warm-up is over."""
 
@@ -103,6 +132,7 @@ def measure(rows: int, ticks: int, rounds: int, cases: Sequence[str]) -> dict[st
         "loop": lambda: ours(rows, ticks, loop_driver.drive),
         "mosaik": lambda: ours(rows, ticks, mosaik_driver.drive),
         "coupled": lambda: ours(rows, ticks, lambda r, p: mosaik_driver.drive(r, p, stretch=1)),
+        "contract": lambda: contract(rows, few),
         "remote": lambda: ours(rows, few, loop_driver.drive, ["network"]),
         "remote-4": lambda: ours(rows, few, loop_driver.drive, list(chain.KINDS)),
         "helics": lambda: helics_chain.run(rows, few, processes=False),

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.bus.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
-from cosim.bus.frame import Frame
-from cosim.plan.entities import Node, Scene
+from cosim.contract.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
+from cosim.contract.entities import Node, Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import Column, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Wire
-from cosim.telemetry.signals import Column, Signal
 
 Floats = NDArray[np.float64]
 

@@ -1,65 +1,85 @@
 """Tasks per CPU second of the continuum engine: `python -m benchmarks.continuum [--json] [--devices 1000]`.
 
-Devices with two workloads each, 20 edge hosts and a cloud; the radio's figures are told every
-simulated second. Getting ready stands apart: it loads the compiled code, or compiles it when
-`was_compiled` is false (cold).
+Devices with two workloads each; per 1,000 of them 20 edge hosts and a cloud, all joined by one core;
+the radio's figures are told every simulated second. Getting ready stands apart: it loads the compiled
+code, or compiles it when `was_compiled` is false (cold).
+
+`--scale` compares us per task at the first and the last of the sizes, for every policy of `continuum`
+and of the offloading model. Each case runs in a process of its own.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
+import sys
 import time
+from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Table, parser, print_result
+from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.continuum import Engine, Kind, Stream, System, compiled
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL
 
-EDGES = 20
+UNIT = 1000  # devices
+EDGES = 20  # per unit
+RATIO = 1.5  # us per task at the largest size over that at the smallest
+POLICIES = ("nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid")
+OFFLOADING = {
+    "app1": ("random-fit", "worst-fit", "best-fit", "first-fit", "next-fit"),
+    "app4": ("network-based", "utilization-based", "hybrid", "fuzzy-based", "fuzzy-competitor"),
+}
 
 
-def world(devices: int) -> System:
-    """Edge hosts 0..19 with a link to the cloud each, then the devices with two workloads each."""
+def world(devices: int, own: bool = False) -> System:
+    """Edge hosts and clouds with a link to the core each, the core, then the devices with two workloads each."""
+    units = max(1, devices // UNIT)
+    edges = EDGES * units
     law = int(EXPONENTIAL)
-    place = np.array([0] * EDGES + [1] + [2] * devices)
+    place = np.array([0] * edges + [1] * units + [2] + [3] * devices)
     return System(
         kinds=(
             Kind(cores=8, clock=2e9, power=(50.0, 80.0, 100.0)),
             Kind(cores=64, clock=3e9, power=(200.0, 500.0)),
             Kind(),
+            Kind(cores=1, clock=1e9) if own else Kind(),
         ),
         kind=place,
-        tier=np.array([EDGE, CLOUD, DEVICE])[place],
+        tier=np.array([EDGE, CLOUD, CLOUD, DEVICE])[place],
         present=np.ones(len(place), np.bool_),
         workloads=(
             Stream(rate=1.0, work=(law, 50e6, 0.0), input=(law, 20e3, 0.0), output=(law, 5e3, 0.0)),
             Stream(rate=1.0, work=(law, 100e6, 0.0), input=(law, 50e3, 0.0), output=(law, 2e3, 0.0)),
         ),
-        source_node=np.repeat(np.arange(EDGES + 1, len(place)), 2),
+        source_node=np.repeat(np.arange(edges + units + 1, len(place)), 2),
         source_workload=np.tile([0, 1], devices),
-        link_a=np.arange(EDGES),
-        link_b=np.full(EDGES, EDGES),
-        link_rate=np.full(EDGES, 1e9),
-        link_delay=np.full(EDGES, 0.01),
-        link_loss=np.zeros(EDGES),
-        link_energy=np.zeros(EDGES),
+        link_a=np.arange(edges + units),
+        link_b=np.full(edges + units, edges + units),
+        link_rate=np.array([1e9] * edges + [20e9] * units),
+        link_delay=np.full(edges + units, 0.005),
+        link_loss=np.zeros(edges + units),
+        link_energy=np.zeros(edges + units),
     )
 
 
-def measure(devices: int, seconds: int) -> dict[str, float]:
+def measure(devices: int, seconds: int, policy: str = "least-loaded") -> dict[str, Any]:
     """CPU seconds to get ready and to run, and what was done in them."""
     warm = compiled()
     begun = time.process_time()
-    engine = Engine(world(devices), seed=7)
+    made = world(devices, policy == "local")
+    engine = Engine(made, seed=7, scheduler=POLICIES.index(policy))
     engine.advance(0.0)
     ready = time.process_time()
     chance = np.random.Generator(np.random.PCG64(1))
-    slots = np.arange(EDGES + 1, EDGES + 1 + devices)
-    cell = chance.integers(0, EDGES, devices)
+    edges = EDGES * max(1, devices // UNIT)
+    slots = np.arange(len(made.kind) - devices, len(made.kind))
+    cell = chance.integers(0, edges, devices)
     tasks = 0
     for second in range(1, seconds + 1):
         if second % 10 == 0:
-            cell = chance.integers(0, EDGES, devices)
+            cell = chance.integers(0, edges, devices)
         rate = chance.uniform(5e6, 50e6, devices)
         engine.set_radio(slots, cell, rate, 2 * rate, np.full(devices, 0.004), np.full(devices, 0.01))
         engine.advance(float(second))
@@ -67,24 +87,91 @@ def measure(devices: int, seconds: int) -> dict[str, float]:
     spent = time.process_time() - ready
     events = int(engine.state.meta["events"][0])
     return {
+        "model": "continuum", "policy": policy,
         "devices": devices, "was_compiled": warm, "ready_cpu_s": ready - begun, "run_cpu_s": spent, "tasks": tasks,
         "tasks_per_cpu_s": tasks / spent, "events_per_cpu_s": events / spent,
     }  # fmt: skip
 
 
+def offload(model: str, devices: int, seconds: float, policy: str) -> dict[str, Any]:
+    """The same figures of an offloading model."""
+    from benchmarks.offloading import study_of
+    from cosim.peers.offloading import Simulation
+
+    Simulation(study_of(model, 10, 1.0, policy), 1).advance(1.0)
+    run = Simulation(study_of(model, devices, seconds, policy), seed=7)
+    run.advance(0.0)
+    ready = time.process_time()
+    run.advance(seconds)
+    outcome = run.outcome()
+    spent = time.process_time() - ready
+    return {
+        "model": model, "policy": policy, "devices": devices, "run_cpu_s": spent, "tasks": outcome.created,
+        "tasks_per_cpu_s": outcome.created / spent, "failed_pct": outcome.metrics()["failed_pct"],
+    }  # fmt: skip
+
+
+def apart(model: str, devices: int, tasks: int, policy: str) -> dict[str, Any]:
+    """One case with about that many tasks in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.continuum", "--case", model, str(devices), str(tasks), policy]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def scale(sizes: list[int], rounds: int, models: list[str], policies: list[str], as_json: bool) -> None:
+    """us per task at the first and the last size, for every policy."""
+    table = Table(
+        f"us per task, best of {rounds}", ["model", "policy", *(f"{size:,} devices" for size in sizes), "ratio"]
+    )
+    cases = []
+    for model in models:
+        for policy in POLICIES if model == "continuum" else OFFLOADING[model]:
+            if policies and policy not in policies:
+                continue
+            best = [
+                min((apart(model, n, 400_000 if n < 50_000 else 1_000_000, policy) for _ in range(rounds)),
+                    key=lambda one: 1.0 / one["tasks_per_cpu_s"])
+                for n in sizes
+            ]  # fmt: skip
+            each = [1e6 / one["tasks_per_cpu_s"] for one in best]
+            cases += best
+            ratio = each[-1] / each[0]
+            table.add([model, policy, *(f"{us:.2f}" for us in each), f"{ratio:.2f}{verdict(ratio, RATIO)}"])
+    print_result("continuum-scale", {"cases": cases}, [table], as_json=as_json)
+
+
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--devices", type=int, default=1000)
+    arguments.add_argument("--policy", choices=POLICIES, default="least-loaded")
     arguments.add_argument("--seconds", type=int, default=100, help="simulated (default: %(default)s)")
     arguments.add_argument("--rounds", type=int, default=3, help="of which the best counts (default: %(default)s)")
+    arguments.add_argument("--scale", action="store_true", help="compare sizes, for every policy")
+    arguments.add_argument("--sizes", type=int, nargs="+", default=[1000, 100_000], help="of --scale")
+    arguments.add_argument("--models", nargs="+", default=["continuum", *OFFLOADING], help="of --scale")
+    arguments.add_argument("--policies", nargs="+", default=[], help="of --scale; all of them without")
+    arguments.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
     options = arguments.parse_args()
-    found = [measure(options.devices, options.seconds) for _ in range(options.rounds)]
+    if options.case:
+        model, devices, tasks, policy = options.case[0], int(options.case[1]), int(options.case[2]), options.case[3]
+        if model == "continuum":
+            print(json.dumps(measure(devices, max(2, tasks // (2 * devices)), policy)))
+        else:
+            print(json.dumps(offload(model, devices, max(100.0, 20.0 * tasks / devices), policy)))
+        return
+    if options.scale:
+        scale(options.sizes, options.rounds, options.models, options.policies, options.json)
+        return
+    found = [measure(options.devices, options.seconds, options.policy) for _ in range(options.rounds)]
     figures = min(found, key=lambda one: one["run_cpu_s"]) | {
         key: found[0][key] for key in ("was_compiled", "ready_cpu_s")
     }
     table = Table(f"{options.devices} devices, {options.seconds} simulated seconds", ["figure", "value"])
     for name, value in figures.items():
-        table.add([name, f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"])
+        table.add(
+            [name, value if isinstance(value, str) else f"{value:,.3f}" if isinstance(value, float) else f"{value:,}"]
+        )
     print_result("continuum", figures, [table], as_json=options.json)
 
 

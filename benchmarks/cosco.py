@@ -4,7 +4,9 @@ Fleets of 50 and 500 hosts with an arrival per ten hosts and interval, policy `s
 container moves in every interval), with all statistics of an interval. The peer's rules first, then
 the corrected physics. Beside: many seeds at once on all cores, and how far energies, completions and
 response times lie from a second model of the same rules in plain Python, step by step (max relative
-difference, and whether completions are equal in every interval). Getting ready stands apart: it
+difference, and whether completions are equal in every interval), and how far they lie from the recorded
+runs of the peer itself in `../shared/data/cosco`. With `--peer DIR`, a copy of the peer that you have,
+`--drawn` fresh configurations are run by it and repeated here. Getting ready stands apart: it
 loads the compiled code, or compiles it when `was_compiled` is false (cold).
 """
 
@@ -12,16 +14,20 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import cosco_runs
 from benchmarks.interval_rules import Rules
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.continuum.interval import Arrivals, Interval, Workload, azure_fog, batch, compatible, compiled, static
+from cosim.peers.interval import Arrivals, Interval, Workload, azure_fog, batch, compatible, compiled, static
 
 LENGTH = 300.0
 TARGETS = {50: 5.0, 500: 60.0}  # us per interval
+BRANCH_TARGET = 5.0  # ms
 BATCH_TARGET = 100_000.0  # intervals/s of wall time on two cores
 
 
@@ -63,6 +69,27 @@ def many(seeds: int, intervals: int) -> dict[str, float]:
     }  # fmt: skip
 
 
+def branching(hosts: int, candidates: int, rounds: int) -> dict[str, float]:
+    """CPU ms to try `candidates` one interval ahead, a tenth or all of the containers moved, best of the rounds."""
+    found = {}
+    for name, quirks in (("compatible", compatible()), ("corrected", frozenset[str]())):
+        one = simulation(hosts, quirks, policy="least-loaded", keep=False)
+        one.run(100)
+        chance, count = np.random.Generator(np.random.PCG64(1)), len(one.state().slot)
+        for moved in (0.1, 1.0):
+            tried = np.where(
+                chance.random((candidates, count)) < moved, chance.integers(0, hosts, (candidates, count)), -1
+            )
+            one.branch(tried[:1])
+            best = float("inf")
+            for _ in range(rounds):
+                begun = time.process_time()
+                one.branch(tried)
+                best = min(best, time.process_time() - begun)
+            found[f"{name}, {moved:.0%} moved"] = best * 1e3
+    return found
+
+
 def agreement(hosts: int, intervals: int) -> dict[str, Any]:
     """Both models under the same containers and random decisions, by the peer's rules."""
     chance = np.random.Generator(np.random.PCG64(hosts))
@@ -95,6 +122,21 @@ def agreement(hosts: int, intervals: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def against_peer(peer: Path | None, drawn: int, first: int) -> dict[str, dict[str, Any]]:
+    """Distances from the recorded runs, and from fresh runs of the peer in `peer`, with the CPU seconds of both."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(cosco_runs.RECORDED.glob("*.json.gz")):
+        found[path.name.removesuffix(".json.gz")] = asdict(cosco_runs.replay(cosco_runs.load(path)))
+    if peer is not None:
+        for number in range(first, first + drawn):
+            run = cosco_runs.run_peer(peer, cosco_runs.draw(number))
+            begun = time.process_time()
+            distance = asdict(cosco_runs.replay(run))
+            cpu = {"peer_cpu_s": run["cpu_s"], "cpu_s": time.process_time() - begun}
+            found[f"drawn {number}: {run['fleet']} {run['hosts']}"] = distance | cpu
+    return found
+
+
 def _apart(a: float, b: float) -> float:
     return abs(a - b) / max(abs(a), abs(b), 1e-300)
 
@@ -106,6 +148,9 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5, help="of which the best counts (default: %(default)s)")
     arguments.add_argument("--seeds", type=int, default=2000, help="of the batch (default: %(default)s)")
     arguments.add_argument("--compared", type=int, default=100, help="intervals compared (default: %(default)s)")
+    arguments.add_argument("--peer", type=Path, metavar="DIR", help="a copy of COSCO to run fresh configurations with")
+    arguments.add_argument("--drawn", type=int, default=5, help="fresh configurations (default: %(default)s)")
+    arguments.add_argument("--first", type=int, default=1, help="number of the first one (default: %(default)s)")
     options = arguments.parse_args()
     warm = compiled()
     begun = time.process_time()
@@ -120,6 +165,8 @@ def main() -> None:
     }
     together = many(options.seeds, 100)
     equal = {hosts: agreement(hosts, options.compared) for hosts in options.hosts}
+    tried = branching(50, 1000, 4 * options.rounds)
+    runs = against_peer(options.peer, options.drawn, options.first)
     table = Table("CPU us per interval, with statistics", ["hosts", "compatible", "corrected", "plain Python"])
     for hosts, found in speeds.items():
         cells = [f"{value:.2f}{verdict(value, TARGETS.get(hosts))}" for value in found.values()]
@@ -129,16 +176,23 @@ def main() -> None:
         batched.add([name, f"{value:,.2f}" if isinstance(value, float) else value])
     rate = together["intervals_per_s"]
     batched.add(["target", verdict(rate, BATCH_TARGET, at_least=True).strip(" ()")])
+    ahead = Table("1,000 candidates, one interval, 50 hosts, one core", ["case", "CPU ms"])
+    for name, value in tried.items():
+        ahead.add([name, f"{value:.2f}{verdict(value, BRANCH_TARGET)}"])
     same = Table("against the plain Python model", ["hosts", *next(iter(equal.values()))])
     for hosts, figures in equal.items():
         same.add([hosts, *(f"{v:.3g}" if isinstance(v, float) else v for v in figures.values())])
+    peers = Table("against runs of the peer", ["run", *next(iter(runs.values()), {}), "CPU s theirs", "ours"])
+    for name, figures in runs.items():
+        peers.add([name, *(f"{v:.3g}" if isinstance(v, float) else v for v in figures.values())])
+        peers.rows[-1] += [""] * (len(peers.columns) - len(peers.rows[-1]))
     start = Table("getting ready", ["was_compiled", "CPU s"])
     start.add([warm, f"{ready:.2f}"])
     data = {
         "was_compiled": warm, "ready_cpu_s": ready, "cpu_us_per_interval": speeds, "batch": together,
-        "agreement": equal,
+        "agreement": equal, "branch_cpu_ms": tried, "against_peer": runs,
     }  # fmt: skip
-    print_result("cosco", data, [table, batched, same, start], as_json=options.json)
+    print_result("cosco", data, [table, batched, ahead, same, peers, start], as_json=options.json)
 
 
 if __name__ == "__main__":

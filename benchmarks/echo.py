@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cosim.bus.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
-from cosim.bus.frame import Array, Frame
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
+from cosim.contract.frame import Array, Frame
+from cosim.contract.signals import Column, Signal
 
 
 class EchoConfig(AdapterConfig):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 
 IMAGE = "continuum-cosim/vedgenode:latest"
 READY = 90.0  # s until a node answers

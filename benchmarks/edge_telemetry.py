@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.edge_load import Answered, Caller, Request, poisson
 from benchmarks.edge_nodes import Running, machine, started, usual
-from cosim.errors import CosimError, Problem, ScenarioError
+from cosim.contract.errors import CosimError, Problem, ScenarioError
+from cosim.twin.telemetry.open_load import Answered, Caller, Request, poisson
 
 Part = Literal["pilot", "fit", "held-back", "repeat"]
 NETWORKS = ("squeezenet1_0", "mobilenet_v2", "resnet18")

@@ -38,12 +38,13 @@ from benchmarks.equivalence import (
 )
 from benchmarks.golden import DataError, Golden, read_golden, read_studies
 from benchmarks.measure import Table, parser, print_result
-from cosim.continuum.offloading.simulation import simulate
-from cosim.continuum.offloading.study import Study
+from cosim.peers.offloading.simulation import simulate
+from cosim.peers.offloading.study import Study
 
 MARGIN = 0.03  # of their mean
 RARE = 2.0  # %, failures below are compared as proportions
 RARE_MARGIN = 0.1  # percentage points: one task in a thousand
+NOT_COMPATIBLE = ("ai-based",)  # its networks are trained on each simulator's own runs: figures differ by design
 REFERENCE_CPU = "reference_cpu_s_per_iteration"
 
 
@@ -126,15 +127,18 @@ def simulated(studies: dict[str, Study], runs: int, jobs: int) -> Iterator[tuple
             yield name, [future.result() for future in futures]
 
 
-def compared(config: str, golden: dict[str, Golden], runs: list[Run], margin: float) -> list[Row]:
-    """One row per metric of theirs; those that we do not give, or that neither side has seen, without a test."""
+def compared(config: str, golden: dict[str, Golden], runs: list[Run], margin: float, policy: str = "") -> list[Row]:
+    """One row per metric of theirs; those that we do not give, or that neither side has seen, without a test.
+
+    Policies of `NOT_COMPATIBLE` are shown without a test.
+    """
     rows = []
     for metric, figure in golden.items():
         if metric == REFERENCE_CPU:
             continue
         values = [run.metrics.get(metric, math.nan) for run in runs]
         row = Row(config, metric, figure.unit, figure.sample, Sample.of(values), None)
-        row.comparison = _compare(row, golden, runs, margin)
+        row.comparison = None if policy in NOT_COMPATIBLE else _compare(row, golden, runs, margin)
         rows.append(row)
     return rows
 
@@ -257,7 +261,7 @@ def main() -> int:
     speeds = []
     for config, runs in simulated(studies, options.runs, options.jobs):
         figures = golden.get(config, {})
-        rows += compared(config, figures, runs, options.margin)
+        rows += compared(config, figures, runs, options.margin, studies[config].policy)
         speeds.append(speed_of(config, studies[config], runs, figures))
         if not figures:
             rows += [
@@ -297,6 +301,7 @@ def report(
         "undecided_with_any_runs_of_ours": len(hopeless),
         "configurations": len(speeds), "margin": options.margin, "rare_margin_pct": RARE_MARGIN,
         "not_given": sorted(lacking),
+        "not_compatible": [s["config_id"] for s in speeds if s["policy"] in NOT_COMPATIBLE],
     }  # fmt: skip
     data = {
         "configurations": [{**s, "metrics": [row.as_dict() for row in by_config[s["config_id"]]]} for s in speeds],

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.equivalence import Sample
-from cosim.continuum.offloading.study import Study
-from cosim.errors import CosimError
+from cosim.contract.errors import CosimError
 from cosim.importing.edgecloudsim import study_of
+from cosim.peers.offloading.study import Study
 
 FILES = ("properties", "edge_devices", "applications")
 COLUMNS = ("config_id", "metric", "unit", "iterations", "mean", "sd")

@@ -1,6 +1,6 @@
 """The peer's rules of an interval once more in plain Python, as something to hold the compiled model against.
 
-Only what `static` workloads need: constant demands, no traces. `tests/unit/interval/reference.py` has
+Only what `static` workloads need: constant demands, no traces. `tests/unit/peers/interval/reference.py` has
 all rules, corrected ones included, under random systems.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosim.continuum.interval import Fleet, Workload
+from cosim.peers.interval import Fleet, Workload
 
 ROUTER = 10_000.0  # MB/s
 
@@ -100,18 +100,19 @@ class Rules:
             c = self.slots[slot]
             if c is not None and c.host != host:
                 pairs.append((c, host))
-        last = len(self.mips) - 1
-        moves = [(last if c.host < 0 else c.host, host) for c, host in pairs]
         ran = set()
-        for (c, target), (source, _) in zip(pairs, moves, strict=True):
+        for c, target in pairs:
             if not self.fits(c, target):
                 continue
-            into = sum(t == target for _, t in moves)
-            out_of = sum(s == source for s, _ in moves)
-            bandwidth = min(self.down[target] / into, self.up[source] / out_of, ROUTER / len(moves))
+            # Counted anew for each pair, from where the containers are by now. New ones (-1) count among
+            # themselves, and index -1 of the lists is the last host.
+            out_of = sum(other.host == c.host for other, _ in pairs)
+            into = sum(host == target for _, host in pairs)
+            bandwidth = min(self.down[target] / into, self.up[c.host] / out_of, ROUTER / len(pairs))
+            transfer = c.ram / bandwidth + abs(self.latency[c.host] - self.latency[target])
             c.host = target
             ran.add(c.number)
-            self.run(c, c.ram / bandwidth + abs(self.latency[source] - self.latency[target]))
+            self.run(c, transfer)
         for c in [c for c in self.slots if c is not None]:
             if c.host >= 0 and c.number not in ran:
                 self.run(c, 0.0)

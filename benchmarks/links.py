@@ -25,12 +25,12 @@ from pathlib import Path
 
 from benchmarks import ns3_range, tc_links
 from benchmarks.measure import Table, parser, print_result
+from cosim.contract.errors import SetupError
 from cosim.emulation import compiled, netns, probe, taps
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.netns import Namespaces
 from cosim.emulation.state import Backend, LinkState
 from cosim.emulation.taps import Tap
-from cosim.errors import SetupError
 
 NODES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
 MACS = {node: f"02:00:00:00:00:{number:02x}" for number, node in enumerate(NODES, 1)}

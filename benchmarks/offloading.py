@@ -15,12 +15,13 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.compiling import ready
-from cosim.continuum.offloading import Application, Links, Place, Simulation, Study, Vm
-from cosim.continuum.offloading.transport import ring_road
+from cosim.peers.offloading import Application, Links, Place, Simulation, Study, Vm
+from cosim.peers.offloading.transport import ring_road
 
 TARGET = 300_000.0  # tasks per CPU second at 1,000 devices
 UNIT = 1000  # devices
@@ -56,9 +57,21 @@ def places(devices: int, duration: float) -> Study:
     )  # fmt: skip
 
 
+def study_of(model: str, devices: int, duration: float, policy: str) -> Study:
+    """The same places under another model and policy; `app4` has the machines at fuzzy's targets."""
+    study = places(devices, duration)
+    if model == "app1":
+        return replace(study, policy=policy)
+    return replace(
+        study, model=model, architecture="two-tier-with-eo", policy=policy,
+        links=Links(wlan=2e9, wan=150e6, man=1.3e9 * max(1, devices // UNIT), lan_delay=0.005, wan_propagation=0.1),
+        applications=tuple(replace(a, delay_sensitivity=0.5) for a in study.applications),
+    )  # fmt: skip
+
+
 def case(model: str, devices: int, duration: float) -> dict[str, Any]:
     """One run in this process."""
-    from cosim.continuum.offloading import kernel, vehicular
+    from cosim.peers.offloading import kernel, vehicular
 
     act = kernel.act if model == "app1" else vehicular.act
     warm = ready(act)

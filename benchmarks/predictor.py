@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.continuum.datacentre.layout import Hosts, Machines
-from cosim.continuum.datacentre.model import Datacentres
-from cosim.continuum.datacentre.platforms import HostKind, kinds_of
-from cosim.continuum.datacentre.settings import Settings
+from cosim.peers.datacentre.layout import Hosts, Machines
+from cosim.peers.datacentre.model import Datacentres
+from cosim.peers.datacentre.platforms import HostKind, kinds_of
+from cosim.peers.datacentre.settings import Settings
 from cosim.predict.foresight import PREDICTORS, policies
 from cosim.traces import bitbrains, planetlab
 

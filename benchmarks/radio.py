@@ -13,9 +13,9 @@ import numpy as np
 from adapters.radio import ADAPTER
 from adapters.radio.config import RadioConfig
 from benchmarks.measure import Table, print_result
-from cosim.bus.adapter import Adapter, Context, Inputs
-from cosim.bus.frame import Frame
-from cosim.plan.entities import Cell, Fleet, Node, Radio, Scene
+from cosim.contract.adapter import Adapter, Context, Inputs
+from cosim.contract.entities import Cell, Fleet, Node, Radio, Scene
+from cosim.contract.frame import Frame
 
 CELLS = 30
 SIDE = 3000.0  # m

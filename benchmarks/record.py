@@ -15,12 +15,12 @@ from time import monotonic, process_time, thread_time
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.bus.frame import Frame, SlotTable
-from cosim.plan.entities import Fleet, Node, Scene
+from cosim.contract.entities import Fleet, Node, Scene
+from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.signals import Column, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan
 from cosim.results.folder import RunFolder
 from cosim.results.recorder import Recorder
-from cosim.telemetry.signals import Column, Signal
 
 TARGET = 6.0  # ms of processor time per tick
 

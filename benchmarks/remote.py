@@ -23,10 +23,10 @@ import numpy as np
 
 from benchmarks.echo import ADAPTER
 from benchmarks.measure import Case, Figure, Table, cpu_of, interleave, parser, print_result
-from cosim.bus.adapter import Adapter, Context, Inputs
-from cosim.bus.frame import Frame, SlotTable
 from cosim.bus.remote import RemoteAdapter
-from cosim.plan.entities import Scene
+from cosim.contract.adapter import Adapter, Context, Inputs
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame, SlotTable
 
 USE = "benchmarks.echo:ADAPTER"
 Step = Callable[[int], Inputs]

@@ -32,9 +32,9 @@ from cosim.bus import mosaik_driver
 from cosim.bus.pacer import Pacer
 from cosim.bus.remote import RemoteAdapter
 from cosim.bus.runtime import Runtime
-from cosim.plan.entities import Fleet, Node, Scene
+from cosim.contract.entities import Fleet, Node, Scene
+from cosim.contract.signals import CATALOGUE
 from cosim.plan.plan import AdapterPlan, Lag, Plan
-from cosim.telemetry.signals import CATALOGUE
 
 TARGETS = {1_000: 1.6, 10_000: 1.15}  # ours / bare
 WARM = 60  # steps

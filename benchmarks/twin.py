@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.errors import CosimError
+from cosim.contract.errors import CosimError
 
 # Job -> the module whose `run(data, held_back, quick)` measures it.
 JOBS = {
@@ -27,6 +27,8 @@ JOBS = {
     "edge": "benchmarks.twin_edge",
     "recovery": "benchmarks.twin_recovery",
     "compare": "benchmarks.twin_compare",
+    "misfit": "benchmarks.twin_misfit",
+    "service": "benchmarks.twin_service",
 }
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 Run = Callable[[Path | None, Path | None, bool], dict[str, object]]

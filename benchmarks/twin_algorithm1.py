@@ -12,7 +12,7 @@ from time import process_time
 
 import numpy as np
 
-from cosim.continuum.interval import Arrivals, azure_fog, static
+from cosim.peers.interval import Arrivals, azure_fog, static
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate.monitor import Model
 from cosim.twin.surrogate.network import Training

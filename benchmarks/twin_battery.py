@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.errors import SetupError
-from cosim.twin.calibrate import calibrate
+from cosim.contract.errors import SetupError
+from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import battery
 from cosim.twin.problem import Case, Floats
 from cosim.twin.search import Budget

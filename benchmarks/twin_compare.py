@@ -15,11 +15,11 @@ from time import process_time
 import numpy as np
 
 from benchmarks import twin_algorithm1
-from cosim.errors import SetupError
-from cosim.twin.calibrate import calibrate
-from cosim.twin.distances import wasserstein
+from cosim.contract.errors import SetupError
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.distances import wasserstein
+from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.jobs import simtune
-from cosim.twin.misfit import Misfit
 from cosim.twin.problem import Case, Floats, Problem
 from cosim.twin.search.meter import Budget
 from cosim.twin.space import Space

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.twin.calibrate import calibrate
+from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import edge
 from cosim.twin.jobs.edge_judgement import Prediction, judge, repeated
 from cosim.twin.jobs.edge_telemetry import Telemetry

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.errors import SetupError
-from cosim.twin.calibrate import calibrate
+from cosim.contract.errors import SetupError
 from cosim.twin.calibration import Calibration
+from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import fiveg
 from cosim.twin.problem import Floats, Problem
 from cosim.twin.search import Budget

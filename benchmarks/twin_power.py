@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.twin.jobs import power
 from cosim.twin.models.power import LEVELS, Fleet
 

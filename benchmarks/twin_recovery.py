@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from cosim.continuum import Batcher, Engine, Kind, Stream, System
 from cosim.continuum.layout import COMPLETED, DEVICE, EDGE, EXPONENTIAL
-from cosim.twin.calibrate import calibrate
 from cosim.twin.calibration import Calibration
-from cosim.twin.judging import summed
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.judging import summed
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space

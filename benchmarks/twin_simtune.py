@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.errors import ScenarioError, SetupError
-from cosim.twin.calibrate import calibrate
-from cosim.twin.distances import wasserstein
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.jobs import simtune
 from cosim.twin.problem import Case, Floats
 from cosim.twin.search import Budget

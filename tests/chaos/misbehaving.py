@@ -16,10 +16,10 @@ from typing import Literal
 
 import numpy as np
 
-from cosim.bus.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
-from cosim.bus.frame import Frame, SlotTable
-from cosim.errors import SetupError
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
+from cosim.contract.errors import SetupError
+from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.signals import Column, Signal
 
 LONG = 1000
 HUGE = 200_000_000  # rows; zeros that are never touched take no memory
@@ -45,7 +45,7 @@ class Misbehaving:
         self._steps += 1
         source = inputs.one("mobility")
         assert source is not None
-        answer = Frame("load", time, source.slot, {"double": source["x"] * 2.0}, source.table)
+        answer = Frame("load", time, source.slot, {"double": source["x"] * 2.0})
         if self._steps == self._config.tick:
             self._now("step")
             answer = FRAMES.get(self._config.do, lambda frame: frame)(answer)

@@ -208,20 +208,20 @@ def test_replications_give_intervals_and_are_not_repeated(tmp_path):
 def test_a_failing_run_of_a_sweep_stops_no_other_and_is_listed(tmp_path):
     scenario = tmp_path / "s"
     scenario.mkdir()
-    text = (HELLO / "scenario.cosim.yaml").read_text().replace("data/tracks.csv", "tracks-a.csv")
+    text = (HELLO / "scenario.cosim.yaml").read_text().replace("data/tracks.csv", "tracks.csv")
     text = text.replace("duration: 2 min", "duration: 5 s")
     (scenario / "scenario.cosim.yaml").write_text(
-        text + "\nsweep: {adapters.replay.file: [tracks-a.csv, tracks-b.csv]}\n"
+        text + "\nsweep: {adapters.continuum.scheduler: [least-loaded, 'hasty:fails']}\n"
     )
-    (scenario / "tracks-a.csv").write_text((HELLO / "data" / "tracks.csv").read_text())
-    (scenario / "tracks-b.csv").write_text("time,id,x,y\n0,a,0,0\n1,a,nan-sense,0\n")
+    (scenario / "tracks.csv").write_text((HELLO / "data" / "tracks.csv").read_text())
+    (scenario / "hasty.py").write_text('def fails(request, reach, hosts):\n    raise ValueError("no patience")\n')
     done = cosim("sweep", scenario, "--out", tmp_path / "out", "--workers", "1", "--json")
     assert done.returncode == 1
     data = json.loads(done.stdout)
     assert data["runs"] == 2
     (failed,) = data["failed"]
-    assert failed["parameters"] == {"adapters.replay.file": "tracks-b.csv"}
-    assert "tracks-b.csv" in failed["error"]
+    assert failed["parameters"] == {"adapters.continuum.scheduler": "hasty:fails"}
+    assert "no patience" in failed["error"]
 
 
 def test_sweep_dry_run_lists_and_makes_nothing(tmp_path):

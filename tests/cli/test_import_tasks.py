@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from adapters.continuum import ADAPTER
-from cosim.bus.adapter import Context, Inputs
 from cosim.cli.main import app
-from cosim.errors import ScenarioError
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.errors import ScenarioError
 from cosim.importing.tasks import read, read_tasks
 from cosim.importing.write import write_scenario
 from cosim.plan.compile import compile_plan

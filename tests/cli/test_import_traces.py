@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.importing.traces import read
 from cosim.importing.write import write_scenario
 from cosim.plan.compile import compile_plan

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
+from cosim.contract.errors import SetupError
 from cosim.results.session import Outcome
 
 SCENARIO = """\
@@ -38,7 +39,7 @@ def test_an_address_in_use_is_named_and_leaves_no_folder(scenario: Path, tmp_pat
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         done = CliRunner().invoke(app, ["run", str(scenario), "--out", str(tmp_path / "runs"), "--publish-at", address])
     assert done.exit_code == 2
-    assert f"cannot publish at {address}" in done.output
+    assert f"cannot listen at {address}: Address already in use" in done.output
     assert list((tmp_path / "runs").glob("*/*")) == []
 
 
@@ -50,15 +51,16 @@ def test_real_nodes_without_a_node_that_runs_something_are_refused(scenario: Pat
     assert list((tmp_path / "runs").glob("*/*")) == []
 
 
-def test_containers_outside_a_compose_file_are_refused_at_once(tmp_path: Path) -> None:
+def test_containers_without_an_engine_are_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     file = tmp_path / "scenario.cosim.yaml"
     file.write_text(
         "apiVersion: cosim/v1\nkind: Scenario\nname: lonely\nrun: {duration: 1 s}\nadapters: {wifi: {}}\nnodes:\n"
         "  one: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: vedgenode}\n"
     )
     done = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "runs"), "--nodes", "containers"])
-    assert done.exit_code == 2
-    assert "`cosim render SCENARIO`" in done.output
+    assert done.exit_code == SetupError.exit_code
+    assert "there is no `docker`" in done.output
     assert "--nodes netns" in done.output
     assert list((tmp_path / "runs").glob("*/*")) == []
 

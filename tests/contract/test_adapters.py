@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cosim import registry
-from cosim.errors import SetupError
+from cosim.contract import registry
+from cosim.contract.errors import SetupError
 from cosim.testing import check_adapter
 
 ROOT = Path(__file__).parents[2]

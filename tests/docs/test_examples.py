@@ -19,7 +19,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from cosim import registry
+from cosim.contract import registry
 from cosim.scenario.model import Scenario
 
 ROOT = Path(__file__).parents[2]

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from cosim.continuum.offloading.choosing import POLICIES
-from cosim.continuum.offloading.quirks import table
+from cosim.peers.offloading.choosing import POLICIES
+from cosim.peers.offloading.quirks import table
 
 PAGE = (Path(__file__).parents[2] / "docs/offloading.md").read_text("utf-8")
 
 
 def test_the_table_of_quirks_is_that_of_the_code():
-    assert table() in PAGE, "replace the table by what cosim.continuum.offloading.quirks.table() gives"
+    assert table() in PAGE, "replace the table by what cosim.peers.offloading.quirks.table() gives"
 
 
 def test_every_model_and_policy_is_named():

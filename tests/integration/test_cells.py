@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from adapters.network.routes import Routes
+from cosim.contract.entities import Cell, Link, Node, Radio, Scene, SlotRange
+from cosim.contract.reality import Runs
 from cosim.emulation import netns, probe
 from cosim.emulation.client import Client
 from cosim.emulation.state import DOWN, LinkState
 from cosim.launch.carrier import Carrier
 from cosim.launch.netns import netns_nodes
 from cosim.launch.programs import programs
-from cosim.plan.entities import Cell, Link, Node, Radio, Scene, SlotRange
-from cosim.plan.reality import Runs
 from tests.unit.emulation.conftest import until
 
 pytestmark = [

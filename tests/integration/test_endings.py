@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cosim.errors import AdapterError, RunError, ScenarioError, SetupError
+from cosim.contract.errors import AdapterError, RunError, ScenarioError, SetupError
 from cosim.plan.compile import compile_plan
 from cosim.results.session import Driver, Outcome, run_plan
 from cosim.scenario.load import load

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import cosim
-from cosim.errors import CosimError
-from cosim.live import control, keys
+from cosim.contract.errors import CosimError
+from cosim.talk import control, keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.chaos]
 
@@ -84,7 +84,7 @@ class World:
 
     def nodes(self) -> dict:
         try:
-            return control.ask(*control.find(control.newest(self.folder / "runs")), "nodes")
+            return control.command(*control.find(control.newest(self.folder / "runs")), "nodes")
         except CosimError:
             return {}
 

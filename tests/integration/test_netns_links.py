@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from cosim.contract.errors import SetupError
 from cosim.emulation import compiled, handover, netns, probe, taps
 from cosim.emulation.client import Client
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.taps import Tap
-from cosim.errors import SetupError
 
 pytestmark = pytest.mark.netns
 

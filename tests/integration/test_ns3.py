@@ -18,12 +18,12 @@ import pytest
 from adapters.ns3.build import engine, wheel
 from adapters.ns3.radio import Radio, live
 from benchmarks import ns3_range
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.emulation import netns, taps
 from cosim.emulation.client import Client
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.protocol import send_attach
 from cosim.emulation.taps import Tap
-from cosim.errors import ScenarioError, SetupError
 
 ready = pytest.mark.ns3
 privileged = pytest.mark.netns

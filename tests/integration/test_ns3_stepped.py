@@ -6,7 +6,7 @@ import pytest
 
 from adapters.ns3.radio import Radio
 from adapters.ns3.stepped import Stepped
-from cosim.errors import RunError, ScenarioError
+from cosim.contract.errors import RunError, ScenarioError
 
 ready = pytest.mark.ns3
 

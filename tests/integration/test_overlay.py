@@ -8,11 +8,11 @@ import os
 
 import pytest
 
+from cosim.contract.errors import RunError
 from cosim.emulation import netns, overlay, tc
 from cosim.emulation.overlay import Overlay
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.taps import Tap
-from cosim.errors import RunError
 from tests.integration.test_carriers import NODES, answers, serving
 from tests.unit.emulation.conftest import mac, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.results.cluster import RayExecutor, pack, unpack
 from cosim.results.compare import exact
 from cosim.results.executor import LocalExecutor

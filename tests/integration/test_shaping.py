@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from cosim.contract.errors import CosimError, SetupError
 from cosim.emulation import netns
 from cosim.emulation.tc import probe_netem
-from cosim.errors import CosimError, SetupError
-from cosim.live import control, keys, shaper
+from cosim.live import shaper
 from cosim.live.shaper import KernelShaper
 from cosim.live.shaping import Keeper, Link
+from cosim.talk import control, keys
 from tests.integration.test_live import PATIENCE, eventually
 
 pytestmark = pytest.mark.netns
@@ -92,7 +93,7 @@ class World:
     def ask(self, verb: str, name: str = "") -> dict:
         try:
             where = control.find(control.newest(self.folder / "runs"))
-            return netns.inside(self.there, lambda: control.ask(*where, verb, name))
+            return netns.inside(self.there, lambda: control.command(*where, verb, **({"node": name} if name else {})))
         except CosimError:
             return {}
 

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cosim.contract.errors import ProtocolError, SetupError
 from cosim.emulation import netns
-from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.state import DOWN, TOLERANCE, LinkState
 from cosim.emulation.tc import TcBackend, probe_netem
-from cosim.errors import SetupError
 
 pytestmark = pytest.mark.netns
 

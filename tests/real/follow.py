@@ -86,7 +86,7 @@ class Real:
 
     def program(self, name: str) -> int:
         """The process of a program, named as `restart` of the launcher names it; 0 while there is none."""
-        from cosim.launch.remains import members
+        from cosim.launch.cleanup import members
 
         node = "" if name == "network" else name.removesuffix("-net")
         module = {"network": "cosim.emulation.service", "edge": "cosim.inference.node"}.get(
@@ -114,7 +114,7 @@ class Real:
 
 def keepers(run: Real) -> list[int]:
     """The processes that wait for the end of a run."""
-    end = ["cosim.launch.remains", str(run.process.pid), run.run]
+    end = ["cosim.launch.cleanup", str(run.process.pid), run.run]
     return [p.pid for p in psutil.Process(run.process.pid).children() if p.cmdline()[-3:] == end]
 
 
@@ -213,7 +213,7 @@ def delivered(folder: Path, after: float = 0.0) -> dict[tuple[str, str], int]:
 def assert_nothing_left(run: str) -> None:
     """No process, namespace, interface or folder of a run."""
     from cosim.emulation import netns
-    from cosim.launch.remains import members
+    from cosim.launch.cleanup import members
 
     def left() -> list[str]:
         folders = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"cosim-{run}-*")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import cosim
-from cosim.launch import remains
+from cosim.launch import cleanup as remains
 from cosim.results.ledgers import ledger_faults
 from tests.real import follow
 from tests.real.follow import Real, real, until

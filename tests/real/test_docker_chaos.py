@@ -16,9 +16,10 @@ import pytest
 import zmq
 
 import cosim
-from cosim.live import keys
-from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, Message, pack, unpack
+from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from cosim.results.ledgers import ledger_faults
+from cosim.talk import keys
+from cosim.talk.codec import Message
 from tests.real import follow
 from tests.real.compose import Project, docker
 from tests.real.follow import until
@@ -196,7 +197,7 @@ class Client:
 
     def ask(self, data: bytes) -> Message | None:
         self.socket.send(data)
-        return unpack(self.socket.recv(), FROM_GATEWAY) if self.socket.poll(3_000) else None
+        return FROM_GATEWAY.unpack(self.socket.recv()) if self.socket.poll(3_000) else None
 
     def close(self) -> None:
         self.socket.close(0)
@@ -214,7 +215,7 @@ def test_nobody_without_a_key_gets_in_and_messages_of_no_worth_harm_nobody(tmp_p
         project("cp", "edge:/run/cosim-key/node.key", str(own))
         own.chmod(0o600)
         edge, address = keys.read(own), project.address("orchestrator", "management")
-        hello = pack(Message("hello", b"n" * 16, 0, {**FACTS, "node": "edge", "instance": b"i" * 16}))
+        hello = FROM_AGENT.pack("hello", {**FACTS, "node": "edge", "instance": b"i" * 16}, session=b"n" * 16)
 
         def client(key: keys.Key) -> Client:
             made = Client(address, key, edge.server)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cosim.emulation import netns
-from cosim.launch import remains
+from cosim.launch import cleanup as remains
 from tests.real import follow
 from tests.real.follow import PROGRAMS, ROOT, real, until
 

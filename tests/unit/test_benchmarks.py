@@ -27,6 +27,8 @@ TINY = {
     "radio": ["--devices", "20", "--steps", "4"],
     "extcloudsim": ["--machines", "10", "--periods", "3"],
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
+    "schedulers": ["--instances", "1", "--limit", "0.2", "--large", "0"],
+    "mutants": ["--count", "1", "--of", "cosim/contract/units.py"],
     "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
     "startup": ["--rounds", "0"],
     "twin": ["--job", "edge", "--quick"],

@@ -77,6 +77,26 @@ def test_a_package_that_cannot_be_written_is_cached_for_the_user(toy):
     assert ask(toy, **home) == "False 61 True"
 
 
+def test_the_cache_lies_where_it_is_wanted(toy):
+    wanted = {"COSIM_CACHE": str(toy / "cache")}
+    assert ask(toy, **wanted) == "False 41 True"
+    assert ask(toy, **wanted) == "True 41 True"
+    assert list((toy / "cache").rglob("*.nbc"))
+    assert not list((toy / "toy").rglob("*.nbc"))
+
+
+def test_only_what_an_edit_touches_is_compiled_anew(toy):
+    (toy / "toy/apart.py").write_text(CALLEE)
+    assert ask(toy) == "False 41 True"
+    (toy / "toy/apart.py").write_text(CALLEE + "# a remark\n")
+    (toy / "toy/__init__.py").write_text("# and another\n")
+    assert ask(toy) == "True 41 True"
+    (toy / "toy/callee.py").write_text("from toy import apart\n" + CALLEE)
+    assert ask(toy) == "False 41 True"
+    (toy / "toy/apart.py").write_text(CALLEE)
+    assert ask(toy) == "False 41 True"
+
+
 def test_several_processes_may_compile_at_the_same_time(toy):
     started = [start(toy) for _ in range(3)]
     assert {finished(process).split()[1] for process in started} == {"41"}
@@ -97,7 +117,13 @@ print(kernel.act.__qualname__, cells.receive.__qualname__)
 
 @pytest.mark.parametrize(
     ("edited", "changes"),
-    [("radio/fast.py", (False, True)), ("schedulers/builtin.py", (True, False)), ("compiling.py", (True, True))],
+    [
+        ("radio/fast.py", (False, True)),
+        ("radio/wifi_pairs.py", (False, False)),
+        ("continuum/flow.py", (True, False)),
+        ("continuum/engine.py", (False, False)),
+        ("compiling.py", (True, True)),
+    ],
 )
 def test_what_the_machine_code_of_the_engine_and_the_radio_depends_on(tmp_path, edited, changes):
     shutil.copytree(ROOT / "cosim", tmp_path / "cosim", ignore=shutil.ignore_patterns("__pycache__"))
@@ -109,7 +135,7 @@ def test_what_the_machine_code_of_the_engine_and_the_radio_depends_on(tmp_path, 
 
 
 UNCOMPILED = """\
-from cosim.results.session import uncompiled
+from cosim.results.compiled import uncompiled
 print(*uncompiled(["replay", "radio", "continuum"]))
 """
 
@@ -117,6 +143,48 @@ print(*uncompiled(["replay", "radio", "continuum"]))
 def test_adapters_say_that_they_will_compile(tmp_path):
     assert ask(tmp_path, UNCOMPILED, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "continuum radio"
     assert ask(tmp_path, UNCOMPILED, NUMBA_DISABLE_JIT="1") == ""
+
+
+ADAPTER = """\
+from cosim.contract.adapter import AdapterConfig, AdapterKind, Ports
+from cosim.contract.frame import Frame
+from cosim.compiling import ready
+
+class Config(AdapterConfig):
+    pass
+
+class Toy:
+    def __init__(self, config):
+        pass
+    def start(self, context):
+        pass
+    def step(self, time, inputs):
+        from toy.caller import answer
+        answer(20)
+        return []
+    def finish(self):
+        return {}
+    def close(self):
+        pass
+
+def compiled():
+    from toy.caller import answer
+    return ready(answer)
+
+ADAPTER = AdapterKind("toy", "", "toy.adapter:Config", "toy.adapter:Toy", Ports(), compiled="toy.adapter:compiled")
+"""
+COMPILE = """\
+from cosim.results.compiled import compile_first, uncompiled
+names = ["toy.adapter:ADAPTER"]
+print(*uncompiled(names), compile_first(names, str) > 0.0, *uncompiled(names), compile_first(names, str))
+"""
+
+
+def test_code_is_ready_before_a_run_begins(toy):
+    (toy / "toy/adapter.py").write_text(ADAPTER)
+    home = {"COSIM_CACHE": str(toy / "cache")}
+    assert ask(toy, COMPILE, **home) == "toy True 0.0"
+    assert ask(toy, COMPILE, **home) == "False 0.0"
 
 
 PHYSICS = """\

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
+from cosim.contract.reality import Live, Pack, Runs, Vehicle
+from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 from cosim.plan.compile import compile_plan
-from cosim.plan.reality import Live, Pack, Runs, Vehicle
 from cosim.scenario.load import load
-from cosim.telemetry.signals import FAILSAFE, VEHICLE_MODE
 from cosim.vehicles.layout import FAILSAFES, MODES
 
 TEXT = """

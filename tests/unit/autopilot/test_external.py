@@ -10,7 +10,7 @@ from cosim.autopilot import Autopilot
 from cosim.autopilot.external import LOST, External
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.vehicles import Copter, Fleet
 from tests.unit.autopilot.wire import ORIGIN
 

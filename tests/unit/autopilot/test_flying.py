@@ -228,7 +228,7 @@ def test_an_empty_battery_drops_it():
 
 def test_follows_another_vehicle_with_its_offset():
     s = flying(height=15.0)
-    for name, value in (("FOLL_SYSID", 2), ("FOLL_OFS_X", -8.0), ("FOLL_OFS_Z", -15.0)):
+    for name, value in (("FOLL_ENABLE", 1), ("FOLL_SYSID", 2), ("FOLL_OFS_X", -8.0), ("FOLL_OFS_Z", -15.0)):
         s.set_parameter(name, value)
     assert s.command(176, 1, FOLLOW) == 0
     other = Station(s.autopilot, "tractor", system=2)

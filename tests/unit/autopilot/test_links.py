@@ -21,8 +21,8 @@ from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.log import Log, read, replay
 from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, address, plan, render
-from cosim.errors import ScenarioError, SetupError
-from cosim.plan.geo import LocalFrame, to_ecef
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.geo import LocalFrame, to_ecef
 from cosim.vehicles import Copter, Fleet, Rover
 from tests.unit.autopilot.wire import ORIGIN
 
@@ -111,6 +111,7 @@ def test_a_drone_follows_a_rover_that_sends_to_its_port():
     fleet.take_off([0], 12.0)
     fleet.advance(10.0)
     drone.watch(fleet.now)
+    assert drone.parameters.set("FOLL_ENABLE", 1.0)
     assert drone.parameters.set("FOLL_OFS_Z", -12.0)
     assert drone.pilot.set_mode("FOLLOW") is None
     fleet.go([1], [(10.0, 60.0, 0.0)])

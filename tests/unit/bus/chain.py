@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.bus.adapter import Context, Inputs, Summary
-from cosim.bus.frame import Frame
-from cosim.plan.entities import Event, Node, Scene
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.entities import Event, Node, Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import Column, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Wire
-from cosim.telemetry.signals import Column, Signal
 
 SIGNALS = {
     "place": Signal("place", "", (Column("x", "float64", "m", ""),)),

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.bus.describe import describe, pack_scene, unpack_scene
-from cosim.bus.frame import Frame
-from cosim.bus.publish import Publisher, Subscriber
+from cosim.bus.describe import describe
 from cosim.bus.tally import Tally
-from cosim.bus.wire import WireError
+from cosim.contract.errors import ProtocolError
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK_STATUS
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
-from cosim.telemetry.signals import TASK_STATUS
-from tests.unit.bus.test_publish import LIMIT, frame, wait_for_observer
+from cosim.talk.publish import Publisher, Subscriber, pack_scene, unpack_scene
+from tests.unit.talk.test_publish import LIMIT, frame, wait_for_observer
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -65,13 +65,13 @@ def test_a_late_observer_gets_scene_and_state():
 
 @given(st.binary(max_size=40))
 def test_a_damaged_scene_raises_a_wire_error_only(data):
-    with contextlib.suppress(WireError):
+    with contextlib.suppress(ProtocolError):
         assert isinstance(unpack_scene(data), dict)
 
 
 def test_a_scene_that_inflates_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("cosim.bus.describe.MAX_SCENE", 1000)
-    with pytest.raises(WireError, match="cannot be read"):
+    monkeypatch.setattr("cosim.talk.publish.MAX_SCENE", 1000)
+    with pytest.raises(ProtocolError, match="cannot be read"):
         unpack_scene(pack_scene({"x": "a" * 100_000}))
 
 

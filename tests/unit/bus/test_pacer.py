@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cosim.bus.pacer import Pacer
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.plan.plan import Lag
 
 

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.bus.frame import Frame
-from cosim.bus.presence import Presence
-from cosim.bus.slots import SlotBook
-from cosim.plan.entities import Fleet, Node, Scene
+from cosim.contract.entities import Fleet, Node, Scene
+from cosim.contract.frame import Frame
+from cosim.contract.presence import Presence
+from cosim.contract.slots import SlotBook
 
 NODES = (Node("mast", "base-station", "edge"), Node("cloud", "cloud", "cloud"))
 SCENE = Scene.build(

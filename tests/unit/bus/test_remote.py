@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame, SlotTable
 from cosim.bus.remote import RemoteAdapter
-from cosim.plan.entities import Scene
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame, SlotTable
 from tests.chaos.misbehaving import ADAPTER
 
 USE = "tests.chaos.misbehaving:ADAPTER"

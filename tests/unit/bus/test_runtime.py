@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from cosim.bus import loop_driver, mosaik_driver
-from cosim.bus.frame import Frame
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Runtime
-from cosim.errors import AdapterError, RunError
-from cosim.plan.entities import Event, SlotRange
+from cosim.contract.entities import Event, SlotRange
+from cosim.contract.errors import AdapterError, RunError
+from cosim.contract.frame import Frame
 from tests.unit.bus.chain import NODES, SIGNALS, Step, adapter_plan, make_plan
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.bus.slots import SlotBook
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
+from cosim.contract.slots import SlotBook
 
 steps = st.lists(st.lists(st.sampled_from([f"v{i}" for i in range(12)]), unique=True), max_size=30)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cosim.continuum import Batcher, Engine, batch
 from cosim.continuum.layout import STATUS_NAMES
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.contract.signals import TASK_STATUS
 from tests.unit.continuum.happenings import DEVICES, world
 from tests.unit.continuum.worlds import CLOCK, every, exponential, field, queue
 
@@ -166,3 +166,23 @@ def test_the_order_of_the_timeline_is_checked():
 
 def test_names_of_statuses_are_those_of_the_signal():
     assert TASK_STATUS[: len(STATUS_NAMES)] == STATUS_NAMES
+
+
+def test_a_batch_goes_on_from_a_snapshot():
+    from tests.unit.continuum.happenings import served, world
+
+    made = world()
+    engine = served(made, 5, 1)
+    engine.advance(3.0)
+    start = engine.snapshot()
+    engine.advance(20.0)
+    batcher = Batcher(made, 20.0, scheduler=1, start=start, workers=1)
+    found = batcher.run({"workload.0.rate": [3.0, 9.0]}, [5, 6])
+    tally = engine.state.tally.sum(axis=0)
+    assert found["created"][0, 0] == tally[0]
+    assert found["completed"][0, 0] == tally[2]
+    assert found["energy.nodes"][0, 0] == engine.ledger().energy.sum()
+    assert found["created"][0, 1] != tally[0]
+    assert found["created"][1, 0] > 1.5 * tally[0]
+    with pytest.raises(ValueError, match="in mid-run"):
+        batcher.run({"kind.0.clock": [1e9]}, [5])

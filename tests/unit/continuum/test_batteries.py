@@ -33,7 +33,7 @@ def test_an_idle_device_dies_when_its_joules_are_gone():
 def test_death_comes_earlier_by_what_tasks_take():
     # 4 s of the own core at 3 W more per task
     engine = field(every(10.0, 4 * CLOCK), device=device(100.0), scheduler=3)
-    start = engine.state.due[engine.state.place[0]]
+    start = engine.state.due[0]
     engine.advance(200.0)
     ended = engine.drain()
     level, now, k = 100.0, 0.0, 0
@@ -60,7 +60,7 @@ def test_sending_drains_by_the_bit():
     kind = device(36.0, cores=0, power=(2.0, 2.0), radio_sent=1e-6)
     engine = field(every(10.0, CLOCK, size=1e9), device=kind)
     attach(engine, 3, 0, rate=8e6)
-    start = engine.state.due[engine.state.place[0]]
+    start = engine.state.due[0]
     engine.advance(100.0)
     ended = engine.drain()
     assert set(ended["status"]) == {BATTERY_EMPTY}

@@ -434,3 +434,12 @@ def test_the_end_of_a_run_ends_no_task():
     # those that crawled: their responses are far above all others, at whatever time that is
     response = rows[0]["ended"] - rows[0]["created"]
     assert response[late].max() > 3.0 > 1.0 > response[~late].max()
+
+
+def test_a_lossy_link_that_is_degraded_loses_by_both_causes():
+    """Of what survives a loss of 20 % another 50 % is lost: 40 % of the rate is left, not 30 %."""
+    engine = field(every(10.0, 0.0, size=1e5), links=[(0, 1, 8e6, 0.0), (3, 0, 8e6, 0.0, 0.2, 0.0)])
+    engine.set_links([1], [1.0], [0.0], [0.5])
+    engine.advance(30.0)
+    ended = engine.drain()
+    assert ended["uploaded"][0] - ended["created"][0] == pytest.approx(1e5 / (1e6 * 0.8 * 0.5))

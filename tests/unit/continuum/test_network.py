@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.continuum import network
-from cosim.continuum.offloading.throughput import WAN_KBPS, WLAN_KBPS
+from cosim.continuum.throughput import WAN_KBPS, WLAN_KBPS
 
 
 def whole(*values):

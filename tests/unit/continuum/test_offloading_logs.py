@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.continuum.offloading.logs import java, prefix_of, write_logs
-from cosim.continuum.offloading.simulation import Simulation
-from cosim.continuum.offloading.study import Application, Links, Place, Study, Vm
+from cosim.peers.offloading.logs import java, prefix_of, write_logs
+from cosim.peers.offloading.simulation import Simulation
+from cosim.peers.offloading.study import Application, Links, Place, Study, Vm
 
 
 def study(**changes):

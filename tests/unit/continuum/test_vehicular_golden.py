@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cosim.continuum.offloading import compatible, simulate
-from cosim.continuum.offloading.transport import ring_road
+from cosim.peers.offloading import compatible, simulate
+from cosim.peers.offloading.transport import ring_road
 
 GOLDEN = Path(__file__).resolve().parents[3].parent / "shared/data/edgecloudsim/golden.csv"
 RUNS = 40

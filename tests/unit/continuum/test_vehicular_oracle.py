@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosim.continuum.offloading import Simulation, compatible
-from cosim.continuum.offloading.layout import CAUSES
-from cosim.continuum.offloading.transport import ring_road
-from cosim.continuum.offloading.vehicular.choices import POLICIES
+from cosim.peers.offloading import Simulation, compatible
+from cosim.peers.offloading.layout import CAUSES
+from cosim.peers.offloading.transport import ring_road
+from cosim.peers.offloading.vehicular.choices import POLICIES
 from tests.unit.continuum.vehicular_oracle import Oracle
 
 PEER = compatible("app5") - {"processing-tick"}  # the oracle has none

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cosim.continuum.offloading.vehicular.learn import decide
-from cosim.continuum.offloading.vehicular.learned import load
+from cosim.peers.offloading.vehicular.learn import decide
+from cosim.peers.offloading.vehicular.learned import load
 
 MASK = 2**64 - 1
 STEP, SALT = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
@@ -357,14 +357,24 @@ class Oracle:
         u = 0.01 + 0.98 * u
         return EDGE if u <= share[0] else ROADSIDE if u <= share[0] + share[1] else CELLULAR
 
-    def expected(self, task, option):
-        def seconds(link):
-            return 9.0 if link.delay() is None else link.delay()
+    def on_links(self, task, option):
+        def seconds(link, failing=9.0):
+            return failing if link.delay() is None else link.delay()
 
+        if "expected-skips-links" in self.quirks:
+            links, failing = {EDGE: (self.wlan[task.place], 9.0), ROADSIDE: (self.wan, 7.0), CELLULAR: (self.gsm, 8.0)}[
+                option
+            ]
+            return sum(seconds(link, failing) for link in links)
         first = sum(map(seconds, self.gsm if option == CELLULAR else self.wlan[task.place]))
-        mips = self.machines[0 if option == EDGE else self.edge].mips
-        core = {EDGE: [self.man[UP]], ROADSIDE: self.wan, CELLULAR: []}[option]
-        return first + sum(map(seconds, core)) + task.length / mips
+        return first + sum(map(seconds, {EDGE: [self.man[UP]], ROADSIDE: self.wan, CELLULAR: []}[option]))
+
+    def computing(self, task, option):
+        seconds = task.length / self.machines[0 if option == EDGE else self.edge].mips
+        return int(seconds) if option != EDGE and "cloud-time-in-whole-seconds" in self.quirks else seconds
+
+    def expected(self, task, option):
+        return self.on_links(task, option) + self.computing(task, option)
 
     def scale(self):
         """MI, mean length of a task; 1 with the quirk."""
@@ -382,15 +392,18 @@ class Oracle:
         bounds = [mean - math.sqrt((1.0 - x) * math.log(self.rounds) / tried) for mean, tried in self.arms]
         return bounds.index(min(bounds))
 
+    def rate(self, d):
+        if self.apps[d] is None:
+            return 0.0
+        interval = self.study.applications[self.apps[d]].interarrival
+        if "game-interval-as-rate" in self.quirks:
+            return min(1.0, interval / 20.0)
+        return min(app.interarrival for app in self.study.applications) / interval
+
     def seat(self, d):
-        share, rate = 0.25 + 0.25 * uniform(self.keys[d], 0, PRIOR), 0.0
-        if self.apps[d] is not None:
-            interval = self.study.applications[self.apps[d]].interarrival
-            if "game-interval-as-rate" in self.quirks:
-                rate = interval / 20.0
-            else:
-                rate = min(app.interarrival for app in self.study.applications) / interval
-        return [share, rate]
+        if "game-begins-alike" in self.quirks:
+            return [0.33, 0.5]
+        return [0.25 + 0.25 * uniform(self.keys[d], 0, PRIOR), self.rate(d)]
 
     def game_theory(self, task, n, u):
         cloud = CELLULAR if uniform(self.keys[task.device], n, COIN) < 0.5 else ROADSIDE
@@ -398,13 +411,16 @@ class Oracle:
         def mean_load(machines):
             return sum(machine.load for machine in machines) / len(machines)
 
-        edge = self.expected(task, EDGE) * 100.0 / max(1e-9, 100.0 - mean_load(self.machines[: self.edge]))
-        far = self.expected(task, cloud) * 100.0 / max(1e-9, 100.0 - mean_load(self.machines[self.edge :]))
+        def expected(option, machines):
+            slow = 100.0 / max(1e-9, 100.0 - mean_load(machines))
+            return self.on_links(task, option) + self.computing(task, option) * slow
+
+        edge, far = expected(EDGE, self.machines[: self.edge]), expected(cloud, self.machines[self.edge :])
         others = range(task.device) if "game-earlier-players-only" in self.quirks else range(len(self.players))
         idle = math.prod(1.0 - self.players[o][0] * self.players[o][1] for o in others if o != task.device)
         allowed = self.study.applications[task.app].max_delay
         share = (edge - far) / (7.2 * allowed * (1.0 - idle)) if idle < 1.0 else float(edge > far)
-        self.players[task.device][0] = 0.01 if share <= 0.0 else 0.99 if share >= 1.0 else share
+        self.players[task.device] = [0.01 if share <= 0.0 else 0.99 if share >= 1.0 else share, self.rate(task.device)]
         return cloud if u < self.players[task.device][0] else EDGE
 
     def features(self, task):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
 from cosim.continuum import Engine, Kind, Stream, System
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED
+from cosim.continuum.memory import world
+from cosim.continuum.queue import put
 
 CLOCK = 1e9
 
@@ -68,3 +71,13 @@ def field(
 def attach(engine, slot, cell, rate=8e6, delay=0.0, loss=0.0):
     """Serve one device: `rate` bit/s both ways."""
     engine.set_radio([slot], [cell], [rate], [rate], [delay], [loss])
+
+
+@numba.njit
+def _move(meta, number, time):
+    put(meta[0], number, time)
+
+
+def move(engine, number, time):
+    """Let event `number` happen at another time."""
+    _move(world(engine.state.meta), number, time)

@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
+from cosim.contract.errors import SetupError
 from cosim.emulation import compiled
 from cosim.emulation.protocol import PairCount
-from cosim.errors import SetupError
 
 WRITE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 NEVER = 2**64 - 1

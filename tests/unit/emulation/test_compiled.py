@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from cosim.contract.errors import SetupError
 from cosim.emulation import compiled, protocol
 from cosim.emulation.linkd import Commands
 from cosim.emulation.switch import Switch
-from cosim.errors import SetupError
 from tests.unit.emulation.conftest import frame, mac
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

@@ -10,11 +10,10 @@ import time
 
 import pytest
 
+from cosim.contract.errors import ProtocolError, RunError, SetupError
 from cosim.emulation import engine
 from cosim.emulation.engine import EngineBackend
-from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.state import LinkState
-from cosim.errors import RunError, SetupError
 from tests.unit.emulation.conftest import frame, mac, until
 
 FREE = LinkState(math.inf, 0.0, 0.0, 0.0)

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import ProtocolError, RunError, SetupError
 from cosim.emulation import handover, taps
 from cosim.emulation.handover import Announcement, RefusedError
-from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.sidecar import settings
 from cosim.emulation.taps import Tap
-from cosim.errors import RunError, SetupError
 from tests.unit.emulation.conftest import mac
 
 UAV = Announcement("uav-1", "wlan0", mac(1))

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from cosim.contract.errors import SetupError
 from cosim.emulation import netns
-from cosim.errors import SetupError
 
 
 def test_a_run_is_a_process_and_when_it_started():

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import RunError, SetupError
 from cosim.emulation import probe
-from cosim.errors import RunError, SetupError
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import ProtocolError
 from cosim.emulation import protocol
 from cosim.emulation.linkd import Commands
-from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.state import DOWN, LinkState
 
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import ProtocolError
 from cosim.emulation import relay
 from cosim.emulation.handover import Announcement, RefusedError
-from cosim.emulation.protocol import PairCount, ProtocolError
+from cosim.emulation.protocol import PairCount
 from cosim.emulation.relay import Choice, Relay
 from cosim.emulation.state import DOWN, Health, LinkState
 from tests.unit.emulation.conftest import mac

@@ -9,16 +9,18 @@ import subprocess
 import threading
 from pathlib import Path
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import ProtocolError
 from cosim.emulation import message, netns, routing, taps
-from cosim.emulation.protocol import ProtocolError
 from cosim.emulation.routing import Hop, Kernel, Routes
 from cosim.emulation.taps import Tap
+from cosim.talk.codec import PROTOCOL
 
-SESSION = "0123456789abcdef"
+SESSION = b"8 bytes!"
 networks = st.builds(
     lambda address, prefix: str(ipaddress.IPv4Network((address, prefix), strict=False)),
     st.integers(0, 2**32 - 1),
@@ -54,7 +56,7 @@ def test_routes_arrive_as_they_were_sent(sent):
     ],
 )
 def test_what_is_no_route_is_refused(row):
-    packed = message._packed({**message._head("routes", SESSION, 1), "routes": [row]})
+    packed = msgpack.packb([PROTOCOL, "routes", SESSION, 1, {"routes": [row]}])
     with pytest.raises(ProtocolError):
         message.command(packed)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import RunError, SetupError
 from cosim.emulation import rtnetlink
 from cosim.emulation.rtnetlink import CREATE, Netlink, Refusal, attribute, attributes, failure
-from cosim.errors import RunError, SetupError
 
 HANDLE = 0x5E10000
 

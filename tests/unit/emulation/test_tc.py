@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.emulation.state import DOWN, TOLERANCE, LinkState, differs
 from cosim.emulation.tc import QUEUE, TcBackend, packets, probe_netem
-from cosim.errors import ScenarioError, SetupError
 
 ADDRESSES = {("a", "wlan0"): "10.9.0.1", ("b", "wlan0"): "10.9.0.2"}
 positive = st.floats(1e-6, 1e9)
@@ -52,6 +52,7 @@ def test_no_limit_differs_from_any():
 def test_the_queue_holds_what_is_under_way():
     assert packets(LinkState(5e6, 0.0, 0.0, 0.0)) == QUEUE
     assert packets(LinkState(12e6, 0.1, 0.0, 0.0)) == QUEUE + 150  # 100 packets of 1500 B and half as many
+    assert packets(LinkState(12e6, 0.1, 0.02, 0.0)) == QUEUE + 180  # jitter holds packets back as delay does
     assert packets(LinkState(math.inf, 0.02, 0.0, 0.0)) < 2**31
     assert packets(DOWN) == QUEUE
 

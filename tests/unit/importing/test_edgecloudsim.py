@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from cosim.continuum.offloading.quirks import compatible
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.importing.edgecloudsim import read, study_of
+from cosim.peers.offloading.quirks import compatible
 from tests.unit.importing.inputs import PROPERTIES, applications, edge_devices, written
 
 

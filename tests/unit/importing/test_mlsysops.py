@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from cosim.errors import ScenarioError
+from cosim.contract.block import NAME
+from cosim.contract.errors import ScenarioError
 from cosim.importing.mlsysops import read
 from cosim.importing.mlsysops.bodies import fold
 from cosim.importing.mlsysops.nodes import INTERFACES, plain_name
 from cosim.importing.write import write_scenario
-from cosim.scenario.block import NAME
 from tests.cli.test_cli import cosim
 
 # of our own making, in the shapes that the framework's own files have

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.importing.properties import parse_properties, read_properties
 
 

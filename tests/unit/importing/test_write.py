@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosim.errors import ScenarioError, SetupError
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.importing.imported import Imported, Notice, refuse_doubtful
 from cosim.importing.write import write_scenario
 

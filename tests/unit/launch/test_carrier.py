@@ -7,13 +7,12 @@ import shlex
 import pytest
 from ruamel.yaml import YAML
 
-from cosim.errors import ScenarioError, SetupError
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.registry import engine_command
 from cosim.launch import carrier as module
 from cosim.launch.carrier import Carrier, carrier
 from cosim.launch.compose import render
-from cosim.launch.model import read
 from cosim.plan.compile import compile_plan
-from cosim.registry import engine_command
 from cosim.scenario.load import load
 
 TEXT = """
@@ -78,11 +77,10 @@ def test_in_containers_it_is_decided_where_they_run(plan, tmp_path, asked):
     assert found.arguments == (
         "--backend", "tc", "--shared", "wlan0", "--seed", "7", "--remark", f"{asked} was asked for",
     )  # fmt: skip
-    document = YAML(typ="safe").load(text := render(made, tmp_path / "s.cosim.yaml", tmp_path, None))
+    document = YAML(typ="safe").load(render(made, tmp_path / "s.cosim.yaml", tmp_path, None))
     services, sidecar = document["services"], document["services"]["a-net"]
     mtu = {"com.docker.network.driver.mtu": "1550"}  # so that 1500 is left in a tunnel
     assert document["networks"]["management"] == {"internal": True, "driver_opts": mtu}
-    assert read(text, tmp_path, {}).networks["management"] == {"driver": "bridge", "internal": True, "options": mtu}
     assert sidecar["environment"]["COSIM_KERNEL"] == "${COSIM_KERNEL:-netem}"
     assert sidecar["environment"]["COSIM_UNDERLAY"] == "orchestrator"
     assert sidecar["cap_add"] == ["NET_ADMIN"]

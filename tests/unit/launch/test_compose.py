@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.launch.compose import HEAD, SERVICES, checkout, render
 from cosim.launch.programs import interface
 from cosim.plan.compile import compile_plan

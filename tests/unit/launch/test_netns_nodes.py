@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cosim.errors import ScenarioError, SetupError
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.launch import cleanup as remains
 from cosim.launch import netns as launch
-from cosim.launch import remains
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
 LIMIT = 20.0  # s
@@ -168,8 +168,8 @@ def test_a_service_that_does_not_come_up_says_why(world, monkeypatch):
 def test_a_keeper_clears_when_its_run_is_killed(world):
     _, _, folder = world
     program = (
-        "import os, subprocess, time; from cosim.launch import remains; run = remains.netns.run_of(os.getpid())\n"
-        "remains.folder_for(run); remains.keeper(run)\n"
+        "import os, subprocess, time; from cosim.launch import cleanup as remains\n"
+        "run = remains.netns.run_of(os.getpid()); remains.folder_for(run); remains.keeper(run)\n"
         "subprocess.Popen(['sleep', '100'], env={remains.VARIABLE: run}, start_new_session=True)\n"
         "print(run, flush=True); time.sleep(100)"
     )

@@ -12,9 +12,9 @@ from cosim.launch.compose import KEY, render
 from cosim.launch.keys import GATEWAY, PRIVATE, name_of, provide
 from cosim.launch.netns import OURS
 from cosim.launch.programs import programs, software
-from cosim.live import keys
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
+from cosim.talk import keys
 
 TEXT = """
 apiVersion: cosim/v1

@@ -16,14 +16,14 @@ from starlette.testclient import TestClient
 
 from adapters.telemetry import ADAPTER, SIGNALS
 from adapters.telemetry.config import TelemetryConfig
-from cosim.bus.adapter import Context, Inputs
-from cosim.bus.frame import Frame
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Node, Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import CATALOGUE
 from cosim.inference.kernels import kernels
 from cosim.inference.service import application
 from cosim.inference.station import Station
 from cosim.launch.compose import render
-from cosim.plan.entities import Node, Scene
-from cosim.telemetry.signals import CATALOGUE
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
+from cosim.contract.entities import Cell, Fleet, Link, Node, Radio, Scene, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.reality import Live, Runs
 from cosim.launch import programs as launch
 from cosim.launch.programs import MOST, NETWORKS, interface, mac_of, programs, software
-from cosim.plan.entities import Cell, Fleet, Link, Node, Radio, Scene, SlotRange
-from cosim.plan.reality import Live, Runs
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
 LINK = "links: [{between: [uav-1, host], rate: 1 Mbit/s, delay: 1 ms}]\n"

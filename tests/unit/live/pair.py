@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from cosim.live.errands import Errand
 from cosim.live.lease import Slot
 from cosim.live.member import Member
 from cosim.live.roster import Roster
+from cosim.live.task_queue import QueuedTask
 
 FACTS = {
     "node": "", "agent": "1", "cores": 4, "clock": 1e9, "boot": "", "works": ["busy"], "window": 4,
@@ -34,14 +34,14 @@ def member(seed=1, **facts):
     return Member({**FACTS, **facts}, random=bytes_of(seed), jitter=lambda: 0.5)
 
 
-def errand(task, created=0.0, limit=10.0, payload=b"in"):
+def queued(task, created=0.0, limit=10.0, payload=b"in"):
     def make():
         return {
             "task": task, "work": "busy", "cycles": 1e6, "size": 1, "limit": limit, "output": 3, "input": payload,
             **NO_CALL,
         }  # fmt: skip
 
-    return Errand(task, make, created, limit)
+    return QueuedTask(task, make, created, limit)
 
 
 class Wire:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
-from cosim.live import keys
+from cosim.talk import keys
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import time
 import pytest
 import uvicorn
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.inference.kernels import Kernel
 from cosim.inference.service import application
 from cosim.inference.station import Station
@@ -78,10 +78,10 @@ def test_calls_wait_in_line_and_are_refused_beyond_it(service):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(answer[0] for answer in answers) == ["done", "done", "refused"]
-    done = sorted((answer for answer in answers if answer[0] == "done"), key=lambda answer: answer[1])
-    assert done[1][1] >= done[0][2] - 1e-3  # one worker: the second starts when the first is done
-    assert done[1][1] - done[1][5] > 0.2  # and has waited at the host
+    assert sorted(answer["status"] for answer in answers) == ["done", "done", "refused"]
+    done = sorted((answer for answer in answers if answer["status"] == "done"), key=lambda answer: answer["started"])
+    assert done[1]["started"] >= done[0]["computed"] - 1e-3  # one worker: the second starts when the first is done
+    assert done[1]["started"] - done[1]["uploaded"] > 0.2  # and has waited at the host
 
 
 def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
@@ -109,7 +109,7 @@ def test_what_is_not_called(service, fields, networks, said):
 
 def test_a_call_that_takes_too_long_has_timed_out(service):
     result = do(task(service, size=600, limit=0.1), 1e9, "", LOOPBACK)
-    assert (result[0], result[5]) == ("timeout", None)
+    assert (result["status"], result["uploaded"]) == ("timeout", None)
     time.sleep(0.6)  # the service is busy until then
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 
-import msgpack
 import pytest
 import zmq
 
-from cosim.errors import RunError, SetupError
-from cosim.live import agent, control, keys
-from cosim.live.errands import Errand
+from cosim.contract.errors import SetupError
+from cosim.live import agent
 from cosim.live.gateway import Gateway
-from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, Message, pack, unpack
+from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
+from cosim.live.task_queue import QueuedTask
+from cosim.talk import control, keys
 from tests.unit.live.pair import FACTS, NO_CALL, slot
 
 PATIENCE = 15.0  # s
@@ -80,7 +79,7 @@ class Raw:
 
     def ask(self, data, wait=1_000):
         self.socket.send(data)
-        return unpack(self.socket.recv(), FROM_GATEWAY) if self.socket.poll(wait) else None
+        return FROM_GATEWAY.unpack(self.socket.recv()) if self.socket.poll(wait) else None
 
     def close(self):
         self.socket.close(0)
@@ -102,7 +101,7 @@ def raw(gateway, tmp_path):
 
 
 def hello(nonce=b"n" * 16, **facts):
-    return pack(Message("hello", nonce, 0, {**FACTS, "instance": b"i" * 16, **facts}))
+    return FROM_AGENT.pack("hello", {**FACTS, "instance": b"i" * 16, **facts}, session=nonce)
 
 
 def test_an_agent_attaches_reports_runs_a_task_and_leaves(gateway, tmp_path):
@@ -123,7 +122,7 @@ def test_an_agent_attaches_reports_runs_a_task_and_leaves(gateway, tmp_path):
             "input": b"x" * 1000,
             **NO_CALL,
         }
-        assert gateway.offer("pi", Errand(5, lambda: body, time.monotonic(), 5.0))
+        assert gateway.offer("pi", QueuedTask(5, lambda: body, time.monotonic(), 5.0))
         (result,) = eventually(gateway.results)
         assert (result.task, result.status, result.output) == (5, "done", 300)
         times = [result.created, result.sent, result.uploaded, result.started, result.computed, result.ended]
@@ -163,7 +162,7 @@ def test_who_is_evicted_is_told_once(gateway, tmp_path, caplog):
     attached = Attached(gateway, tmp_path / "pi.key")
     assert gateway.wait_for(["pi"], PATIENCE) == []
     with caplog.at_level("WARNING"):
-        control.ask(*control.find(_run(tmp_path)), "evict", "pi")
+        control.command(*control.find(_run(tmp_path)), "evict", node="pi")
         eventually(lambda: attached.code is not None)
     assert "evicted: evicted from this run" in caplog.messages
     assert attached.stop() == 1
@@ -178,7 +177,7 @@ def test_without_a_key_or_with_a_wrong_server_nobody_gets_in(gateway, raw, tmp_p
 
 def test_noise_repetition_and_oversized_messages_harm_nobody(gateway, raw):
     nuisance, peaceful = raw(), raw()
-    for data in (b"", b"noise", hello()[:-3], pack(Message("goodbye", b"x" * 16, 1, {"reason": ""}))):
+    for data in (b"", b"noise", hello()[:-3], FROM_AGENT.pack("goodbye", {"reason": ""}, session=b"x" * 16, number=1)):
         nuisance.socket.send(data)
     assert nuisance.socket.poll(1_000)  # no-session, for the farewell
     nuisance.socket.send_multipart([hello(), b"more"])
@@ -193,13 +192,12 @@ def test_noise_repetition_and_oversized_messages_harm_nobody(gateway, raw):
 def test_a_flood_does_not_keep_the_gateway_from_answering(gateway, raw, tmp_path):
     raw_one = raw()
     welcome = raw_one.ask(hello())
-    begun = time.monotonic()
     for number in range(12_000):
-        raw_one.socket.send(pack(Message("accept", welcome.body["session"], number + 1, {"tasks": []})))
-    answer = control.ask(*control.find(_run(tmp_path)), "nodes")
+        session = welcome.body["session"]
+        raw_one.socket.send(FROM_AGENT.pack("accept", {"tasks": []}, session=session, number=number + 1))
+    answer = control.command(*control.find(_run(tmp_path)), "nodes")
     eventually(lambda: gateway.roster.counts["flood"] > 0)
     assert answer["nodes"][0]["name"] == "pi"
-    assert time.monotonic() - begun < PATIENCE
 
 
 def _run(tmp_path):
@@ -215,35 +213,26 @@ def test_nodes_are_listed_and_evicted_over_the_control_socket(gateway, tmp_path)
     address, token = control.find(_run(tmp_path))
     attached = Attached(gateway, tmp_path / "pi.key")
     gateway.wait_for(["pi"], PATIENCE)
-    (row,) = eventually(lambda: [r for r in control.ask(address, token, "nodes")["nodes"] if r["offset"] is not None])
+    rows = lambda: control.command(address, token, "nodes")["nodes"]  # noqa: E731
+    (row,) = eventually(lambda: [row for row in rows() if row["offset"] is not None])
     assert (row["name"], row["state"], row["key"]) == ("pi", "attached", "pi")
     assert 0 <= row["round_trip"] < 1
-    assert control.ask(address, token, "evict", "pi") == {"evicted": "pi"}
+    assert control.command(address, token, "evict", node="pi") == {"evicted": "pi"}
     eventually(lambda: attached.code == 1)
     assert attached.stop() == 1
-    with pytest.raises(RunError, match="there is no live node 'nobody'; there are pi"):
-        control.ask(address, token, "evict", "nobody")
-    with pytest.raises(RunError, match="there is no command"):
-        control.ask(address, token, "stop")
+    with pytest.raises(control.ControlError, match="there is no live node 'nobody'; there are pi"):
+        control.command(address, token, "evict", node="nobody")
+    with pytest.raises(control.ControlError, match="there is no command"):
+        control.command(address, token, "stop")
 
 
-def test_the_control_socket_wants_its_token(gateway, tmp_path, monkeypatch):
+def test_the_control_socket_wants_its_token(gateway, tmp_path):
     address, token = control.find(_run(tmp_path))
-    with pytest.raises(RunError, match="wrong token"):
-        control.ask(address, "0" * 64, "nodes")
+    with pytest.raises(control.ControlError, match="token is wrong"):
+        control.command(address, "0" * 64, "nodes")
     with pytest.raises(SetupError, match="COSIM_LIVE_TOKEN"):
         control.find(address)
-    monkeypatch.setenv("COSIM_LIVE_TOKEN", token)
-    assert control.find(address) == (address, token)
-    context = zmq.Context()
-    for data in (b"", b"\xc1", msgpack.packb([1, 2, 3]), msgpack.packb({"a": 1})):
-        socket = context.socket(zmq.REQ)
-        socket.linger = 0
-        socket.connect(address)
-        socket.send(data)
-        assert json.loads(socket.recv()) == {"error": "not a request"}
-        socket.close()
-    context.term()
+    assert control.find(address, token) == (address, token)
 
 
 def test_no_run_is_an_error_that_says_what_to_do(tmp_path):
@@ -254,7 +243,7 @@ def test_no_run_is_an_error_that_says_what_to_do(tmp_path):
 
 
 def test_an_address_that_is_taken_is_named(gateway, folder):
-    with pytest.raises(SetupError, match="cannot be awaited at tcp"):
+    with pytest.raises(SetupError, match="cannot listen at tcp"):
         Gateway([slot()], folder, gateway.address)
 
 

@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.live import position, works
-from cosim.live.crew import Crew
 from cosim.live.meters import Meters, Model, clock_rate
 from cosim.live.unit import unit
+from cosim.live.worker_pool import WorkerPool
 
 STAT = "cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3\n"
 
@@ -268,31 +268,31 @@ def test_forward_stays_on_this_machine(address):
         works.local(address)
 
 
-def test_a_crew_runs_times_out_cancels_and_replaces_its_dead():
+def test_a_pool_runs_times_out_cancels_and_replaces_its_dead():
     told = threading.Event()
-    crew = Crew(1, 1e9, "", told.set)
+    pool = WorkerPool(1, 1e9, "", told.set)
     try:
-        crew.give(task("busy"))
-        done = crew.done.get(timeout=20)
+        pool.submit(task("busy"))
+        done = pool.done.get(timeout=20)
         assert (done.task, done.status, len(done.output)) == (1, "done", 10)
         assert done.started <= done.computed
         assert told.wait(5)
-        assert crew.begun() == {1}
-        crew.give(task("busy", task=2, cycles=1e12, limit=0.1))
-        assert crew.done.get(timeout=20).status == "timeout"
-        crew.give(task("busy", task=3, cycles=1e12, limit=60.0))
-        eventually(lambda: 3 in crew._running)
-        crew.cancel(3)
-        crew.give(task("busy", task=4))
-        assert crew.done.get(timeout=20).task == 4
-        crew.give(task("busy", task=5, cycles=1e12, limit=60.0))
-        eventually(lambda: 5 in crew._running)
-        crew._running[5].kill()
-        done = crew.done.get(timeout=20)
+        assert pool.begun() == {1}
+        pool.submit(task("busy", task=2, cycles=1e12, limit=0.1))
+        assert pool.done.get(timeout=20).status == "timeout"
+        pool.submit(task("busy", task=3, cycles=1e12, limit=60.0))
+        eventually(lambda: 3 in pool._running)
+        pool.cancel(3)
+        pool.submit(task("busy", task=4))
+        assert pool.done.get(timeout=20).task == 4
+        pool.submit(task("busy", task=5, cycles=1e12, limit=60.0))
+        eventually(lambda: 5 in pool._running)
+        pool._running[5].kill()
+        done = pool.done.get(timeout=20)
         assert (done.task, done.status, done.detail) == (5, "failed", "the worker has died")
     finally:
-        crew.close()
-    assert not crew._running
+        pool.close()
+    assert not pool._running
 
 
 def test_a_unit_file_hides_the_key_and_expands_nothing():

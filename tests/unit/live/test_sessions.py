@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from cosim.live.lease import MESSAGES, STRIKES
 from cosim.live.member import LONGEST
-from cosim.live.protocol import Message, pack, unpack
+from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY
 from cosim.live.roster import Roster
 from cosim.live.shaping import Keeper, Link
-from tests.unit.live.pair import READING, Wire, bytes_of, errand, joined, member, slot
+from tests.unit.live.pair import READING, Wire, bytes_of, joined, member, queued, slot
 
 
 def state(roster, i=0):
@@ -83,7 +83,7 @@ def test_a_wall_clock_that_is_set_by_an_hour_is_followed_and_harms_nothing():
 
 def test_silence_ends_the_lease_at_both_ends():
     roster, agent, wire = joined(slot(lease=4.0))
-    task = errand(1)
+    task = queued(1)
     assert roster.offer("pi", task)
     wire.pass_time(1.0)
     silent, wire.connections = wire.connections, {}
@@ -152,14 +152,14 @@ def test_the_end_of_the_run_is_told():
 
 def test_who_is_evicted_stays_out():
     roster, agent, wire = joined()
-    roster.offer("pi", errand(1))
+    roster.offer("pi", queued(1))
     wire.down(roster.evict("pi", wire.now))
     assert agent.state == state(roster) == "evicted"
     assert [result.status for result in roster.results] == ["lost"]
     again = member(2)
     wire.connect(again)
     assert again.state == "evicted"
-    assert not roster.offer("pi", errand(2))
+    assert not roster.offer("pi", queued(2))
     with pytest.raises(KeyError):
         roster.evict("nobody", 0.0)
 
@@ -181,8 +181,8 @@ def test_messages_of_another_session_are_refused():
     peer, data = wire.log[-1]
     ((to, answer),) = roster.receive(b"thief", "pi", data, wire.now, wire.now)
     assert to == b"thief"
-    assert unpack(answer, frozenset(("refuse",))).body["reason"] == "no-session"
-    forged = pack(Message("goodbye", b"x" * 16, 10**6, {"reason": ""}))
+    assert FROM_GATEWAY.unpack(answer).body["reason"] == "no-session"
+    forged = FROM_AGENT.pack("goodbye", {"reason": ""}, session=b"x" * 16, number=10**6)
     roster.receive(peer, "pi", forged, wire.now, wire.now)
     assert state(roster) == "attached"
 
@@ -318,7 +318,7 @@ def test_a_task_goes_there_and_back_with_its_times():
     wire, agent = Wire(roster, ahead=1e6), member()
     wire.connect(agent)
     wire.pass_time(1.0)
-    assert roster.offer("pi", errand(5, created=wire.now))
+    assert roster.offer("pi", queued(5, created=wire.now))
     wire.down(roster.tick(wire.now, wire.now))
     sent = wire.now
     assert run_one(agent, wire) == 5
@@ -333,10 +333,10 @@ def test_a_task_goes_there_and_back_with_its_times():
 
 def test_a_machine_gets_no_more_than_its_window_and_the_queue_is_bounded():
     roster, agent, wire = joined(queue=3, window=2)
-    assert [roster.offer("pi", errand(i)) for i in range(5)] == [True, True, True, False, False]
+    assert [roster.offer("pi", queued(i)) for i in range(5)] == [True, True, True, False, False]
     wire.down(roster.tick(wire.now, wire.now))
     assert len(agent.starting) == 2
-    assert roster.offer("pi", errand(9))
+    assert roster.offer("pi", queued(9))
     while agent.starting:
         run_one(agent, wire)
         wire.down(roster.tick(wire.now, wire.now))
@@ -345,14 +345,14 @@ def test_a_machine_gets_no_more_than_its_window_and_the_queue_is_bounded():
 
 def test_unknown_work_is_refused_not_lost():
     roster, _, wire = joined(works=["matrix"])
-    roster.offer("pi", errand(1))
+    roster.offer("pi", queued(1))
     wire.pass_time(1.0)
     assert [(r.task, r.status, r.detail) for r in roster.results] == [(1, "refused", "unknown work")]
 
 
 def test_a_lost_result_comes_again_in_the_next_session():
     roster, agent, wire = joined()
-    roster.offer("pi", errand(1))
+    roster.offer("pi", queued(1))
     wire.pass_time(0.5)
     wire.connections.clear()  # the network is gone while it computes
     run_one(agent, wire)
@@ -369,7 +369,7 @@ def test_a_lost_result_comes_again_in_the_next_session():
 
 def test_tasks_of_an_ended_run_are_cancelled():
     roster, agent, wire = joined()
-    roster.offer("pi", errand(1))
+    roster.offer("pi", queued(1))
     wire.pass_time(0.5)
     wire.roster = Roster([slot()], random=bytes_of(55))
     wire.pass_time(3.0)
@@ -391,7 +391,7 @@ def test_whatever_happens_every_task_has_one_result(actions, seed):
     offered, ran = 0, []
     for action in actions:
         if action == "offer":
-            offered += roster.offer("pi", errand(offered, wire.now))
+            offered += roster.offer("pi", queued(offered, wire.now))
         elif action == "run" and agent.starting:
             ran.append(run_one(agent, wire))
         elif action == "wait":
@@ -468,10 +468,12 @@ def noise(count: int, seed: int) -> None:
     keeper = Keeper(None)
     own = [data for _, data in wire.log]
     theirs = [data for _, data in roster.tick(wire.now + 9.0, wire.now)]
-    theirs.append(pack(Message("task", agent._session, 10**6, errand(1).make())))
-    theirs.append(pack(Message("done", agent._session, 10**6, {"tasks": [1]})))
+    theirs.append(FROM_GATEWAY.pack("task", queued(1).make(), session=agent._session, number=10**6))
+    theirs.append(FROM_GATEWAY.pack("done", {"tasks": [1]}, session=agent._session, number=10**6))
     links = [["10.9.0.2", 1e6, 0.01, 0.0, 0.1], ["10.9.0.3", None, None, None, None]]
-    theirs.append(pack(Message("shape", agent._session, 10**6, {"serial": 1, "all": True, "links": links})))
+    theirs.append(
+        FROM_GATEWAY.pack("shape", {"serial": 1, "all": True, "links": links}, session=agent._session, number=10**6)
+    )
     for i in range(count):
         wire.now += 0.01
         peer = chance.choice([*wire.connections, b"stranger", b""])
@@ -504,7 +506,7 @@ def test_times_of_our_own_machine_are_taken_as_they_are(boot, started):
     ((_, ping),) = roster.tick(0.0, 0.0)
     (pong,) = agent.receive(ping, 0.5, 0.5)  # half a second there, none back: an offset of 0.25 s
     roster.receive(peer, "pi", pong, 0.5, 0.5)
-    assert roster.offer("pi", errand(1, 1.0))
+    assert roster.offer("pi", queued(1, 1.0))
     (task,) = [data for _, data in roster.tick(1.0, 1.0)][-1:]
     agent.receive(task, 2.0, 2.0)
     for data in agent.finished(1, "done", 6.0, started=5.25, computed=5.5):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import ProtocolError, RunError, SetupError
 from cosim.live import shaper as module
-from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_LINKS, MAX_SHAPED, Message, ProtocolError, pack, unpack
+from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_LINKS, MAX_SHAPED
 from cosim.live.shaping import NOTHING, PATIENCE, Function, Keeper, Link, Wishes, networks
 from cosim.live.unit import unit
 from tests.unit.live.pair import READING
@@ -62,20 +62,20 @@ class Shaper:
 )  # fmt: skip
 def test_links_that_are_none_are_refused(link):
     with pytest.raises(ProtocolError, match="'links' of a 'shape'"):
-        pack(Message("shape", b"s" * 16, 1, {"serial": 1, "all": True, "links": [link]}))
+        FROM_GATEWAY.pack("shape", {"serial": 1, "all": True, "links": [link]})
 
 
 def test_links_go_over_the_wire_as_they_are_and_not_too_many():
-    message = Message("shape", b"s" * 16, 1, order(LINK, Link("0.0.0.0")))
-    assert unpack(pack(message), FROM_GATEWAY) == message
+    body = order(LINK, Link("0.0.0.0"))
+    assert FROM_GATEWAY.unpack(FROM_GATEWAY.pack("shape", body)).body == body
     with pytest.raises(ProtocolError, match="'links'"):
-        pack(message._replace(body=order(*[LINK] * (MAX_LINKS + 1))))
-    with pytest.raises(ProtocolError, match="goes the other way"):
-        unpack(pack(message), FROM_AGENT)
+        FROM_GATEWAY.pack("shape", order(*[LINK] * (MAX_LINKS + 1)))
+    with pytest.raises(ProtocolError, match="no message 'shape' of an agent"):
+        FROM_AGENT.unpack(FROM_GATEWAY.pack("shape", body))
     body = {**READING, "running": 0, "waiting": 0}
     for field, value in (("shaped", MAX_SHAPED + 1), ("obeyed", -1), ("unshaped", "x" * 301), ("unshaped", "a\nb")):
         with pytest.raises(ProtocolError, match=f"'{field}' of a 'report'"):
-            pack(Message("report", b"s" * 16, 1, {**body, field: value}))
+            FROM_AGENT.pack("report", {**body, field: value})
 
 
 addresses = st.integers(1, 600).map(lambda n: str(ipaddress.IPv4Address(0x0A090000 + n)))
@@ -98,7 +98,7 @@ def test_an_agent_that_hears_in_order_has_what_is_wished(steps):
         elif what == 3:
             messages = wishes.heard(keeper.report(now)["obeyed"], now)
         for message in messages:
-            pack(Message("shape", b"s" * 16, 1, message))
+            FROM_GATEWAY.pack("shape", message)
             keeper.take(message)
     for _ in range(2):
         now += PATIENCE + 1
@@ -138,7 +138,7 @@ def test_what_fails_is_told_and_tried_again():
     told = keeper.report(10.0)
     assert (told["shaped"], told["obeyed"]) == (0, 1)
     assert told["unshaped"].startswith("RuntimeError: no luckx")
-    pack(Message("report", b"s" * 16, 1, {**READING, "running": 0, "waiting": 0, **told}))
+    FROM_AGENT.pack("report", {**READING, "running": 0, "waiting": 0, **told})
     shaper.fails = ""
     keeper.act(10.0 + PATIENCE / 2)
     assert shaper.calls == []

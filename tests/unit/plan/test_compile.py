@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.entities import Event, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.seeds import stream
+from cosim.contract.signals import CATALOGUE
 from cosim.plan.catalogue import signals_of
-from cosim.plan.entities import Event, SlotRange
 from cosim.plan.plan import Plan
-from cosim.plan.seeds import stream
-from cosim.telemetry.signals import CATALOGUE
 from tests.unit.scenario import fakes
 
 MakePlan = Callable[..., Plan]

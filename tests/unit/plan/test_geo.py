@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.plan.geo import FLATTENING, SEMI_MAJOR, LocalFrame, from_ecef, to_ecef
+from cosim.contract.geo import FLATTENING, SEMI_MAJOR, LocalFrame, from_ecef, to_ecef
 
 LATITUDE = st.floats(-90, 90)
 LONGITUDE = st.floats(-180, 180)

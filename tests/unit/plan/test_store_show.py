@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.plan.plan import Plan
 from cosim.plan.show import describe
 from cosim.plan.store import plan_from_dict, plan_from_text, plan_to_text

@@ -71,10 +71,10 @@ def test_predictors_by_name():
 
 
 def test_foresight_spares_a_host_a_burst_and_relieves_one_that_stays_full():
-    from cosim.continuum.datacentre.layout import Hosts, Machines
-    from cosim.continuum.datacentre.model import Datacentres
-    from cosim.continuum.datacentre.platforms import HostKind, kinds_of
-    from cosim.continuum.datacentre.settings import Settings
+    from cosim.peers.datacentre.layout import Hosts, Machines
+    from cosim.peers.datacentre.model import Datacentres
+    from cosim.peers.datacentre.platforms import HostKind, kinds_of
+    from cosim.peers.datacentre.settings import Settings
 
     use = np.full((4, 36), 0.4)
     use[0, 11:12] = 1.0  # a burst on host 0; of two periods, the mean of the hour would be the limit to a rounding

@@ -7,7 +7,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError, SetupError
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.predict import HORIZON, Network, network, train
 from cosim.predict.training import Samples
 

@@ -13,8 +13,8 @@ import pytest
 from cosim.report.calibration import gap_table, parameter_table, unexplained, write_calibration
 from cosim.report.calibration_charts import courses, distributions, gap_chart, parameter_chart
 from cosim.twin.calibration import Calibration, Estimate, Judgement
-from cosim.twin.evidence import Evidence, gather, replicate
-from cosim.twin.misfit import gaps
+from cosim.twin.fitting.evidence import Evidence, gather, replicate
+from cosim.twin.fitting.misfit import gaps
 from cosim.twin.problem import Case, Floats, Problem, Signal
 from cosim.twin.space import Parameter, Space
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.report import write_comparison
 from cosim.report.effect import difference, mean
 from cosim.report.folder import Folder

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
 from cosim.report import sweep, write_sweep_report
 from cosim.report.effect import mean
 from tests.unit.report.folders import write_run

@@ -10,7 +10,8 @@ from time import sleep
 
 import pytest
 
-from cosim.errors import RunError
+from cosim.contract.errors import RunError
+from cosim.contract.signals import CATALOGUE
 from cosim.report import trust, write_report
 from cosim.report.folder import Folder
 from cosim.report.text import figure
@@ -18,7 +19,6 @@ from cosim.results.folder import RunFolder
 from cosim.results.load import load
 from cosim.results.metrics import write_metrics
 from cosim.results.recorder import Recorder
-from cosim.telemetry.signals import CATALOGUE
 from tests.unit.report.folders import write_run
 from tests.unit.report.pages import Page
 from tests.unit.results.synthetic import World, plan

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 from cosim.results.executor import LocalExecutor, Task, ended, make_executor
 
 HELLO = Path(__file__).resolve().parents[3] / "tests/scenarios/hello/scenario.cosim.yaml"

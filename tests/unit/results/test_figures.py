@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import cosim
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.plan.plan import Recording
 from cosim.results.compare import effects, exact, hedges_g, welch
 from cosim.results.folder import RunFolder
@@ -100,6 +100,12 @@ def test_a_ledger_that_does_not_close_is_told(path):
     assert ledger_faults(broken)
 
 
+def test_more_late_tasks_than_completed_ones_are_a_fault():
+    tasks = {"created": 5, "completed": 3, "failed": {}, "in_flight": 2, "late": 3}
+    assert ledger_faults({"tasks": tasks}) == []
+    assert ledger_faults({"tasks": {**tasks, "late": 4}}) == ["tasks: 4 late, but only 3 completed"]
+
+
 def test_the_energy_of_cells_counts():
     energy = {"total": 15.0, "by_node": {"a": 4.0, "b": 1.0}, "by_tier": {"edge": 5.0}, "radio": 1.0, "cells": 2.0,
               "links": 7.0}  # fmt: skip
@@ -167,6 +173,7 @@ def test_exact_sees_one_bit_of_one_row(runs, tmp_path, column, change):
     values[7] = change(values[7])
     index = rows.schema.get_field_index(column)
     pq.write_table(rows.set_column(index, rows.schema.field(column), pa.array(values)), file)
+    synthetic.sign(copied)
     (difference,) = exact(runs[0][0], copied)
     assert f"{column} differs from row 7 on" in difference
 
@@ -179,6 +186,7 @@ def test_exact_sees_missing_files_and_rows(runs, tmp_path):
     (copied / "nodes.parquet").unlink()
     file = copied / "tasks.parquet"
     pq.write_table(pq.read_table(file).slice(1), file)
+    synthetic.sign(copied)
     text = "\n".join(exact(runs[0][0], copied))
     assert "nodes.parquet is only in" in text
     assert "tasks.parquet" in text

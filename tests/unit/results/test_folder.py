@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.errors import RunError, SetupError
+from cosim.contract.errors import RunError, SetupError
 from cosim.results.folder import RunFolder, latest, outside, run_folders, write_json
 from cosim.results.provenance import git_state
 from tests.unit.results import synthetic

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from cosim import load as load_run
-from cosim.bus.control import command
-from cosim.bus.publish import Subscriber
 from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.talk.control import command
+from cosim.talk.publish import Subscriber
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT = 60.0

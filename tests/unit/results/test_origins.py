@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cosim.contract.signals import TASK
 from cosim.results.convert import signals_entry
 from cosim.results.stream import Spec
-from cosim.telemetry.signals import TASK
 
 ORIGINS = {"model": "simulated", "machines": "measured"}
 

@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cosim
-from cosim.bus.frame import Frame, SlotTable
-from cosim.errors import AdapterError, RunError
+from cosim.contract.errors import AdapterError, RunError
+from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.signals import CATALOGUE
 from cosim.plan.plan import Recording
 from cosim.results import stream
 from cosim.results.convert import recover
 from cosim.results.folder import RunFolder
 from cosim.results.recorder import Recorder
-from cosim.telemetry.signals import CATALOGUE
 from tests.unit.results import synthetic
 
 MOBILITY = ("x", "y", "z", "speed", "heading")

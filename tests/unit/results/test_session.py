@@ -6,9 +6,9 @@ import logging
 
 import numpy as np
 
-from cosim.bus.frame import Frame
-from cosim.bus.publish import Subscriber
+from cosim.contract.frame import Frame
 from cosim.results.session import _log_into, _publisher
+from cosim.talk.publish import Subscriber
 
 
 def test_an_observer_sees_the_frames_of_a_run() -> None:

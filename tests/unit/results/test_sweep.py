@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import RunError, ScenarioError, SetupError
+from cosim.contract.errors import RunError, ScenarioError, SetupError
 from cosim.results.executor import Result, Task
 from cosim.results.replications import groups_of_sweep, main_figures
 from cosim.results.sweep import SweepFolder, run_sweep

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario.load import load
 from tests.unit.scenario import fakes
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 
-from cosim import registry, units
-from cosim.bus.adapter import AdapterConfig, AdapterKind, Ports, Read
-from cosim.errors import SetupError
-from cosim.telemetry.signals import Column, Signal
+from cosim.contract import registry, units
+from cosim.contract.adapter import AdapterConfig, AdapterKind, Ports, Read
+from cosim.contract.errors import SetupError
+from cosim.contract.signals import Column, Signal
 
 
 class TrafficConfig(AdapterConfig):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario.form import Form, between
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import load

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.errors import Problem, ScenarioError, SetupError
+from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.scenario.load import load
 from tests.unit.scenario import fakes
 
@@ -350,7 +350,7 @@ def test_an_adapter_that_cannot_be_imported_is_a_problem_of_the_scenario(
     def broken(name: str) -> object:
         raise SetupError(f"adapter '{name}' cannot be imported: no such module")
 
-    monkeypatch.setattr("cosim.registry.adapter_kind", broken)
+    monkeypatch.setattr("cosim.contract.registry.adapter_kind", broken)
     found = problems()
     assert len(found) == 3
     assert all("cannot be used" in problem.message for problem in found)
@@ -363,7 +363,7 @@ def test_only_used_adapters_are_imported(farm: Farm, monkeypatch: pytest.MonkeyP
         asked.append(name)
         return fakes.KINDS[name]
 
-    monkeypatch.setattr("cosim.registry.adapter_kind", kind)
+    monkeypatch.setattr("cosim.contract.registry.adapter_kind", kind)
     load(farm())
     assert sorted(asked) == ["air", "engine", "traffic"]
 

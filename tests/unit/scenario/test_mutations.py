@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
 from cosim.scenario.sweep import expand

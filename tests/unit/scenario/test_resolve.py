@@ -84,7 +84,7 @@ def test_names_that_are_none(name: str) -> None:
 
 
 def test_too_many_nodes_in_all(farm: Farm) -> None:
-    from cosim.errors import ScenarioError
+    from cosim.contract.errors import ScenarioError
 
     with pytest.raises(ScenarioError, match="more than"):
         load(farm(("  cloud:", "  d-[1..60000]: {kind: cloud}\n  e-[1..60000]: {kind: cloud}\n  cloud:")))

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cosim.continuum.schedulers import ORDER
 from cosim.schedulers import BUILTIN, SchedulerError, list_schedulers, scheduler, scheduler_names
-from cosim.schedulers.builtin import ORDER
 
 
 def test_names_stand_for_the_compiled_functions_in_order():
@@ -13,9 +13,10 @@ def test_names_stand_for_the_compiled_functions_in_order():
 
 
 def test_every_name_has_one_line():
-    listed = dict(list_schedulers())
-    assert tuple(listed) == scheduler_names()
-    assert all(text and "\n" not in text for text in listed.values())
+    listed = list_schedulers()
+    assert len({one.name for one in listed}) == len(listed)
+    assert {one.name for one in listed} >= set(scheduler_names())
+    assert all(one.summary and "\n" not in one.summary and one.models for one in listed)
 
 
 def test_a_function_of_the_users_own():

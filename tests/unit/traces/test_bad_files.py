@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.traces import TaskTrace, UtilisationTraces, alibaba, azure, bitbrains, google, planetlab, store, surf
 from cosim.traces.table import Column, blocks
 

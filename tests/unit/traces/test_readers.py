@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.traces import alibaba, azure, bitbrains, google, planetlab, surf
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.continuum.interval import Arrivals, azure_fog, static
+from cosim.peers.interval import Arrivals, azure_fog, static
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate import tree
 from cosim.twin.surrogate.monitor import Model, explore, random_decisions

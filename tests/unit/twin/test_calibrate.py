@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
-from cosim.twin.calibrate import calibrate
+from cosim.contract.errors import ScenarioError
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.sensitivity import sensitivities
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.search import Budget
-from cosim.twin.sensitivity import sensitivities
 from cosim.twin.space import Parameter, Space
 
 LOADS = np.linspace(0.0, 1.0, 24)
@@ -90,7 +90,7 @@ def test_a_power_curve_is_found_with_intervals():
 def test_what_only_matters_together_is_named():
     answer = calibrate(waits_problem(), budget=Budget(12_000))
     found = by_name(answer)
-    assert answer.method == "cma-es"
+    assert answer.method == "regression"
     assert found["clock"].verdict == found["work"].verdict == "correlated"
     assert "work" in found["clock"].reason
     assert found["delay"].verdict == "fitted"
@@ -101,7 +101,7 @@ def test_what_only_matters_together_is_named():
     assert answer.runs <= 12_000
 
 
-@pytest.mark.parametrize("method", ["cma-es", "gradient", "halving", "bayesian"])
+@pytest.mark.parametrize("method", ["regression", "cma-es", "gradient", "halving", "bayesian"])
 def test_all_methods_come_close(method):
     runs = 700 if method == "bayesian" else 8_000
     answer = calibrate(waits_problem(), budget=Budget(runs), method=method, posterior=False)
@@ -193,7 +193,7 @@ def test_what_was_interrupted_before_its_search_has_fitted_nothing():
 
 def test_the_time_left_counts_neither_compilation_nor_what_is_known(monkeypatch, tmp_path):
     now = [0.0]
-    monkeypatch.setattr("cosim.twin.runs.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("cosim.twin.fitting.runs.time.monotonic", lambda: now[0])
 
     def slow_at_first(values, seed):
         now[0] += 1e-3 * len(values) + (600.0 if now[0] == 0.0 else 0.0)  # s
@@ -290,8 +290,8 @@ def test_a_budget_of_time_is_kept(monkeypatch):
         now[0] += 0.01 * len(values)
         return waits(values, seed)
 
-    monkeypatch.setattr("cosim.twin.runs.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("cosim.twin.runs.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("cosim.twin.fitting.runs.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("cosim.twin.fitting.runs.time.perf_counter", lambda: now[0])
     problem = waits_problem()
     answer = calibrate(Problem("waits", WAITS, Case(problem.fit.observed, slow)), budget=Budget(10**6, 20.0))
     assert answer.stopped in ("budget of time", "converged")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import twin_algorithm1, twin_compare
-from cosim.errors import ScenarioError, SetupError
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.twin.jobs import simtune
 from cosim.twin.problem import Case, Signal
 from cosim.twin.surrogate.methods import METHODS

@@ -12,7 +12,7 @@ import cosim
 from cosim.report import trust, write_report
 from cosim.report.folder import Folder
 from cosim.scenario.load import load
-from cosim.twin.conditions import beyond, seen
+from cosim.twin.scenario.conditions import beyond, seen
 from tests.unit.results import synthetic
 
 
@@ -61,6 +61,7 @@ def test_what_a_run_recorded_is_compared(run, conditions, count):
 def test_the_report_tells_both_kinds_of_warning(tmp_path):
     path = synthetic.write_run(tmp_path, ticks=20)
     (path / "scenario.resolved.yaml").write_text(resolved(host__power=("5 MW", "6 MW")), encoding="utf-8")
+    synthetic.sign(path)
     with Folder(path) as folder:
         folder.manifest["warnings"] = ["kinds.edge.power.idle is 9 W"]
         told = [text for name, text, mark in trust.validity(folder, []) if name == "Warning" and mark == "warn"]

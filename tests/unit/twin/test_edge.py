@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from cosim.errors import ScenarioError
-from cosim.twin.calibrate import calibrate
+from cosim.contract.errors import ScenarioError
+from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import edge
 from cosim.twin.jobs.edge_judgement import judge, repeated
 from cosim.twin.jobs.edge_telemetry import Telemetry, read

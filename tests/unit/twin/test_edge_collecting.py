@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from benchmarks import edge_nodes
-from benchmarks.edge_load import Caller, Request, picture, poisson
 from benchmarks.edge_telemetry import NETWORKS, SIZES, collect, main
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.edge_telemetry import read
+from cosim.twin.telemetry.open_load import Caller, Request, picture, poisson
 
 
 class Service:

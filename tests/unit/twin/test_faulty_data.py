@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
-from cosim.twin.calibrate import calibrate
+from cosim.contract.errors import ScenarioError
+from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.problem import Case, Floats, Problem, Signal
 from cosim.twin.search.meter import Budget
 from cosim.twin.space import Parameter, Space

@@ -15,9 +15,9 @@ from cosim.plan.compile import compile_plan
 from cosim.results.folder import run_folders
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
-from cosim.twin.following import Following
-from cosim.twin.online import Report
-from cosim.twin.overlay import read
+from cosim.twin.online.following import Following
+from cosim.twin.online.windows import Report
+from cosim.twin.scenario.overlay import read
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLLOWED = """\

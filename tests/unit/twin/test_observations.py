@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
-from cosim.twin.observations import Measured, between, observe, read
+from cosim.contract.errors import ScenarioError
+from cosim.twin.telemetry.observations import Measured, between, observe
+from cosim.twin.telemetry.tables import read
 from tests.unit.results import synthetic
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"

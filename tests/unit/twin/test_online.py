@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cosim.twin.calibration import Calibration, Estimate, Judgement
-from cosim.twin.drift import Drift
-from cosim.twin.misfit import Misfit, gaps
-from cosim.twin.online import Online, Report, Settings, Span, spans
+from cosim.twin.fitting.misfit import Misfit, gaps
+from cosim.twin.online.drift import Drift
+from cosim.twin.online.windows import Online, Report, Settings, Span, spans
 from cosim.twin.problem import Case, Floats, Problem, Signal
 from cosim.twin.space import Parameter, Space
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded, load
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
-from cosim.twin.overlay import document, read, write
+from cosim.twin.scenario.overlay import document, read, write
 
 HELLO = Path(__file__).resolve().parents[3] / "scenarios" / "hello" / "scenario.cosim.yaml"
 DATE = datetime(2030, 2, 3, 4, 5, 6, tzinfo=UTC)

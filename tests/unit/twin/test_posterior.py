@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.twin.posterior import independent, laplace
+from cosim.twin.fitting.posterior import independent, laplace
+from cosim.twin.fitting.summaries import Summaries
+from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.problem import Signal
-from cosim.twin.summaries import Summaries
-from cosim.twin.synthetic import synthetic
 
 
 def sampled(residuals, *rest, **settings):

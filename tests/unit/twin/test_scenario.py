@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
-from cosim.twin.scenario import Study, study
+from cosim.twin.scenario.study import Study, study
 
 BENCH = """\
 apiVersion: cosim/v1

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 import cosim
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.report.calibration import write_calibration
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
-from cosim.twin.calibrate import calibrate
-from cosim.twin.evidence import gather
-from cosim.twin.hygiene import vetted
-from cosim.twin.overlay import read, write
-from cosim.twin.scenario import study
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.evidence import gather
+from cosim.twin.scenario.overlay import read, write
+from cosim.twin.scenario.study import study
 from cosim.twin.search.meter import Budget
+from cosim.twin.telemetry.hygiene import vetted
 from tests.unit.twin.test_scenario import BENCH
 
 TRUTH = ["kinds.gateway.power.idle=3.5 W", "kinds.gateway.power.max=8 W"]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.twin.screen import PRIOR_SD, fisher, identify, morris, sobol
+from cosim.twin.fitting.screen import PRIOR_SD, fisher, identify, morris, sobol
 
 
 def ishigami(units, a=7.0, b=0.1):

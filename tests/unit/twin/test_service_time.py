@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
-from cosim.twin.service_time import ServiceTime, fit, fit_all, table
+from cosim.contract.errors import ScenarioError
+from cosim.twin.models.service_time import ServiceTime, fit, fit_all, table
 
 DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "edge_power"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.twin.space import Parameter, Prior, Space
 
 SPACE = Space(

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.twin.problem import Case, Problem, Signal
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate import tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.twin.surrogate import layers
 from cosim.twin.surrogate.layers import Sizes
 from cosim.twin.surrogate.network import Network, Training

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import shutil
 from pathlib import Path
@@ -14,8 +13,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from cosim import load
-from cosim.errors import SetupError
+from cosim.contract.errors import SetupError
 from cosim.plan.compile import compile_plan
+from cosim.results.folder import RunFolder
 from cosim.results.session import run_plan
 from cosim.scenario.load import load as load_scenario
 from cosim.web.app import make_app
@@ -143,8 +143,7 @@ def test_a_single_node_has_its_own_line(source, tables):
 def test_a_run_that_was_killed_is_shown_as_far_as_it_got(run_folder, tmp_path):
     folder = tmp_path / "killed"
     shutil.copytree(run_folder, folder)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "status": "running", "reached": 0.0}))
+    RunFolder.open(folder).update(status="running", reached=0.0)
     source = FinishedRun(folder)
     scene = source.scene()
     assert (scene["status"], scene["duration"]) == ("partial", 20.0)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from cosim.bus.control import ControlSocket
-from cosim.bus.frame import Frame, SlotTable
-from cosim.bus.publish import Publisher
-from cosim.telemetry.signals import TASK_STATUS
+from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.signals import TASK_STATUS
+from cosim.talk.control import ControlSocket
+from cosim.talk.publish import Publisher
 from cosim.web import history
 from cosim.web.app import VIEWERS, make_app
 from cosim.web.history import History
@@ -233,7 +233,7 @@ def test_commands_need_the_token(publisher, source):
         done.append((verb, dict(arguments)))
         return {"paused": verb == "pause"}
 
-    with ControlSocket(act, "s3cret") as socket:
+    with ControlSocket(act, "s3cret", verbs=("state", "pause", "resume", "pace", "inject", "stop")) as socket:
         CONTROL[0] = socket.address
         publish(publisher, source, 1)
         with TestClient(make_app(source), base_url="http://localhost") as client:  # read-only

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
-from cosim.twin.hygiene import vetted
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs import load
 from cosim.twin.jobs.files import find, matrix, table
+from cosim.twin.telemetry.hygiene import vetted
 from tests.unit.twin.jobs.data import DATA, needs
 
 Matrices = dict[str, np.ndarray]
@@ -157,7 +157,7 @@ FIRST = slice(0, 1)
         ("*counteronly*.csv*", cell("cpu_cycles", FIRST, "-1000"), "cpu_cycles: 1 of"),
         ("*counteronly*.csv*", cell("cpu_cycles", FIRST, "1e18"), "cpu_cycles: 1 outlier"),
         ("*counteronly*.csv*", shifted, "power: follows cpu_cycles 9 rows after"),
-        ("*counteronly*.csv*", only(5), "only 5 values"),
+        ("*counteronly*.csv*", only(5), "5 measured values cannot tell"),
         ("*counteronly*.csv*", only(40), "nothing could be held back"),
     ],
 )

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.load import load
-from cosim.twin.calibrate import calibrate
+from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import edge, power
 from cosim.twin.jobs import load as job
 from cosim.twin.jobs.fields import check, fields
 from cosim.twin.models.power import LEVELS
-from cosim.twin.overlay import read, write
+from cosim.twin.scenario.overlay import read, write
 from cosim.twin.search import Budget
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs import fiveg, load
 from cosim.twin.models import cellular
 from tests.unit.twin.jobs.data import DATA, needs

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import twin_power
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs import load, power
 from tests.unit.twin.jobs.data import DATA, needs
 from tests.unit.twin.models.test_power import machines

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from cosim.errors import ScenarioError, SetupError
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.twin.jobs import files, load, simtune
 from tests.unit.twin.jobs.data import DATA, needs
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.errors import ScenarioError
+from cosim.contract.errors import ScenarioError
 from cosim.twin.models.power import LEVELS, Fleet
 
 

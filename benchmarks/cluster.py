@@ -1,0 +1,383 @@
+"""What a GPU cluster behind optical circuit switches must show, measured.
+
+Call it as `python -m benchmarks.cluster [--philly FILE] [--quick] [--json]`.
+
+FILE is a table of Philly jobs (timestamp, duration, num_gpus; .gz too); without it the rows about Philly
+are left out. --quick takes fewer seeds and the speed of a tenth. CPU seconds are of this process, after
+compiling. Exit code 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import Table, parser, print_result
+from cosim.cluster import order, timeline, topology
+from cosim.cluster.engine import layout as l
+from cosim.cluster.fabric import Fabric, plain
+from cosim.cluster.generate import Phase, phases, philly_like, uniform
+from cosim.cluster.jobs import Jobs
+from cosim.cluster.order import all_orders, better
+from cosim.cluster.rank import CHECKED, Ranker, features, shipped
+from cosim.cluster.simulate import Fault, Settings, Simulation, simulate
+
+MONTH = 30 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A target and what was measured."""
+
+    name: str
+    value: float
+    target: str
+    met: bool
+    note: str = ""
+
+
+def interval(values: Any) -> tuple[float, float]:
+    """Mean and half width of the 95 % interval (Student)."""
+    from scipy.stats import t
+
+    found = np.asarray(values, float)
+    if len(found) < 2:
+        return float(found.mean()), float("nan")
+    return float(found.mean()), float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
+
+
+def exhaustive(clusters: int) -> list[Figure]:
+    """Small clusters against the oracle in plain Python: what fits, and the best makespan of all orders."""
+    try:
+        from tests.unit.cluster import reference
+        from tests.unit.cluster.test_kernel import of, small
+    except ImportError:
+        return []
+    same, best = 0, 0
+    for seed in range(1000, 1000 + clusters):
+        fabric, jobs, settings, theirs = small(seed)
+        listed = of(jobs)
+        reference.run(theirs, listed)
+        ours = simulate(fabric, jobs, settings)
+        same += bool(np.allclose(ours.state.job["start"], [job.start for job in listed], rtol=0, atol=1e-9))
+        few = jobs.take(slice(0, 4))
+        makespans = []
+        for one in all_orders(len(few)):
+            simulation = Simulation(fabric, few, settings)
+            simulation.state.job["key"][one] = np.arange(len(few))
+            simulation.advance()
+            cluster = reference.Cluster(theirs.room, theirs.leaves, theirs.uplinks, theirs.switches, 0.125)
+            makespans.append((simulation.outcome().makespan, reference.run(cluster, of(few, one))))
+        ours_best, theirs_best = np.min(makespans, axis=0)
+        best += bool(abs(ours_best - theirs_best) < 1e-9)
+    return [
+        Figure("small clusters with the oracle's starts", same, f"= {clusters}", same == clusters),
+        Figure("small clusters with the oracle's best makespan", best, f"= {clusters}", best == clusters, "all orders"),
+    ]
+
+
+def events(count: int) -> list[Figure]:
+    """Random events: arrivals, ends, faults and repairs, with ports checked after every one."""
+    seen, wrong, opened = 0, 0, 0
+    for seed in itertools.count(1):
+        rng = np.random.default_rng(seed)
+        fabric = plain(8, 2, 8, 4)
+        jobs = uniform(
+            seed, 4000, {"llm": 1, "dlrm": 1, "tree": 1, "pipeline": 1, "experts": 1}, (1, 60), (5.0, 200.0), 12.0
+        )
+        ports = len(fabric.port_leaf)
+        faults = tuple(
+            Fault(float(at), kind, int(rng.integers(size)), 60.0)
+            for kind, size in (("gpu", fabric.gpus), ("leaf", 8), ("port", ports))
+            for at in rng.uniform(0, 48_000, 200)
+        )
+        s = Simulation(fabric, jobs, Settings("circuits", "uplinks", faults=faults, backfill=4))
+        while not s.over and seen < count:
+            due = [float(s.state.due[0])] if s["queue"] else []
+            if s["arrived"] < len(jobs):
+                due.append(float(jobs.arrival[s["arrived"]]))
+            if s["faults"] < len(s.state.fault):
+                due.append(float(s.state.fault["at"][s["faults"]]))
+            before = s["arrived"] + s["done"] + s["faults"]
+            s.advance(min(due), log=False)
+            seen += s["arrived"] + s["done"] + s["faults"] - before
+            wrong += _violated(s)
+        opened += len(s.ledger().faults())
+        if seen >= count:
+            break
+    return [
+        Figure("random events", seen, f">= {count}", seen >= count),
+        Figure("events after which a port was in two circuits or over its uplinks", wrong, "= 0", wrong == 0),
+        Figure("ledgers of GPU seconds that do not close", opened, "= 0", opened == 0),
+    ]
+
+
+def _violated(s: Simulation) -> bool:
+    port = s.state.port
+    mate, holder = port["mate"], port["holder"]
+    joined = np.flatnonzero(mate >= 0)
+    held = np.flatnonzero(holder >= 0)
+    return bool(
+        (mate[mate[joined]] != joined).any()
+        or (port["ocs"][joined] != port["ocs"][mate[joined]]).any()
+        or (mate[held] < 0).any()
+        or (holder[mate[held]] != holder[held]).any()
+        or (s.state.leaf["up"] < 0).any()
+        or s["free"] < 0
+    )
+
+
+def integral() -> list[Figure]:
+    """The interpolated timeline against the events."""
+    s = simulate(plain(32), uniform(5, 200), Settings("circuits", "exhaustive"))
+    rows = timeline.events(s)
+    end = float(np.ceil(s.now / 60.0)) * 60.0
+    exact = float(rows["utilisation"] @ np.diff(np.append(rows["time"], end)))
+    found = timeline.timeline(s, 60.0, delay=15.0, until=end)
+    error = abs(float(found["utilisation"].sum() * 60.0) / exact - 1.0)
+    return [Figure("integral of the interpolated utilisation, relative error", error, "<= 1e-9", error <= 1e-9)]
+
+
+def utilisation(seeds: int) -> list[Figure]:
+    """Optical circuits against a spine that never binds, on the generator's defaults, in pairs by seed."""
+    jobs = [uniform(k, 200) for k in range(seeds)]
+    spine = np.array(
+        [simulate(plain(32, ocs=0), j, Settings("packet", "best-fit")).outcome().utilisation for j in jobs]
+    )
+    found, means = [], []
+    for up in (16, 24, 32, 40, 48):
+        used = [simulate(plain(32, up=up), j, Settings("circuits", "exhaustive")).outcome() for j in jobs]
+        values = np.array([one.utilisation for one in used])
+        means.append(values.mean())
+        gap, half = interval(100.0 * (spine - values))
+        blocked = np.mean([one.blocked for one in used])
+        refused = sum(one.refused for one in used)
+        note = f"+- {half:.2f}; utilisation {values.mean():.4f}, fat tree {spine.mean():.4f}; "
+        note += f"{blocked:.1f} refused starts, {refused} refused jobs"
+        target, met = ("<= 1", gap <= 1.0) if up == 32 else ("(shown)", True)
+        found.append(Figure(f"points of utilisation lost to the fat tree, {up} uplinks", gap, target, met, note))
+    rising = all(b >= a - 1e-4 for a, b in itertools.pairwise(means))
+    found.append(
+        Figure("utilisation is monotone in uplinks", float(rising), "= 1", rising, " ".join(f"{m:.4f}" for m in means))
+    )
+    return found
+
+
+def switching(seeds: int) -> list[Figure]:
+    """A topology for the present mix against each fixed one, useful utilisation in pairs by seed."""
+    names = ("dragonfly", "rings")
+    fabric = plain(16, 4, 16, 8)
+    rows: dict[str, list[float]] = {name: [] for name in (*names, "switched")}
+    for seed in range(seeds):
+        parts = [Phase(30, {"llm": 1.0}), Phase(30, {"dlrm": 1.0}), Phase(30, {"llm": 1.0}), Phase(30, {"dlrm": 1.0})]
+        jobs = phases(seed, parts)
+        for name in names:
+            run = simulate(fabric, jobs, Settings("routed", "pack", strict=False, topologies=(name,)))
+            rows[name].append(run.outcome().utilisation)
+        both = Simulation(fabric, jobs, Settings("routed", "pack", strict=False, topologies=names))
+        topology.in_phases(both, 1800.0)
+        rows["switched"].append(both.outcome().utilisation)
+    found = []
+    for name in names:
+        gain, half = interval(100.0 * (np.array(rows["switched"]) - np.array(rows[name])))
+        note = (
+            f"+- {half:.2f}; switched {np.mean(rows['switched']):.4f}, {name} {np.mean(rows[name]):.4f}, {seeds} seeds"
+        )
+        found.append(Figure(f"points that switching per mix gains over {name}", gain, ">= 0", gain >= 0.0, note))
+    return found
+
+
+def _quality(ranker: Ranker, fabric: Fabric, jobs: Jobs, settings: Settings, most: int) -> list[tuple[float, ...]]:
+    """Per window: makespan by arrival, by the ranker, and the best of all orders (s from now), and CPU s."""
+    s = Simulation(fabric, jobs, settings)
+    s.asking()
+    found = []
+    while len(found) < most and not s.advance(log=False):
+        line = s.line(order.WINDOW)
+        if len(line) < order.WINDOW:
+            if s["arrived"] == len(jobs):
+                break
+            for job in reversed(line):
+                s.decide(job)
+            continue
+        began = time.process_time()
+        chosen = list(ranker.order(line, s))
+        spent = time.process_time() - began
+        orders = np.asarray(line)[all_orders(len(line))]
+        figures = s.try_orders(orders)
+        mine = figures[int(np.flatnonzero((orders == chosen).all(1))[0]), 0]
+        found.append((figures[0, 0] - s.now, mine - s.now, figures[:, 0].min() - s.now, spent))
+        for job in reversed(orders[better(figures)[0]]):
+            s.decide(int(job))
+    return found
+
+
+def _gain(rows: list[tuple[float, ...]]) -> tuple[float, float, float]:
+    table = np.array(rows)
+    possible = (table[:, 0] - table[:, 2]).sum()
+    gain = (table[:, 0] - table[:, 1]).sum() / possible if possible > 0.0 else 1.0
+    return float((table[:, 1] / table[:, 2]).mean()), float(gain), float(np.median(table[:, 3]))
+
+
+def ranking(seeds: int, philly: Path | None) -> list[Figure]:
+    """The shipped ranker on windows that it was not trained on."""
+    ranker = shipped()
+    settings = Settings("circuits", "exhaustive")
+    rows = []
+    for seed in range(7000, 7000 + seeds):
+        rows += _quality(ranker, plain(32), uniform(seed, 100), settings, 8)
+    ratio, gain, spent = _gain(rows)
+    note = f"{len(rows)} windows; the {CHECKED} best by score are simulated"
+    found = [
+        Figure("ranker: makespan by that of the best of 120", ratio, "<= 1.01", ratio <= 1.01, note),
+        Figure("ranker: part of the gain over arrival order", gain, ">= 0.6", gain >= 0.6, note),
+        Figure("ranker: CPU ms per window, median", 1e3 * spent, "<= 1", spent <= 1e-3),
+    ]
+    alone = []
+    for seed in range(7000, 7000 + max(1, seeds // 2)):
+        s = Simulation(plain(32), uniform(seed, 100), settings)
+        s.asking()
+        s.advance(log=False)
+        line = s.line(5)
+        orders = np.asarray(line)[all_orders(5)]
+        figures = s.try_orders(orders)[:, 0] - s.now
+        alone.append(figures[int(np.argmin(ranker.scores(features(line, s))))] / figures.min())
+    found.append(
+        Figure("ranker without that check: makespan by the best, first windows", float(np.mean(alone)), "(shown)", True)
+    )
+    if philly is not None:
+        from cosim.traces import gpu
+
+        trace = gpu.read("philly", philly)
+        gpus = trace.extra["gpus"].astype(np.int64)
+        later = np.flatnonzero((trace.arrival > 0.6 * trace.arrival[-1]) & (gpus <= 64))
+        rng = np.random.default_rng(1)
+        rows = []
+        for _ in range(seeds):
+            chosen = np.sort(rng.choice(later, 60, replace=False))
+            size = gpus[chosen]
+            mix = np.where(size == 1, l.LOCAL, np.where(rng.random(60) < 0.5, l.RING, l.ALL_TO_ALL))
+            rows += _quality(
+                ranker,
+                plain(2, 2, 16, 8),
+                Jobs(np.zeros(60), np.minimum(size, 32), trace.duration[chosen], mix),
+                settings,
+                8,
+            )
+        ratio, gain, _ = _gain(rows)
+        note = f"{len(rows)} windows of jobs of the last 40 % of the file on 32 GPUs; makespan by the best {ratio:.4f}"
+        found.append(Figure("ranker: part of the gain on Philly's later weeks", gain, ">= 0.4", gain >= 0.4, note))
+    return found
+
+
+def same_outcome() -> list[Figure]:
+    """An order per window, and a query before each start."""
+    fabric, jobs = plain(32), uniform(31, 60)
+    one, two = (Simulation(fabric, jobs, Settings("circuits", "exhaustive")) for _ in range(2))
+    order.in_windows(one, shipped().order)
+    order.with_queries(two, shipped().order)
+    same = bool((one.state.job["start"] == two.state.job["start"]).all())
+    return [Figure("windows and queries give the same starts", float(same), "= 1", same)]
+
+
+def baselines(seeds: int) -> list[Figure]:
+    """Mean makespan by how windows are ordered, relative to arrival."""
+    policies: dict[str, Callable[[], order.Order]] = {
+        "shortest": lambda: order.shortest, "largest": lambda: order.largest, "random": lambda: order.random(1),
+        "beam": lambda: order.beam(8), "ranked": lambda: shipped().order, "best of 120": lambda: order.best,
+    }  # fmt: skip
+    found = []
+    for name, policy in policies.items():
+        ratio = []
+        for seed in range(7500, 7500 + seeds):
+            spans = []
+            for chosen in (order.arrival, policy()):
+                s = Simulation(plain(32), uniform(seed, 60), Settings("circuits", "exhaustive"))
+                order.in_windows(s, chosen)
+                spans.append(s.outcome().makespan)
+            ratio.append(spans[1] / spans[0])
+        mean, half = interval(ratio)
+        found.append(
+            Figure(f"makespan by that of arrival order: {name}", mean, "(shown)", True, f"+- {half:.4f}, {seeds} seeds")
+        )
+    return found
+
+
+def speed(part: int) -> list[Figure]:
+    """1,000 runs of 200 jobs, and 100,000 GPUs over a month."""
+    fabric = plain(32)
+    found = []
+    for network, placement, ocs in (
+        ("circuits", "exhaustive", 8),
+        ("circuits", "uplinks", 8),
+        ("packet", "best-fit", 0),
+    ):
+        runs, target = 1000 // part, 3.0
+        fabric = plain(32, ocs=ocs)
+        began = time.process_time()
+        for seed in range(runs):
+            simulate(fabric, uniform(seed, 200), Settings(network, placement)).outcome()
+        spent = (time.process_time() - began) * 1000 / runs
+        found.append(Figure(f"CPU s of 1,000 runs of 200 jobs, {network}, {placement}", spent, "<= 3", spent <= target))
+    count = 1_800_000 // part
+    jobs = philly_like(1, count, MONTH / part)
+    began = time.process_time()
+    s = Simulation(plain(3125, ocs=0), jobs, Settings("packet", "best-fit", rows=1000))
+    s.advance(log=False)
+    outcome = s.outcome()
+    spent = (time.process_time() - began) * part
+    note = (
+        f"{count:,} jobs in a {part}th of a month"
+        if part > 1
+        else f"{count:,} jobs; mean use {outcome.ledger.useful / (100_000 * MONTH):.3f}"
+    )
+    found.append(
+        Figure("CPU s of 100,000 GPUs and a month of Philly-like arrivals", spent, "<= 10", spent <= 10.0, note)
+    )
+    return found
+
+
+def power() -> list[Figure]:
+    """What the network draws with a spine and with optical switches (inputs, not facts)."""
+    spine, optical = plain(32, ocs=0), plain(32)
+    saved = spine.spine_power - float(optical.ocs_power.sum())
+    whole = float(spine.watts(np.array(0.9 * spine.gpus), np.array(128.0)))
+    note = f"{100.0 * saved / whole:.1f} % of {whole / 1e3:.0f} kW at 90 % use; "
+    note += f"{saved * 8.766 * 0.1:,.0f} a year at 0.10 /kWh"
+    return [Figure("W saved by 8 optical switches in place of 32 spines", saved, "(shown)", True, note)]
+
+
+def main() -> int:
+    """Measure, print, and say whether all targets are met."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--philly", type=Path, help="table of Philly jobs")
+    arguments.add_argument("--quick", action="store_true", help="fewer seeds, a tenth of the long runs")
+    given = arguments.parse_args()
+    few = given.quick
+    warm = Simulation(plain(4, 1, 8, 2), uniform(1, 8, sizes=(2, 16)), Settings("circuits", "exhaustive"))
+    order.in_windows(warm, shipped().order)
+    figures = [
+        *exhaustive(20 if few else 200), *events(10_000 if few else 100_000), *integral(), *same_outcome(),
+        *utilisation(4 if few else 20), *switching(3 if few else 10), *ranking(3 if few else 12, given.philly),
+        *baselines(2 if few else 5), *speed(10 if few else 1), *power(),
+    ]  # fmt: skip
+    table = Table("GPU cluster", ["figure", "measured", "target", "met", "note"])
+    for one in figures:
+        table.add([one.name, f"{one.value:.6g}", one.target, "yes" if one.met else "NO", one.note])
+    rows = [
+        {"name": one.name, "value": one.value, "target": one.target, "met": one.met, "note": one.note}
+        for one in figures
+    ]
+    print_result("cluster", {"figures": rows}, [table], as_json=given.json)
+    return 0 if all(one.met for one in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""What `cosim check` accepts, `cosim run` runs: tried with scenarios that have been changed at random."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cosim.contract.errors import CosimError, RunError, ScenarioError
+from cosim.contract.frame import Frame
+from cosim.plan.compile import plan_of
+from cosim.results.session import run_plan
+from tests.contract.mutated import ROOT, SCENARIOS, mutant
+
+
+class Enough:
+    """Ends a run after some ticks: what is refused is refused before."""
+
+    def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
+        if tick >= 2:
+            raise RunError("enough")
+
+
+def tried(scenario: str, seed: int, folder: Path) -> str:
+    """ "refused" by check, or "ran"; fails when a run is refused that check has accepted."""
+    source = ROOT / "scenarios" / scenario
+    place = folder / scenario
+    if not place.exists():
+        shutil.copytree(source, place, ignore=shutil.ignore_patterns("runs", "*.md"))
+    text = mutant(scenario, seed)
+    (place / "scenario.cosim.yaml").write_text(text, encoding="utf-8")
+    try:
+        plan = plan_of(place)
+    except ScenarioError:
+        return "refused"
+    runs = folder / "runs"
+    try:
+        outcome = run_plan(plan, runs, driver="loop", observers=[Enough()])
+    except CosimError as error:
+        pytest.fail(f"{scenario} {seed}: check accepts it, run says {type(error).__name__}: {error}\n{text}")
+    assert outcome.error is None or outcome.error.exit_code == 1, f"{scenario} {seed}: {outcome.error}\n{text}"
+    shutil.rmtree(outcome.folder)
+    return "ran"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_check_accepts_run_runs(scenario, tmp_path):
+    found = Counter(tried(scenario, seed, tmp_path) for seed in range(4))
+    assert found.total() == 4
+    assert not any((tmp_path / "runs").glob("*/*"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_mutants_are_refused_or_run(tmp_path):
+    """A thousand with HYPOTHESIS_PROFILE=explore, which takes half an hour."""
+    count = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 100
+    found = Counter(tried(SCENARIOS[seed % len(SCENARIOS)], 1000 + seed, tmp_path) for seed in range(count))
+    assert found["ran"] >= count // 10
+    assert found["refused"] >= count // 10
+
+
+ADAPTERS = sorted(path for path in (ROOT / "adapters").rglob("*.py") if "tests" not in path.parts)
+
+
+@pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_adapters_read_no_environment(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    read = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv")]
+    assert not read, (
+        f"line {read[0].lineno}: what an adapter is to know stands in Context, or cosim.contract.environment"
+    )

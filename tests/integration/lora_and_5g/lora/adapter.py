@@ -1,0 +1,79 @@
+"""LoRa links from positions. Rates are those of Semtech's AN1200.22: SF x BW / 2^SF x coding rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.errors import refuse
+from cosim.contract.frame import Array, Frame
+from lora.check import problems
+from lora.config import LoraConfig
+from lora.keys import Jam, Lora
+
+CODING = 4 / 5
+NEEDED = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}  # dB of SNR, SX1276 datasheet
+NOISE_FIGURE = 6.0  # dB
+
+
+class LoraAdapter:
+    """Every device at the gateway that hears it best."""
+
+    def __init__(self, config: LoraConfig) -> None:
+        self._config = config
+
+    def start(self, context: Context) -> None:
+        refuse(problems(self._config, context))
+        radios = [(slot, node, Lora.of(node)) for slot, node in enumerate(context.scene.nodes)]
+        known = [(slot, node.position, lora) for slot, node, lora in radios if lora is not None]
+        self._gateways = [one for one in known if one[2].role == "gateway"]
+        self._devices = [one for one in known if one[2].role == "device"]
+        self._place = {slot: np.array(position or (0.0, 0.0, 0.0)) for slot, position, _ in known}
+        self._jammed: dict[int, float] = {}  # gateway -> dBm
+        self._served = self._steps = 0
+
+    def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
+        for event in inputs.events:
+            for slot in (part.first + k for part in event.nodes for k in range(part.count)):
+                if event.do == "jam":
+                    self._jammed[slot] = Jam.of(event).level
+                elif event.do == "unjam":
+                    self._jammed.pop(slot, None)
+        for frame in inputs.all("mobility"):
+            for row, slot in enumerate(frame.slot.tolist()):
+                if slot in self._place:
+                    self._place[slot] = np.array([frame[axis][row] for axis in "xyz"])
+        rows = [self._link(slot, lora) for slot, _, lora in self._devices]
+        self._steps += len(rows)
+        self._served += sum(row[0] >= 0 for row in rows)
+        table = np.array(rows, np.float64).reshape(-1, 8)
+        names = ("cell", "rsrp", "snr", "uplink_rate", "downlink_rate", "delay", "loss", "handovers")
+        columns: dict[str, Array] = {
+            name: table[:, k].astype(np.int32 if name in ("cell", "handovers") else np.float64)
+            for k, name in enumerate(names)
+        }
+        slots = np.array([slot for slot, _, _ in self._devices], np.int32)
+        return [Frame("link", time, slots, columns)]
+
+    def finish(self) -> Summary:
+        return {"devices": len(self._devices), "coverage": self._served / max(self._steps, 1)}
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _link(self, device: int, lora: Lora) -> tuple[float, ...]:
+        """cell, rsrp, snr, uplink, downlink, delay, loss, handovers at the gateway that hears the device best."""
+        best = (-1, -np.inf, -np.inf)
+        for gateway, _, _ in self._gateways:
+            distance = max(1.0, float(np.linalg.norm(self._place[device] - self._place[gateway])))
+            loss = 20 * np.log10(lora.carrier) - 147.55 + 10 * self._config.exponent * np.log10(distance)
+            received = lora.power - loss
+            floor = 10 ** ((-174 + 10 * np.log10(lora.bandwidth) + NOISE_FIGURE) / 10)
+            floor += 10 ** (self._jammed.get(gateway, -np.inf) / 10)
+            best = max(best, (gateway, received, received - 10 * np.log10(floor)), key=lambda one: one[2])
+        if best[2] < NEEDED[lora.spreading]:
+            return (-1.0, *best[1:], 0.0, 0.0, 0.0, 1.0, 0.0)
+        rate = lora.spreading * lora.bandwidth / 2**lora.spreading * CODING
+        return (float(best[0]), *best[1:], rate, rate, 2**lora.spreading / lora.bandwidth * 12.25, 0.0, 0.0)

@@ -1,0 +1,77 @@
+"""An adapter in a folder beside a scenario brings a node key, an event and a medium; nothing else knows of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from cosim.contract.errors import ScenarioError
+from cosim.plan.compile import plan_of
+from cosim.plan.store import plan_from_text, plan_to_text
+from cosim.results.session import run
+
+SCENARIO = Path(__file__).parent / "lora_and_5g"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return shutil.copytree(SCENARIO, tmp_path / "field")
+
+
+def test_each_device_is_served_by_its_own_medium_and_the_event_takes_effect(folder, tmp_path):
+    outcome = run(folder, out=tmp_path / "runs")
+    assert outcome.status == "complete"
+    seen = {
+        name: pq.read_table(outcome.folder / "frames" / "link" / f"{name}.parquet").to_pydict()
+        for name in ("lora", "radio")
+    }
+    assert set(seen["radio"]["node"]) == {"camera"}
+    assert set(seen["radio"]["cell"]) == {"mast"}
+    assert set(seen["lora"]["node"]) == {f"probe-{k}" for k in range(1, 5)}
+    away = sorted(
+        {time for time, cell in zip(seen["lora"]["time"], seen["lora"]["cell"], strict=True) if cell != "gateway"}
+    )
+    assert away == [float(second) for second in range(20, 40)]  # at 40 s the noise is gone
+    tasks = pq.read_table(outcome.folder / "tasks.parquet").to_pydict()
+    hosts = set(zip(tasks["workload"], tasks["host"], tasks["status"], strict=True))
+    assert {("moisture", "gateway", "completed"), ("picture", "mast", "completed")} <= hosts
+
+
+def test_a_plan_with_keys_of_adapters_travels(folder):
+    plan = plan_of(folder)
+    assert plan_from_text(plan_to_text(plan), plan.root) == plan
+    assert ("lora", '{"spreading":9}') in plan.scene.nodes[0].keys
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "told"),
+    [
+        ("lora: {spreading: 9}", "lora: {spreading: 13}", "nodes.probe-[1..4].lora.spreading: must be at most 12"),
+        ("lora: {spreading: 9}", "lora: {spredding: 9}", "unknown key 'spredding' (did you mean 'spreading'?)"),
+        ("lora: {role: gateway}", "lora: {}", "no node is a gateway"),
+        ("level: -70 dBm", "level: -70 dB", "events.0.level: unknown unit 'dB'"),
+        ("do: jam, node: gateway", "do: jam", "'do: jam' needs 'node'"),
+        ("do: jam", "do: jamm", "events.0"),
+        ("by: nr", "by: nrr", "there is no adapter 'nrr' (did you mean 'nr'?)"),
+        ('lora: {use: "lora:ADAPTER", exponent: 2.7}', "wifi: {}", "unknown key 'lora'"),
+    ],
+)
+def test_mistakes_in_what_it_brings_are_found_where_they_are(folder, written, instead, told):
+    file = folder / "scenario.cosim.yaml"
+    text = file.read_text()
+    assert written in text
+    file.write_text(text.replace(written, instead))
+    with pytest.raises(ScenarioError) as error:
+        plan_of(folder)
+    assert told in str(error.value)
+    assert all(problem.line for problem in error.value.problems if problem.path != "nodes")
+
+
+def test_a_value_can_be_set_and_swept(folder):
+    plan = plan_of(folder, ["nodes.gateway.lora.carrier=433 MHz", "defaults.lora.bandwidth=250 kHz"])
+    gateway = next(node for node in plan.scene.nodes if node.id == "gateway")
+    assert "433000000" in dict(gateway.keys)["lora"]
+    assert "250000" in dict(gateway.keys)["lora"]

@@ -1,0 +1,211 @@
+"""Resource files, traffic, topologies, the timeline, the feed, and jobs in files."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from cosim.cluster import feed, timeline, topology, traffic
+from cosim.cluster.engine import layout as l
+from cosim.cluster.fabric import fabric, links, plain, routes
+from cosim.cluster.generate import philly_like, uniform
+from cosim.cluster.jobs import Jobs, described
+from cosim.cluster.order import arrival, beam, best, in_windows, with_queries
+from cosim.cluster.rank import ranked
+from cosim.cluster.resources import Resources, read_resources, regular
+from cosim.cluster.simulate import Settings, Simulation, simulate
+from cosim.cluster.table import read_jobs, write_jobs
+from cosim.contract.errors import ScenarioError
+
+
+def written(tmp_path, change):
+    data = json.loads(regular(2, 8, 4, 2, per_server=4).model_dump_json())
+    change(data)
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(data, indent=1))
+    return path
+
+
+CHANGES = [
+    (lambda d: d["cables"].append(["leaf-0:up0", "ocs-0:p0"]), "leaf-0:up0' has a cable already"),
+    (lambda d: d["cables"].append(["leaf-0:up9", "ocs-0:p3"]), "no port 'leaf-0:up9'; the last one is leaf-0:up3"),
+    (lambda d: d["cables"].append(["moon:up0", "ocs-0:p3"]), "no switch 'moon'"),
+    (lambda d: d["cables"].append(["leaf-0", "ocs-0:p3"]), "'leaf-0' is no port"),
+    (lambda d: d["gpus"].update(count=9), "there are 9 GPUs, but the leaves have ports for 16"),
+    (lambda d: d["leaves"][1].update(id="leaf-0"), "the id 'leaf-0' is taken by 2 switches"),
+    (lambda d: d["leaves"][0].update(down_ports=0), "greater than or equal to 1"),
+    (lambda d: d["gpus"].update(colour="red"), "Extra inputs"),
+    (lambda d: d.update(cables=[c for c in d["cables"] if c[1][:5] != "ocs-1"]), "not spread evenly"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES)
+def test_mistakes_in_a_resource_file_have_a_line(tmp_path, change, said):
+    path = written(tmp_path, change)
+    with pytest.raises(ScenarioError) as caught:
+        read_resources(path)
+    problem = next(p for p in caught.value.problems if said in str(p))
+    assert problem.file == path
+    assert problem.line is not None
+    line = path.read_text().splitlines()[problem.line - 1]
+    key = problem.path.split(".")[-1]
+    assert key.isdecimal() or key in line or line.strip() in ("{", "[", "],")
+
+
+def test_what_is_no_json_or_yaml_is_refused_with_its_line(tmp_path):
+    for name, text in (("a.json", '{"gpus":\n {,}}'), ("a.yaml", "gpus:\n  - {")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ScenarioError, match=rf"{name}:\d+"):
+            read_resources(tmp_path / name)
+
+
+def test_a_regular_file_is_the_plain_fabric():
+    one, two = fabric(regular(4, 8, 6, 3, per_server=4)), plain(4, 2, 6, 3, 4)
+    for name in ("servers", "up", "port_leaf", "port_ocs", "delay"):
+        assert (getattr(one, name) == getattr(two, name)).all()
+    assert one.gpus == two.gpus == 32
+
+
+def test_bytes_of_collectives():
+    assert traffic.ring(4, 8.0) == 12.0
+    assert traffic.tree(8, 2.0) == 12.0
+    assert traffic.all_to_all(4, 8.0) == 6.0
+    assert traffic.hierarchical(16, 8.0, 8) == 1.0
+    assert traffic.step_time(1.0, 2.0, 0.5) == 2.0
+    moe = traffic.Training(1e9, 1.0, 10, dp=4, ep=4, activations=1e6, layers=2)
+    assert traffic.pattern(moe) == "experts"
+    assert traffic.step_bytes(moe) == traffic.ring(4, 1e9) + 8 * traffic.all_to_all(4, 1e6)
+    jobs = described([moe], [3.0], 1e9, 8)
+    assert jobs.duration[0] == pytest.approx(10 * (1.0 + 8 * traffic.step_bytes(moe) / 1e9))
+
+
+@pytest.mark.parametrize("name", ["fat-tree", "dragonfly", "rail", "torus", "rings"])
+@pytest.mark.parametrize("leaves", [2, 6, 9, 16])
+@pytest.mark.parametrize("valiant", [False, True])
+def test_topologies_use_the_uplinks_and_flows_arrive_whole(name, leaves, valiant):
+    up = np.full(leaves, 16)
+    ports = links(name, up)
+    assert (ports == ports.T).all()
+    assert (ports[:leaves].sum(1) <= up).all()
+    route, cap = routes(ports, valiant)
+    flow = route.reshape(leaves, leaves, leaves + 1, leaves + 1) / l.UNIT
+    assert (flow.reshape(leaves * leaves, -1)[:, cap == 0] == 0).all()
+    for a in range(leaves):
+        for b in range(leaves):
+            net = flow[a, b].sum(1) - flow[a, b].sum(0)
+            expected = np.zeros(leaves + 1)
+            if a != b:
+                expected[a], expected[b] = 1.0, -1.0
+            assert net == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_timeline_keeps_the_integral():
+    s = simulate(plain(8), uniform(2, 40), Settings("circuits", "best-fit"))
+    rows = timeline.events(s)
+    end = math.ceil(s.now / 45.0) * 45.0
+    for name in ("utilisation", "waiting", "power"):
+        exact = float(rows[name] @ np.diff(np.append(rows["time"], end)))
+        found = timeline.timeline(s, 45.0, delay=5.0, until=end)
+        assert float(found[name].sum() * 45.0) == pytest.approx(exact, rel=1e-9)
+    assert found["time"][0] == 50.0
+    assert len(list(timeline.samples(found))) == len(found["time"])
+
+
+def test_windows_and_queries_give_the_same_outcome_and_search_does_not_hurt():
+    jobs = uniform(11, 25)
+    spans = {}
+    for name, order in (("arrival", arrival), ("ranked", ranked), ("beam", beam(4)), ("best", best)):
+        one, two = (Simulation(plain(8), jobs, Settings("circuits", "exhaustive")) for _ in range(2))
+        in_windows(one, order)
+        with_queries(two, order)
+        assert (one.state.job["start"] == two.state.job["start"]).all()
+        spans[name] = one.outcome().makespan
+    assert one.over
+
+
+def test_the_topology_is_the_best_of_the_branches():
+    jobs = uniform(1, 6, {"dlrm": 1.0}, sizes=(64, 96), durations=(500.0, 900.0))
+    s = Simulation(plain(9, 2, 16, 0), jobs, Settings("routed", "pack", strict=False, topologies=("rings", "fat-tree")))
+    s.advance(1.0)
+    assert topology.choose(s) == 1
+    assert s["topology"] == 1
+    s.advance()
+    other = simulate(plain(9, 2, 16, 0), jobs, Settings("routed", "pack", strict=False, topologies=("rings",)))
+    assert s.outcome().makespan < other.outcome().makespan
+    assert s.ledger().faults() == []
+
+
+STATE = {
+    "time": 100.0,
+    "resources": json.loads(regular(4, 8, 4, 2, per_server=4).model_dump_json()),
+    "running": [
+        {"id": "a", "ends": 400.0, "ranks": {"leaf-0": 8, "leaf-1": 4}, "circuits": [["leaf-0:up0", "leaf-1:up0"]]}
+    ],
+    "waiting": [
+        {"id": "b", "gpus": 12, "duration": 50.0, "rails": 2}, {"id": "c", "gpus": 8, "duration": 500.0},
+        {"id": "d", "gpus": 4, "duration": 10.0},
+    ],
+    "down": ["leaf-3:up1"],
+}  # fmt: skip
+
+
+def test_a_running_cluster_gets_feasible_configurations_again_and_again():
+    state = feed.read_state(STATE)
+    found = feed.configurations(state, limit=60.0)
+    assert [one.as_dict() for one in found] == [one.as_dict() for one in feed.configurations(state, limit=60.0)]
+    assert found[0].end == min(one.end for one in found)
+    for one in found:
+        ports = [port for pairs in one.matchings.values() for pair in pairs for port in pair]
+        assert len(set(ports)) == len(ports)
+        assert "leaf-3:up1" not in ports
+        assert ["leaf-0:up0", "leaf-1:up0"] in one.matchings["ocs-0"]  # that of the running job stays
+        for name, pairs in one.matchings.items():
+            assert all(int(port[-1]) % 2 == int(name[-1]) for pair in pairs for port in pair)
+        room = {"leaf-0": 0, "leaf-1": 4, "leaf-2": 8, "leaf-3": 8}
+        for start in one.starts:
+            for leaf, count in start["ranks"].items():
+                room[leaf] -= count
+        assert min(room.values()) >= 0
+    json.dumps([one.as_dict() for one in found])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"down": ["moon"]}, "no leaf and no uplink 'moon'"),
+        ({"running": [STATE["running"][0] | {"ranks": {"leaf-0": 9}}]}, "has 9 GPUs"),
+        ({"running": [STATE["running"][0] | {"circuits": [["leaf-0:up0", "leaf-1:up1"]]}]}, "not on one OCS"),
+        ({"running": [STATE["running"][0] | {"circuits": [["leaf-0:up0", "leaf-2:up0"]]}]}, "other leaves"),
+        ({"waiting": [{"id": "b", "gpus": 0, "duration": 1.0}]}, "greater than or equal to 1"),
+        ({"waiting": [{"id": "a", "gpus": 1, "duration": 1.0}]}, "the same id"),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(change, said):
+    with pytest.raises(ScenarioError, match=said):
+        feed.configurations(feed.read_state(STATE | change))
+
+
+def test_jobs_in_files(tmp_path):
+    jobs = philly_like(3, 200, 86_400.0)
+    write_jobs(tmp_path / "jobs.parquet", jobs)
+    again = read_jobs(tmp_path / "jobs.parquet", {"llm": 1.0})
+    for name in ("arrival", "gpus", "duration", "pattern", "milli"):
+        assert (getattr(again, name) == getattr(jobs, name)).all()
+    (tmp_path / "jobs.csv").write_text("arrival,duration,gpus,gpu_milli\n0,1,1,1500\n")
+    with pytest.raises(ScenarioError, match=r"jobs\.csv:2: 'gpu_milli' is 1500"):
+        read_jobs(tmp_path / "jobs.csv", {"llm": 1.0})
+
+
+def test_jobs_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="not in the order"):
+        Jobs(np.array([1.0, 0.0]), np.array([1, 1]), np.array([1.0, 1.0]))
+    with pytest.raises(ValueError, match="'gpus' of job 1"):
+        Jobs(np.zeros(2), np.array([1, 0]), np.ones(2))
+
+
+def test_resources_hold_units_and_every_port_once():
+    made = regular(2, 8, 4, 2, per_server=4)
+    assert Resources.model_validate_json(made.model_dump_json()) == made

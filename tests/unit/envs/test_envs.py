@@ -1,0 +1,116 @@
+"""Scenario files as environments: the libraries' own checkers, seeds, and equality with a plain run."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+parallel_test = pytest.importorskip("pettingzoo.test")
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+import cosim.envs  # noqa: E402
+from cosim.envs import MultiEdge  # noqa: E402
+from cosim.envs.session import Session  # noqa: E402
+from cosim.schedulers.policies import edf  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory):
+    """A small fog: containers on three edge hosts and a cloud, from two cameras."""
+    path = tmp_path_factory.mktemp("fog") / "scenario.cosim.yaml"
+    path.write_text("""
+apiVersion: cosim/v1
+kind: Scenario
+name: small-fog
+run: {duration: 20 min, step: 1 min, seed: 3}
+adapters:
+  ADAPTER
+nodes:
+  edge-1: {kind: edge, cpu: 2 x 2 GHz, memory: 4 GB, power: {idle: 50 W, max: 100 W}}
+  edge-2: {kind: edge, cpu: 2 x 2 GHz, memory: 4 GB, power: {idle: 50 W, max: 100 W}}
+  cloud: {kind: cloud, cpu: 16 x 2 GHz, power: {idle: 100 W, max: 300 W}}
+  camera: {kind: device}
+links:
+  - {between: [camera, edge-1], rate: 50 Mbit/s, delay: 2 ms}
+  - {between: [edge-1, edge-2], rate: 100 Mbit/s, delay: 5 ms}
+  - {between: [edge-1, cloud], rate: 100 Mbit/s, delay: 20 ms}
+workloads:
+  jobs: {from: camera, arrivals: poisson 0.05 Hz, input: 1 MB, output: 0 B, work: exponential 40 Gcycles}
+""")
+
+    def with_adapter(name):
+        file = path.with_name(f"{name}.cosim.yaml")
+        file.write_text(path.read_text().replace("ADAPTER", f"{name}: {{}}"))
+        return file
+
+    return with_adapter
+
+
+def played(env, seed, steps=15):
+    """Observations and rewards under actions by the environment's own seeded space."""
+    seen, _ = env.reset(seed=seed)
+    env.action_space.seed(1)
+    found = [seen]
+    rewards = []
+    for _ in range(steps):
+        seen, reward, over, cut, _ = env.step(env.action_space.sample())
+        found.append(seen)
+        rewards.append(reward)
+        if over or cut:
+            break
+    return found, rewards
+
+
+@pytest.mark.parametrize(("name", "adapter"), [
+    ("cosim/Continuum-v1", "interval"), ("cosim/Continuum-v1", "continuum"), ("cosim/Offload-v1", "continuum"),
+])  # fmt: skip
+def test_gymnasium_accepts_the_environment(scenario, name, adapter):
+    env = gymnasium.make(name, scenario=scenario(adapter), disable_env_checker=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of wide bounds
+        check_env(env.unwrapped, skip_render_check=True)
+    first, rewards = played(env, 5)
+    again, repeated = played(env, 5)
+    other, _ = played(env, 6)
+    assert rewards == repeated
+    assert len(rewards) > 5
+    for one, two in zip(first, again, strict=True):
+        assert all(np.array_equal(one[key], two[key]) for key in one)
+    assert any(not np.array_equal(a["tasks"], b["tasks"]) for a, b in zip(first, other, strict=False))
+    env.close()
+
+
+def test_pettingzoo_accepts_the_environment(scenario):
+    env = MultiEdge(scenario("interval"))
+    assert env.possible_agents[:2] == ["edge_0", "edge_1"]
+    parallel_test.parallel_api_test(env, num_cycles=60)
+    parallel_test.parallel_seed_test(lambda: MultiEdge(scenario("interval")), num_cycles=8)
+    env.close()
+
+
+def test_an_agent_that_answers_as_a_policy_has_its_run(scenario):
+    """`edf` through the environment's questions decides what it decides inside the scenario."""
+    import cosim
+
+    session = Session(scenario("interval"), "interval", 7)
+    seen = []
+    while (state := session.ask()) is not None:
+        seen.append(state)
+        session.answer(edf(state))
+    session.close()
+    assert len(seen) == 20
+    hosts = seen[-1].hosts
+    outcome = cosim.run(scenario("interval"), overrides=["run.seed=7", "adapters.interval.policy=edf"],
+                        out=scenario("interval").parent / "runs")  # fmt: skip
+    rows = cosim.load(outcome.folder).table("host").df()
+    last = rows[np.isclose(rows["time"], 19 * 60.0)]
+    assert sorted(last["power"]) == pytest.approx(sorted(hosts["power"]))
+
+
+def test_a_scenario_without_decisions_is_refused(scenario):
+    from cosim.contract.errors import ScenarioError
+
+    with pytest.raises(ScenarioError, match="no adapter asks per task"):
+        cosim.envs.OffloadEnv(scenario("interval"))

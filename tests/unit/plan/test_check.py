@@ -1,0 +1,164 @@
+"""What `cosim check` finds: whatever would end a run before its first tick, and loads that no machine holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosim.contract.errors import ScenarioError
+from cosim.plan.compile import checked, plan_of
+from cosim.plan.estimate import Machine, estimate
+from cosim.plan.variants import wrong_values
+
+BASE = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: farm
+run: {duration: 10 s, step: 1 s}
+adapters:
+  continuum: {scheduler: nearest}
+nodes:
+  cam-[1..3]: {kind: device}
+  edge: {kind: edge, cpu: 2 x 1 GHz}
+  cloud: {kind: cloud, cpu: 4 x 2 GHz}
+links:
+  - {between: [cam-*, edge], rate: 10 Mbit/s}
+  - {between: [edge, cloud], rate: 1 Gbit/s}
+workloads:
+  film: {from: cam-*, arrivals: every 1 s, input: 1 kB, output: 1 kB, work: 1 Mcycles}
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def made(*changes: tuple[str, str], more: str = "") -> Path:
+        text = BASE
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        file = tmp_path / "farm.cosim.yaml"
+        file.write_text(text + more)
+        return file
+
+    return made
+
+
+def problems(file: Path, *overrides: str):
+    try:
+        loaded, _ = checked(file, overrides)
+    except ScenarioError as error:
+        return error.problems
+    return wrong_values(loaded)
+
+
+def test_the_base_is_right(write):
+    assert plan_of(write()).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "told"),
+    [
+        ("scheduler: nearest", "scheduler: mypolicy:soonest", "adapters.continuum.scheduler", "mypolicy"),
+        ("scheduler: nearest", "scheduler: math:pi", "adapters.continuum.scheduler", "not a function"),
+        ("[edge, cloud]", "[cloud, cloud]", "links.1.between.1", "links 'cloud' to itself"),
+        ("[cam-*, edge]", "[cam-1, edge]", "workloads.film.from", ""),
+        ("every 1 s", "poisson 1e300 Hz", "workloads.film.arrivals", "this machine has"),
+        ("every 1 s", "every 1e-12 s", "workloads.film.arrivals", "tasks in one step"),
+        ("every 1 s", "bag 1000000000 every 1 s", "workloads.film.arrivals", "this machine has"),
+        ("duration: 10 s, step: 1 s", "duration: 1000 s, step: 1 ns", "run.duration", "would take"),
+        ("continuum: {", "sumo: {server: '127.0.0.1:1'}\n  continuum: {", "adapters.sumo", "fleet"),
+        ("continuum: {", "more: {use: 'nowhere:ADAPTER'}\n  continuum: {", "adapters.more.use", "cannot be used"),
+    ],
+)
+def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, told):
+    file = write((old, new))
+    if "cam-1" in new:  # two of three have no way: a warning
+        assert "cannot reach any host" in plan_of(file).warnings[0]
+        return
+    found = problems(file)
+    (mine,) = [one for one in found if one.path == path]
+    assert told in str(mine)
+    assert mine.line
+
+
+def test_devices_without_any_way_are_refused(write):
+    (found,) = problems(write(("  - {between: [cam-*, edge], rate: 10 Mbit/s}\n", "")))
+    assert found.path == "workloads.film.from"
+    assert "'cam-1' and 2 more cannot reach any host" in found.message
+
+
+def test_everything_is_told_in_one_round(write):
+    file = write(
+        ("scheduler: nearest", "scheduler: nowhere:f"),
+        ("duration: 10 s", "duration: 10.5 s"),
+        ("rate: 1 Gbit/s", "rate: 1 Gbits"),
+        ("work: 1 Mcycles", "wrk: 1 Mcycles"),
+    )
+    assert {problem.path for problem in problems(file)} >= {
+        "adapters.continuum.scheduler", "run.duration", "links.1.rate", "workloads.film.wrk"
+    }  # fmt: skip
+
+
+def test_values_of_a_sweep_are_checked_where_they_are_written(write):
+    more = """\
+sweep:
+  adapters.continuum.scheduler: [nearest, foo, 'gone:f']
+  nodes.edge.cpu: [1 x 1 GHz, 2 x 1 GHy]
+  run.seed: 1..1000
+"""
+    found = problems(write(more=more))
+    lines = {(problem.path, problem.line) for problem in found}
+    assert lines == {("sweep.adapters.continuum.scheduler", 17), ("sweep.nodes.edge.cpu", 18)}
+    assert any("foo" in problem.message for problem in found)
+    assert any("gone" in problem.message for problem in found)
+
+
+def test_modules_beside_the_scenario_are_found_and_their_mistakes_placed(write, tmp_path):
+    policy = tmp_path / "my_check_policy.py"
+    policy.write_text("def choose(request, reach, hosts):\n    return 0\n")
+    file = write(("scheduler: nearest", "scheduler: my_check_policy:choose"))
+    assert plan_of(file).name == "farm"
+    broken = tmp_path / "my_broken_policy.py"
+    broken.write_text("x = 1\ndef choose(:\n")
+    (found,) = problems(write(("scheduler: nearest", "scheduler: my_broken_policy:choose")))
+    assert "my_broken_policy.py:2" in found.message
+
+
+def test_the_next_scenario_has_its_own_modules(write, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "scenario.cosim.yaml").write_text(BASE.replace("nearest", f"shared_name:{name}"))
+        (tmp_path / name / "shared_name.py").write_text(f"def {name}(request, reach, hosts):\n    return 0\n")
+    assert plan_of(tmp_path / "one").name == plan_of(tmp_path / "two").name == "farm"
+
+
+def test_events_behind_the_end_and_no_tasks_are_warned_of(write):
+    plan = plan_of(write(more="events:\n  - {at: 11 s, do: fail, node: edge}\n"))
+    assert plan.warnings == ("events.0.at: is after the end of the run, so it never happens",)
+    text = BASE[: BASE.index("workloads:")]
+    file = write()
+    file.write_text(text)
+    assert "no workload makes tasks" in plan_of(file).warnings[0]
+
+
+def test_force_plans_what_the_machine_cannot_hold(write):
+    file = write(("every 1 s", "poisson 1e9 Hz"))
+    assert problems(file)
+    assert plan_of(file, force=True).ticks == 10
+
+
+def test_the_estimate_counts_tasks_and_knows_the_machine(write):
+    cost = estimate(plan_of(write()))
+    assert cost.tasks == 30.0
+    assert cost.seconds < 60.0
+    assert cost.excess(Machine(memory=1e9, disk=1e9)) == []
+    assert [one.path for one in cost.excess(Machine(memory=1e6, disk=1e9))] == ["nodes"]
+    assert [one.path for one in cost.excess(Machine(memory=1e9, disk=10.0))] == ["run.duration"]
+    paced = estimate(plan_of(write(("step: 1 s", "step: 1 s, pacing: 2 x"))))
+    assert paced.seconds == 5.0
+
+
+def test_powers_that_no_radio_has_are_refused(write):
+    (found,) = problems(write(("cam-[1..3]: {kind: device}", "cam-[1..3]: {kind: device, radio: {power: 30000 dBm}}")))
+    assert "at most 100 dBm" in found.message

@@ -1,0 +1,190 @@
+"""Policies written once, on every model that asks for their decisions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from adapters.continuum import ADAPTER as CONTINUUM
+from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, load, scene
+from adapters.interval import ADAPTER as INTERVAL
+from adapters.interval.tests import test_interval_adapter as containers
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Link, SlotRange
+from cosim.peers.interval import Arrivals, Interval, azure_fog, static
+from cosim.peers.offloading.choosing import POLICIES as OFFLOADING
+from cosim.peers.offloading.simulation import Simulation
+from cosim.peers.offloading.vehicular.choices import POLICIES as VEHICULAR
+from cosim.schedulers import MODELS, OF_MODELS, POLICIES, SchedulerError, list_schedulers, scheduler, scheduler_names
+from cosim.schedulers.models import interval_state, per_interval, per_machine
+from cosim.schedulers.policies import Bandit, Game, edf
+from cosim.schedulers.state import HOST, KEEP, TASK, State, answers, decides, matrix
+from tests.unit.peers.offloading.studies import study
+
+
+def state(hosts=3, **tasks):
+    """Idle hosts of 1, 2, 4 GHz; the last is the cloud, 50 ms away."""
+    h = np.zeros(hosts, HOST)
+    h["tier"], h["cores"], h["up"], h["memory"] = 1.0, 1.0, 1.0, np.inf
+    h["tier"][-1] = 2.0
+    h["speed"] = 1e9 * 2.0 ** np.arange(hosts)
+    count = len(next(iter(tasks.values())))
+    t = np.zeros(count, TASK)
+    t["host"], t["deadline"], t["work"], t["input"] = KEEP, np.inf, 1e9, 1e5
+    t["task"] = t["chance"] = np.arange(count)
+    for name, values in tasks.items():
+        t[name] = values
+    return State(0.0, 0.0, h, t, np.tile(np.where(h["tier"] == 2.0, 0.05, 0.001), (count, 1)))
+
+
+def run(adapter, world, steps=40, period=0.5, **config):
+    one = adapter.build(adapter.load_config()(**config))
+    one.start(Context("it", world, period, duration=steps * period, seed=(1, 2, 3), root=".", scratch="."))
+    frames = [one.step(k * period, Inputs()) for k in range(steps + 1)]
+    return one.finish(), frames
+
+
+def busy():
+    """Four sources by wire at two edge hosts and a cloud, with 8 tasks/s each."""
+    nodes = (EDGE, replace(EDGE, id="edge-2"), CLOUD, *(replace(UAV, id=f"u{k}") for k in range(4)))
+    links = [Link((SlotRange(0),), (SlotRange(1, 2),), rate=100e6, delay=0.02, loss=0.0, energy=1e-9)]
+    links += [
+        Link((SlotRange(3 + k),), (SlotRange(k % 2),), rate=50e6, delay=0.002, loss=0.0, energy=0.0) for k in range(4)
+    ]
+    return scene(*nodes, links=tuple(links), workloads=(load(SlotRange(3, 4), rate=8.0, arrivals="poisson"),))
+
+
+@pytest.mark.parametrize("name", scheduler_names("task"))
+def test_every_policy_per_task_runs_on_the_continuum_by_name(name):
+    if name == "local":
+        pytest.skip("these devices have no cpu")
+    found, _ = run(CONTINUUM, busy(), scheduler=name)
+    again, _ = run(CONTINUUM, busy(), scheduler=name)
+    assert found == again
+    assert found["tasks"]["completed"] > 500
+
+
+@pytest.mark.parametrize("name", scheduler_names("interval"))
+def test_every_policy_per_interval_runs_on_the_interval_model_by_name(name):
+    found, _ = run(INTERVAL, containers.scene(), steps=60, period=60.0, policy=name)
+    assert found["tasks"]["completed"] > 20
+
+
+@decides("interval")
+def in_bulk(state):
+    """Waiting tasks in turn over the hosts; the oldest task on host 0 moves to host 1."""
+    found = np.where(state.tasks["host"] < 0, np.arange(len(state.tasks)) % len(state.hosts), KEEP)
+    there = np.flatnonzero(state.tasks["host"] == 0)
+    found[there[:1]] = 1
+    return found
+
+
+def test_a_policy_per_interval_runs_on_the_continuum():
+    found, frames = run(CONTINUUM, busy(), scheduler=f"{__name__}:in_bulk")
+    tasks = found["tasks"]
+    assert tasks["completed"] > 500
+    assert tasks["created"] == tasks["completed"] + sum(tasks["failed"].values()) + tasks["in_flight"]
+    rows = np.concatenate([step[0].columns["assigned" if "assigned" in step[0].columns else "host"] for step in frames])
+    assert len(rows) == tasks["completed"] + sum(tasks["failed"].values())
+
+
+def test_policies_run_on_the_offloading_model():
+    one = study("app2", "edf", devices=60, warm_up=0.0)
+    run = Simulation(one, 1, choose=per_machine(edf))
+    run.advance(120.0)
+    assert run.outcome().metrics()["completed"] > 100
+
+
+def test_a_policy_that_decides_otherwise_is_refused():
+    with pytest.raises(ValueError, match="needs a model that can branch"):
+        run(CONTINUUM, busy(), scheduler="cosim.schedulers.search:Search")
+    with pytest.raises(SchedulerError, match="decides per task; interval asks per interval"):
+        scheduler("fuzzy").policy("interval")
+    with pytest.raises(SchedulerError, match="is made for the continuum"):
+        scheduler("nearest").policy("interval")
+
+
+def test_edf_serves_the_tightest_first():
+    """Three equal tasks on one idle core each: the tightest gets the fastest host, though it came last."""
+    found = edf(state(deadline=[9.0, 5.0, 1.0]))
+    assert found.tolist() == [2, 1, 2]  # 0.30 s on 4 GHz; 0.50 s on 2 GHz; two on 4 GHz 0.60 s against 1.0 s each
+
+
+def test_a_bandit_leaves_the_host_that_turns_out_slow():
+    bandit = Bandit()
+    one = state(work=[1e9])
+    first = int(bandit(one)[0])
+    for _ in range(60):
+        host = int(bandit(one)[0])
+        slow = 5.0 if host == first else 0.6
+        bandit.learn({"host": np.array([host]), "work": np.array([1e9]), "seconds": np.array([slow]),
+                      "completed": np.array([True])})  # fmt: skip
+    assert int(bandit(one)[0]) != first
+
+
+def test_shares_of_the_game_follow_the_gain():
+    """With the cloud 1.0 s sooner than the edge and L = 1 s: p = 1 / 7.2 when another device always sends."""
+    game = Game()
+    game._share, game._sent = {7: 1.0}, {7: 1}
+    one = state(work=[2e9], deadline=[1.0], chance=[0.2])
+    edge, cloud = 0.001 + 1.0, 0.05 + 0.5
+    assert game(one).tolist() == [1]
+    assert game._share[0] == pytest.approx((edge - cloud) / 7.2)
+
+
+def test_search_takes_less_energy_and_less_time_than_least_loaded():
+    """Both summed over three seeds; the same containers come under every policy."""
+    totals = {}
+    for name in ("least-loaded", "search"):
+        rows = []
+        for seed in (1, 2, 3):
+            one = Interval(azure_fog(12), static(300.0, Arrivals("poisson", 1.5)), seed)
+            if name == "search":
+                one.decide_by(per_interval(scheduler(name).policy("interval"), one))
+            rows.append(one.run(40))
+        totals[name] = [sum(row[figure].sum() for row in rows) for figure in ("energy", "active")]
+    assert totals["search"][0] < 0.95 * totals["least-loaded"][0]
+    assert totals["search"][1] < 1.05 * totals["least-loaded"][1]
+
+
+def test_wrong_answers_are_named():
+    @decides("interval")
+    def wrong(state):
+        return np.full(len(state.tasks), 99)
+
+    @decides("interval")
+    def short(state):
+        return np.zeros(1 + len(state.tasks), np.int64)
+
+    one = Interval(azure_fog(3), static(300.0, Arrivals("poisson", 3.0)), 3, policy=None)
+    for policy, said in ((wrong, "answered host 99; expected 0..2"), (short, "expected\\s+one integer each")):
+        one.decide_by(per_interval(policy, one))
+        with pytest.raises(ValueError, match=said):
+            one.step()
+    with pytest.raises(ValueError, match="not sometimes"):
+        decides("sometimes")
+
+
+def test_a_state_is_a_view_of_numbers():
+    one = Interval(azure_fog(10), static(300.0, Arrivals("poisson", 3.0)), 3)
+    one.run(10)
+    seen = interval_state(one, one.state())
+    hosts = matrix(seen.hosts)
+    assert hosts.shape == (10, len(HOST.names))
+    assert np.shares_memory(hosts, seen.hosts)
+    np.testing.assert_array_equal(hosts[:, HOST.names.index("speed")], one.world.hosts["mips"] * 1e6)
+    assert seen.tasks["demand"][seen.tasks["host"] >= 0].sum() == pytest.approx(seen.hosts["demand"].sum())
+    assert answers(edf, seen).shape == (len(seen.tasks),)
+
+
+def test_the_catalogue_names_what_the_models_have():
+    listed = {one.name: one for one in list_schedulers()}
+    offloading = {name for names in OFFLOADING.values() for name in names} | set(VEHICULAR)
+    assert {name for name, one in listed.items() if "offloading" in one.models} - set(POLICIES) == offloading
+    from cosim.peers.interval.layout import POLICIES as COMPILED
+
+    assert {name for name, one in listed.items() if "interval" in one.models} - set(POLICIES) == set(COMPILED[1:])
+    assert set(OF_MODELS) <= set(listed)
+    for name, (_, decisions, _) in POLICIES.items():
+        assert scheduler(name).decisions == decisions
+        assert set(listed[name].models) <= {model for model, asked in MODELS.items() if asked & decisions}
