@@ -205,7 +205,8 @@ def main() -> None:
     options = arguments.parse_args()
     drawn = draw(options.count, options.seed, options.of or PLACES)
     verdicts: list[Verdict] = []
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    # Tests that fail at once may leave a compiling process that still writes its cache.
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         root = Path(folder) / "checkout"
         ignored = shutil.ignore_patterns(".git", ".venv", "runs", "__pycache__", ".*_cache", ".cache", "site")
         shutil.copytree(ROOT, root, ignore=ignored, symlinks=True)

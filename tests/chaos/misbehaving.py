@@ -29,6 +29,7 @@ class Config(AdapterConfig):
     do: str = "nothing"
     at: Literal["build", "start", "step", "finish", "close"] = "step"
     tick: int = 2  # number of the step at which it happens
+    table: bool = False  # frames carry the slot table of the frames that they were made from
 
 
 class Misbehaving:
@@ -45,7 +46,8 @@ class Misbehaving:
         self._steps += 1
         source = inputs.one("mobility")
         assert source is not None
-        answer = Frame("load", time, source.slot, {"double": source["x"] * 2.0})
+        table = source.table if self._config.table else None
+        answer = Frame("load", time, source.slot, {"double": source["x"] * 2.0}, table)
         if self._steps == self._config.tick:
             self._now("step")
             answer = FRAMES.get(self._config.do, lambda frame: frame)(answer)

@@ -43,7 +43,8 @@ def toy(tmp_path):
 
 
 def start(folder, code=ASK, **environment):
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("NUMBA_", "XDG_"))}
+    chosen = ("NUMBA_", "XDG_", "COSIM_CACHE")
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(chosen)}
     settings = {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1", **environment}
     return subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, env=inherited | settings, stdout=subprocess.PIPE, text=True

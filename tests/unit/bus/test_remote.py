@@ -52,14 +52,14 @@ def remote(request, tmp_path):
     with contextlib.ExitStack() as stack:
         bind = {"tcp": "tcp://127.0.0.1:*", "ipc": f"ipc://{tmp_path}/bus"}.get(request.param, "")
         connect = stack.enter_context(worker(bind)) if bind else ""
-        adapter = RemoteAdapter("echo", USE, {}, timeout=LIMIT, connect=connect)
+        adapter = RemoteAdapter("echo", USE, {"table": True}, timeout=LIMIT, connect=connect)
         stack.callback(adapter.close)
         adapter.start(context(tmp_path))
         yield adapter
 
 
 def test_frames_are_bit_equal_and_valid_until_the_step_after_the_next(remote, tmp_path):
-    local = ADAPTER.build(ADAPTER.load_config().model_validate({}))
+    local = ADAPTER.build(ADAPTER.load_config().model_validate({"table": True}))
     local.start(context(tmp_path))
     held: list[tuple[Frame, Frame]] = []
     for tick in range(6):
