@@ -27,7 +27,7 @@ from typing import Any, Self
 import numpy as np
 import zmq
 
-from benchmarks.measure import parser
+from benchmarks.measure import Table, parser, print_result
 from cosim.contract.frame import Frame
 from cosim.live.agent import Agent, Options
 from cosim.live.gateway import Gateway
@@ -221,21 +221,21 @@ def measure(connects: int, seconds: float, say: Callable[[str], object] = lambda
         found: dict[str, Any] = {}
         try:
             rate = max(connects / seconds, 50.0)
-            found["attach alone (s)"] = one.attach(0)
+            found["attach_alone_s"] = one.attach(0)
             begun = time.monotonic()
             with Strangers(one.addresses["gateway"], 900, rate=rate) as strangers, Strangers(
                 one.addresses["publisher"], 200, PLAIN, rate=50.0
             ), Strangers(one.addresses["control"], 200, PLAIN, rate=50.0):  # fmt: skip
                 time.sleep(min(seconds / 4, 10.0))
                 say("strangers are there")
-                found["attach before (s)"] = one.attach(0)
+                found["attach_before_s"] = one.attach(0)
                 rude(one.addresses)
                 time.sleep(seconds / 3)
-                found["attach during (s)"] = one.attach(1)
+                found["attach_during_s"] = one.attach(1)
                 end = begun + seconds
                 while (left := end - time.monotonic()) > 0 or (strangers.connects < connects and left > -seconds):
                     time.sleep(0.1)
-                found["attach at the end (s)"] = one.attach(2)
+                found["attach_at_end_s"] = one.attach(2)
                 found["connects"] = strangers.connects
             found["answers"] = one.answers()
         finally:
@@ -250,11 +250,10 @@ def main() -> int:
     arguments.add_argument("--seconds", type=float, default=300.0)
     given = arguments.parse_args()
     found = measure(min(given.connects, 100_000), min(given.seconds, 600.0))
-    if given.json:
-        print(json.dumps(found))
-    else:
-        for name, value in found.items():
-            print(f"{name:24} {value:.3g}" if isinstance(value, float) else f"{name:24} {value}")
+    table = Table("Strangers at the sockets of a run", ["figure", "value"])
+    for name, value in found.items():
+        table.add([name, f"{value:.3g}" if isinstance(value, float) else str(value)])
+    print_result("doors", found, [table], as_json=given.json)
     return 0
 
 

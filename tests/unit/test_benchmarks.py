@@ -31,7 +31,7 @@ TINY = {
     "branch": ["--hosts", "5", "--candidates", "20"],
     "cluster": ["--quick"],
     "doors": ["--connects", "50", "--seconds", "3"],
-    "mutants": ["--count", "1", "--of", "cosim/contract/units.py"],
+    "mutants": ["--count", "1", "--of", "cosim/importing/mlsysops/apps.py"],
     "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
     "startup": ["--rounds", "0"],
     "twin": ["--job", "edge", "--quick"],
@@ -46,6 +46,7 @@ NEEDS = {
     "predictor": [pytest.mark.data, pytest.mark.slow],
     "sumo": [pytest.mark.sumo, pytest.mark.slow],
     "startup": [pytest.mark.slow],
+    "cluster": [pytest.mark.slow],
 }
 
 
