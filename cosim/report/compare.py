@@ -208,7 +208,7 @@ def failure_chart(groups: Sequence[Group]) -> Chart:
         total: dict[str, float] = {}
         created = 0.0
         for run in g.runs:
-            created += float((run.ledger.get("tasks") or {}).get("created") or 0)
+            created += float(run.tasks.get("created") or 0)
             for cause, n in measure.failures(run):
                 total[cause] = total.get(cause, 0.0) + n
                 causes.setdefault(cause)

@@ -7,6 +7,7 @@ run is the one that its owner needs most. What could not be read is listed in `u
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import cached_property
@@ -160,6 +161,16 @@ class Folder:
         return {k: v for k, v in found.items() if isinstance(v, dict) and not _LEDGERS.isdisjoint(v)}
 
     @cached_property
-    def ledger(self) -> Mapping[str, Any]:
-        """The ledger of the adapter that ran the tasks; empty when there is none."""
-        return next((v for v in self.ledgers.values() if isinstance(v.get("tasks"), dict)), {})
+    def tasks(self) -> Mapping[str, Any]:
+        """Counts of tasks, `failed` by cause, summed over the adapters that ran some; empty without a ledger."""
+        found: dict[str, Any] = {}
+        for ledger in self.ledgers.values():
+            counts = ledger.get("tasks")
+            for name, value in counts.items() if isinstance(counts, dict) else ():
+                if isinstance(value, dict):
+                    causes = found.setdefault(name, {})
+                    for cause, n in value.items():
+                        causes[cause] = causes.get(cause, 0) + n
+                elif isinstance(value, int | float) and math.isfinite(value):
+                    found[name] = found.get(name, 0) + value
+        return found

@@ -288,7 +288,7 @@ def link_quality(run: Folder) -> tuple[list[float], list[float]] | None:
 
 def failures(run: Folder) -> list[tuple[str, int]]:
     """Failed tasks by cause, most first, from the ledger (or the task table when there is none)."""
-    ledger = (run.ledger.get("tasks") or {}).get("failed")
+    ledger = run.tasks.get("failed")
     if isinstance(ledger, dict):
         pairs = [(str(k), int(v)) for k, v in ledger.items() if v]
     elif run.has("tasks"):

@@ -133,7 +133,7 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
 def trouble_charts(run: Folder) -> list[Chart]:
     """Why tasks failed, and how good the radio links were."""
     failed = measure.failures(run)
-    created = finite((run.ledger.get("tasks") or {}).get("created"))
+    created = finite(run.tasks.get("created"))
     if failed:
         note = f"{sum(n for _, n in failed):,} of {created:,.0f} tasks failed." if created else ""
         chart = bars(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_rates_over_time_add_up_to_the_tasks(run):
 
 def test_failures_come_from_the_ledger_most_first(run):
     causes = measure.failures(run)
-    assert dict(causes) == run.ledger["tasks"]["failed"]
+    assert dict(causes) == run.tasks["failed"]
     assert [n for _, n in causes] == sorted((n for _, n in causes), reverse=True)
 
 
@@ -94,3 +95,14 @@ def test_no_values_give_no_bins():
     edges, log = measure.bins([np.array([math.nan])])
     assert len(edges) == 0
     assert not log
+
+
+def test_tasks_of_all_adapters_are_summed(tmp_path):
+    folder = write_run(tmp_path)
+    metrics = json.loads((folder / "metrics.json").read_text())
+    mine = metrics["ledgers"]["continuum"]["tasks"]
+    metrics["ledgers"] = {"live": {"tasks": {"created": 2, "failed": {"offline": 1}}}, **metrics["ledgers"]}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    found = Folder(folder).tasks
+    assert found["created"] == mine["created"] + 2
+    assert found["failed"] == {**mine["failed"], "offline": 1}
