@@ -1,4 +1,4 @@
-"""Whether the tests notice a mistake: `python -m benchmarks.mutants [--json] [--count 200] [--seed 1] [--of cosim/radio]`.
+"""Whether the tests notice a mistake: `python -m benchmarks.mutants [--json] [--count 200] [--of cosim/radio]`.
 
 A mutant is the source with one small mistake: a comparison at its boundary, another operator, a constant that is
 off, a condition turned round, a statement left out. Mutants are drawn evenly over files, then over the places in a

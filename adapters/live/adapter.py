@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from adapters.live.arrivals import Arrival, Arrivals
+import numpy as np
+
+from adapters.live.arrivals import Arrivals
 from adapters.live.books import Books, Made
 from adapters.live.check import REAL_TIME, problems
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
 from adapters.live.shaping import Shaping
+from cosim.continuum.arrivals import Task, engine_seed
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError, refuse
@@ -57,14 +60,20 @@ class LiveAdapter:
         self._period = context.period
         self._devices = {k: node.id for k, node in every.items()}
         self._told: set[str] = set()
+        self._behind = 0.0  # s, the most by which a task was made after its time
         self._books = Books(scene.workloads)
         self._presence = Presence(scene)
         self._readings = Readings(scene, self._nodes, self._presence)
+        seed = engine_seed(context.seed_of(config.model))
         self._arrivals: list[tuple[int, OffloadBlock, Arrivals]] = [
-            (k, config.offload[load.name], Arrivals(load, config.offload[load.name], context.rng(k)))
+            (k, config.offload[load.name], Arrivals(seed, load, k, config.offload[load.name]))
             for k, load in enumerate(scene.workloads)
             if load.name in config.offload
         ]
+        for _, _, arrivals in self._arrivals:
+            for slot in arrivals.slots:
+                if self._presence.here[slot]:
+                    arrivals.appear(slot)
         self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
         self._choice = Choice(scene)
         self._shaping = Shaping(scene, {} if own else elsewhere)
@@ -89,19 +98,19 @@ class LiveAdapter:
         gateway = self._gateway
         if gateway is None:
             self._presence.take(inputs.all("mobility"))
-            return (*self._readings.nobody(time), self._books.frame(time, 0.0))
+            return (*self._readings.nobody(time), self._books.frame(time))
         self._hold(gateway)
         now = wall.monotonic()
         origin = now - time
         for name, links in self._shaping.changed(inputs).items():
             gateway.shape(name, links)
         with gateway.lock:
-            self._presence.take(inputs.all("mobility"))
+            self._come_and_go(time, inputs.all("mobility"))
             self._choice.served(inputs.all("link"))
             self._take(gateway)
             self._shaping.look(gateway.standings(), now)
             frames = self._readings.frames(time, gateway.standings())
-            tasks = self._books.frame(time, origin)
+            tasks = self._books.frame(time)
         for number, block, arrivals in self._arrivals:
             for arrival in arrivals.until(time + self._period):
                 self._schedule(gateway, number, block, arrival, origin)
@@ -128,6 +137,7 @@ class LiveAdapter:
                     }
                     for name, row in rows.items()
                 },
+                "made_late_max": round(self._behind, 6),
                 "refused_keys": gateway.refused,
                 "left_out": dict(gateway.roster.counts),
             }
@@ -177,37 +187,53 @@ class LiveAdapter:
         if missing:
             self._await(gateway, missing)
 
+    def _come_and_go(self, time: float, frames: Sequence[Frame]) -> None:
+        """Members of fleets make tasks while they are there."""
+        old, before = self._presence.here.copy(), self._presence.generation.copy()
+        self._presence.take(frames)
+        here, generation = self._presence.here, self._presence.generation
+        changed = np.flatnonzero((old != here) | (here & (before != generation)))
+        for _, _, arrivals in self._arrivals:
+            for slot in set(arrivals.slots).intersection(changed.tolist()):
+                arrivals.vanish(slot)
+                if here[slot]:
+                    arrivals.appear(slot, int(generation[slot]), time)
+
     # -- tasks -------------------------------------------------------------------------------
 
-    def _schedule(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Arrival, origin: float) -> None:
+    def _schedule(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Task, origin: float) -> None:
         """Have the task made when its time has come."""
 
         def act() -> None:
-            self._make(gateway, number, block, arrival)
+            self._make(gateway, number, block, arrival, origin + arrival.at)
 
         gateway.at(origin + arrival.at, act)
 
-    def _make(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Arrival) -> None:
-        """Make a task and give it to a live node; called with the gateway's lock held.
+    def _make(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Task, due: float) -> None:
+        """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 
-        It is skipped when no node can take it, or nobody of the fleet has the slot that it is of.
+        It is skipped when no node can take it, or nobody of the fleet has the slot that it is of. One whose device
+        is there and reaches no host fails without coverage.
         """
         host, address = "", ""
         if block.path == "network":
             best = self._devices.get(arrival.device, "")
             host, address = self._choice.called(gateway.roster, best)
-            best = best if host else ""
+            reached, best = best, best if host else ""
+            if reached and not best and self._presence.here[arrival.device]:
+                self._books.refuse(self._books.make(number, arrival, due), due, "unreached")
+                return
         else:
             best = self._choice.direct(gateway.roster, block)
         if not best or not self._presence.here[arrival.device]:
             self._books.skipped += 1
             return
-        now = wall.monotonic()
-        made = self._books.make(number, arrival, now, host)
+        self._behind = max(self._behind, wall.monotonic() - due)
+        made = self._books.make(number, arrival, due, host)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
         body = _Body(made, block, self._payload, address)
-        if not small or not gateway.offer(best, QueuedTask(made.serial, body, now, block.limit)):
-            self._books.refuse(made, now)
+        if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):
+            self._books.refuse(made, due)
         elif host:
             self._choice.sent(host)
 
@@ -239,9 +265,9 @@ class _Body:
         return {
             "task": self._made.serial, "work": "call" if called else block.run,
             "cycles": arrival.onboard if called else arrival.work,
-            "size": block.size, "limit": block.limit, "output": arrival.output, "kernel": block.kernel,
-            "to": self._address, "bytes": arrival.sent if called else 0,
-            "input": b"" if called else self._payload[: arrival.sent],
+            "size": block.size, "limit": block.limit, "output": int(arrival.output), "kernel": block.kernel,
+            "to": self._address, "bytes": int(arrival.sent) if called else 0,
+            "input": b"" if called else self._payload[: int(arrival.sent)],
         }  # fmt: skip
 
 

@@ -1,64 +1,51 @@
-"""The tasks that live nodes get: arrivals and sizes of the scenario's workloads."""
+"""The tasks that live nodes get: those that the model would make."""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import numpy as np
-
-from adapters.live.check import output, rate_of
-from adapters.live.check import sent as sent_of
 from adapters.live.config import OffloadBlock
-from cosim.contract.entities import Law, Workload
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A task that is to be made."""
-
-    at: float  # s, simulated
-    device: int  # slot of the node that makes it
-    input: int  # B
-    output: int  # B
-    work: float  # cycles, of all stages
-    sent: int  # B that go to the host: the input, or what the stages on board have left of it
-    onboard: float = 0.0  # cycles of the stages on board
+from cosim.continuum.arrivals import Source, Task
+from cosim.contract.entities import Workload
 
 
 class Arrivals:
-    """The arrivals of one workload, in order. The same generator gives the same ones."""
+    """The tasks of workload `number`, of all devices that are there, in order of time.
 
-    def __init__(self, load: Workload, block: OffloadBlock, rng: np.random.Generator) -> None:
-        self._load, self._rng = load, rng
-        self._sources = [part.first + k for part in load.sources for k in range(part.count)]
-        self._rate = rate_of(load, block)
-        self._next = load.start + self._pause()
+    `seed` is the engine's (`cosim.continuum.arrivals.engine_seed`). Of the tasks, `block.share` are given.
+    """
 
-    def until(self, time: float) -> Iterator[Arrival]:
+    def __init__(self, seed: int, load: Workload, number: int, block: OffloadBlock) -> None:
+        self._seed, self._load, self._number, self._share = seed, load, number, block.share
+        self._sources: dict[int, Source] = {}
+        self._due: list[tuple[float, int, int]] = []  # a heap: time, slot, generation; old entries of the gone
+        self._generation: dict[int, int] = {}
+        self._slots = [part.first + k for part in load.sources for k in range(part.count)]
+
+    @property
+    def slots(self) -> list[int]:
+        """The devices that the workload's tasks come from."""
+        return self._slots
+
+    def appear(self, slot: int, generation: int = 0, now: float = 0.0) -> None:
+        """Somebody takes `slot` at `now` (s) and makes tasks from then on."""
+        source = self._sources[slot] = Source(self._seed, self._load, self._number, slot, generation, now)
+        self._generation[slot] = generation
+        heapq.heappush(self._due, (source.next, slot, generation))
+
+    def vanish(self, slot: int) -> None:
+        """Nobody has `slot` any more."""
+        self._sources.pop(slot, None)
+
+    def until(self, time: float) -> Iterator[Task]:
         """Those up to `time` (s) that were not given yet."""
-        while self._next <= min(time, self._load.stop):
-            load = self._load
-            size, back = (int(min(self._draw(law), 2**62)) for law in (load.input, output(load)))
-            device = self._sources[int(self._rng.integers(len(self._sources)))]
-            if load.graph:
-                sent = int(min(self._draw(sent_of(load)), 2**62))
-                onboard = sum(self._draw(stage.work) for stage in load.graph if stage.pinned)
-                work = onboard + sum(self._draw(stage.work) for stage in load.graph if not stage.pinned)
-                yield Arrival(self._next, device, size, back, work, sent, onboard)
-            else:
-                yield Arrival(self._next, device, size, back, self._draw(load.work), size)
-            self._next += self._pause()
-
-    def _pause(self) -> float:
-        if self._rate <= 0.0:
-            return float("inf")
-        mean = 1.0 / self._rate
-        return float(self._rng.exponential(mean)) if self._load.arrivals == "poisson" else mean
-
-    def _draw(self, law: Law) -> float:
-        if law.law == "fixed":
-            return law.a
-        if law.law == "exponential":
-            return float(self._rng.exponential(law.a))
-        return float(self._rng.uniform(law.a, law.b))
+        while self._due and self._due[0][0] <= time:
+            _, slot, generation = heapq.heappop(self._due)
+            source = self._sources.get(slot)
+            if source is None or self._generation[slot] != generation or source.next > time:
+                continue
+            task = next(source.until(source.next))
+            heapq.heappush(self._due, (source.next, slot, generation))
+            if task.chance < self._share:
+                yield task

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from adapters.live.arrivals import Arrival
+from cosim.continuum.arrivals import Task
 from cosim.contract.entities import Workload
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK, TASK_STATUS
@@ -21,6 +21,7 @@ CAUSES: Mapping[str, str] = {
     "failed": "node-failed",  # the work failed there
     "timeout": "deadline",  # it computed longer than `limit`
     "lost": "node-failed",  # the machine left with the task
+    "unreached": "no-coverage",  # its device was there, and reached no host
 }
 
 
@@ -30,8 +31,8 @@ class Made:
 
     serial: int
     workload: int
-    arrival: Arrival
-    created: float  # s, monotonic
+    arrival: Task
+    created: float  # s, monotonic, when it was due
     host: str = ""  # the node that its device calls; "": the run gives it to a node itself
 
 
@@ -48,17 +49,17 @@ class Books:
         self._bytes = Counter({"offered": 0, "delivered": 0, "dropped": 0, "output": 0})
         self.skipped = 0  # arrivals while no live node could take a task
 
-    def make(self, workload: int, arrival: Arrival, now: float, host: str = "") -> Made:
-        """A task is made at `now` (s, monotonic); its device calls `host`, if that is given."""
-        made = Made(sum(self._created.values()), workload, arrival, now, host)
+    def make(self, workload: int, arrival: Task, due: float, host: str = "") -> Made:
+        """A task is made that is due at `due` (s, monotonic); its device calls `host`, if that is given."""
+        made = Made(sum(self._created.values()), workload, arrival, due, host)
         self._flying[made.serial] = made
         self._created[workload] += 1
-        self._bytes["offered"] += arrival.sent
+        self._bytes["offered"] += int(arrival.sent)
         return made
 
-    def refuse(self, made: Made, now: float) -> None:
+    def refuse(self, made: Made, now: float, why: Literal["refused", "unreached"] = "refused") -> None:
         """Nobody takes it."""
-        self.end(Result(made.serial, -1, "refused", made.created, None, None, None, None, now, 0, ""))
+        self.end(Result(made.serial, -1, why, made.created, None, None, None, None, now, 0, ""))
 
     def host(self, task: int) -> str:
         """The node that the device of a task under way calls; "" for all others."""
@@ -74,23 +75,24 @@ class Books:
         cause = CAUSES[result.status]
         self._status.setdefault(made.workload, Counter())[cause] += 1
         arrived = result.uploaded is not None
-        self._bytes["delivered" if arrived else "dropped"] += made.arrival.sent
+        self._bytes["delivered" if arrived else "dropped"] += int(made.arrival.sent)
         if cause == "completed":
             self._bytes["output"] += result.output
             if result.ended - result.created > self._workloads[made.workload].deadline:
                 self._late[made.workload] += 1
 
-    def frame(self, time: float, origin: float) -> Frame:
-        """The tasks that have ended since the last call; simulated time 0 is at `origin` (s, monotonic)."""
+    def frame(self, time: float) -> Frame:
+        """The tasks that have ended since the last call; their times are counted from when they were due."""
         rows, self._ended = self._ended, []
-
-        def when(value: float | None) -> float:
-            return float("nan") if value is None else value - origin
 
         table: dict[str, list[Any]] = {column.name: [] for column in TASK.columns}
         for made, result in rows:
             deadline = self._workloads[made.workload].deadline
             done = result.status == "done"
+
+            def when(value: float | None, made: Made = made) -> float:
+                return float("nan") if value is None else made.arrival.at + (value - made.created)
+
             row = {
                 "task": made.serial,
                 "workload": made.workload,
@@ -115,7 +117,7 @@ class Books:
     def summary(self) -> dict[str, Any]:
         """The ledgers; they close at any time."""
         flying = Counter(made.workload for made in self._flying.values())
-        moving = sum(made.arrival.sent for made in self._flying.values())
+        moving = sum(int(made.arrival.sent) for made in self._flying.values())
         numbers = sorted(self._created)
         back = self._bytes["output"]
         return {

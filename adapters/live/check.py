@@ -80,8 +80,6 @@ def unsendable(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> 
             found.append(Problem(words, at, hint=hint if "graph" in odd else ""))
         if block.path == "network":
             found += _unable(scene, load, at)
-        if load.idle > 0.0:
-            found.append(Problem("live nodes do not follow active and idle times", at))
         rate = rate_of(load, block)
         if rate > MOST:
             message = f"{rate:g} tasks/s are more than the {MOST:g} that are sent"

@@ -50,6 +50,9 @@ class LiveConfig(AdapterConfig):
     )
     keys: str = Field("keys", min_length=1, description="folder with server.key and a NAME.pub per agent")
     offload: dict[str, OffloadBlock] = Field({}, description="workloads whose tasks are sent to live nodes, by name")
+    model: str = Field(
+        "continuum", min_length=1, description="adapter whose tasks these are in a run without real nodes"
+    )
     queue: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
         256, description="tasks that may wait for one node; more are refused"
     )

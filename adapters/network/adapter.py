@@ -10,6 +10,7 @@ import numpy as np
 
 from adapters.network.check import problems
 from adapters.network.config import NetworkConfig
+from adapters.network.lateness import LATE, Lateness
 from adapters.network.probing import Probing
 from adapters.network.routes import Routes
 from cosim.contract.adapter import Context, Inputs, Summary
@@ -41,6 +42,7 @@ class NetworkAdapter:
         self._counts: dict[LinkKey, PairCount] = {}
         self._report: Report | None = None
         self._heard, self._gap, self._updates = monotonic(), 0.0, 0
+        self._lateness = Lateness()
         self._probing: Probing | None = None
         if config.probe is not None:
             self._probing = Probing(config.probe, context.scene, (WIFI,) if config.backend == "ns3" else ())
@@ -59,6 +61,10 @@ class NetworkAdapter:
             )
         self._client = Client(commands, reports)
         self._client.await_ports({(node.node, i.name) for node in nodes for i in node.interfaces}, config.ready)
+        # Nodes that stand still are in no frame of mobility.
+        still = {node.id: node.position for node in context.scene.nodes if node.position and node.id in self._slots}
+        self._client.move(still)
+        self._client.healths()  # of the time before the run
         if config.backend in ("tc", "auto") and context.scene.real == "containers" and self._client.report:
             # Only their kernel decides; in namespaces it is known, and said, before anything is started.
             log.warning("backend %s: %s", config.backend, self._client.report.backend)
@@ -81,13 +87,20 @@ class NetworkAdapter:
                     places[self._names[slot]] = (x, y, z)
         self._client.move(places)
         self._client.poll()
-        self._listen()
+        self._listen(time)
         return self._frames(time)
 
     def finish(self) -> Summary:
         """How the service fared."""
         if self._client is None:
             return {"nodes": 0}
+        late = self._lateness.summary()
+        if late["late_seconds"]:
+            log.warning(
+                "packets were forwarded more than %g s late in %s s of the run (at most %.3g s): do not believe its "
+                "delays there; fewer nodes or lower rates help",
+                LATE, late["late_seconds"], late["lag_max"],
+            )  # fmt: skip
         report = self._client.report
         return {
             "nodes": len(self._slots),
@@ -96,7 +109,7 @@ class NetworkAdapter:
             "restarts": report.restarts if report else 0,
             "updates": self._updates,
             "longest_silence": round(self._gap, 3),
-            "lag_max": report.health.lag_max if report else None,
+            **late,
             **({"probe": self._probing.summary()} if self._probing else {}),
         }
 
@@ -106,9 +119,11 @@ class NetworkAdapter:
             self._client.close()
             self._client = None
 
-    def _listen(self) -> None:
-        """Keep track of the silence of the service."""
+    def _listen(self, time: float) -> None:
+        """Keep track of the silence of the service, and of how late it is."""
         assert self._client is not None
+        for health in self._client.healths():
+            self._lateness.heard(time, health.lag_max)
         report, now = self._client.report, monotonic()
         if report is not self._report:  # a new one, though nothing may have happened that it could tell
             self._report, self._heard = report, now

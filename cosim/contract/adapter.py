@@ -30,6 +30,7 @@ from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import Problem
+from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
 from cosim.contract.trust import Trusted
 
@@ -142,6 +143,10 @@ class Context:
         import numpy as np
 
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence([*self.seed, *key])))
+
+    def seed_of(self, name: str) -> tuple[int, ...]:
+        """Entropy of the stream of adapter `name` of the same run, for who must draw what that one draws."""
+        return stream(self.seed[0] | self.seed[1] << 32, name)
 
     def serves(self, by: str) -> bool:
         """Whether a cell or radio that says `by` is this adapter's: it names the adapter, its medium, or nobody."""

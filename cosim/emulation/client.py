@@ -16,7 +16,7 @@ from cosim.emulation.message import LinkKey, Report
 from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.routing import Hop, Table
-from cosim.emulation.state import LinkState, Position
+from cosim.emulation.state import Health, LinkState, Position
 
 RETRY = 1.0  # s without an answer after which everything is said again
 TURN = 20  # ms between looks at what has arrived, while waiting
@@ -39,6 +39,7 @@ class Client:
         self._positions: dict[str, Position] = {}
         self._routes: dict[str, dict[str, Hop | None]] = {}
         self._report: Report | None = None
+        self._healths: list[Health] = []
         self._counts: dict[LinkKey, PairCount] = {}
         self._earlier: dict[LinkKey, PairCount] = {}  # by services that are gone
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -111,6 +112,11 @@ class Client:
         """What became of the frames so far, by the last reports, over all services that there were."""
         return _added(self._earlier, self._counts)
 
+    def healths(self) -> list[Health]:
+        """How the service fared, of every report since the last call: each covers the time since the one before."""
+        found, self._healths = self._healths, []
+        return found
+
     def poll(self) -> None:
         """Take what has arrived. RunError when the service has refused something."""
         refusal = ""
@@ -124,6 +130,7 @@ class Client:
         while (data := self._received(self._reports)) is not None:
             self._report = message.read_report(data)
             self._meet(self._report.service, anew=self._service != b"")
+            self._healths.append(self._report.health)
             self._counts.update(self._report.counts)
         if not self.settled and time.monotonic() - self._said_at > RETRY:
             self._repeat()

@@ -2,7 +2,9 @@
 
 A container's engine connects all services of a project, so that a program could reach another node there, past the
 emulated network and its delays. The sidecar takes that network's route out of its namespace and puts routes to those
-hosts in its place that the software needs. Without a route no connection is made and no answer comes back.
+hosts in its place that the software needs. Without a route no connection is made and no answer comes back. A program
+that binds its socket to the interface needs no route to send, so the interface drops what comes from senders to whom
+no route leads (strict reverse-path filter).
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ class Management:
     ) -> None:
         self._hosts, self._own, self._resolve = tuple(hosts), frozenset(own), resolve
         self._made: dict[str, dict[str, int]] = {}  # host -> destination -> number of its interface
+        self._filtered: set[int] = set()  # numbers of interfaces; once, as an overlay may open its own again
         self._netlink = Netlink()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,7 +67,9 @@ class Management:
             for network, index in self._networks().items()
             if any(address in network for address in found[self._hosts[0]])
         }
-        messages = [rtnetlink.no_route(to, index) for net, index in networks.items() for to in (str(net), "0.0.0.0/0")]
+        messages = [rtnetlink.reverse_path(index, strict=True) for index in set(networks.values()) - self._filtered]
+        self._filtered |= set(networks.values())
+        messages += [rtnetlink.no_route(to, index) for net, index in networks.items() for to in (str(net), "0.0.0.0/0")]
         for host, there in found.items():
             wanted = {f"{a}/32": index for a in there for network, index in networks.items() if a in network}
             if wanted:

@@ -59,7 +59,7 @@ class Overlay:
             raise SetupError(f"no interface has the address {at}")
         self._mtu = taps.mtu(socket.if_indextoname(self._card)) - HEADERS
         self._netlink = Netlink()
-        for refusal in self._netlink.send([rtnetlink.unfiltered(self._card)]):
+        for refusal in self._netlink.send([rtnetlink.reverse_path(self._card, strict=False)]):
             raise failure(refusal, f"take what comes to {at}")
         self._peers: dict[tuple[str, str], str] = {}  # interface and MAC -> where it is
 

@@ -190,9 +190,13 @@ def vxlan(name: str, number: int, card: int, at: str, mac: str = "") -> bytes:
     return _message(NEWLINK, CREATE | EXCLUSIVE, body)
 
 
-def unfiltered(interface: int) -> bytes:
-    """A device takes packets from senders to whom no route leads (rp_filter 0; the namespace's own may be stricter)."""
-    reverse_path = attribute(1, attribute(8, struct.pack("=I", 0)))  # IFLA_INET_CONF: IPV4_DEVCONF_RP_FILTER
+def reverse_path(interface: int, *, strict: bool) -> bytes:
+    """Whether a device drops packets from senders to whom no route leads by it (RFC 3704; rp_filter 1 or 0).
+
+    The stricter of this and the namespace's own setting counts.
+    """
+    setting = struct.pack("=I", int(strict))
+    reverse_path = attribute(1, attribute(8, setting))  # IFLA_INET_CONF: IPV4_DEVCONF_RP_FILTER
     body = struct.pack("=BxHiII", 0, 0, interface, 0, 0) + attribute(26, attribute(socket.AF_INET, reverse_path))
     return _message(SETLINK, 0, body)
 

@@ -36,6 +36,7 @@ REPORTS = 5602  # what it reports
 VEHICLES = 5603  # grants of time, to the programs of vehicles
 GATEWAY = 5604  # live nodes
 SOCKETS = "/run/cosim"
+PROCESSES = 2048  # of a container; a fork bomb in a node ends there
 KEY = "/run/cosim-key"  # folder with a node's private key
 _AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
 _SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nobody waits for
@@ -101,7 +102,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
                 *(part for text in overrides for part in ("--set", _text(text))),
             ],
             "user": "0:0",  # gives up root for the owner of /results before it does anything else
-            **_bare("CHOWN", "SETUID", "SETGID"),
+            **_bare("CHOWN", "KILL", "SETGID", "SETUID"),  # KILL: the init process passes signals on to that owner
             "environment": {
                 "COSIM_NETWORK": f"tcp://network:{LINKS}",
                 "COSIM_REPORTS": f"tcp://network:{REPORTS}",
@@ -115,6 +116,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "networks": ["control", "management"],
             "depends_on": {"network": {"condition": "service_healthy"}},
             "init": True,
+            "mem_limit": "${COSIM_MEMORY:-16g}",
         },
         "network": {
             **made.image("network", carried.engine),
@@ -224,7 +226,8 @@ class _Images:
 
     def image(self, name: str, variant: str = "") -> dict[str, Any]:
         tag = "${COSIM_TAG:-latest}" + (f"-{variant}" if variant else "")
-        found: dict[str, Any] = {"image": f"continuum-cosim/{name}:{tag}"}
+        # Never pulled: whoever registered the name elsewhere would run with the sidecars' capability.
+        found: dict[str, Any] = {"image": f"continuum-cosim/{name}:{tag}", "pull_policy": "never"}
         if self._repository is None or found["image"] in self._built:  # once is enough
             return found
         self._built.add(found["image"])
@@ -247,7 +250,11 @@ class _Images:
 
 
 def _bare(*capabilities: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"]}
+    found: dict[str, Any] = {
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "pids_limit": PROCESSES,
+    }
     if capabilities:
         found["cap_add"] = list(capabilities)
     return found
@@ -328,8 +335,7 @@ def _node(node: Program, made: _Images) -> dict[str, Any]:
         service["depends_on"] = {f"{node.node}-net": {"condition": "service_started"}, **_AFTER_KEYS}
     if node.command:
         service["command"] = [_text(word) for word in node.command]
-    if node.memory:
-        service["mem_limit"] = node.memory
+    service["mem_limit"] = node.memory or "${COSIM_NODE_MEMORY:-4g}"
     if node.cores:  # a quota may be above what the host has; `cpus` may not
         service["cpu_period"], service["cpu_quota"] = 100_000, 100_000 * node.cores
     return service

@@ -38,7 +38,8 @@ class Result:
 
     task: int
     slot: int
-    status: Literal["done", "refused", "failed", "timeout", "lost"]  # lost: its machine has left
+    # lost: its machine has left; unreached: it had none to go to
+    status: Literal["done", "refused", "failed", "timeout", "lost", "unreached"]
     created: float
     sent: float | None
     uploaded: float | None

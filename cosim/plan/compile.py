@@ -131,6 +131,7 @@ class _Compiler:
     def plan(self, warned: Sequence[str]) -> Plan:
         """The plan of a scenario without problems."""
         scenario, run = self.loaded.scenario, self.loaded.scenario.run
+        waits = any(node.missing == "wait" for _, node in self.scene.computers())
         return Plan(
             name=scenario.name,
             title=scenario.title,
@@ -139,7 +140,7 @@ class _Compiler:
             ticks=self.ticks,
             seed=run.seed,
             pacing=self.pacing,
-            lag=Lag(run.lag.policy, run.lag.warn, run.lag.fail),
+            lag=Lag(run.lag.policy or ("wait" if waits else "report"), run.lag.warn, run.lag.fail),
             timeout=run.timeout,
             scene=self.scene,
             adapters=tuple(self.adapters),

@@ -34,6 +34,15 @@ def _away(run: Folder) -> dict[str, int]:
     return {name: int(count) for each in found if isinstance(each, dict) for name, count in each.items() if count}
 
 
+def _when(network: Mapping[str, Any]) -> str:
+    """In which seconds packets were late."""
+    count, times = int(finite(network.get("late_seconds")) or 0), network.get("late_at") or []
+    if not count:
+        return ""
+    shown = ", ".join(f"{time:g}" for time in times) + (", ..." if count > len(times) else "")
+    return f"; late in {count} s of the run, until {shown} s"
+
+
 def _probed(run: Folder) -> Mapping[str, Any]:
     found = carried(run).get("probe")
     return found if isinstance(found, dict) else {}
@@ -56,7 +65,8 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
             "Emulation",
             f"packets at most {quantity(late, 's')} late, service silent for "
             f"{quantity(network.get('longest_silence'), 's')} at most, restarted {restarts} times"
-            + (f"; above {quantity(LATE, 's')} delays are longer than the links say" if late > LATE else ""),
+            + (f"; above {quantity(LATE, 's')} delays are longer than the links say" if late > LATE else "")
+            + _when(network),
             "warn" if late > LATE or restarts else "good",
         ),
     ]

@@ -67,8 +67,10 @@ Position = Annotated[list[Length], Field(min_length=2, max_length=3, description
 class LagBlock(Block):
     """What to do when a paced run cannot keep up with the wall clock."""
 
-    policy: Literal["wait", "report", "strict"] = Field(
-        "report", description="wait: shift the deadlines; report: catch up and record the lag; strict: fail the run"
+    policy: Literal["wait", "report", "strict"] | None = Field(
+        None,
+        description="wait: shift the deadlines; report: catch up and record the lag; strict: fail the run. Default: "
+        "wait where a node says 'missing: wait', whose tasks would come in a burst otherwise; report elsewhere",
     )
     warn: Period = Field(0.1, description="a tick later than this is counted as late")
     fail: Period = Field(2.0, description="under the policy strict, the lag that ends the run")

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.live import ADAPTER
-from adapters.live.arrivals import Arrival, Arrivals
+from adapters.live.arrivals import Arrivals
 from adapters.live.books import Books
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
+from cosim.continuum.arrivals import Task
 from cosim.contract.adapter import Context, Inputs, services_in
 from cosim.contract.entities import Geo, Law, Node, Scene, SlotRange, Workload
 from cosim.contract.errors import RunError, ScenarioError
@@ -211,7 +212,6 @@ def test_a_machine_that_leaves_ends_the_run_or_holds_it_up(tmp_path, agents, mis
         ({"name": "other"}, "there is no workload 'detect'"),
         ({"arrivals": "bag"}, "arrivals by 'bag'"),
         ({"memory": 1.0}, "'memory' of its own"),
-        ({"idle": 1.0}, "active and idle"),
         ({"rate": 2000.0}, "2000 tasks/s are more than the 1000"),
         ({"input": Law("uniform", 1.0, 1e9)}, "its input of 1e\\+09 B is more"),
     ],
@@ -228,12 +228,14 @@ def test_leases_have_limits(tmp_path):
 
 def test_arrivals_follow_the_laws_and_repeat():
     load = workload(
-        5.0, arrivals="poisson", sources=(SlotRange(0), SlotRange(3, 2)), start=10.0, stop=400.0, share=0.5,
+        2.5, arrivals="poisson", sources=(SlotRange(0), SlotRange(3, 2)), start=10.0, stop=400.0,
         input=Law("exponential", 1e4), output=Law("uniform", 10.0, 20.0),
     )  # fmt: skip
     lists = []
     for cuts in ([500.0], [20.0, 30.5, 100.0, 500.0]):
-        arrivals = Arrivals(load, OffloadBlock.model_validate({"share": "40 %"}), np.random.default_rng(7))
+        arrivals = Arrivals(7, load, 0, OffloadBlock.model_validate({"share": "40 %"}))
+        for slot in arrivals.slots:
+            arrivals.appear(slot)
         lists.append([arrival for cut in cuts for arrival in arrivals.until(cut)])
     assert lists[0] == lists[1]
     assert len(lists[0]) == pytest.approx(3 * 390, rel=0.1)
@@ -251,7 +253,7 @@ endings = st.lists(
 def test_the_books_close_whatever_happens(ends):
     books = Books((workload(), workload(name="other", deadline=0.001)))
     for number, status in ends:
-        made = books.make(number, Arrival(1.0, 0, 100, 10, 1e6, 100), 1.0)
+        made = books.make(number, Task(1.0, 0, 100, 10, 1e6, 100), 1.0)
         if status == "refused":
             books.refuse(made, 1.0)
         elif status != "open":
@@ -264,10 +266,10 @@ def test_the_books_close_whatever_happens(ends):
     summary = books.summary()
     assert summary["tasks"]["created"] == len(ends)
     assert summary["tasks"]["in_flight"] == sum(status == "open" for _, status in ends)
-    frame = books.frame(5.0, 0.0)
+    frame = books.frame(5.0)
     assert fault(frame, TASK, 10) == ""
     assert len(frame) == len(ends) - summary["tasks"]["in_flight"]
-    assert len(books.frame(6.0, 0.0)) == 0
+    assert len(books.frame(6.0)) == 0
 
 
 def reported(moment, **values):

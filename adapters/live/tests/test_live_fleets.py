@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.live.adapter import LiveAdapter
-from adapters.live.arrivals import Arrival, Arrivals
+from adapters.live.arrivals import Arrivals
 from adapters.live.check import unsendable
 from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.tests.test_live_adapter import checked, context, workload
 from adapters.live.tests.test_live_real import CALLS, RUNS
+from cosim.continuum.arrivals import Task
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Cell, Fleet, Law, Link, Node, Radio, Scene, SlotRange, Stage
 from cosim.contract.errors import ScenarioError
@@ -101,7 +102,7 @@ def test_tasks_are_made_for_vehicles_that_are_there(tmp_path_factory, steps):
         ]
         here = set(frame.slot.tolist())
         for k in arrivals:
-            adapter._make(gateway, 0, BLOCK, Arrival(0.0, 3 + k, 100, 10, 1e6, 100))
+            adapter._make(gateway, 0, BLOCK, Task(0.0, 3 + k, 100, 10, 1e6, 100), 0.0)
             made, skipped = made + (3 + k in here), skipped + (3 + k not in here)
     summary = adapter.finish()
     assert (summary["tasks"]["created"], summary["skipped"]) == (made, skipped)
@@ -151,12 +152,15 @@ FILTER, DETECT = stage("filter", pinned=True, work=3e6), stage("detect", 0, work
 def test_stages_in_a_line_are_done_on_board_and_at_the_host():
     load = workload(10.0, sources=(SlotRange(3, 3),), graph=(FILTER, DETECT, stage("sort", 1, output=4.0)))
     assert unsendable(scene(load), {"detect": BLOCK}, "live") == []
-    arrivals = Arrivals(load, BLOCK, np.random.default_rng(1))
+    arrivals = Arrivals(1, load, 0, BLOCK)
+    arrivals.appear(3)
     (first, *_) = arrivals.until(1.0)
     assert (first.input, first.sent, first.output) == (1000, 60, 4)
     assert (first.onboard, first.work) == (3e6, 10e6)
     every = workload(10.0, graph=(stage("all"),))  # nothing on board: the input is sent
-    (one, *_) = Arrivals(every, BLOCK, np.random.default_rng(1)).until(1.0)
+    arrivals = Arrivals(1, every, 0, BLOCK)
+    arrivals.appear(arrivals.slots[0])
+    (one, *_) = arrivals.until(1.0)
     assert (one.input, one.sent, one.onboard, one.work) == (1000, 1000, 0.0, 2e6)
 
 

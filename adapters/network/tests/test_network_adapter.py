@@ -10,6 +10,7 @@ import pytest
 
 from adapters.network import ADAPTER, LINK_TRAFFIC
 from adapters.network.config import NetworkConfig
+from adapters.network.lateness import Lateness
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
 from cosim.contract.errors import RunError, SetupError
@@ -113,14 +114,14 @@ def test_a_service_with_nothing_to_do_is_not_silent(monkeypatch):
     adapter = ADAPTER.build(NetworkConfig.model_validate({}))
     adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))
     health = Health(True, 0.0, 0.0, 0, 0, 0, 0.5, 0.0)
-    adapter._client = client = SimpleNamespace()
+    adapter._client = client = SimpleNamespace(healths=list)
     for _ in range(10):
         client.report = Report("s", "linkd", 0, frozenset(), health, {}, {})
-        adapter._listen()
-    adapter._listen()
-    adapter._listen()
+        adapter._listen(1.0)
+    adapter._listen(1.0)
+    adapter._listen(1.0)
     with pytest.raises(RunError, match="said nothing for 10 s"):
-        adapter._listen()
+        adapter._listen(1.0)
 
 
 def test_without_a_service_it_says_how_to_get_one(monkeypatch):
@@ -129,3 +130,15 @@ def test_without_a_service_it_says_how_to_get_one(monkeypatch):
     with pytest.raises(SetupError, match="--nodes netns"):
         adapter.start(Context("network", SCENE, 1.0, 10.0, (1,), ".", "."))
     adapter.close()
+
+
+def test_a_single_late_second_of_a_run_is_not_forgotten():
+    lateness = Lateness()
+    for second in range(200):
+        lateness.heard(float(second), 0.61 if second in (7, 31) else 0.001)
+    lateness.heard(200.0, math.nan)  # the kernel imposes links: nothing of ours is late
+    assert lateness.summary() == {"lag_max": 0.61, "lag_p99": 0.001, "late_seconds": 2, "late_at": [7.0, 31.0]}
+
+
+def test_nobody_heard_of_is_not_punctual():
+    assert Lateness().summary()["lag_max"] is None

@@ -58,7 +58,7 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert not {"privileged", "pid", "ipc", "userns_mode"} & set(service)
-        allowed = {"orchestrator": ["CHOWN", "SETUID", "SETGID"]}.get(name)
+        allowed = {"orchestrator": ["CHOWN", "KILL", "SETGID", "SETUID"]}.get(name)
         allowed = ["NET_ADMIN"] if name.endswith("-net") else allowed
         assert service.get("cap_add") == allowed
         assert service.get("devices") == (["/dev/net/tun"] if name.endswith("-net") else None)
@@ -66,6 +66,9 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
         assert service.get("network_mode", f"service:{name}-net") == f"service:{name}-net"
         assert ("network_mode" in service) == (name in nodes)
         assert ("build" in service) <= builds
+        assert service["pids_limit"] > 0
+        assert service["mem_limit"]
+        assert (service.get("pull_policy") == "never") == service["image"].startswith("continuum-cosim/")
     for node in made.scene.nodes:
         (written,), ((_, value),) = services[node.id]["command"], node.runs.environment
         assert written.replace("$$", "$") == value == services[node.id]["environment"]["V"].replace("$$", "$")
