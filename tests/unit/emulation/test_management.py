@@ -120,3 +120,39 @@ def test_hosts_come_from_arguments_or_the_environment():
 def test_a_host_that_is_not_there_has_no_address():
     assert addresses("no-such-host.invalid") == set()
     assert addresses("127.0.0.1") == {"127.0.0.1"}
+
+
+@pytest.mark.netns
+@needs_root
+@pytest.mark.parametrize("kept", [False, True])
+def test_programs_bound_to_the_management_interface_do_not_meet(kept):
+    """Such a program needs no route to send; what it sends is dropped where it arrives."""
+    with netns.Namespaces() as spaces:
+        first, second = (spaces.create(name) for name in ("a", "b"))
+        spaces.run("a", ["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", second.name])
+        for name, address in (("a", "172.30.0.5/24"), ("b", "172.30.0.6/24")):
+            spaces.run(name, ["ip", "address", "add", address, "dev", "eth0"])
+            spaces.run(name, ["ip", "link", "set", "eth0", "up"])
+
+        def limited():
+            management = Management(["run"] if kept else [], ["wlan0"], lambda _: {"172.30.0.2"})
+            management.open()
+            management.close()
+
+        def bound():
+            one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"eth0\0")
+            one.bind(("0.0.0.0", 9000))
+            one.settimeout(0.5)
+            return one
+
+        for where in (first, second):
+            netns.inside(where, limited)
+        with netns.inside(first, bound) as sender, netns.inside(second, bound) as receiver:
+            for _ in range(3):
+                sender.sendto(b"past the emulation", ("172.30.0.6", 9000))
+            try:
+                arrived = receiver.recv(100)
+            except TimeoutError:
+                arrived = b""
+        assert (arrived == b"") == kept
