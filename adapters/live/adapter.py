@@ -60,7 +60,6 @@ class LiveAdapter:
         self._period = context.period
         self._devices = {k: node.id for k, node in every.items()}
         self._told: set[str] = set()
-        self._behind = 0.0  # s, the most by which a task was made after its time
         self._books = Books(scene.workloads)
         self._presence = Presence(scene)
         self._readings = Readings(scene, self._nodes, self._presence)
@@ -137,7 +136,7 @@ class LiveAdapter:
                     }
                     for name, row in rows.items()
                 },
-                "made_late_max": round(self._behind, 6),
+                "made_late_max": round(self._books.behind, 6),
                 "refused_keys": gateway.refused,
                 "left_out": dict(gateway.roster.counts),
             }
@@ -228,8 +227,8 @@ class LiveAdapter:
         if not best or not self._presence.here[arrival.device]:
             self._books.skipped += 1
             return
-        self._behind = max(self._behind, wall.monotonic() - due)
         made = self._books.make(number, arrival, due, host)
+        self._books.behind = max(self._books.behind, wall.monotonic() - due)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
         body = _Body(made, block, self._payload, address)
         if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):

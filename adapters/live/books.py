@@ -47,6 +47,7 @@ class Books:
         self._late: Counter[int] = Counter()
         self._status: dict[int, Counter[str]] = {}
         self._bytes = Counter({"offered": 0, "delivered": 0, "dropped": 0, "output": 0})
+        self.behind = 0.0  # s, the most by which a task was made after it was due
         self.skipped = 0  # arrivals while no live node could take a task
 
     def make(self, workload: int, arrival: Task, due: float, host: str = "") -> Made:
@@ -72,6 +73,7 @@ class Books:
         if made is None:
             return
         self._ended.append((made, result))
+        self.behind = max(self.behind, result.created - made.created)
         cause = CAUSES[result.status]
         self._status.setdefault(made.workload, Counter())[cause] += 1
         arrived = result.uploaded is not None
@@ -82,7 +84,11 @@ class Books:
                 self._late[made.workload] += 1
 
     def frame(self, time: float) -> Frame:
-        """The tasks that have ended since the last call; their times are counted from when they were due."""
+        """The tasks that have ended since the last call.
+
+        They were made a little after they were due, by the time that the run, and the way to a device that sends them,
+        took (`behind`). Their times are counted from when they were due, their durations from when they were made.
+        """
         rows, self._ended = self._ended, []
 
         table: dict[str, list[Any]] = {column.name: [] for column in TASK.columns}
@@ -90,8 +96,8 @@ class Books:
             deadline = self._workloads[made.workload].deadline
             done = result.status == "done"
 
-            def when(value: float | None, made: Made = made) -> float:
-                return float("nan") if value is None else made.arrival.at + (value - made.created)
+            def when(value: float | None, at: float = made.arrival.at, begun: float = result.created) -> float:
+                return float("nan") if value is None else at + (value - begun)
 
             row = {
                 "task": made.serial,
