@@ -16,6 +16,7 @@ _LEVEL = 0.05
 
 if TYPE_CHECKING:
     from cosim.results.compare import Effect
+    from cosim.results.pairing import Pairing
 
 
 def compare(
@@ -36,24 +37,48 @@ def compare(
             return
         from cosim.api import compare as differences
         from cosim.report import write_comparison
+        from cosim.results.pairing import pair
 
         path = write_comparison(runs, out)
         found = differences(*runs)
+        paired = pair(*runs) if len(runs) == 2 else None
         groups = [(f"{name} against {found.base}", some) for name, some in found.effects.items()]
         same = [] if groups else ["the runs are replications of one configuration: they differ in the seed at most"]
         data = [{"group": name, "effects": [effect.as_dict() for effect in some]} for name, some in groups]
         emit(
-            {"comparison": str(path), "tests": found.tests, "differences": data},
+            {
+                "comparison": str(path),
+                "tests": found.tests,
+                "differences": data,
+                "tasks": paired.as_dict() if paired else None,
+            },
             as_json,
             "\n".join(
                 [
                     *(line for name, some in groups for line in _table(name, some)),
                     *_made(groups, found.tests),
+                    *_pairs(paired),
                     *same,
                     f"comparison  {path}",
                 ]
             ),
         )
+
+
+def _pairs(found: Pairing | None) -> list[str]:
+    """How far two runs are apart task by task."""
+    if found is None or not found.paired:
+        return []
+    from cosim.report.text import quantity
+
+    sizes, hosts = found.same_size / found.paired, found.same_host / found.paired
+    first, other = found.tasks
+    same = f"{found.paired:,} of {first:,} and {other:,} tasks are the same (workload, source, instant)"
+    lines = [f"task by task: {same}; sizes equal in {sizes:.1%}, hosts in {hosts:.1%}"]
+    if found.completed:
+        low, mean, high = (quantity(value, "s") for value in (found.low, found.difference, found.high))
+        lines.append(f"              response of the other minus the first: mean {mean}, 5 % to 95 % {low} to {high}")
+    return [*lines, ""]
 
 
 def _made(groups: Sequence[tuple[str, Sequence[Effect]]], tests: int) -> list[str]:
