@@ -88,16 +88,34 @@ def test_a_run_whose_node_dies_is_made_on_another_one(cluster, tmp_path):
     assert all((folder.path / r.run / "tasks.parquet").is_file() for r in folder.results())
 
 
+BREAKS = """\
+from cosim.contract.adapter import AdapterConfig, AdapterKind, Ports
+from cosim.contract.errors import RunError
+
+class Breaks:
+    def __init__(self, config): ...
+    def start(self, context): ...
+    def finish(self): return {}
+    def close(self): ...
+    def step(self, time, inputs):
+        raise RunError("the bolt is broken")
+
+ADAPTER = AdapterKind("breaks", "ends the run", config="breaks:AdapterConfig", factory="breaks:Breaks", ports=Ports((), ()))
+"""
+
+
 def test_a_run_that_fails_on_the_cluster_is_listed(cluster, tmp_path):
     add_node(cluster)
     scenario = tmp_path / "s"
     unpack(pack(HELLO.parent), scenario)
-    (scenario / "data/tracks.csv").write_text("time,id,x,y\n0,a,0,0\n1,a,nan-sense,0\n")
+    (scenario / "breaks.py").write_text(BREAKS)
     file = scenario / HELLO.name
+    text = file.read_text()
+    file.write_text(text.replace("adapters:\n", "adapters:\n  breaks: {use: 'breaks:ADAPTER'}\n", 1))
     folder = run_sweep(file, SEEDS[:1], RayExecutor(cluster.address), base=tmp_path / "out")
     (result,) = folder.results()
     assert result.status in ("failed", "partial")
-    assert "tracks.csv" in result.error
+    assert "the bolt is broken" in result.error
 
 
 def test_a_cluster_that_is_not_there_is_told():
