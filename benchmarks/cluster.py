@@ -100,7 +100,7 @@ def events(count: int) -> list[Figure]:
         )
         s = Simulation(fabric, jobs, Settings("circuits", "uplinks", faults=faults, backfill=4))
         while not s.over and seen < count:
-            due = [float(s.state.due[0])] if s["queue"] else []
+            due = [float(s.state.due.min())] if s["running"] else []
             if s["arrived"] < len(jobs):
                 due.append(float(jobs.arrival[s["arrived"]]))
             if s["faults"] < len(s.state.fault):

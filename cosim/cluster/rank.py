@@ -81,9 +81,9 @@ def features(jobs: Sequence[int], simulation: Simulation) -> Floats:
 
 def _running(simulation: Simulation) -> tuple[Floats, Ints, Ints]:
     """Ends of the running jobs, ascending, and what each gives back to each leaf: GPUs, uplinks."""
-    s, count = simulation.state, int(simulation["queue"])
-    order = np.argsort(s.due[:count], kind="stable")
-    ends, which = s.due[:count][order], s.what[:count][order]
+    s, count = simulation.state, int(simulation["running"])
+    which = np.argsort(s.due, kind="stable")[:count]
+    ends = s.due[which]
     leaves = simulation.fabric.leaves
     row = np.full(len(s.job), -1, np.int64)
     row[which] = np.arange(count)

@@ -14,6 +14,7 @@ from cosim.cluster.engine import kernel
 from cosim.cluster.engine import layout as l
 from cosim.cluster.fabric import Fabric, links, routes
 from cosim.cluster.jobs import Jobs
+from cosim.continuum.heap import ENTRY
 from cosim.continuum.memory import world
 
 Floats = NDArray[np.float64]
@@ -112,6 +113,8 @@ class Simulation:
         self.memory, placed, at = np.zeros(size, np.uint8), {}, 0
         for name in l.PRESENT:
             array = getattr(made, name)
+            if name == "job":
+                self._core = at
             placed[name] = self.memory[at : at + array.nbytes].view(array.dtype).reshape(array.shape)
             placed[name][...] = array
             at += -(-array.nbytes // 64) * 64
@@ -163,10 +166,13 @@ class Simulation:
 
     def try_orders(self, orders: NDArray[np.int64]) -> Floats:
         """(orders, 3) s for orders of waiting jobs, each put first in line: the end of all that runs then, the
-        last start, the sum of the ends. The present stays as it is."""
-        found = np.zeros((len(orders), 3))
-        present = self.memory.copy()
-        kernel.try_orders(self._call, self.memory, present, np.ascontiguousarray(orders, np.int64), found)
+        last start, the sum of the ends. Nothing else comes or breaks. The present stays as it is."""
+        found, orders = np.zeros((len(orders), 3)), np.ascontiguousarray(orders, np.int64)
+        job, heap = self.state.job, self.state.heap
+        rows = job.view(np.uint8).reshape(len(job), job.itemsize)
+        kernel.try_orders(
+            self._call, self.memory[: self._core], rows, heap.view(np.uint8), np.unique(orders), orders, found
+        )
         return found
 
     def line(self, most: int | None = None) -> list[int]:
@@ -220,6 +226,7 @@ class Simulation:
             port["mate"][a], port["mate"][b] = b, a
             port["holder"][[a, b]] = job
             leaf["up"][port["leaf"][[a, b]]] -= 1
+            s.room[port["leaf"][[a, b]], port["ocs"][a]] -= 1
             s.grid["held_ports"] += 2
         s.scratch[l.AT, : len(ranks)] = [k for k, _ in ranks]
         s.scratch[l.COUNT, : len(ranks)] = [count for _, count in ranks]
@@ -231,7 +238,7 @@ class Simulation:
         m = int(kernel.fitting(self._call, int(job)))
         if m == 0:
             return None
-        scratch, units = self.state.scratch, int(self["misplaced"])
+        scratch, units = self.state.scratch, int(self["wired"])
         at = scratch[l.AT, :m].copy()
         circuits = np.zeros((0, 3), np.int64)
         if self.settings.network == "circuits" and m > 1:
@@ -354,9 +361,13 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     faults, width = _faults(settings.faults), max(leaves, 4096 if settings.network != "packet" else 64)
     rows = max(2, min(settings.rows, 4 * count + 4 + 4 * len(settings.faults)))
     route, cap, carried = _routed(fabric, settings, count)
+    most = gpus * l.WHOLE if (jobs.milli < l.WHOLE).any() else gpus
+    heap_room = 2 * min(count, most) + 64  # as many that hold no more as run at most
+    room = np.bincount(number[fabric.port_ocs >= 0], minlength=leaves * len(switch)).reshape(leaves, len(switch))
     grid = np.zeros(1, l.GRID)
     for name, value in {
-        "jobs": count, "first": l.NONE, "last": l.NONE, "stuck": l.NONE, "leaves": leaves, "servers": servers,
+        "jobs": count, "first": l.NONE, "last": l.NONE, "stuck": l.NONE, "head": l.NONE, "wired": l.NONE,
+        "goal": UNBOUND, "heap_room": heap_room, "leaves": leaves, "servers": servers,
         "gpus": gpus, "per_server": fabric.per_server, "domain": fabric.domain, "free": gpus, "network": network,
         "strict": settings.strict, "placement": placement, "backfill": settings.backfill, "beta": settings.beta,
         "max_busy": UNBOUND, "pieces": 1.0, "switches": len(switch), "fault_count": len(faults),
@@ -368,7 +379,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     return l.State(
         grid, job, leaf, server, gpu, port, offset, switch, faults, np.zeros(rows, l.ROW),
         route, cap, np.zeros(cap.shape[1], np.int64), carried, slot,
-        np.zeros(max(1, count)), np.zeros(max(1, count), np.int64), np.full(max(1, count), l.NONE),
+        room, np.full(max(1, count), np.inf), np.zeros(heap_room, ENTRY),
         np.zeros((l.SCRATCH, width), np.int64),
     )  # fmt: skip
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cosim.cluster.engine import layout as l
 from cosim.cluster.engine import rows as r
-from cosim.cluster.engine.rows import Record
+from cosim.cluster.engine.rows import Record, whole
 from cosim.cluster.engine.wire import demand_ok, wish
 from cosim.compiling import part
 
 LARGE = 1 << 40
+NOTHING = 1 << 62  # worse than any allocation
 _ENUMERATE = 4000  # allocations that are all tried
 _SPLITS = 6  # even splits that are tried
 
@@ -186,55 +187,78 @@ def _keep(s: Record, m: int) -> None:
 
 
 @part
+def _judge(s: Record, j: int, m: int, best: int) -> int:
+    """What is best about the allocation in AT and COUNT, which is kept when it fits and is better than `best`."""
+    if s.strict and s.network != l.ROUTED and _goal(s, m, wish(s, j, m)) >= best:
+        return best
+    circuits = demand_ok(s, j, m)
+    s.wired = l.NONE
+    if circuits >= 0:
+        goal = _goal(s, m, circuits)
+        if goal < best:
+            s.wired = circuits
+            _keep(s, m)
+            return goal
+    return best
+
+
+@part
 def exhaustive(s: Record, j: int) -> int:
     """The best of all allocations of job j that fit, in AT and COUNT; how many leaves, 0: none fits.
 
     While there are few allocations, each is tried, in lexicographic order, and among equals the first
     counts. Otherwise those are tried that take whole the roomiest leaves, by room and by free uplinks,
-    for each number of leaves.
+    for each number of leaves. `wired` is left at the circuits when those that stand in UNIT_A, UNIT_B
+    and ON are the best one's.
     """
-    n, leaves = r.job(s.job, j).n, s.leaves
-    best, found, ways = 1 << 62, 0, 1
+    n, leaves, ways, open_leaves, room = r.job(s.job, j).n, s.leaves, 1, 0, 0
+    sizes, rest, chosen, who = r.line(s, l.SORTED), r.line(s, l.GROUP), r.line(s, l.TRY), r.line(s, l.OPEN)
     for k in range(leaves):
-        ways *= 1 + min(_eligible(s, k), n)
-        if ways > _ENUMERATE:
-            break
+        size = min(_eligible(s, k), n)
+        if size > 0:
+            ways *= 1 + size
+            if ways > _ENUMERATE:
+                break
+            whole(sizes, open_leaves).v, whole(who, open_leaves).v = size, k
+            open_leaves += 1
+            room += size
+    best, found = NOTHING, 0
     if ways <= _ENUMERATE:
-        for k in range(leaves):
-            r.cell(s, l.TRY, k).v = 0
-        for _ in range(ways):
-            m, total = 0, 0
-            for k in range(leaves):
-                if r.cell(s, l.TRY, k).v > 0:
-                    r.cell(s, l.AT, m).v = k
-                    r.cell(s, l.COUNT, m).v = r.cell(s, l.TRY, k).v
-                    total += r.cell(s, l.TRY, k).v
+        if room < n:
+            return 0
+        i, left = 0, n  # leaves that have their part; ranks without
+        whole(rest, 0).v = room - whole(sizes, 0).v  # room behind each leaf
+        whole(chosen, 0).v = max(0, n - whole(rest, 0).v) - 1
+        while i >= 0:
+            whole(chosen, i).v += 1
+            put = whole(chosen, i).v
+            if put > min(whole(sizes, i).v, left):
+                i -= 1
+                if i >= 0:
+                    left += whole(chosen, i).v
+                continue
+            if i < open_leaves - 1:
+                left -= put
+                i += 1
+                whole(rest, i).v = whole(rest, i - 1).v - whole(sizes, i).v
+                whole(chosen, i).v = max(0, left - whole(rest, i).v) - 1
+                continue
+            m = 0
+            for e in range(open_leaves):
+                if whole(chosen, e).v > 0:
+                    r.cell(s, l.AT, m).v = whole(who, e).v
+                    r.cell(s, l.COUNT, m).v = whole(chosen, e).v
                     m += 1
-            if total == n:
-                circuits = demand_ok(s, j, m)
-                if circuits >= 0:
-                    goal = _goal(s, m, circuits)
-                    if goal < best:
-                        best, found = goal, m
-                        _keep(s, m)
-            k = leaves - 1
-            while k >= 0:  # the next allocation in lexicographic order
-                if r.cell(s, l.TRY, k).v < min(_eligible(s, k), n):
-                    r.cell(s, l.TRY, k).v += 1
-                    break
-                r.cell(s, l.TRY, k).v = 0
-                k -= 1
+            goal = _judge(s, j, m, best)
+            if goal < best:
+                best, found = goal, m
     else:
         for way in range(4):
             m = candidate(s, n, (l.BEST_FIT, l.UPLINKS, l.BALANCED, l.FIRST_FIT)[way])
-            if m == 0 or (s.network != l.ROUTED and s.strict and _goal(s, m, wish(s, j, m)) >= best):
-                continue
-            circuits = demand_ok(s, j, m)
-            if circuits >= 0:
-                goal = _goal(s, m, circuits)
+            if m > 0:
+                goal = _judge(s, j, m, best)
                 if goal < best:
                     best, found = goal, m
-                    _keep(s, m)
             if found == 1:
                 break
         if found == 0:
