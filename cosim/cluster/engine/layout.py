@@ -42,6 +42,7 @@ GRID = _record(
     "scratch", "offset", "switches", "fault_count", "row_count", "links", "slots", "width",
     "head",  # of the list of running jobs
     "wired",  # circuits of the allocation that `exhaustive` found, -1: to be chosen anew
+    "open",  # leaves with room in OPEN
     "goal",  # starts and refusals after which it stops
     "jobs", "arrived", "first", "last", "waiting", "running", "done", "refused", "faults", "stuck",
     "leaves", "servers", "gpus", "per_server", "domain", "free", "busy", "down", "held_ports",

@@ -47,6 +47,17 @@ def single(s: Record, n: int) -> int:
 
 
 @part
+def survey(s: Record) -> None:
+    """List the leaves with room, ascending, in OPEN; `open` says how many: in a busy cluster few of them."""
+    listed, count = r.line(s, l.OPEN), 0
+    for k in range(s.leaves):
+        if _eligible(s, k) > 0:
+            whole(listed, count).v = k
+            count += 1
+    s.open = count
+
+
+@part
 def _rank(s: Record, k: int, by_uplinks: bool) -> int:
     """How much room leaf k has, as a number by which no two leaves are equal; less is more room, 0: none."""
     free = _eligible(s, k)
@@ -62,9 +73,9 @@ def roomiest(s: Record, after: int, by_uplinks: bool) -> int:
     Of equals the one with the least index comes first. `by_uplinks`: a leaf counts with no more room than
     its free uplinks, one for each rank.
     """
-    best = 0
-    for k in range(s.leaves):
-        rank = _rank(s, k, by_uplinks)
+    best, listed = 0, r.line(s, l.OPEN)
+    for e in range(s.open):
+        rank = _rank(s, whole(listed, e).v, by_uplinks)
         if after < rank < best:
             best = rank
     return best
@@ -72,15 +83,14 @@ def roomiest(s: Record, after: int, by_uplinks: bool) -> int:
 
 @part
 def spread(s: Record, n: int, placement: int) -> int:
-    """Ranks over several leaves, by the policy; how many leaves, 0 when there is no room."""
-    m, left = 0, n
+    """Ranks over several of the leaves in OPEN, by the policy; how many leaves, 0 when there is no room."""
+    m, left, listed = 0, n, r.line(s, l.OPEN)
     if placement == l.FIRST_FIT:
-        for k in range(s.leaves):
+        for e in range(s.open):
             if left == 0:
                 break
-            put = take(s, left, m, k, left)
-            left -= put
-            m += put > 0
+            left -= take(s, left, e, whole(listed, e).v, left)
+            m += 1
         return m if left == 0 else 0
     after = -LARGE
     if placement == l.BALANCED:
@@ -103,7 +113,8 @@ def spread(s: Record, n: int, placement: int) -> int:
         k = after % s.leaves
         if _eligible(s, k) >= left:  # the last leaf: the one with the least room that does
             best, last = LARGE, k
-            for other in range(s.leaves):
+            for e in range(s.open):
+                other = whole(listed, e).v
                 free = _eligible(s, other)
                 behind = _rank(s, other, uplinks)
                 enough = not uplinks or r.leaf(s.leaf, other).up >= min(left, r.leaf(s.leaf, k).up)
@@ -125,6 +136,7 @@ def candidate(s: Record, n: int, placement: int) -> int:
             if _eligible(s, k) >= n:
                 take(s, n, 0, k, n)
                 return 1
+        survey(s)
         return spread(s, n, placement)
     if placement == l.BALANCED:
         best, found = 0, l.NONE
@@ -138,6 +150,7 @@ def candidate(s: Record, n: int, placement: int) -> int:
     if found >= 0:
         take(s, n, 0, found, n)
         return 1
+    survey(s)
     return spread(s, n, l.PACK if placement in (l.PCIE, l.POWER) else placement)
 
 
@@ -211,17 +224,14 @@ def exhaustive(s: Record, j: int) -> int:
     for each number of leaves. `wired` is left at the circuits when those that stand in UNIT_A, UNIT_B
     and ON are the best one's.
     """
-    n, leaves, ways, open_leaves, room = r.job(s.job, j).n, s.leaves, 1, 0, 0
+    n, ways, room = r.job(s.job, j).n, 1, 0
     sizes, rest, chosen, who = r.line(s, l.SORTED), r.line(s, l.GROUP), r.line(s, l.TRY), r.line(s, l.OPEN)
-    for k in range(leaves):
-        size = min(_eligible(s, k), n)
-        if size > 0:
-            ways *= 1 + size
-            if ways > _ENUMERATE:
-                break
-            whole(sizes, open_leaves).v, whole(who, open_leaves).v = size, k
-            open_leaves += 1
-            room += size
+    survey(s)
+    open_leaves = s.open
+    for e in range(open_leaves):
+        whole(sizes, e).v = min(_eligible(s, whole(who, e).v), n)
+        room += whole(sizes, e).v
+        ways = min(ways * (1 + whole(sizes, e).v), NOTHING >> 20)
     best, found = NOTHING, 0
     if ways <= _ENUMERATE:
         if room < n:
@@ -275,14 +285,15 @@ def _by_leaves(s: Record, j: int) -> int:
 
     Of the numbers of leaves that have room, the six least are tried.
     """
-    n, leaves, tries = r.job(s.job, j).n, s.leaves, 0
-    for m in range(2, min(leaves, n, 64) + 1):
+    n, leaves, tries, listed = r.job(s.job, j).n, s.leaves, 0, r.line(s, l.OPEN)
+    for m in range(2, min(s.open, n, 64) + 1):
         if tries == _SPLITS:
             break
         share, after, found, left = -(-n // m), -LARGE, 0, n
         while found < m:  # the leaf with the most free uplinks of those that hold their part
             best = 0
-            for k in range(leaves):
+            for e in range(s.open):
+                k = whole(listed, e).v
                 rank = -r.leaf(s.leaf, k).up * leaves + k
                 if _eligible(s, k) >= share and after < rank < best:
                     best = rank
