@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.cluster import surrogate
 from cosim.cluster.engine import kernel
 from cosim.cluster.engine import layout as l
 from cosim.cluster.fabric import Fabric, links, routes
@@ -174,6 +175,18 @@ class Simulation:
             self._call, self.memory[: self._core], rows, heap.view(np.uint8), np.unique(orders), orders, found
         )
         return found
+
+    def bound(self, jobs: Sequence[int]) -> float:
+        """s at which the running jobs and these waiting ones have ended at the earliest."""
+        due = self.state.due
+        running = float(np.max(due, initial=self.now, where=np.isfinite(due)))
+        longest = float(self.state.job["left"][np.asarray(jobs)].max())
+        delay = float(self.fabric.delay.max(initial=0.0)) if self.settings.network == "circuits" else 0.0
+        return max(running, self.now + longest + delay)
+
+    def features(self, jobs: Sequence[int], orders: NDArray[np.int64]) -> Floats:
+        """(orders, FEATURES) of orders, as places in `jobs`, of waiting jobs: what `cosim.cluster.surrogate` sees."""
+        return surrogate.all_features(self._call, np.asarray(jobs, np.int64), orders)
 
     def line(self, most: int | None = None) -> list[int]:
         """The waiting jobs, first in line first."""
@@ -371,7 +384,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
         "gpus": gpus, "per_server": fabric.per_server, "domain": fabric.domain, "free": gpus, "network": network,
         "strict": settings.strict, "placement": placement, "backfill": settings.backfill, "beta": settings.beta,
         "max_busy": UNBOUND, "pieces": 1.0, "switches": len(switch), "fault_count": len(faults),
-        "row_count": rows, "links": cap.shape[1], "slots": len(carried) - 1, "width": width,
+        "row_count": rows, "links": cap.shape[1], "slots": len(carried) - 1, "width": width, "ports": len(port),
     }.items():  # fmt: skip
         grid[name] = value
     slots = len(carried) - 1

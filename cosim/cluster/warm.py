@@ -18,4 +18,4 @@ def compiled() -> bool:
         kernel.happen,
         kernel.switch,
     )
-    return ready(*entries, kernel.settle_all, kernel.fitting, surrogate.look)
+    return ready(*entries, kernel.settle_all, kernel.fitting, surrogate.features)

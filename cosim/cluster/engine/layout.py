@@ -42,6 +42,7 @@ GRID = _record(
     "scratch", "offset", "switches", "fault_count", "row_count", "links", "slots", "width",
     "head",  # of the list of running jobs
     "wired",  # circuits of the allocation that `exhaustive` found, -1: to be chosen anew
+    "ports",
     "open",  # leaves with room in OPEN
     "goal",  # starts and refusals after which it stops
     "jobs", "arrived", "first", "last", "waiting", "running", "done", "refused", "faults", "stuck",
@@ -55,7 +56,7 @@ GRID = _record(
 )  # fmt: skip
 JOB = _record(
     "n", "milli", "pattern", "rails", "group", "state", "head", "leaves", "circuits", "slot", "next", "before",
-    "restarts", "blocked", "decided", "servers", "domains", "at",
+    "restarts", "blocked", "decided", "servers", "domains", "at", "mark",
     reals=(
         "arrival", "work", "compute", "network", "overlap", "checkpoint", "key", "start", "end", "left", "rate",
         "since", "hold", "lost", "stalled", "factor", "latest",

@@ -386,38 +386,45 @@ def occupy(s: Record, j: int, m: int) -> None:
 @part
 def _fill(s: Record, j: int, x: int, count: int) -> int:
     """Take `count` GPUs of server x, from as few PCIe domains as can be; how many domains."""
-    domain, touched = s.domain, 0
-    while count > 0:
+    domain, touched, mask, left = s.domain, 0, r.server(s.server, x).mask, count
+    while left > 0:
         best, chosen = LARGE, 0
         for d in range(s.per_server // domain):
-            free = bits((r.server(s.server, x).mask >> (d * domain)) & ((1 << domain) - 1))
+            free = bits((mask >> (d * domain)) & ((1 << domain) - 1))
             if free == 0:
                 continue
-            cost = free - count if free >= count else 100 - free
+            cost = free - left if free >= left else 100 - free
             if cost < best:
                 best, chosen = cost, d
         for b in range(chosen * domain, (chosen + 1) * domain):
-            if count > 0 and (r.server(s.server, x).mask >> b) & 1:
-                own(s, j, x, b)
-                count -= 1
+            if left > 0 and (mask >> b) & 1:
+                _own(s, j, x * s.per_server + b)
+                mask ^= 1 << b
+                left -= 1
         touched += 1
+    _use(s, x, count, mask)
     return touched
 
 
 @part
-def own(s: Record, j: int, x: int, b: int) -> None:
-    """Put GPU b of server x at the head of the list of job j's GPUs."""
+def _own(s: Record, j: int, gpu: int) -> None:
+    """Put a GPU at the head of the list of job j's GPUs."""
+    row, job = r.gpu(s.gpu, gpu), r.job(s.job, j)
+    row.owner = j
+    row.next = job.head
+    job.head = gpu
+
+
+@part
+def _use(s: Record, x: int, count: int, mask: int) -> None:
+    """So many GPUs of server x more are used; `mask` says which are free."""
     server = r.server(s.server, x)
     if server.used == 0:
         s.active += 1
         r.leaf(s.leaf, server.leaf).active += 1
-    server.used += 1
-    server.mask ^= 1 << b
-    server.free -= 1
-    gpu = x * s.per_server + b
-    r.gpu(s.gpu, gpu).owner = j
-    r.gpu(s.gpu, gpu).next = r.job(s.job, j).head
-    r.job(s.job, j).head = gpu
+    server.used += count
+    server.mask = mask
+    server.free -= count
 
 
 @part
@@ -439,14 +446,23 @@ def release(s: Record, j: int) -> None:
         _release_share(s, j)
         return
     gpu = job.head
-    while gpu >= 0:
+    while gpu >= 0:  # those of a server follow one another
         x = gpu // s.per_server
-        after = r.gpu(s.gpu, gpu).next
-        r.gpu(s.gpu, gpu).owner = l.NONE
-        _less(s, x, l.WHOLE, 1)
-        if not r.gpu(s.gpu, gpu).down:
-            _open(s, gpu)
-        gpu = after
+        first, count, opened, mask = x * s.per_server, 0, 0, 0
+        while first <= gpu < first + s.per_server:
+            row = r.gpu(s.gpu, gpu)
+            row.owner = l.NONE
+            count += 1
+            if not row.down:
+                opened += 1
+                mask |= 1 << (gpu - first)
+            gpu = row.next
+        _less(s, x, count * l.WHOLE, count)
+        server = r.server(s.server, x)
+        server.mask |= mask
+        server.free += opened
+        r.leaf(s.leaf, server.leaf).free += opened
+        s.free += opened
     job.head = l.NONE
 
 
@@ -474,9 +490,8 @@ def share(s: Record, j: int) -> bool:
         tally(s, r.server(s.server, x).leaf)
         while not (r.server(s.server, x).mask >> b) & 1:
             b += 1
-        own(s, j, x, b)
         chosen = x * s.per_server + b
-        r.gpu(s.gpu, chosen).owner = l.NONE
+        _use(s, x, 1, r.server(s.server, x).mask ^ (1 << b))
         r.leaf(s.leaf, r.server(s.server, x).leaf).free -= 1
         s.free -= 1
     r.gpu(s.gpu, chosen).milli -= job.milli
