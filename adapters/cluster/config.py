@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cosim.cluster.resources import Block, Count, PowerBlock, Resources
+from cosim.cluster.resources import Block, Count, Inventory, PowerBlock
 from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Power
 
@@ -89,7 +89,7 @@ class FaultBlock(Block):
     """Something that breaks."""
 
     at: Duration
-    what: Literal["gpu", "leaf", "port"]
+    what: Literal["gpu", "leaf", "port", "ocs"]
     number: Annotated[int, Field(ge=0, strict=True)] = Field(description="which one, counted from 0")
     repair: Period | None = Field(None, description="time until it works again; default: never")
 
@@ -97,7 +97,7 @@ class FaultBlock(Block):
 class ClusterConfig(AdapterConfig):
     """GPUs, NICs, packet and optical switches, and the jobs that train on them."""
 
-    resources: Resources | None = Field(None, description="the cluster, as in a resource file")
+    resources: Inventory | None = Field(None, description="the cluster, as in a resource file")
     file: Annotated[str, InputFile()] | None = Field(None, description="resource file, .json or .yaml")
     regular: RegularBlock | None = Field(None, description="a cluster of equal leaves")
     nodes: list[str] | str = Field("*", description="nodes that are leaves with their servers, in order")

@@ -55,7 +55,14 @@ def jobs_of(block: JobsBlock, made: Fabric, context: Context, checkpoint: float)
 
 
 def _faults(config: ClusterConfig, made: Fabric, context: Context) -> tuple[Fault, ...]:
-    found = [Fault(one.at, one.what, one.number, one.repair or np.inf) for one in config.faults]
+    found = []
+    for one in config.faults:
+        repair = one.repair or np.inf
+        if one.what == "ocs":
+            ports = np.flatnonzero(made.port_ocs == one.number)
+            found += [Fault(one.at, "port", int(port), repair) for port in ports]
+        else:
+            found.append(Fault(one.at, one.what, one.number, repair))
     if config.mtbf is not None:
         rng = context.rng(2)
         time = 0.0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cosim.cluster.engine.layout import UNIT
 from cosim.cluster.names import TOPOLOGIES
-from cosim.cluster.resources import Resources
+from cosim.cluster.resources import Inventory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Fabric:
         return np.asarray(gpus + hosts + self.leaf_power + self.spine_power + self.ocs_power.sum())
 
 
-def fabric(r: Resources) -> Fabric:
+def fabric(r: Inventory) -> Fabric:
     """The arrays of a resource file. A leaf without cables has all of its uplinks into the spine."""
     index = {leaf.id: k for k, leaf in enumerate(r.leaves)}
     ocs = {one.id: x for x, one in enumerate(r.ocs)}

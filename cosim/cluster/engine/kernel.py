@@ -274,7 +274,7 @@ def settle_all(meta: Records) -> None:
 
 @entry()
 def fitting(meta: Records, j: int) -> int:
-    """Leaves of the allocation that job j would get now, in AT and COUNT, with `wired` circuits in UNIT_A, UNIT_B and ON.
+    """Leaves of the allocation that job j would get now, in AT and COUNT; `wired` circuits in UNIT_A, UNIT_B and ON.
 
     0: it does not fit.
     """
