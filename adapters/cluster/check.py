@@ -29,6 +29,7 @@ def fabric_of(config: ClusterConfig) -> Fabric:
     return plain(
         block.leaves, block.down // block.per_server, block.up, ocs, block.per_server, block.delay,
         rate=block.rate, gpu_power=(block.gpu_power.idle, block.gpu_power.max),
+        spines=block.spines,
     )  # fmt: skip
 
 
@@ -85,4 +86,5 @@ def problems(config: ClusterConfig, context: Context) -> list[Problem]:
         return found
     made, _ = world.cluster_of(config, context)
     found = refusals(lambda: world.simulation_of(config, made, context))
-    return found + refusals(lambda: world.order_of(config, context))
+    found += refusals(lambda: world.order_of(config, context))
+    return found + refusals(lambda: world.placing_of(config, context))

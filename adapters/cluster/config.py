@@ -12,6 +12,7 @@ from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Pow
 
 Topology = Literal["fat-tree", "dragonfly", "rail", "torus", "rings", "cabled"]
 Mix = dict[Literal["llm", "dlrm", "tree", "pipeline", "experts", "local"], Annotated[float, Field(ge=0.0)]]
+PLACES = r"^(first-fit|best-fit|pack|uplinks|balanced|pcie|power|exhaustive|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"
 FUNCTION = r"^(arrival|shortest|largest|random|best|beam|ranked|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"
 
 
@@ -23,6 +24,9 @@ class RegularBlock(Block):
     up: Count = Field(32, description="uplinks of a leaf")
     ocs: Annotated[int, Field(ge=0, le=60, strict=True)] = Field(
         8, description="optical switches; 0, or with 'network: packet': a spine instead"
+    )
+    spines: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
+        0, description="spines behind the optical switches, so that these can form a fat tree"
     )
     per_server: Annotated[int, Field(ge=1, le=60, strict=True)] = Field(8, description="GPUs of a server")
     delay: Duration = Field(0.025, description="for which a circuit is down while it is set up")
@@ -113,8 +117,14 @@ class ClusterConfig(AdapterConfig):
         None, description="routed: how often the topology is chosen anew by the jobs that are there; default: never"
     )
     valiant: bool = Field(False, description="routed: flows go over a leaf in between")
-    placement: Literal["first-fit", "best-fit", "pack", "uplinks", "balanced", "pcie", "power", "exhaustive"] = Field(
-        "exhaustive", description="where the ranks of a job go"
+    placement: Annotated[str, Field(pattern=PLACES)] = Field(
+        "exhaustive",
+        description="where the ranks of a job go: first-fit, best-fit, pack, uplinks, balanced, pcie, power, "
+        "exhaustive, or a function of your own, module:name",
+    )
+    wiring: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = Field(
+        None,
+        description="circuits: a function of your own, module:name, that joins uplinks for a job; default: built in",
     )
     order: Annotated[str, Field(pattern=FUNCTION)] = Field(
         "arrival",
@@ -143,6 +153,10 @@ class ClusterConfig(AdapterConfig):
             raise ValueError("give one of 'resources', 'file' and 'regular'")
         if self.switch is not None and (self.network != "routed" or len(self.topologies) < 2):
             raise ValueError("'switch' needs 'network: routed' and several 'topologies'")
+        if self.wiring is not None and self.network != "circuits":
+            raise ValueError("'wiring' needs 'network: circuits'")
+        if (self.wiring is not None or ":" in self.placement) and self.backfill:
+            raise ValueError("'backfill' does not go with functions of your own for 'placement' or 'wiring'")
         if len(set(self.topologies)) < len(self.topologies):
             raise ValueError("'topologies' names one twice")
         return self

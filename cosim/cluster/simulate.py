@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cosim.cluster import surrogate
 from cosim.cluster.engine import kernel
 from cosim.cluster.engine import layout as l
-from cosim.cluster.fabric import Fabric, links, routes
+from cosim.cluster.fabric import Fabric, formed, routes
 from cosim.cluster.jobs import Jobs
 from cosim.continuum.heap import ENTRY
 from cosim.continuum.memory import world
@@ -216,18 +216,54 @@ class Simulation:
         self.state.grid["max_busy"] = bound
         self.state.grid["stuck"] = l.NONE
 
-    def adopt(self, job: int, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]]) -> str:
-        """Let a job that has not arrived run on so many GPUs of those leaves, with circuits between those ports.
+    def start(
+        self, job: int, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]] | None = None
+    ) -> bool:
+        """Start waiting `job` with so many GPUs on those leaves, and circuits between those ports if they are given.
 
-        What is against it, in words, or "". Jobs are adopted in the order of their numbers.
+        False: the network or the power limit does not allow it now. Raises `ValueError` for what cannot be.
         """
-        s = self.state
-        port, leaf = s.port, s.leaf
-        for k, count in ranks:
-            if count > leaf["free"][k]:
-                return f"has {count} GPUs on leaf {k}, where {leaf['free'][k]} are free"
+        need = int(self.state.job["n"][job])
+        against, total = self._against(ranks, circuits or ()), sum(count for _, count in ranks)
+        if not against and total != need:
+            against = f"gets {total} GPUs, and needs {need}"
+        elif self.state.job["milli"][job] < l.WHOLE:
+            against = "shares a GPU, which is chosen for it"
+        elif circuits is not None and self.settings.network != "circuits":
+            against = "gets circuits, and the network has none"
+        if against:
+            raise ValueError(f"job {job} {against}")
+        if circuits is not None:
+            for row, end in ((l.UNIT_A, 0), (l.UNIT_B, 1)):
+                self.state.scratch[row, : len(circuits)] = [pair[end] for pair in circuits]
+        self._allocate(ranks)
+        return bool(kernel.start_at(self._call, int(job), len(ranks), -1 if circuits is None else len(circuits)))
+
+    def waits(self, job: int) -> None:
+        """Say that the first job in line does not start before something has changed."""
+        self.state.job["decided"][job] = 1
+        self.state.grid["stuck"] = job
+
+    def by_hand(self) -> None:
+        """Let nothing start by itself: it stops before each job that is first in line and may start."""
+        self.state.grid["manual"] = self.state.grid["ask"] = 1
+
+    def _allocate(self, ranks: Sequence[tuple[int, int]]) -> None:
+        self.state.scratch[l.AT, : len(ranks)] = [k for k, _ in ranks]
+        self.state.scratch[l.COUNT, : len(ranks)] = [count for _, count in ranks]
+
+    def _against(self, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]]) -> str:
+        """What is against an allocation and its circuits, in words, or ""."""
+        port, leaf = self.state.port, self.state.leaf
         on = {k for k, _ in ranks}
+        if len(on) < len(ranks) or not on <= set(range(len(leaf))):
+            return "names a leaf twice, or one that there is not"
+        for k, count in ranks:
+            if not 0 < count <= leaf["free"][k] or leaf["down"][k]:
+                return f"has {count} GPUs on leaf {k}, where {leaf['free'][k]} are free"
         used = [p for pair in circuits for p in pair]
+        if not set(used) <= set(range(len(port))):
+            return "has a circuit over an uplink that there is not"
         if len(set(used)) < len(used) or any(port["holder"][p] >= 0 or port["down"][p] for p in used):
             return "has a circuit over an uplink that is taken or out of order"
         for a, b in circuits:
@@ -235,14 +271,25 @@ class Simulation:
                 return "has a circuit between uplinks that are not on one OCS"
             if {int(port["leaf"][a]), int(port["leaf"][b])} - on or port["leaf"][a] == port["leaf"][b]:
                 return "has a circuit between other leaves than its own"
+        return ""
+
+    def adopt(self, job: int, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]]) -> str:
+        """Let a job that has not arrived run on so many GPUs of those leaves, with circuits between those ports.
+
+        What is against it, in words, or "". Jobs are adopted in the order of their numbers.
+        """
+        against = self._against(ranks, circuits)
+        if against:
+            return against
+        s = self.state
+        port, leaf = s.port, s.leaf
         for a, b in circuits:
             port["mate"][a], port["mate"][b] = b, a
             port["holder"][[a, b]] = job
             leaf["up"][port["leaf"][[a, b]]] -= 1
             s.room[port["leaf"][[a, b]], port["ocs"][a]] -= 1
             s.grid["held_ports"] += 2
-        s.scratch[l.AT, : len(ranks)] = [k for k, _ in ranks]
-        s.scratch[l.COUNT, : len(ranks)] = [count for _, count in ranks]
+        self._allocate(ranks)
         kernel.adopt(self._call, int(job), len(ranks), len(circuits))
         return ""
 
@@ -414,7 +461,7 @@ def _faults(faults: Sequence[Fault]) -> NDArray[Any]:
 def _routed(fabric: Fabric, settings: Settings, jobs: int) -> tuple[Any, Any, Any]:
     if settings.network != "routed":
         return np.zeros((1, 1, 1), np.int32), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
-    made = [routes(links(name, fabric.up, fabric.cabled), settings.valiant) for name in settings.topologies]
+    made = [routes(formed(fabric, name)[0], settings.valiant) for name in settings.topologies]
     cap = np.stack([one[1] for one in made])
     slots = max(1, min(jobs, fabric.gpus // 2))
     if slots * cap.shape[1] > 1 << 26:

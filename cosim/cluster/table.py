@@ -21,7 +21,6 @@ from cosim.cluster.jobs import Jobs
 from cosim.cluster.names import PATTERNS
 from cosim.contract.errors import Problem, ScenarioError
 
-
 MOST_GPUS = 1_000_000  # of a job
 
 

@@ -12,6 +12,7 @@ def compiled() -> bool:
     entries = (
         kernel.advance,
         kernel.decide,
+        kernel.start_at,
         kernel.drop,
         kernel.adopt,
         kernel.try_orders,

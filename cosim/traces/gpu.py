@@ -66,7 +66,11 @@ def _philly(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     with opened(path) as file:
         if file.read(1) in (b"[", b"{"):
             return _philly_log(path)
-    wanted = (Column("timestamp", "text"), Column("duration", at_least=0.0), Column("num_gpus", at_least=0.0, at_most=_MOST))
+    wanted = (
+        Column("timestamp", "text"),
+        Column("duration", at_least=0.0),
+        Column("num_gpus", at_least=0.0, at_most=_MOST),
+    )
     parts = [
         (
             _times(path, block.words["timestamp"], block.columns["timestamp"], block.first),
@@ -107,7 +111,11 @@ def _philly_log(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
-    wanted = (Column("submit_time", "text"), Column("duration", at_least=0.0), Column("gpu_num", at_least=0.0, at_most=_MOST))
+    wanted = (
+        Column("submit_time", "text"),
+        Column("duration", at_least=0.0),
+        Column("gpu_num", at_least=0.0, at_most=_MOST),
+    )
     parts = [
         (
             _times(path, block.words["submit_time"], block.columns["submit_time"], block.first),

@@ -46,6 +46,8 @@ def schedule(s: Record) -> bool:
             return False
         if j == s.stuck:
             break
+        if s.manual:
+            return False
         if not start(s, j):
             if s.running == 0 and s.down == 0 and s.max_busy >= s.gpus * l.WHOLE and s.ports_down == 0:
                 line.leave(s, j)  # not even the empty cluster holds it
@@ -53,7 +55,7 @@ def schedule(s: Record) -> bool:
                 continue
             s.stuck = j
             break
-    if s.first >= 0 and s.backfill > 0:
+    if s.first >= 0 and s.backfill > 0 and not s.manual:
         j, tries = r.job(s.job, s.first).next, 0
         while j >= 0 and tries < s.backfill and s.free > 0 and not _no_more(s):
             after = r.job(s.job, j).next
@@ -122,6 +124,32 @@ def _run(s: Record, until: float, log: bool) -> int:
 def decide(meta: Records, j: int) -> None:
     """Say that waiting job j is the next one."""
     line.front(meta[0], j)
+
+
+@entry()
+def start_at(meta: Records, j: int, m: int, units: int) -> int:
+    """Start waiting job j on the allocation in AT and COUNT, which fits; 0: the network does not allow it.
+
+    `units` circuits join the ports in UNIT_A with those in UNIT_B; -1: they are to be chosen here.
+    """
+    s = meta[0]
+    job, across = r.job(s.job, j), m > 1 and r.job(s.job, j).pattern != l.LOCAL
+    if s.busy + job.n * job.milli > s.max_busy or (s.network == l.ROUTED and r.whole(s.slot, 0).v == 0):
+        return 0
+    taken = wire.given(s, j, m, units) if units >= 0 and across else wire.demand_ok(s, j, m)
+    if taken < 0:
+        return 0
+    stretched, delay, circuits = s.pieces, 0.0, 0
+    if across and s.network == l.CIRCUITS:
+        delay = wire.join(s, j, units) if units >= 0 else wire.connect(s, j, taken)
+        circuits = taken
+    elif across and s.network == l.PACKET:
+        for i in range(m):
+            r.leaf(s.leaf, r.cell(s, l.AT, i).v).up -= wire.uplinks_of(s, j, m, i)
+    place.occupy(s, j, m)
+    line.leave(s, j)
+    begin(s, j, m, circuits, delay, stretched)
+    return 1
 
 
 @entry()

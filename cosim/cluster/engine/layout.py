@@ -47,7 +47,7 @@ GRID = _record(
     "goal",  # starts and refusals after which it stops
     "jobs", "arrived", "first", "last", "waiting", "running", "done", "refused", "faults", "stuck",
     "leaves", "servers", "gpus", "per_server", "domain", "free", "busy", "down", "held_ports",
-    "network", "strict", "placement", "backfill", "ask", "topology", "rows", "max_busy",
+    "network", "strict", "placement", "backfill", "ask", "manual", "topology", "rows", "max_busy",
     "reconfigured", "reused", "restarts", "blocked", "blocked_power", "active", "starts", "ports_down",
     reals=(
         "now", "beta", "pieces", "useful", "slowed", "stalled", "lost", "held", "idle", "out", "server_time",

@@ -371,6 +371,47 @@ def connect(s: Record, j: int, units: int) -> float:
 
 
 @part
+def given(s: Record, j: int, m: int, units: int) -> int:
+    """Circuits that a policy gives to job j, as ports in UNIT_A and UNIT_B; -1: two leaves that talk have none.
+
+    `pieces` says how many times longer the step's communication takes with them.
+    """
+    count = edges(s, j, m)
+    s.pieces = 1.0
+    for e in range(count):
+        a, b = r.cell(s, l.AT, r.cell(s, l.END_A, e).v).v, r.cell(s, l.AT, r.cell(s, l.END_B, e).v).v
+        found = 0
+        for u in range(units):
+            p = r.port(s.port, r.cell(s, l.UNIT_A, u).v).leaf
+            q = r.port(s.port, r.cell(s, l.UNIT_B, u).v).leaf
+            found += (p == a and q == b) or (p == b and q == a)
+        if found == 0:
+            return -1
+        s.pieces = max(s.pieces, r.cell(s, l.LOAD_OF, e).v / (l.UNIT * float(found)))
+    return units if count >= 0 else -1
+
+
+@part
+def join(s: Record, j: int, units: int) -> float:
+    """Give job j the circuits between the ports in UNIT_A and UNIT_B; the longest delay (s) of those that are new."""
+    delay = 0.0
+    for u in range(units):
+        p, q = r.cell(s, l.UNIT_A, u).v, r.cell(s, l.UNIT_B, u).v
+        if r.port(s.port, p).mate == q:
+            s.reused += 1
+        else:
+            for one in (p, q):
+                old = r.port(s.port, one).mate
+                if old >= 0:
+                    r.port(s.port, old).mate = l.NONE
+            r.port(s.port, p).mate, r.port(s.port, q).mate = q, p
+            s.reconfigured += 1
+            delay = max(delay, r.switch(s.switch, r.port(s.port, p).ocs).delay)
+        _hold(s, j, p, q)
+    return delay
+
+
+@part
 def disconnect(s: Record, j: int) -> None:
     """Give the ports that job j holds back; its circuits stand until their ports are needed."""
     job = r.job(s.job, j)
