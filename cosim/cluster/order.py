@@ -120,11 +120,18 @@ def _fitting(job: int, simulation: Simulation) -> Ranks | None:
     return None if found is None else list(zip(found[0].tolist(), found[1].tolist(), strict=True))
 
 
-def with_queries(simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf) -> None:
-    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started."""
+def with_queries(
+    simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf, anew: bool = False
+) -> None:
+    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started.
+
+    `anew`: no plan is kept, `order` is asked about the rest of the window each time.
+    """
     simulation.asking()
     plan: list[int] = []
     while not simulation.advance(until):
         if not plan:
             plan = list(order(simulation.line(size), simulation))
+        elif anew and len(plan) > 1:
+            plan = list(order(sorted(plan), simulation))
         simulation.decide(plan.pop(0))

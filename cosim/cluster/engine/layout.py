@@ -51,7 +51,7 @@ GRID = _record(
     "reconfigured", "reused", "restarts", "blocked", "blocked_power", "active", "starts", "ports_down",
     reals=(
         "now", "beta", "pieces", "useful", "slowed", "stalled", "lost", "held", "idle", "out", "server_time",
-        "port_time", "switching",
+        "port_time", "switching", "until",
     ),
 )  # fmt: skip
 JOB = _record(
@@ -66,7 +66,7 @@ LEAF = _record(
     "free", "up", "first", "servers", "port", "ports", "down", "size", "busy", "active",
     reals=("held", "served", "since")
 )  # fmt: skip
-SERVER = _record("mask", "free", "leaf", "down", "used", "failed")
+SERVER = _record("mask", "free", "leaf", "down", "used", "failed", reals=("until",))  # s, when it has no work any more
 GPU = _record("next", "milli", "owner", "down", whole="i4")
 PORT = _record("leaf", "ocs", "mate", "holder", "down", whole="i4")
 SWITCH = _record("ports", reals=("delay", "power"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cosim.cluster.engine import layout as l
 from cosim.cluster.engine import rows as r
-from cosim.cluster.engine.rows import Record, whole
+from cosim.cluster.engine.rows import Record, real, whole
 from cosim.cluster.engine.wire import demand_ok, wish
 from cosim.compiling import part
 
@@ -155,29 +155,48 @@ def candidate(s: Record, n: int, placement: int) -> int:
 
 
 @part
+def _cost(s: Record, x: int, left: int, placement: int) -> int:
+    """What is against `left` ranks, or as many as there is room for, on server x: least is best.
+
+    PCIE: more PCIe domains than it takes, then room left in the domain. POWER: how many s longer the
+    server has work. Else and then: room left on the server.
+    """
+    server = r.server(s.server, x)
+    free = server.free
+    if left >= s.per_server:
+        return int(s.per_server - free)
+    if free < left:
+        return int(LARGE - free)
+    if placement == l.PCIE and left <= s.domain:
+        best = 1000 + free - left
+        for d in range(s.per_server // s.domain):
+            room = bits((server.mask >> (d * s.domain)) & ((1 << s.domain) - 1))
+            if room >= left:
+                best = min(best, 10 * (room - left) + (free > room))
+        return int(best)
+    cost = free - left
+    if placement == l.POWER:
+        until = max(s.now, server.until) if server.used > 0 else s.now
+        cost += 64 * int(min(max(0.0, s.until - until), 1e8))
+    return int(cost)
+
+
+@part
 def by_servers(s: Record, n: int, placement: int) -> int:
-    """PCIE: the leaf where n ranks touch the fewest servers; POWER: where they wake the fewest. -1: none holds them."""
-    best, found = LARGE, l.NONE
+    """The leaf with whole servers for as many of n ranks as can be, and the best server for the rest. -1: none."""
+    best, found, rest = NOTHING, l.NONE, n % s.per_server
     for k in range(s.leaves):
         free = _eligible(s, k)
         if free < n:
             continue
-        whole, room, fit = 0, 0, LARGE
+        lacking, least = n // s.per_server, LARGE if rest else 0
         first = r.leaf(s.leaf, k).first
-        for i in range(first, first + r.leaf(s.leaf, k).servers):
-            open_gpus = r.server(s.server, i).free
-            if open_gpus == s.per_server:
-                whole += 1
-            if open_gpus > 0 and r.server(s.server, i).used > 0:
-                room += open_gpus
-            if open_gpus >= n:
-                fit = min(fit, open_gpus)
-        if placement == l.POWER:
-            cost = -(-max(0, n - room) // s.per_server) * 1000 + free
-        elif n <= s.per_server:
-            cost = fit if fit < LARGE else 10_000 + free
-        else:
-            cost = (0 if whole * s.per_server >= n else 10_000) + free
+        for x in range(first, first + r.leaf(s.leaf, k).servers):
+            if r.server(s.server, x).free == s.per_server:
+                lacking -= 1
+            if rest and r.server(s.server, x).free > 0:
+                least = min(least, _cost(s, x, rest, placement))
+        cost = max(0, lacking) * (1 << 52) + least * 1024 + min(free, 1023)
         if cost < best:
             best, found = cost, k
     return found
@@ -348,8 +367,9 @@ def _less(s: Record, x: int, milli: int, released: int) -> None:
 
 @part
 def occupy(s: Record, j: int, m: int) -> None:
-    """Give job j its GPUs on the leaves in AT: whole servers first, then the fullest ones that hold the rest."""
+    """Give job j its GPUs on the leaves in AT: whole servers first, then the best one for the rest."""
     job = r.job(s.job, j)
+    s.until = s.now + job.left
     job.head, job.at = l.NONE, r.cell(s, l.AT, 0).v
     servers, domains = 0, 0
     for i in range(m):
@@ -361,17 +381,9 @@ def occupy(s: Record, j: int, m: int) -> None:
         while left > 0:
             best, chosen = LARGE, first
             for x in range(first, last):
-                free = r.server(s.server, x).free
-                if free == 0:
+                if r.server(s.server, x).free == 0:
                     continue
-                if left >= s.per_server:
-                    cost = s.per_server - free
-                elif free >= left:
-                    cost = free - left
-                else:
-                    cost = 1000 - free
-                if s.placement == l.POWER and r.server(s.server, x).used == 0:
-                    cost += 500
+                cost = _cost(s, x, left, s.placement)
                 if cost < best:
                     best, chosen = cost, x
             put = min(left, r.server(s.server, chosen).free)
@@ -422,6 +434,8 @@ def _use(s: Record, x: int, count: int, mask: int) -> None:
     if server.used == 0:
         s.active += 1
         r.leaf(s.leaf, server.leaf).active += 1
+        server.until = s.until
+    server.until = max(server.until, s.until)
     server.used += count
     server.mask = mask
     server.free -= count
@@ -463,6 +477,11 @@ def release(s: Record, j: int) -> None:
         server.free += opened
         r.leaf(s.leaf, server.leaf).free += opened
         s.free += opened
+        if s.placement == l.POWER and server.used > 0:
+            server.until = 0.0
+            for one in range(first, first + s.per_server):
+                if r.gpu(s.gpu, one).owner >= 0:
+                    server.until = max(server.until, real(s.due, r.gpu(s.gpu, one).owner).v)
     job.head = l.NONE
 
 

@@ -117,8 +117,8 @@ def test_a_topology_on_optical_switches_uses_each_port_once(name, leaves, up, oc
     assert (total + total.T == ports).all()
     assert (used[:leaves] <= np.bincount(np.arange(up) % ocs)).all()
     assert (used[leaves] <= made.spine_ports).all()
-    odd = leaves % 2 and (up // ocs) % 2  # then one leaf is left over on each switch
-    assert ports.sum() >= asked.sum() - (2 * ocs if odd else 0)
+    uneven = up % ocs or leaves * (up // ocs) % 2  # then a port is left over on a switch
+    assert ports.sum() >= asked.sum() - (2 * ocs if uneven else 0)
     routes(ports)
 
 
