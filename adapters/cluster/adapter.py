@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from adapters.cluster.books import Books
 from adapters.cluster.config import ClusterConfig
-from adapters.cluster.world import cluster_of, order_of, simulation_of
+from adapters.cluster.world import cluster_of, order_of, placing_of, simulation_of
 from cosim.cluster import order, topology
 from cosim.cluster.engine import layout as l
 from cosim.cluster.names import TOPOLOGIES
@@ -37,6 +37,7 @@ class ClusterAdapter:
         self._fabric, slots = cluster_of(config, context)
         self._simulation = simulation_of(config, self._fabric, context)
         self._order = order_of(config, context)
+        self._place, self._wire = placing_of(config, context)
         self._node = np.arange(self._fabric.leaves) * len(slots) // self._fabric.leaves  # (leaves,) which node
         self._slot = np.array(slots, np.int64)
         self._index = {slot: i for i, slot in enumerate(slots)}
@@ -84,7 +85,10 @@ class ClusterAdapter:
         self._run(until)
 
     def _run(self, until: float) -> None:
-        if self._order is None:
+        if self._place is not None or self._wire is not None:
+            chosen = self._order or (lambda jobs, _: jobs)
+            order.placed(self._simulation, chosen, self._place, self._wire, self._config.window, until=until)
+        elif self._order is None:
             self._simulation.advance(until)
         else:
             order.in_windows(self._simulation, self._order, self._config.window, until=until)

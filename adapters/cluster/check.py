@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adapters.cluster.config import ClusterConfig
 from cosim.cluster.fabric import Fabric, fabric, plain
+from cosim.cluster.resources import port_problems
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, refusals
@@ -28,6 +29,7 @@ def fabric_of(config: ClusterConfig) -> Fabric:
     return plain(
         block.leaves, block.down // block.per_server, block.up, ocs, block.per_server, block.delay,
         rate=block.rate, gpu_power=(block.gpu_power.idle, block.gpu_power.max),
+        spines=block.spines,
     )  # fmt: skip
 
 
@@ -51,10 +53,17 @@ def misfits(name: str, config: ClusterConfig, made: Fabric, nodes: int) -> list[
                 hint="give the cluster 'ocs', or choose packet or routed",
             )
         )  # fmt: skip
-    sizes = {"gpu": made.gpus, "leaf": made.leaves, "port": len(made.port_leaf)}
+    if config.network == "routed":
+        for i, one in enumerate(config.faults):
+            if one.what in ("port", "ocs"):
+                text = f"a {one.what} cannot fail under 'network: routed', whose links are shared"
+                hint = "let a leaf or a GPU fail, or choose circuits or packet"
+                found.append(Problem(text, path=f"{path}.faults.{i}.what", hint=hint))
+    sizes = {"gpu": made.gpus, "leaf": made.leaves, "port": len(made.port_leaf), "ocs": len(made.delay)}
     for i, one in enumerate(config.faults):
         if one.number >= sizes[one.what]:
-            text = f"there is no {one.what} {one.number}; the last one is {sizes[one.what] - 1}"
+            last = f"the last one is {sizes[one.what] - 1}" if sizes[one.what] else "there are none"
+            text = f"there is no {one.what} {one.number}; {last}"
             found.append(Problem(text, path=f"{path}.faults.{i}.number"))
     return found
 
@@ -67,9 +76,15 @@ def problems(config: ClusterConfig, context: Context) -> list[Problem]:
     if block is not None and block.down % block.per_server:
         text = f"{block.down} GPUs of a leaf are no whole servers of {block.per_server}"
         return [Problem(text, path=f"adapters.{context.name}.regular.down")]
+    if config.resources is not None:
+        path = f"adapters.{context.name}.resources"
+        ports = [Problem(said, path=".".join(map(str, (path, *at)))) for at, said in port_problems(config.resources)]
+        if ports:
+            return ports
     found = refusals(lambda: world.cluster_of(config, context))
     if found:
         return found
     made, _ = world.cluster_of(config, context)
     found = refusals(lambda: world.simulation_of(config, made, context))
-    return found + refusals(lambda: world.order_of(config, context))
+    found += refusals(lambda: world.order_of(config, context))
+    return found + refusals(lambda: world.placing_of(config, context))

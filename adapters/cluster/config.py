@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cosim.cluster.resources import Block, Count, PowerBlock, Resources
+from cosim.cluster.resources import Block, Count, Inventory, PowerBlock
 from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Power
 
 Topology = Literal["fat-tree", "dragonfly", "rail", "torus", "rings", "cabled"]
 Mix = dict[Literal["llm", "dlrm", "tree", "pipeline", "experts", "local"], Annotated[float, Field(ge=0.0)]]
+PLACES = r"^(first-fit|best-fit|pack|uplinks|balanced|pcie|power|exhaustive|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"
 FUNCTION = r"^(arrival|shortest|largest|random|best|beam|ranked|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"
 
 
@@ -23,6 +24,9 @@ class RegularBlock(Block):
     up: Count = Field(32, description="uplinks of a leaf")
     ocs: Annotated[int, Field(ge=0, le=60, strict=True)] = Field(
         8, description="optical switches; 0, or with 'network: packet': a spine instead"
+    )
+    spines: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
+        0, description="spines behind the optical switches, so that these can form a fat tree"
     )
     per_server: Annotated[int, Field(ge=1, le=60, strict=True)] = Field(8, description="GPUs of a server")
     delay: Duration = Field(0.025, description="for which a circuit is down while it is set up")
@@ -89,7 +93,7 @@ class FaultBlock(Block):
     """Something that breaks."""
 
     at: Duration
-    what: Literal["gpu", "leaf", "port"]
+    what: Literal["gpu", "leaf", "port", "ocs"]
     number: Annotated[int, Field(ge=0, strict=True)] = Field(description="which one, counted from 0")
     repair: Period | None = Field(None, description="time until it works again; default: never")
 
@@ -97,7 +101,7 @@ class FaultBlock(Block):
 class ClusterConfig(AdapterConfig):
     """GPUs, NICs, packet and optical switches, and the jobs that train on them."""
 
-    resources: Resources | None = Field(None, description="the cluster, as in a resource file")
+    resources: Inventory | None = Field(None, description="the cluster, as in a resource file")
     file: Annotated[str, InputFile()] | None = Field(None, description="resource file, .json or .yaml")
     regular: RegularBlock | None = Field(None, description="a cluster of equal leaves")
     nodes: list[str] | str = Field("*", description="nodes that are leaves with their servers, in order")
@@ -113,8 +117,14 @@ class ClusterConfig(AdapterConfig):
         None, description="routed: how often the topology is chosen anew by the jobs that are there; default: never"
     )
     valiant: bool = Field(False, description="routed: flows go over a leaf in between")
-    placement: Literal["first-fit", "best-fit", "pack", "uplinks", "balanced", "pcie", "power", "exhaustive"] = Field(
-        "exhaustive", description="where the ranks of a job go"
+    placement: Annotated[str, Field(pattern=PLACES)] = Field(
+        "exhaustive",
+        description="where the ranks of a job go: first-fit, best-fit, pack, uplinks, balanced, pcie, power, "
+        "exhaustive, or a function of your own, module:name",
+    )
+    wiring: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = Field(
+        None,
+        description="circuits: a function of your own, module:name, that joins uplinks for a job; default: built in",
     )
     order: Annotated[str, Field(pattern=FUNCTION)] = Field(
         "arrival",
@@ -143,6 +153,10 @@ class ClusterConfig(AdapterConfig):
             raise ValueError("give one of 'resources', 'file' and 'regular'")
         if self.switch is not None and (self.network != "routed" or len(self.topologies) < 2):
             raise ValueError("'switch' needs 'network: routed' and several 'topologies'")
+        if self.wiring is not None and self.network != "circuits":
+            raise ValueError("'wiring' needs 'network: circuits'")
+        if (self.wiring is not None or ":" in self.placement) and self.backfill:
+            raise ValueError("'backfill' does not go with functions of your own for 'placement' or 'wiring'")
         if len(set(self.topologies)) < len(self.topologies):
             raise ValueError("'topologies' names one twice")
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,14 @@ def jobs_of(block: JobsBlock, made: Fabric, context: Context, checkpoint: float)
 
 
 def _faults(config: ClusterConfig, made: Fabric, context: Context) -> tuple[Fault, ...]:
-    found = [Fault(one.at, one.what, one.number, one.repair or np.inf) for one in config.faults]
+    found = []
+    for one in config.faults:
+        repair = one.repair or np.inf
+        if one.what == "ocs":
+            ports = np.flatnonzero(made.port_ocs == one.number)
+            found += [Fault(one.at, "port", int(port), repair) for port in ports]
+        else:
+            found.append(Fault(one.at, one.what, one.number, repair))
     if config.mtbf is not None:
         rng = context.rng(2)
         time = 0.0
@@ -70,8 +78,9 @@ def _faults(config: ClusterConfig, made: Fabric, context: Context) -> tuple[Faul
 def simulation_of(config: ClusterConfig, made: Fabric, context: Context) -> Simulation:
     """The cluster with its jobs at time 0."""
     jobs = jobs_of(config.jobs, made, context, config.checkpoint)
+    placement = "best-fit" if ":" in config.placement else config.placement
     settings = Settings(
-        config.network, config.placement, config.order if config.order in ORDERS else "arrival", config.strict,
+        config.network, placement, config.order if config.order in ORDERS else "arrival", config.strict,
         config.backfill, config.beta, tuple(config.topologies), config.valiant, faults=_faults(config, made, context),
         seed=int(context.seed[0]),
     )  # fmt: skip
@@ -87,11 +96,22 @@ def order_of(config: ClusterConfig, context: Context) -> order.Order | None:
         return None
     if config.order in ("best", "beam", "ranked"):
         return {"best": order.best, "beam": order.beam(8), "ranked": ranked}[config.order]
-    module, _, name = config.order.partition(":")
+    found: order.Order = _own(config.order, "order", context)
+    return found
+
+
+def placing_of(config: ClusterConfig, context: Context) -> tuple[order.Place | None, order.Wire | None]:
+    """Functions of the user's own that place a job and wire it; None: what is built in."""
+    place = _own(config.placement, "placement", context) if ":" in config.placement else None
+    wire = _own(config.wiring, "wiring", context) if config.wiring is not None else None
+    return place, wire
+
+
+def _own(text: str, key: str, context: Context) -> Any:  # noqa: ANN401 - a function of somebody else's
+    module, _, name = text.partition(":")
     try:
-        found: order.Order = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         hint = "the module must be where Python finds it: export PYTHONPATH=."
-        path = f"adapters.{context.name}.order"
-        raise ScenarioError(Problem(f"'{config.order}' cannot be imported: {error}", path=path, hint=hint)) from error
-    return found
+        path = f"adapters.{context.name}.{key}"
+        raise ScenarioError(Problem(f"'{text}' cannot be imported: {error}", path=path, hint=hint)) from error

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.cluster.engine.layout import UNIT
+from cosim.cluster.matching import Pairs, realise
 from cosim.cluster.names import TOPOLOGIES
-from cosim.cluster.resources import Resources
+from cosim.cluster.resources import Inventory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,6 +37,7 @@ class Fabric:
     names: tuple[str, ...] = ()
     cabled: Ints = field(default_factory=lambda: np.zeros((0, 0), np.int64))  # (leaves, leaves) direct cables
     port_names: tuple[str, ...] = ()
+    spine_ports: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # (OCSes,) of spines behind the OCSes
 
     @property
     def leaves(self) -> int:
@@ -55,15 +57,18 @@ class Fabric:
         return np.asarray(gpus + hosts + self.leaf_power + self.spine_power + self.ocs_power.sum())
 
 
-def fabric(r: Resources) -> Fabric:
+def fabric(r: Inventory) -> Fabric:
     """The arrays of a resource file. A leaf without cables has all of its uplinks into the spine."""
     index = {leaf.id: k for k, leaf in enumerate(r.leaves)}
     ocs = {one.id: x for x, one in enumerate(r.ocs)}
     ports: list[tuple[int, int, int, str]] = []  # leaf, OCS, number, name
     cabled = np.zeros((len(r.leaves), len(r.leaves)), np.int64)
+    spines, reached = {one.id for one in r.spines or ()}, np.zeros(len(r.ocs), np.int64)
     for a, b in r.cables:
         for one, other in ((a, b), (b, a)):
             name, _, port = one.partition(":")
+            if name in spines and other.partition(":")[0] in ocs:
+                reached[ocs[other.partition(":")[0]]] += 1
             if name in index:
                 far = other.partition(":")[0]
                 ports.append((index[name], ocs.get(far, -1), int(port.removeprefix("up")), one))
@@ -92,6 +97,7 @@ def fabric(r: Resources) -> Fabric:
         names=tuple(leaf.id for leaf in r.leaves),
         cabled=cabled,
         port_names=tuple(p[3] for p in ports),
+        spine_ports=reached,
     )
 
 
@@ -104,8 +110,12 @@ def plain(
     delay: float = 0.025,
     rate: float = 400e9,
     gpu_power: tuple[float, float] = (60.0, 400.0),
+    spines: int = 0,
 ) -> Fabric:
-    """A cluster of equal leaves without a file; uplink i of each goes to OCS (i mod ocs); `ocs` 0: into a spine."""
+    """A cluster of equal leaves without a file; uplink i of each goes to OCS (i mod ocs); `ocs` 0: into a spine.
+
+    `spines` behind the OCSes have as many ports on each as all leaves together.
+    """
     number = np.sort(np.arange(up) % ocs) if ocs else np.full(up, -1)
     return Fabric(
         servers=np.full(leaves, servers, np.int64),
@@ -119,7 +129,8 @@ def plain(
         delay=np.full(ocs, delay),
         ocs_power=np.full(ocs, 110.0),
         leaf_power=1300.0 * leaves,
-        spine_power=0.0 if ocs else 1300.0 * leaves,
+        spine_power=1300.0 * (spines if ocs else leaves),
+        spine_ports=np.bincount(number, minlength=ocs) * leaves * (spines > 0) if ocs else np.zeros(0, np.int64),
         names=tuple(f"leaf-{k}" for k in range(leaves)),
         cabled=np.zeros((leaves, leaves), np.int64) if leaves <= 64 else np.zeros((0, 0), np.int64),
     )
@@ -161,6 +172,25 @@ def links(topology: str, up: Ints, cabled: Ints | None = None) -> Ints:
         raise ValueError(f"a {topology} of {count} leaves needs {inner.sum(1).max()} uplinks of a leaf; it has {each}")
     made[:count, :count] = inner
     return made
+
+
+def formed(fabric: Fabric, topology: str) -> tuple[Ints, Pairs]:
+    """The `links` of a topology as its cables or its optical switches can form it, and the pairs on each switch.
+
+    Raises `ValueError` where they cannot.
+    """
+    asked, switches = links(topology, fabric.up, fabric.cabled), len(fabric.delay)
+    if not switches or topology == "cabled":
+        return asked, []
+    slots = np.zeros((fabric.leaves + 1, switches), np.int64)
+    np.add.at(slots, (fabric.port_leaf[fabric.port_ocs >= 0], fabric.port_ocs[fabric.port_ocs >= 0]), 1)
+    slots[-1] = fabric.spine_ports
+    if topology == "fat-tree" and not fabric.spine_ports.any():
+        raise ValueError("a fat-tree on optical switches needs spines with cables to them")
+    made, pairs = realise(asked, slots)
+    if topology == "fat-tree" and (made < asked).any():
+        raise ValueError(f"the spines have ports for {made[-1].sum()} of the {asked[-1].sum()} uplinks of a fat-tree")
+    return made, pairs
 
 
 def _fill(inner: Ints, weight: Floats, each: int) -> None:

@@ -32,7 +32,7 @@ from cosim.cluster.fabric import Fabric, fabric
 from cosim.cluster.jobs import Jobs
 from cosim.cluster.names import PATTERNS
 from cosim.cluster.order import all_orders, better
-from cosim.cluster.resources import Block, Resources
+from cosim.cluster.resources import Block, Resources, document, from_json, located, parsed, said
 from cosim.cluster.simulate import Settings, Simulation
 from cosim.contract.errors import Problem, ScenarioError
 
@@ -44,8 +44,8 @@ class RunningBlock(Block):
     """A job on GPUs."""
 
     id: str
-    ends: float = Field(ge=0.0, description="s, when it is expected to end")
-    ranks: dict[str, Annotated[int, Field(ge=1)]] = Field(min_length=1, description="leaf -> GPUs")
+    ends: float = Field(ge=0.0, allow_inf_nan=False, description="s, when it is expected to end")
+    ranks: dict[str, Annotated[int, Field(ge=1, le=1_000_000)]] = Field(min_length=1, description="leaf -> GPUs")
     pattern: Name = "ring"
     circuits: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = []
 
@@ -54,17 +54,17 @@ class WaitingBlock(Block):
     """A job in line."""
 
     id: str
-    gpus: Annotated[int, Field(ge=1)]
-    duration: float = Field(gt=0.0, description="s")
+    gpus: Annotated[int, Field(ge=1, le=1_000_000)]
+    duration: float = Field(gt=0.0, allow_inf_nan=False, description="s")
     pattern: Name = "ring"
-    rails: Annotated[int, Field(ge=1)] = 8
-    experts: Annotated[int, Field(ge=1)] = 8
+    rails: Annotated[int, Field(ge=1, le=1_000_000)] = 8
+    experts: Annotated[int, Field(ge=1, le=1_000_000)] = 8
 
 
 class StateBlock(Block):
     """A running cluster at a time."""
 
-    time: float = Field(0.0, ge=0.0, description="s")
+    time: float = Field(0.0, ge=0.0, allow_inf_nan=False, description="s")
     resources: Resources
     running: list[RunningBlock] = []
     waiting: list[WaitingBlock] = []
@@ -91,20 +91,19 @@ class Configuration:
 
 
 def read_state(source: Path | str | Mapping[str, Any]) -> StateBlock:
-    """A state from a file, JSON text or data. Raises `ScenarioError` with every mistake."""
+    """A state from a file, JSON text or data. Raises `ScenarioError` with every mistake, and its line in a text."""
     file = source if isinstance(source, Path) else None
+    data, text = source, ""
+    if isinstance(source, Path):
+        data, text = document(source)
+    elif isinstance(source, str):
+        data, text = from_json(source), source
+    if isinstance(data, Mapping) and isinstance(data.get("resources"), Mapping):
+        parsed(data["resources"], file, text, ("resources",))
     try:
-        data = source
-        if not isinstance(source, Mapping):
-            data = json.loads(source.read_text(encoding="utf-8") if isinstance(source, Path) else source)
         return StateBlock.model_validate(data)
-    except json.JSONDecodeError as error:
-        raise ScenarioError(Problem(f"is not JSON: {error.msg}", file=file, line=error.lineno)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(Problem(f"cannot be read: {error}", file=file)) from None
     except ValidationError as error:
-        found = [Problem(one["msg"], ".".join(map(str, one["loc"])), file) for one in error.errors()]
-        raise ScenarioError(found) from None
+        raise ScenarioError(located(said(error), file, text)) from None
 
 
 def simulation_of(state: StateBlock, placement: str = "exhaustive") -> Simulation:

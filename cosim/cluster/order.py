@@ -18,6 +18,9 @@ from cosim.cluster.simulate import Floats, Simulation
 
 Ints = NDArray[np.int64]
 Order = Callable[[Sequence[int], Simulation], Sequence[int]]
+Ranks = Sequence[tuple[int, int]]  # leaves, and how many ranks each has
+Place = Callable[[int, Simulation], Ranks | None]
+Wire = Callable[[int, Ranks, Simulation], Sequence[tuple[int, int]] | None]
 WINDOW = 5
 
 
@@ -86,11 +89,49 @@ def in_windows(simulation: Simulation, order: Order, size: int = WINDOW, *, unti
             simulation.decide(job)
 
 
-def with_queries(simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf) -> None:
-    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started."""
+def placed(
+    simulation: Simulation, order: Order, place: Place | None, wire: Wire | None = None, size: int = WINDOW, *,
+    until: float = np.inf,
+) -> None:  # fmt: skip
+    """Run on, asking `order` for each window, and `place` and `wire` before each start.
+
+    `place(job, simulation)` gives leaves with numbers of ranks, None: not now; without it the one of the
+    settings holds. `wire(job, ranks, simulation)` gives pairs of uplinks to join, None: not now. Both are
+    asked again when something has changed. Raises `ValueError` for an answer that cannot be.
+    """
+    simulation.by_hand()
+    plan: list[int] = []
+    while not simulation.advance(until):
+        waiting = set(simulation.line(None if plan else size))
+        plan = [job for job in plan if job in waiting] or list(order(simulation.line(size), simulation))
+        job = plan[0]
+        simulation.decide(job)
+        ranks = place(job, simulation) if place is not None else _fitting(job, simulation)
+        circuits = wire(job, ranks, simulation) if wire is not None and ranks and len(ranks) > 1 else None
+        refused = not ranks or (wire is not None and len(ranks) > 1 and circuits is None)
+        if refused or not simulation.start(job, ranks or (), circuits):
+            simulation.waits(job)
+        else:
+            plan.pop(0)
+
+
+def _fitting(job: int, simulation: Simulation) -> Ranks | None:
+    found = simulation.fitting(job)
+    return None if found is None else list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+def with_queries(
+    simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf, anew: bool = False
+) -> None:
+    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started.
+
+    `anew`: no plan is kept, `order` is asked about the rest of the window each time.
+    """
     simulation.asking()
     plan: list[int] = []
     while not simulation.advance(until):
         if not plan:
             plan = list(order(simulation.line(size), simulation))
+        elif anew and len(plan) > 1:
+            plan = list(order(sorted(plan), simulation))
         simulation.decide(plan.pop(0))

@@ -89,7 +89,7 @@ class OcsBlock(Block):
     power: Power = Field(110.0, description="of the switch")
 
 
-class Resources(Block):
+class Inventory(Block):
     """A cluster: what there is, and which cable joins what."""
 
     gpus: GpuBlock
@@ -101,6 +101,10 @@ class Resources(Block):
         [], description="pairs of ports: leaf-0:up3 is an uplink of a leaf, ocs-1:p17 a port of another switch"
     )
 
+
+class Resources(Inventory):
+    """An inventory whose parts fit together: every port once."""
+
     @model_validator(mode="after")
     def _fits(self) -> Resources:
         found = list(port_problems(self))
@@ -109,7 +113,7 @@ class Resources(Block):
         return self
 
 
-def port_problems(r: Resources) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def port_problems(r: Inventory) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """What does not fit together: where (keys from the top), and in words."""
     ids = Counter(one.id for one in (*r.leaves, *(r.spines or ()), *r.ocs))
     named = {
@@ -138,7 +142,7 @@ def port_problems(r: Resources) -> Iterator[tuple[tuple[str | int, ...], str]]:
     yield from _cable_problems(r)
 
 
-def _cable_problems(r: Resources) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _cable_problems(r: Inventory) -> Iterator[tuple[tuple[str | int, ...], str]]:
     size = {leaf.id: ("up", leaf.up_ports) for leaf in r.leaves}
     size |= {one.id: ("p", one.ports) for one in r.spines or ()} | {one.id: ("p", one.radix) for one in r.ocs}
     used: dict[str, int] = {}
@@ -203,50 +207,61 @@ def regular(
 
 def read_resources(path: Path) -> Resources:
     """The resource file at `path`, JSON or YAML. Raises `ScenarioError` with every mistake and its line."""
+    data, text = document(path)
+    return parsed(data, path, text)
+
+
+def document(path: Path) -> tuple[Any, str]:
+    """What stands in a JSON file, or one of YAML, and its text. Raises `ScenarioError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError(Problem(f"cannot be read: {error}", file=path)) from error
+    return (from_json(text, path) if path.suffix == ".json" else _yaml(text, path)), text
+
+
+def from_json(text: str, path: Path | None = None) -> Any:  # noqa: ANN401 - whatever stands there
+    """JSON data. Raises `ScenarioError`, also for a key that stands twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+        if twice:
+            places = [text.count("\n", 0, found.start()) + 1 for found in re.finditer(re.escape(f'"{twice[0]}"'), text)]
+            raise ScenarioError(Problem(f"the key '{twice[0]}' stands twice", file=path, line=places[-1]))
+        return dict(pairs)
+
     try:
-        data = json.loads(text) if path.suffix == ".json" else _yaml(text, path)
+        return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as error:
-        raise ScenarioError(
-            Problem(f"is not JSON: {error.msg}", file=path, line=error.lineno, column=error.colno)
-        ) from None
+        said = Problem(f"is not JSON: {error.msg}", file=path, line=error.lineno, column=error.colno)
+        raise ScenarioError(said) from None
+    except RecursionError:
+        raise ScenarioError(Problem("is nested too deeply", file=path)) from None
+
+
+def parsed(data: Any, path: Path | None, text: str, at: Sequence[str | int] = ()) -> Resources:  # noqa: ANN401
+    """The resources in `data`, which stand at the keys `at` of a text. Raises `ScenarioError` with their lines."""
     try:
         return Resources.model_validate(data)
     except ValidationError as error:
-        found: list[tuple[Sequence[str | int], str]] = [
-            (one["loc"], one["msg"]) for one in error.errors() if one["loc"]
-        ]
-        if not found:  # each part is right, but they do not fit together
-            whole = Resources.model_construct(**_parts(data))
-            found = list(port_problems(whole))
-        lines = _lines(text)
-        raise ScenarioError(
-            [Problem(text, ".".join(map(str, where)), path, line=_line(lines, where)) for where, text in found]
-        ) from None
+        found: list[tuple[Sequence[str | int], str]] = said(error)
+    if found == [((), "")]:  # each part is right, but they do not fit together
+        found = list(port_problems(Inventory.model_validate(data)))
+    raise ScenarioError(located([((*at, *where), what) for where, what in found], path, text))
 
 
-def _parts(data: dict[str, Any]) -> dict[str, Any]:
-    fields = Resources.model_fields
-    made: dict[str, Any] = {"nics": NicBlock(), "spines": None, "ocs": [], "cables": []}
-    kinds: dict[str, type[Block]] = {
-        "gpus": GpuBlock,
-        "nics": NicBlock,
-        "leaves": LeafBlock,
-        "spines": SpineBlock,
-        "ocs": OcsBlock,
-    }
-    for key in fields.keys() & data.keys():
-        value, kind = data[key], kinds.get(key)
-        if kind is None or value is None:
-            made[key] = value
-        elif isinstance(value, list):
-            made[key] = [kind.model_validate(one) for one in value]
-        else:
-            made[key] = kind.model_validate(value)
-    return made
+def said(error: ValidationError) -> list[tuple[Sequence[str | int], str]]:
+    """Where (keys) and what of each mistake; [((), "")] when only the whole does not hold."""
+    whole = [one for one in error.errors() if not one["loc"] and one["type"] == "value_error"]
+    if whole:
+        return [((), "")]
+    return [(one["loc"], one["msg"].removeprefix("Value error, ")) for one in error.errors()]
+
+
+def located(found: Sequence[tuple[Sequence[str | int], str]], path: Path | None, text: str) -> list[Problem]:
+    """Mistakes with the lines of what they are about."""
+    lines = _lines(text) if text else None
+    return [Problem(what, ".".join(map(str, where)), path, line=_line(lines, where)) for where, what in found]
 
 
 def _yaml(text: str, path: Path) -> Any:  # noqa: ANN401 - whatever stands there

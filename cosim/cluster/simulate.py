@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.cluster import surrogate
 from cosim.cluster.engine import kernel
 from cosim.cluster.engine import layout as l
-from cosim.cluster.fabric import Fabric, links, routes
+from cosim.cluster.fabric import Fabric, formed, routes
 from cosim.cluster.jobs import Jobs
+from cosim.continuum.heap import ENTRY
 from cosim.continuum.memory import world
 
 Floats = NDArray[np.float64]
@@ -112,6 +114,8 @@ class Simulation:
         self.memory, placed, at = np.zeros(size, np.uint8), {}, 0
         for name in l.PRESENT:
             array = getattr(made, name)
+            if name == "job":
+                self._core = at
             placed[name] = self.memory[at : at + array.nbytes].view(array.dtype).reshape(array.shape)
             placed[name][...] = array
             at += -(-array.nbytes // 64) * 64
@@ -163,11 +167,26 @@ class Simulation:
 
     def try_orders(self, orders: NDArray[np.int64]) -> Floats:
         """(orders, 3) s for orders of waiting jobs, each put first in line: the end of all that runs then, the
-        last start, the sum of the ends. The present stays as it is."""
-        found = np.zeros((len(orders), 3))
-        present = self.memory.copy()
-        kernel.try_orders(self._call, self.memory, present, np.ascontiguousarray(orders, np.int64), found)
+        last start, the sum of the ends. Nothing else comes or breaks. The present stays as it is."""
+        found, orders = np.zeros((len(orders), 3)), np.ascontiguousarray(orders, np.int64)
+        job, heap = self.state.job, self.state.heap
+        rows = job.view(np.uint8).reshape(len(job), job.itemsize)
+        kernel.try_orders(
+            self._call, self.memory[: self._core], rows, heap.view(np.uint8), np.unique(orders), orders, found
+        )
         return found
+
+    def bound(self, jobs: Sequence[int]) -> float:
+        """s at which the running jobs and these waiting ones have ended at the earliest."""
+        due = self.state.due
+        running = float(np.max(due, initial=self.now, where=np.isfinite(due)))
+        longest = float(self.state.job["left"][np.asarray(jobs)].max())
+        delay = float(self.fabric.delay.max(initial=0.0)) if self.settings.network == "circuits" else 0.0
+        return max(running, self.now + longest + delay)
+
+    def features(self, jobs: Sequence[int], orders: NDArray[np.int64]) -> Floats:
+        """(orders, FEATURES) of orders, as places in `jobs`, of waiting jobs: what `cosim.cluster.surrogate` sees."""
+        return surrogate.all_features(self._call, np.asarray(jobs, np.int64), orders)
 
     def line(self, most: int | None = None) -> list[int]:
         """The waiting jobs, first in line first."""
@@ -197,18 +216,54 @@ class Simulation:
         self.state.grid["max_busy"] = bound
         self.state.grid["stuck"] = l.NONE
 
-    def adopt(self, job: int, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]]) -> str:
-        """Let a job that has not arrived run on so many GPUs of those leaves, with circuits between those ports.
+    def start(
+        self, job: int, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]] | None = None
+    ) -> bool:
+        """Start waiting `job` with so many GPUs on those leaves, and circuits between those ports if they are given.
 
-        What is against it, in words, or "". Jobs are adopted in the order of their numbers.
+        False: the network or the power limit does not allow it now. Raises `ValueError` for what cannot be.
         """
-        s = self.state
-        port, leaf = s.port, s.leaf
-        for k, count in ranks:
-            if count > leaf["free"][k]:
-                return f"has {count} GPUs on leaf {k}, where {leaf['free'][k]} are free"
+        need = int(self.state.job["n"][job])
+        against, total = self._against(ranks, circuits or ()), sum(count for _, count in ranks)
+        if not against and total != need:
+            against = f"gets {total} GPUs, and needs {need}"
+        elif self.state.job["milli"][job] < l.WHOLE:
+            against = "shares a GPU, which is chosen for it"
+        elif circuits is not None and self.settings.network != "circuits":
+            against = "gets circuits, and the network has none"
+        if against:
+            raise ValueError(f"job {job} {against}")
+        if circuits is not None:
+            for row, end in ((l.UNIT_A, 0), (l.UNIT_B, 1)):
+                self.state.scratch[row, : len(circuits)] = [pair[end] for pair in circuits]
+        self._allocate(ranks)
+        return bool(kernel.start_at(self._call, int(job), len(ranks), -1 if circuits is None else len(circuits)))
+
+    def waits(self, job: int) -> None:
+        """Say that the first job in line does not start before something has changed."""
+        self.state.job["decided"][job] = 1
+        self.state.grid["stuck"] = job
+
+    def by_hand(self) -> None:
+        """Let nothing start by itself: it stops before each job that is first in line and may start."""
+        self.state.grid["manual"] = self.state.grid["ask"] = 1
+
+    def _allocate(self, ranks: Sequence[tuple[int, int]]) -> None:
+        self.state.scratch[l.AT, : len(ranks)] = [k for k, _ in ranks]
+        self.state.scratch[l.COUNT, : len(ranks)] = [count for _, count in ranks]
+
+    def _against(self, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]]) -> str:
+        """What is against an allocation and its circuits, in words, or ""."""
+        port, leaf = self.state.port, self.state.leaf
         on = {k for k, _ in ranks}
+        if len(on) < len(ranks) or not on <= set(range(len(leaf))):
+            return "names a leaf twice, or one that there is not"
+        for k, count in ranks:
+            if not 0 < count <= leaf["free"][k] or leaf["down"][k]:
+                return f"has {count} GPUs on leaf {k}, where {leaf['free'][k]} are free"
         used = [p for pair in circuits for p in pair]
+        if not set(used) <= set(range(len(port))):
+            return "has a circuit over an uplink that there is not"
         if len(set(used)) < len(used) or any(port["holder"][p] >= 0 or port["down"][p] for p in used):
             return "has a circuit over an uplink that is taken or out of order"
         for a, b in circuits:
@@ -216,13 +271,25 @@ class Simulation:
                 return "has a circuit between uplinks that are not on one OCS"
             if {int(port["leaf"][a]), int(port["leaf"][b])} - on or port["leaf"][a] == port["leaf"][b]:
                 return "has a circuit between other leaves than its own"
+        return ""
+
+    def adopt(self, job: int, ranks: Sequence[tuple[int, int]], circuits: Sequence[tuple[int, int]]) -> str:
+        """Let a job that has not arrived run on so many GPUs of those leaves, with circuits between those ports.
+
+        What is against it, in words, or "". Jobs are adopted in the order of their numbers.
+        """
+        against = self._against(ranks, circuits)
+        if against:
+            return against
+        s = self.state
+        port, leaf = s.port, s.leaf
         for a, b in circuits:
             port["mate"][a], port["mate"][b] = b, a
             port["holder"][[a, b]] = job
             leaf["up"][port["leaf"][[a, b]]] -= 1
+            s.room[port["leaf"][[a, b]], port["ocs"][a]] -= 1
             s.grid["held_ports"] += 2
-        s.scratch[l.AT, : len(ranks)] = [k for k, _ in ranks]
-        s.scratch[l.COUNT, : len(ranks)] = [count for _, count in ranks]
+        self._allocate(ranks)
         kernel.adopt(self._call, int(job), len(ranks), len(circuits))
         return ""
 
@@ -231,7 +298,7 @@ class Simulation:
         m = int(kernel.fitting(self._call, int(job)))
         if m == 0:
             return None
-        scratch, units = self.state.scratch, int(self["misplaced"])
+        scratch, units = self.state.scratch, int(self["wired"])
         at = scratch[l.AT, :m].copy()
         circuits = np.zeros((0, 3), np.int64)
         if self.settings.network == "circuits" and m > 1:
@@ -354,13 +421,17 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     faults, width = _faults(settings.faults), max(leaves, 4096 if settings.network != "packet" else 64)
     rows = max(2, min(settings.rows, 4 * count + 4 + 4 * len(settings.faults)))
     route, cap, carried = _routed(fabric, settings, count)
+    most = gpus * l.WHOLE if (jobs.milli < l.WHOLE).any() else gpus
+    heap_room = 2 * min(count, most) + 64  # as many that hold no more as run at most
+    room = np.bincount(number[fabric.port_ocs >= 0], minlength=leaves * len(switch)).reshape(leaves, len(switch))
     grid = np.zeros(1, l.GRID)
     for name, value in {
-        "jobs": count, "first": l.NONE, "last": l.NONE, "stuck": l.NONE, "leaves": leaves, "servers": servers,
+        "jobs": count, "first": l.NONE, "last": l.NONE, "stuck": l.NONE, "head": l.NONE, "wired": l.NONE,
+        "goal": UNBOUND, "heap_room": heap_room, "leaves": leaves, "servers": servers,
         "gpus": gpus, "per_server": fabric.per_server, "domain": fabric.domain, "free": gpus, "network": network,
         "strict": settings.strict, "placement": placement, "backfill": settings.backfill, "beta": settings.beta,
         "max_busy": UNBOUND, "pieces": 1.0, "switches": len(switch), "fault_count": len(faults),
-        "row_count": rows, "links": cap.shape[1], "slots": len(carried) - 1, "width": width,
+        "row_count": rows, "links": cap.shape[1], "slots": len(carried) - 1, "width": width, "ports": len(port),
     }.items():  # fmt: skip
         grid[name] = value
     slots = len(carried) - 1
@@ -368,7 +439,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     return l.State(
         grid, job, leaf, server, gpu, port, offset, switch, faults, np.zeros(rows, l.ROW),
         route, cap, np.zeros(cap.shape[1], np.int64), carried, slot,
-        np.zeros(max(1, count)), np.zeros(max(1, count), np.int64), np.full(max(1, count), l.NONE),
+        room, np.full(max(1, count), np.inf), np.zeros(heap_room, ENTRY),
         np.zeros((l.SCRATCH, width), np.int64),
     )  # fmt: skip
 
@@ -390,7 +461,7 @@ def _faults(faults: Sequence[Fault]) -> NDArray[Any]:
 def _routed(fabric: Fabric, settings: Settings, jobs: int) -> tuple[Any, Any, Any]:
     if settings.network != "routed":
         return np.zeros((1, 1, 1), np.int32), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
-    made = [routes(links(name, fabric.up, fabric.cabled), settings.valiant) for name in settings.topologies]
+    made = [routes(formed(fabric, name)[0], settings.valiant) for name in settings.topologies]
     cap = np.stack([one[1] for one in made])
     slots = max(1, min(jobs, fabric.gpus // 2))
     if slots * cap.shape[1] > 1 << 26:

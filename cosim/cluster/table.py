@@ -21,6 +21,8 @@ from cosim.cluster.jobs import Jobs
 from cosim.cluster.names import PATTERNS
 from cosim.contract.errors import Problem, ScenarioError
 
+MOST_GPUS = 1_000_000  # of a job
+
 
 def write_jobs(path: Path, jobs: Jobs, *, with_pattern: bool = True) -> None:
     """Write jobs as Parquet; the same jobs give the same bytes."""
@@ -38,6 +40,9 @@ def read_jobs(path: Path, mix: dict[str, float], seed: int = 0, most: int | None
         table = parquet.read_table(path) if path.suffix == ".parquet" else arrow_csv.read_csv(path)
     except (OSError, pa.ArrowException) as error:
         raise ScenarioError(Problem(f"holds no table: {str(error).splitlines()[0][:200]}", file=path)) from None
+    twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if twice:
+        raise ScenarioError(Problem(f"has two columns '{twice[0]}'", file=path, line=1))
     columns: dict[str, Any] = {name: table[name] for name in table.column_names}
     missing = {"arrival", "duration", "gpus"} - columns.keys()
     unknown = columns.keys() - {"arrival", "duration", "gpus", "gpu_milli", "pattern"}
@@ -49,8 +54,8 @@ def read_jobs(path: Path, mix: dict[str, float], seed: int = 0, most: int | None
     for name in sorted(columns.keys() - {"pattern"}):
         try:
             numbers[name] = np.asarray(columns[name].cast(pa.float64()).to_numpy(), np.float64)
-        except pa.ArrowException as error:
-            raise ScenarioError(Problem(f"'{name}': {str(error).splitlines()[0][:160]}", file=path)) from None
+        except pa.ArrowException:
+            raise ScenarioError(_no_number(path, name, columns[name].to_pylist())) from None
     _check(path, numbers)
     order = np.argsort(numbers["arrival"], kind="stable")[:most]
     count = len(order)
@@ -72,13 +77,26 @@ def read_jobs(path: Path, mix: dict[str, float], seed: int = 0, most: int | None
     )  # fmt: skip
 
 
+def _no_number(path: Path, name: str, values: list[Any]) -> Problem:
+    """The first value of a column that is no number, with its line."""
+    for row, value in enumerate(values):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            if value is not None:
+                line = None if path.suffix == ".parquet" else row + 2
+                return Problem(f"'{name}' is '{str(value)[:40]}' in row {row + 1}, no number", file=path, line=line)
+    return Problem(f"'{name}' has no numbers", file=path)
+
+
 def _check(path: Path, numbers: dict[str, Any]) -> None:
     """Raise for the first value that is out of range, with its line (the header is line 1)."""
     lows = {"arrival": 0.0, "duration": 1e-9, "gpus": 1.0, "gpu_milli": 1.0}
     for name, values in numbers.items():
-        bad = ~(np.isfinite(values) & (values >= lows[name]))
-        if name == "gpu_milli":
-            bad |= values > WHOLE
+        most = {"gpus": MOST_GPUS, "gpu_milli": WHOLE}.get(name, np.inf)
+        bad = ~(np.isfinite(values) & (values >= lows[name]) & (values <= most))
+        if name in ("gpus", "gpu_milli"):
+            bad |= values != np.floor(values)
         if bad.any():
             first = int(np.argmax(bad))
             line = None if path.suffix == ".parquet" else first + 2

@@ -24,7 +24,8 @@ def worth(simulation: Simulation, topology: int, ahead: int = AHEAD) -> float:
     for job in branch.line():
         if not followed[job]:
             branch.drop(job)
-    branch.state.grid["jobs"] = branch["arrived"]  # nothing else arrives
+    branch.state.grid["jobs"] = branch["arrived"]  # nothing else arrives, and no fault is foreseen
+    branch.state.grid["fault_count"] = branch["faults"]
     branch.asking(False)
     branch.switch(topology)
     branch.advance(log=False)

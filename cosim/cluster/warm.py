@@ -12,10 +12,11 @@ def compiled() -> bool:
     entries = (
         kernel.advance,
         kernel.decide,
+        kernel.start_at,
         kernel.drop,
         kernel.adopt,
         kernel.try_orders,
         kernel.happen,
         kernel.switch,
     )
-    return ready(*entries, kernel.settle_all, kernel.fitting, surrogate.look)
+    return ready(*entries, kernel.settle_all, kernel.fitting, surrogate.features)

@@ -11,8 +11,8 @@ whatever the distances between events are.
 Every event number is due at most once, at `due`, inf for not at all. An entry whose time is not that
 any more is stale: it is left where it is and skipped when it comes up, so that moving an event costs
 one write. When there is no room left, stale entries are cleared out; there is always room for those
-that are not stale. The order is (time, number), a total one: it does not depend on how the queue came
-about. Events after `end` are not kept.
+that are not stale (`cosim.continuum.heap`). The order is (time, number), a total one: it does not
+depend on how the queue came about. Events after `end` are not kept.
 
 `META` of a model has the fields of `FIELDS` and the addresses of the arrays that `arrays` makes.
 """
@@ -26,6 +26,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.continuum import heap
+from cosim.continuum.heap import ENTRY, drop, real, slot
 from cosim.continuum.jit import jit
 from cosim.continuum.rowtypes import Record, prefetch, rows_of
 
@@ -37,7 +39,6 @@ _SPLIT: Final = 192  # a bucket with more entries is split
 _PER_BUCKET: Final = 8  # entries of it that a narrower bucket gets
 _LARGE: Final = 2048  # a heap with more entries becomes a rung
 
-ENTRY: Final = np.dtype([("time", "f8"), ("number", "i8")])
 BUCKET: Final = np.dtype([("chunk", "i4"), ("count", "i4")])  # its newest chunk, -1: none; its entries
 RUNG: Final = np.dtype([
     ("start", "f8"), ("scale", "f8"),  # s, where it begins; buckets per s
@@ -56,10 +57,8 @@ FIELDS: Final = (
 )  # fmt: skip
 ARRAYS: Final = ("due", "heap", "chunks", "buckets", "ladder")
 
-slot = rows_of(ENTRY)
 bucket = rows_of(BUCKET)
 rung = rows_of(RUNG)
-real = rows_of(np.dtype([("v", "f8")]))
 
 
 def arrays() -> dict[str, NDArray[Any]]:
@@ -110,47 +109,6 @@ class Queue(NamedTuple):
     drop: Callable[[Record, int], None]
     first: Callable[[Record], int]
     take_next: Callable[[Record, float], int]
-
-
-@jit
-def _up(s: Record, k: int, time: float, number: int) -> None:
-    """Put (time, number) at position k of the heap or nearer to the top."""
-    while k > 0:
-        above = slot(s.heap, (k - 1) >> 1)
-        if above.time < time or (above.time == time and above.number < number):
-            break
-        entry = slot(s.heap, k)
-        entry.time = above.time
-        entry.number = above.number
-        k = (k - 1) >> 1
-    entry = slot(s.heap, k)
-    entry.time = time
-    entry.number = number
-
-
-@jit
-def _down(s: Record, count: int, time: float, number: int) -> None:
-    """Put (time, number) at the top of the heap of `count` entries or below it."""
-    k = 0
-    while True:
-        below = 2 * k + 1
-        if below >= count:
-            break
-        t, w = slot(s.heap, below).time, slot(s.heap, below).number
-        if below + 1 < count:
-            t2, w2 = slot(s.heap, below + 1).time, slot(s.heap, below + 1).number
-            if t2 < t or (t2 == t and w2 < w):
-                below += 1
-                t, w = t2, w2
-        if time < t or (time == t and number < w):
-            break
-        entry = slot(s.heap, k)
-        entry.time = t
-        entry.number = w
-        k = below
-    entry = slot(s.heap, k)
-    entry.time = time
-    entry.number = number
 
 
 @jit
@@ -286,21 +244,6 @@ def _spill(s: Record, b: int, r: int) -> None:
 
 
 @jit
-def _sweep_heap(s: Record) -> None:
-    """Take the stale entries out of the heap, and all but one of those that say the same."""
-    kept = 0
-    for k in range(s.queued):
-        time, number = slot(s.heap, k).time, slot(s.heap, k).number
-        if real(s.due, number).v == time:
-            real(s.due, number).v = -math.inf
-            _up(s, kept, time, number)
-            kept += 1
-    for k in range(kept):
-        real(s.due, slot(s.heap, k).number).v = slot(s.heap, k).time
-    s.queued = kept
-
-
-@jit
 def _sweep(s: Record) -> None:
     """Take the stale entries out of all buckets, and all but one of those that say the same.
 
@@ -346,21 +289,6 @@ def _heap_to_rung(s: Record) -> None:
 
 
 @jit
-def _push(s: Record, time: float, number: int) -> None:
-    if s.queued == s.heap_room:
-        _sweep_heap(s)
-    k = s.queued
-    s.queued = k + 1
-    _up(s, k, time, number)
-
-
-@jit
-def drop(s: Record, number: int) -> None:
-    """Take event `number` out, if it is in."""
-    real(s.due, number).v = math.inf
-
-
-@jit
 def put(s: Record, number: int, time: float) -> None:
     """Let event `number` happen at `time` (not before now), whenever it was due before."""
     if real(s.due, number).v == time:
@@ -371,7 +299,7 @@ def put(s: Record, number: int, time: float) -> None:
     real(s.due, number).v = time
     b = _place(s, time)
     if b < 0:
-        _push(s, time, number)
+        heap.push(s, time, number)
         return
     if s.chunks_free <= 1:
         _sweep(s)
@@ -392,7 +320,7 @@ def queue(warm: Callable[[Record, int], None] | None = None) -> Queue:
                 if real(s.due, number).v == time:
                     if warm is not None:
                         warm(s, number)
-                    _push(s, time, number)
+                    heap.push(s, time, number)
             chunk = _give_back(s, chunk)
             fill = SLOTS - 1
 
@@ -441,12 +369,9 @@ def queue(warm: Callable[[Record, int], None] | None = None) -> Queue:
         while True:
             if s.queued > s.heap_limit:
                 _heap_to_rung(s)
-            while s.queued > 0:
-                time, number = slot(s.heap, 0).time, slot(s.heap, 0).number
-                if real(s.due, number).v == time:
-                    return int(number)
-                s.queued -= 1
-                _down(s, s.queued, slot(s.heap, s.queued).time, slot(s.heap, s.queued).number)
+            number = heap.first(s)
+            if number >= 0:
+                return int(number)
             if not step_down(s):
                 return -1
 
@@ -459,9 +384,8 @@ def queue(warm: Callable[[Record, int], None] | None = None) -> Queue:
         time = slot(s.heap, 0).time
         if time > until:
             return -1
-        real(s.due, number).v = math.inf
-        s.queued -= 1
-        _down(s, s.queued, slot(s.heap, s.queued).time, slot(s.heap, s.queued).number)
+        heap.drop(s, number)
+        heap.pop(s)
         s.now = time
         s.events += 1
         return int(number)

@@ -19,6 +19,7 @@ import numpy as np
 from cosim.traces.model import Floats, TaskTrace
 from cosim.traces.table import Column, blocks, fault, header, line_of, opened
 
+_MOST: Final = 1e6  # GPUs of a job
 SOURCES: Final = ("philly", "helios", "alibaba")
 
 
@@ -32,6 +33,9 @@ def read(source: str, path: Path, *, jobs: int | None = None) -> TaskTrace:
     if not known.any():
         raise fault(path, "holds no job with a GPU and a duration")
     submitted, duration, gpus, milli = (column[known] for column in (submitted, duration, gpus, milli))
+    parts = gpus != np.floor(gpus)
+    if parts.any():
+        raise fault(path, f"has a job of {gpus[np.argmax(parts)]:g} GPUs; GPUs are whole numbers")
     order = np.argsort(submitted, kind="stable")[:jobs]
     unknown = np.full(len(order), np.nan)
     return TaskTrace(
@@ -62,7 +66,11 @@ def _philly(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     with opened(path) as file:
         if file.read(1) in (b"[", b"{"):
             return _philly_log(path)
-    wanted = (Column("timestamp", "text"), Column("duration", at_least=0.0), Column("num_gpus", at_least=0.0))
+    wanted = (
+        Column("timestamp", "text"),
+        Column("duration", at_least=0.0),
+        Column("num_gpus", at_least=0.0, at_most=_MOST),
+    )
     parts = [
         (
             _times(path, block.words["timestamp"], block.columns["timestamp"], block.first),
@@ -103,7 +111,11 @@ def _philly_log(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
-    wanted = (Column("submit_time", "text"), Column("duration", at_least=0.0), Column("gpu_num", at_least=0.0))
+    wanted = (
+        Column("submit_time", "text"),
+        Column("duration", at_least=0.0),
+        Column("gpu_num", at_least=0.0, at_most=_MOST),
+    )
     parts = [
         (
             _times(path, block.words["submit_time"], block.columns["submit_time"], block.first),
@@ -118,7 +130,7 @@ def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
 
 def _alibaba(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     wanted = [
-        Column("num_gpu", at_least=0.0), Column("gpu_milli", at_least=0.0, at_most=1000.0),
+        Column("num_gpu", at_least=0.0, at_most=_MOST), Column("gpu_milli", at_least=0.0, at_most=1000.0),
         Column("creation_time", at_least=0.0), Column("deletion_time", optional=True, at_least=0.0),
     ]  # fmt: skip
     scheduled = "scheduled_time" in header(path)

@@ -31,27 +31,32 @@ UNIT: Final = 1 << 20  # load of a link by one port's full rate; whole numbers, 
 NONE: Final = int(codes(1)[0]) - 1
 
 
-def _record(*fields: str, reals: tuple[str, ...] = ()) -> np.dtype[np.void]:
-    return np.dtype([*((name, "f8") for name in reals), *((name, "i8") for name in fields)], align=True)
+def _record(*fields: str, reals: tuple[str, ...] = (), whole: str = "i8") -> np.dtype[np.void]:
+    return np.dtype([*((name, "f8") for name in reals), *((name, whole) for name in fields)], align=True)
 
 
 GRID = _record(
-    "queue", "due", "what", "place",  # the event heap of `heap`: jobs by their end
+    "queued", "heap_room", "due", "heap",  # of `cosim.continuum.heap`: jobs by their end
     # addresses of the other arrays, and how long those are that have no figure of their own
-    "job", "leaf", "server", "gpu", "port", "switch", "fault", "row", "route", "cap", "load", "carried", "slot",
+    "room", "job", "leaf", "server", "gpu", "port", "switch", "fault", "row", "route", "cap", "load", "carried", "slot",
     "scratch", "offset", "switches", "fault_count", "row_count", "links", "slots", "width",
+    "head",  # of the list of running jobs
+    "wired",  # circuits of the allocation that `exhaustive` found, -1: to be chosen anew
+    "ports",
+    "open",  # leaves with room in OPEN
+    "goal",  # starts and refusals after which it stops
     "jobs", "arrived", "first", "last", "waiting", "running", "done", "refused", "faults", "stuck",
     "leaves", "servers", "gpus", "per_server", "domain", "free", "busy", "down", "held_ports",
-    "network", "strict", "placement", "backfill", "ask", "topology", "rows", "max_busy",
-    "reconfigured", "reused", "restarts", "blocked", "blocked_power", "active", "starts", "misplaced", "ports_down",
+    "network", "strict", "placement", "backfill", "ask", "manual", "topology", "rows", "max_busy",
+    "reconfigured", "reused", "restarts", "blocked", "blocked_power", "active", "starts", "ports_down",
     reals=(
         "now", "beta", "pieces", "useful", "slowed", "stalled", "lost", "held", "idle", "out", "server_time",
-        "port_time", "switching",
+        "port_time", "switching", "until",
     ),
 )  # fmt: skip
 JOB = _record(
     "n", "milli", "pattern", "rails", "group", "state", "head", "leaves", "circuits", "slot", "next", "before",
-    "restarts", "blocked", "decided", "servers", "domains", "at",
+    "restarts", "blocked", "decided", "servers", "domains", "at", "mark",
     reals=(
         "arrival", "work", "compute", "network", "overlap", "checkpoint", "key", "start", "end", "left", "rate",
         "since", "hold", "lost", "stalled", "factor", "latest",
@@ -61,9 +66,9 @@ LEAF = _record(
     "free", "up", "first", "servers", "port", "ports", "down", "size", "busy", "active",
     reals=("held", "served", "since")
 )  # fmt: skip
-SERVER = _record("mask", "free", "leaf", "down", "used", "failed")
-GPU = _record("next", "milli", "owner", "down")
-PORT = _record("leaf", "ocs", "mate", "holder", "down", "link")
+SERVER = _record("mask", "free", "leaf", "down", "used", "failed", reals=("until",))  # s, when it has no work any more
+GPU = _record("next", "milli", "owner", "down", whole="i4")
+PORT = _record("leaf", "ocs", "mate", "holder", "down", whole="i4")
 SWITCH = _record("ports", reals=("delay", "power"))
 FAULT = _record("kind", "target", reals=("at",))
 ROW = _record(
@@ -95,21 +100,21 @@ class State(NamedTuple):
     load: Ints  # (links,) in UNIT
     carried: Ints  # (slots, links) by the running jobs that span leaves
     slot: Ints  # (1 + slots,) free slots: how many, then which
-    due: NDArray[np.float64]  # (jobs,) the event heap: times,
-    what: Ints  # (jobs,) which jobs,
-    place: Ints  # (jobs,) and where in the heap each job is, -1: not there
+    room: Ints  # (leaves, OCSes) free ports of each leaf on each OCS
+    due: NDArray[np.float64]  # (jobs,) end of each running job, inf: it does not run
+    heap: Records  # (room,) ends in order
     scratch: Ints  # (SCRATCH, width)
 
 
 # The arrays that lie one after the other in a piece of memory of their own, which is the present; the
-# others are constant, or hold nothing that lasts.
-PRESENT: Final = (
-    "grid", "job", "leaf", "server", "gpu", "port", "load", "carried", "slot", "due", "what", "place",
-)  # fmt: skip
+# others are constant, or hold nothing that lasts. Those of CORE come first; of the others a short look
+# ahead changes few rows only.
+CORE: Final = ("grid", "leaf", "server", "gpu", "port", "room", "load", "carried", "slot")
+PRESENT: Final = (*CORE, "job", "due", "heap")
 
 # Rows of `scratch`: the allocation under test, the best one, its circuits one by one, counts per switch.
 (
     AT, COUNT, BEST_AT, BEST_COUNT, END_A, END_B, CIRCUITS_OF, LOAD_OF, UNIT_A, UNIT_B, ON, TRIED, SORTED, GROUP,
-    TRY, FREE, DEGREE, STANDING,
-) = codes(18)  # fmt: skip
-SCRATCH: Final = 18
+    TRY, FREE, DEGREE, STANDING, OPEN,
+) = codes(19)  # fmt: skip
+SCRATCH: Final = 19

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cosim.cluster.engine import layout as l
 from cosim.cluster.engine import rows as r
-from cosim.cluster.engine.rows import Record
+from cosim.cluster.engine.rows import Record, real, whole
 from cosim.cluster.engine.wire import demand_ok, wish
 from cosim.compiling import part
 
 LARGE = 1 << 40
+NOTHING = 1 << 62  # worse than any allocation
 _ENUMERATE = 4000  # allocations that are all tried
 _SPLITS = 6  # even splits that are tried
 
@@ -46,6 +47,17 @@ def single(s: Record, n: int) -> int:
 
 
 @part
+def survey(s: Record) -> None:
+    """List the leaves with room, ascending, in OPEN; `open` says how many: in a busy cluster few of them."""
+    listed, count = r.line(s, l.OPEN), 0
+    for k in range(s.leaves):
+        if _eligible(s, k) > 0:
+            whole(listed, count).v = k
+            count += 1
+    s.open = count
+
+
+@part
 def _rank(s: Record, k: int, by_uplinks: bool) -> int:
     """How much room leaf k has, as a number by which no two leaves are equal; less is more room, 0: none."""
     free = _eligible(s, k)
@@ -61,9 +73,9 @@ def roomiest(s: Record, after: int, by_uplinks: bool) -> int:
     Of equals the one with the least index comes first. `by_uplinks`: a leaf counts with no more room than
     its free uplinks, one for each rank.
     """
-    best = 0
-    for k in range(s.leaves):
-        rank = _rank(s, k, by_uplinks)
+    best, listed = 0, r.line(s, l.OPEN)
+    for e in range(s.open):
+        rank = _rank(s, whole(listed, e).v, by_uplinks)
         if after < rank < best:
             best = rank
     return best
@@ -71,15 +83,14 @@ def roomiest(s: Record, after: int, by_uplinks: bool) -> int:
 
 @part
 def spread(s: Record, n: int, placement: int) -> int:
-    """Ranks over several leaves, by the policy; how many leaves, 0 when there is no room."""
-    m, left = 0, n
+    """Ranks over several of the leaves in OPEN, by the policy; how many leaves, 0 when there is no room."""
+    m, left, listed = 0, n, r.line(s, l.OPEN)
     if placement == l.FIRST_FIT:
-        for k in range(s.leaves):
+        for e in range(s.open):
             if left == 0:
                 break
-            put = take(s, left, m, k, left)
-            left -= put
-            m += put > 0
+            left -= take(s, left, e, whole(listed, e).v, left)
+            m += 1
         return m if left == 0 else 0
     after = -LARGE
     if placement == l.BALANCED:
@@ -102,7 +113,8 @@ def spread(s: Record, n: int, placement: int) -> int:
         k = after % s.leaves
         if _eligible(s, k) >= left:  # the last leaf: the one with the least room that does
             best, last = LARGE, k
-            for other in range(s.leaves):
+            for e in range(s.open):
+                other = whole(listed, e).v
                 free = _eligible(s, other)
                 behind = _rank(s, other, uplinks)
                 enough = not uplinks or r.leaf(s.leaf, other).up >= min(left, r.leaf(s.leaf, k).up)
@@ -124,6 +136,7 @@ def candidate(s: Record, n: int, placement: int) -> int:
             if _eligible(s, k) >= n:
                 take(s, n, 0, k, n)
                 return 1
+        survey(s)
         return spread(s, n, placement)
     if placement == l.BALANCED:
         best, found = 0, l.NONE
@@ -137,33 +150,53 @@ def candidate(s: Record, n: int, placement: int) -> int:
     if found >= 0:
         take(s, n, 0, found, n)
         return 1
+    survey(s)
     return spread(s, n, l.PACK if placement in (l.PCIE, l.POWER) else placement)
 
 
 @part
+def _cost(s: Record, x: int, left: int, placement: int) -> int:
+    """What is against `left` ranks, or as many as there is room for, on server x: least is best.
+
+    PCIE: more PCIe domains than it takes, then room left in the domain. POWER: how many s longer the
+    server has work. Else and then: room left on the server.
+    """
+    server = r.server(s.server, x)
+    free = server.free
+    if left >= s.per_server:
+        return int(s.per_server - free)
+    if free < left:
+        return int(LARGE - free)
+    if placement == l.PCIE and left <= s.domain:
+        best = 1000 + free - left
+        for d in range(s.per_server // s.domain):
+            room = bits((server.mask >> (d * s.domain)) & ((1 << s.domain) - 1))
+            if room >= left:
+                best = min(best, 10 * (room - left) + (free > room))
+        return int(best)
+    cost = free - left
+    if placement == l.POWER:
+        until = max(s.now, server.until) if server.used > 0 else s.now
+        cost += 64 * int(min(max(0.0, s.until - until), 1e8))
+    return int(cost)
+
+
+@part
 def by_servers(s: Record, n: int, placement: int) -> int:
-    """PCIE: the leaf where n ranks touch the fewest servers; POWER: where they wake the fewest. -1: none holds them."""
-    best, found = LARGE, l.NONE
+    """The leaf with whole servers for as many of n ranks as can be, and the best server for the rest. -1: none."""
+    best, found, rest = NOTHING, l.NONE, n % s.per_server
     for k in range(s.leaves):
         free = _eligible(s, k)
         if free < n:
             continue
-        whole, room, fit = 0, 0, LARGE
+        lacking, least = n // s.per_server, LARGE if rest else 0
         first = r.leaf(s.leaf, k).first
-        for i in range(first, first + r.leaf(s.leaf, k).servers):
-            open_gpus = r.server(s.server, i).free
-            if open_gpus == s.per_server:
-                whole += 1
-            if open_gpus > 0 and r.server(s.server, i).used > 0:
-                room += open_gpus
-            if open_gpus >= n:
-                fit = min(fit, open_gpus)
-        if placement == l.POWER:
-            cost = -(-max(0, n - room) // s.per_server) * 1000 + free
-        elif n <= s.per_server:
-            cost = fit if fit < LARGE else 10_000 + free
-        else:
-            cost = (0 if whole * s.per_server >= n else 10_000) + free
+        for x in range(first, first + r.leaf(s.leaf, k).servers):
+            if r.server(s.server, x).free == s.per_server:
+                lacking -= 1
+            if rest and r.server(s.server, x).free > 0:
+                least = min(least, _cost(s, x, rest, placement))
+        cost = max(0, lacking) * (1 << 52) + least * 1024 + min(free, 1023)
         if cost < best:
             best, found = cost, k
     return found
@@ -186,55 +219,75 @@ def _keep(s: Record, m: int) -> None:
 
 
 @part
+def _judge(s: Record, j: int, m: int, best: int) -> int:
+    """What is best about the allocation in AT and COUNT, which is kept when it fits and is better than `best`."""
+    if s.strict and s.network != l.ROUTED and _goal(s, m, wish(s, j, m)) >= best:
+        return best
+    circuits = demand_ok(s, j, m)
+    s.wired = l.NONE
+    if circuits >= 0:
+        goal = _goal(s, m, circuits)
+        if goal < best:
+            s.wired = circuits
+            _keep(s, m)
+            return goal
+    return best
+
+
+@part
 def exhaustive(s: Record, j: int) -> int:
     """The best of all allocations of job j that fit, in AT and COUNT; how many leaves, 0: none fits.
 
     While there are few allocations, each is tried, in lexicographic order, and among equals the first
     counts. Otherwise those are tried that take whole the roomiest leaves, by room and by free uplinks,
-    for each number of leaves.
+    for each number of leaves. `wired` is left at the circuits when those that stand in UNIT_A, UNIT_B
+    and ON are the best one's.
     """
-    n, leaves = r.job(s.job, j).n, s.leaves
-    best, found, ways = 1 << 62, 0, 1
-    for k in range(leaves):
-        ways *= 1 + min(_eligible(s, k), n)
-        if ways > _ENUMERATE:
-            break
+    n, ways, room = r.job(s.job, j).n, 1, 0
+    sizes, rest, chosen, who = r.line(s, l.SORTED), r.line(s, l.GROUP), r.line(s, l.TRY), r.line(s, l.OPEN)
+    survey(s)
+    open_leaves = s.open
+    for e in range(open_leaves):
+        whole(sizes, e).v = min(_eligible(s, whole(who, e).v), n)
+        room += whole(sizes, e).v
+        ways = min(ways * (1 + whole(sizes, e).v), NOTHING >> 20)
+    best, found = NOTHING, 0
     if ways <= _ENUMERATE:
-        for k in range(leaves):
-            r.cell(s, l.TRY, k).v = 0
-        for _ in range(ways):
-            m, total = 0, 0
-            for k in range(leaves):
-                if r.cell(s, l.TRY, k).v > 0:
-                    r.cell(s, l.AT, m).v = k
-                    r.cell(s, l.COUNT, m).v = r.cell(s, l.TRY, k).v
-                    total += r.cell(s, l.TRY, k).v
+        if room < n:
+            return 0
+        i, left = 0, n  # leaves that have their part; ranks without
+        whole(rest, 0).v = room - whole(sizes, 0).v  # room behind each leaf
+        whole(chosen, 0).v = max(0, n - whole(rest, 0).v) - 1
+        while i >= 0:
+            whole(chosen, i).v += 1
+            put = whole(chosen, i).v
+            if put > min(whole(sizes, i).v, left):
+                i -= 1
+                if i >= 0:
+                    left += whole(chosen, i).v
+                continue
+            if i < open_leaves - 1:
+                left -= put
+                i += 1
+                whole(rest, i).v = whole(rest, i - 1).v - whole(sizes, i).v
+                whole(chosen, i).v = max(0, left - whole(rest, i).v) - 1
+                continue
+            m = 0
+            for e in range(open_leaves):
+                if whole(chosen, e).v > 0:
+                    r.cell(s, l.AT, m).v = whole(who, e).v
+                    r.cell(s, l.COUNT, m).v = whole(chosen, e).v
                     m += 1
-            if total == n:
-                circuits = demand_ok(s, j, m)
-                if circuits >= 0:
-                    goal = _goal(s, m, circuits)
-                    if goal < best:
-                        best, found = goal, m
-                        _keep(s, m)
-            k = leaves - 1
-            while k >= 0:  # the next allocation in lexicographic order
-                if r.cell(s, l.TRY, k).v < min(_eligible(s, k), n):
-                    r.cell(s, l.TRY, k).v += 1
-                    break
-                r.cell(s, l.TRY, k).v = 0
-                k -= 1
+            goal = _judge(s, j, m, best)
+            if goal < best:
+                best, found = goal, m
     else:
         for way in range(4):
             m = candidate(s, n, (l.BEST_FIT, l.UPLINKS, l.BALANCED, l.FIRST_FIT)[way])
-            if m == 0 or (s.network != l.ROUTED and s.strict and _goal(s, m, wish(s, j, m)) >= best):
-                continue
-            circuits = demand_ok(s, j, m)
-            if circuits >= 0:
-                goal = _goal(s, m, circuits)
+            if m > 0:
+                goal = _judge(s, j, m, best)
                 if goal < best:
                     best, found = goal, m
-                    _keep(s, m)
             if found == 1:
                 break
         if found == 0:
@@ -251,14 +304,15 @@ def _by_leaves(s: Record, j: int) -> int:
 
     Of the numbers of leaves that have room, the six least are tried.
     """
-    n, leaves, tries = r.job(s.job, j).n, s.leaves, 0
-    for m in range(2, min(leaves, n, 64) + 1):
+    n, leaves, tries, listed = r.job(s.job, j).n, s.leaves, 0, r.line(s, l.OPEN)
+    for m in range(2, min(s.open, n, 64) + 1):
         if tries == _SPLITS:
             break
         share, after, found, left = -(-n // m), -LARGE, 0, n
         while found < m:  # the leaf with the most free uplinks of those that hold their part
             best = 0
-            for k in range(leaves):
+            for e in range(s.open):
+                k = whole(listed, e).v
                 rank = -r.leaf(s.leaf, k).up * leaves + k
                 if _eligible(s, k) >= share and after < rank < best:
                     best = rank
@@ -313,8 +367,9 @@ def _less(s: Record, x: int, milli: int, released: int) -> None:
 
 @part
 def occupy(s: Record, j: int, m: int) -> None:
-    """Give job j its GPUs on the leaves in AT: whole servers first, then the fullest ones that hold the rest."""
+    """Give job j its GPUs on the leaves in AT: whole servers first, then the best one for the rest."""
     job = r.job(s.job, j)
+    s.until = s.now + job.left
     job.head, job.at = l.NONE, r.cell(s, l.AT, 0).v
     servers, domains = 0, 0
     for i in range(m):
@@ -326,17 +381,9 @@ def occupy(s: Record, j: int, m: int) -> None:
         while left > 0:
             best, chosen = LARGE, first
             for x in range(first, last):
-                free = r.server(s.server, x).free
-                if free == 0:
+                if r.server(s.server, x).free == 0:
                     continue
-                if left >= s.per_server:
-                    cost = s.per_server - free
-                elif free >= left:
-                    cost = free - left
-                else:
-                    cost = 1000 - free
-                if s.placement == l.POWER and r.server(s.server, x).used == 0:
-                    cost += 500
+                cost = _cost(s, x, left, s.placement)
                 if cost < best:
                     best, chosen = cost, x
             put = min(left, r.server(s.server, chosen).free)
@@ -351,38 +398,47 @@ def occupy(s: Record, j: int, m: int) -> None:
 @part
 def _fill(s: Record, j: int, x: int, count: int) -> int:
     """Take `count` GPUs of server x, from as few PCIe domains as can be; how many domains."""
-    domain, touched = s.domain, 0
-    while count > 0:
+    domain, touched, mask, left = s.domain, 0, r.server(s.server, x).mask, count
+    while left > 0:
         best, chosen = LARGE, 0
         for d in range(s.per_server // domain):
-            free = bits((r.server(s.server, x).mask >> (d * domain)) & ((1 << domain) - 1))
+            free = bits((mask >> (d * domain)) & ((1 << domain) - 1))
             if free == 0:
                 continue
-            cost = free - count if free >= count else 100 - free
+            cost = free - left if free >= left else 100 - free
             if cost < best:
                 best, chosen = cost, d
         for b in range(chosen * domain, (chosen + 1) * domain):
-            if count > 0 and (r.server(s.server, x).mask >> b) & 1:
-                own(s, j, x, b)
-                count -= 1
+            if left > 0 and (mask >> b) & 1:
+                _own(s, j, x * s.per_server + b)
+                mask ^= 1 << b
+                left -= 1
         touched += 1
+    _use(s, x, count, mask)
     return touched
 
 
 @part
-def own(s: Record, j: int, x: int, b: int) -> None:
-    """Put GPU b of server x at the head of the list of job j's GPUs."""
+def _own(s: Record, j: int, gpu: int) -> None:
+    """Put a GPU at the head of the list of job j's GPUs."""
+    row, job = r.gpu(s.gpu, gpu), r.job(s.job, j)
+    row.owner = j
+    row.next = job.head
+    job.head = gpu
+
+
+@part
+def _use(s: Record, x: int, count: int, mask: int) -> None:
+    """So many GPUs of server x more are used; `mask` says which are free."""
     server = r.server(s.server, x)
     if server.used == 0:
         s.active += 1
         r.leaf(s.leaf, server.leaf).active += 1
-    server.used += 1
-    server.mask ^= 1 << b
-    server.free -= 1
-    gpu = x * s.per_server + b
-    r.gpu(s.gpu, gpu).owner = j
-    r.gpu(s.gpu, gpu).next = r.job(s.job, j).head
-    r.job(s.job, j).head = gpu
+        server.until = s.until
+    server.until = max(server.until, s.until)
+    server.used += count
+    server.mask = mask
+    server.free -= count
 
 
 @part
@@ -404,14 +460,28 @@ def release(s: Record, j: int) -> None:
         _release_share(s, j)
         return
     gpu = job.head
-    while gpu >= 0:
+    while gpu >= 0:  # those of a server follow one another
         x = gpu // s.per_server
-        after = r.gpu(s.gpu, gpu).next
-        r.gpu(s.gpu, gpu).owner = l.NONE
-        _less(s, x, l.WHOLE, 1)
-        if not r.gpu(s.gpu, gpu).down:
-            _open(s, gpu)
-        gpu = after
+        first, count, opened, mask = x * s.per_server, 0, 0, 0
+        while first <= gpu < first + s.per_server:
+            row = r.gpu(s.gpu, gpu)
+            row.owner = l.NONE
+            count += 1
+            if not row.down:
+                opened += 1
+                mask |= 1 << (gpu - first)
+            gpu = row.next
+        _less(s, x, count * l.WHOLE, count)
+        server = r.server(s.server, x)
+        server.mask |= mask
+        server.free += opened
+        r.leaf(s.leaf, server.leaf).free += opened
+        s.free += opened
+        if s.placement == l.POWER and server.used > 0:
+            server.until = 0.0
+            for one in range(first, first + s.per_server):
+                if r.gpu(s.gpu, one).owner >= 0:
+                    server.until = max(server.until, real(s.due, r.gpu(s.gpu, one).owner).v)
     job.head = l.NONE
 
 
@@ -439,9 +509,8 @@ def share(s: Record, j: int) -> bool:
         tally(s, r.server(s.server, x).leaf)
         while not (r.server(s.server, x).mask >> b) & 1:
             b += 1
-        own(s, j, x, b)
         chosen = x * s.per_server + b
-        r.gpu(s.gpu, chosen).owner = l.NONE
+        _use(s, x, 1, r.server(s.server, x).mask ^ (1 << b))
         r.leaf(s.leaf, r.server(s.server, x).leaf).free -= 1
         s.free -= 1
     r.gpu(s.gpu, chosen).milli -= job.milli

@@ -28,3 +28,10 @@ real, whole = memory.real, memory.whole
 def cell(s: Record, line: int, i: int) -> Record:
     """Element i of a row of `scratch`."""
     return whole(s.scratch, line * s.width + i)
+
+
+@part
+def line(s: Record, number: int) -> int:
+    """The address of a row of `scratch`: loops look it up once."""
+    address: int = s.scratch + number * s.width * 8
+    return address

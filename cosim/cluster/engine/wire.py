@@ -11,7 +11,7 @@ import math
 
 from cosim.cluster.engine import layout as l
 from cosim.cluster.engine import rows as r
-from cosim.cluster.engine.rows import Record
+from cosim.cluster.engine.rows import Record, whole
 from cosim.compiling import part
 
 _STEPS = 20_000  # of the search for few circuits
@@ -158,9 +158,9 @@ def demand_ok(s: Record, j: int, m: int) -> int:
         if s.strict:
             for e in range(s.links):
                 if (
-                    r.whole(s.carried, last * s.links + e).v > 0
-                    and r.whole(s.load, e).v + r.whole(s.carried, last * s.links + e).v
-                    > r.whole(s.cap, s.topology * s.links + e).v * l.UNIT
+                    whole(s.carried, last * s.links + e).v > 0
+                    and whole(s.load, e).v + whole(s.carried, last * s.links + e).v
+                    > whole(s.cap, s.topology * s.links + e).v * l.UNIT
                 ):
                     return -1
         return total // l.UNIT
@@ -196,7 +196,7 @@ def weigh(s: Record, j: int, count: int, row: int) -> int:
     """Put the load of the edges on the links of the topology in force into `carried[row]`; the sum."""
     leaves, total = s.leaves, 0
     for x in range(s.links):
-        r.whole(s.carried, row * s.links + x).v = 0
+        whole(s.carried, row * s.links + x).v = 0
     both = r.job(s.job, j).pattern != l.RING
     for e in range(count):
         a, b = r.cell(s, l.AT, r.cell(s, l.END_A, e).v).v, r.cell(s, l.AT, r.cell(s, l.END_B, e).v).v
@@ -207,7 +207,7 @@ def weigh(s: Record, j: int, count: int, row: int) -> int:
                 part_of = r.short(s.route, (s.topology * s.leaves * s.leaves + pair) * s.links + x).v
                 if part_of > 0:
                     on = (load * part_of) // l.UNIT
-                    r.whole(s.carried, row * s.links + x).v += on
+                    whole(s.carried, row * s.links + x).v += on
                     total += on
     return total
 
@@ -218,30 +218,28 @@ def realise(s: Record, m: int, count: int, scale: float) -> int:
     units, switches = 0, s.switches
     if m * switches > s.width:
         return -1
+    at, degree, free = r.line(s, l.AT), r.line(s, l.DEGREE), r.line(s, l.FREE)
+    unit_a, unit_b = r.line(s, l.UNIT_A), r.line(s, l.UNIT_B)
     for i in range(m):
-        r.cell(s, l.DEGREE, i).v = 0
-        for x in range(switches):
-            r.cell(s, l.FREE, i * switches + x).v = 0
+        whole(degree, i).v = 0
     for e in range(count):
         circuits = scaled(r.cell(s, l.CIRCUITS_OF, e).v, scale)
         a, b = r.cell(s, l.END_A, e).v, r.cell(s, l.END_B, e).v
-        r.cell(s, l.DEGREE, a).v += circuits
-        r.cell(s, l.DEGREE, b).v += circuits
+        whole(degree, a).v += circuits
+        whole(degree, b).v += circuits
         if units + circuits > s.width:
             return -1
-        for _ in range(circuits):
-            r.cell(s, l.UNIT_A, units).v = a
-            r.cell(s, l.UNIT_B, units).v = b
-            units += 1
+        for u in range(units, units + circuits):
+            whole(unit_a, u).v = a
+            whole(unit_b, u).v = b
+        units += circuits
     for i in range(m):
-        if r.cell(s, l.DEGREE, i).v > r.leaf(s.leaf, r.cell(s, l.AT, i).v).up:
+        if whole(degree, i).v > r.leaf(s.leaf, whole(at, i).v).up:
             return -1
     for i in range(m):
-        k = r.leaf(s.leaf, r.cell(s, l.AT, i).v)
-        for p in range(k.port, k.port + k.ports):
-            port = r.port(s.port, p)
-            if port.holder < 0 and not port.down and port.ocs >= 0:
-                r.cell(s, l.FREE, i * switches + port.ocs).v += 1
+        first = whole(at, i).v * switches
+        for x in range(switches):
+            whole(free, i * switches + x).v = whole(s.room, first + x).v
     return units if _search(s, units) else -1
 
 
@@ -249,18 +247,19 @@ def realise(s: Record, m: int, count: int, scale: float) -> int:
 def _standing(s: Record, u: int) -> None:
     """Per switch in STANDING: circuits between the ends of circuit u that stand and that nobody holds or is to get."""
     a, b = r.cell(s, l.UNIT_A, u).v, r.cell(s, l.UNIT_B, u).v
+    standing, ports = r.line(s, l.STANDING), s.port
     for x in range(s.switches):
-        r.cell(s, l.STANDING, x).v = 0
+        whole(standing, x).v = 0
     k, far = r.leaf(s.leaf, r.cell(s, l.AT, a).v), r.cell(s, l.AT, b).v
     for p in range(k.port, k.port + k.ports):
-        port = r.port(s.port, p)
+        port = r.port(ports, p)
         if port.mate >= 0 and port.holder < 0 and not port.down:
-            mate = r.port(s.port, port.mate)
+            mate = r.port(ports, port.mate)
             if mate.leaf == far and mate.holder < 0 and not mate.down:
-                r.cell(s, l.STANDING, port.ocs).v += 1
+                whole(standing, port.ocs).v += 1
     v = u - 1
     while v >= 0 and r.cell(s, l.UNIT_A, v).v == a and r.cell(s, l.UNIT_B, v).v == b:
-        r.cell(s, l.STANDING, r.cell(s, l.ON, v).v).v -= 1
+        whole(standing, r.cell(s, l.ON, v).v).v -= 1
         v -= 1
 
 
@@ -268,47 +267,58 @@ def _standing(s: Record, u: int) -> None:
 def _search(s: Record, units: int) -> bool:
     """Depth-first search over the circuits' switches, on the ports in FREE, which are used up."""
     left = _STEPS if units <= _FEW else _STEPS_MANY
-    u, stale, last_a, last_b = 0, True, -1, -1
+    u, stale, last_a, last_b, switches = 0, True, -1, -1, s.switches
+    unit_a, unit_b, on = r.line(s, l.UNIT_A), r.line(s, l.UNIT_B), r.line(s, l.ON)
+    tried, free, standing = r.line(s, l.TRIED), r.line(s, l.FREE), r.line(s, l.STANDING)
     if units:
-        r.cell(s, l.TRIED, 0).v = 0
+        whole(tried, 0).v = 0
     while 0 <= u < units:
-        a, b = r.cell(s, l.UNIT_A, u).v * s.switches, r.cell(s, l.UNIT_B, u).v * s.switches
+        a, b = whole(unit_a, u).v * switches, whole(unit_b, u).v * switches
         if stale or a != last_a or b != last_b:
             _standing(s, u)
             stale, last_a, last_b = False, a, b
-        best, chosen = 0, -1
-        for x in range(s.switches):
-            room = min(r.cell(s, l.FREE, a + x).v, r.cell(s, l.FREE, b + x).v)
-            if room > 0 and not (r.cell(s, l.TRIED, u).v >> x) & 1:
-                worth = room + (100_000 if r.cell(s, l.STANDING, x).v > 0 else 0)
+        best, chosen, mask = 0, -1, whole(tried, u).v
+        for x in range(switches):
+            room = min(whole(free, a + x).v, whole(free, b + x).v)
+            if room > 0 and not (mask >> x) & 1:
+                worth = room + (100_000 if whole(standing, x).v > 0 else 0)
                 if worth > best:
                     best, chosen = worth, x
         if chosen >= 0:
-            r.cell(s, l.TRIED, u).v |= 1 << chosen
-            r.cell(s, l.ON, u).v = chosen
-            r.cell(s, l.FREE, a + chosen).v -= 1
-            r.cell(s, l.FREE, b + chosen).v -= 1
-            r.cell(s, l.STANDING, chosen).v -= 1
+            whole(tried, u).v = mask | (1 << chosen)
+            whole(on, u).v = chosen
+            whole(free, a + chosen).v -= 1
+            whole(free, b + chosen).v -= 1
+            whole(standing, chosen).v -= 1
             u += 1
             if u < units:
-                r.cell(s, l.TRIED, u).v = 0
+                whole(tried, u).v = 0
             continue
         left -= 1
         u -= 1
         stale = True
         if left < 0 or u < 0:
             return False
-        x = r.cell(s, l.ON, u).v
-        r.cell(s, l.FREE, r.cell(s, l.UNIT_A, u).v * s.switches + x).v += 1
-        r.cell(s, l.FREE, r.cell(s, l.UNIT_B, u).v * s.switches + x).v += 1
+        x = whole(on, u).v
+        whole(free, whole(unit_a, u).v * switches + x).v += 1
+        whole(free, whole(unit_b, u).v * switches + x).v += 1
     return True
+
+
+@part
+def free_port(s: Record, p: int, more: int) -> None:
+    """Uplink p is free (1), or is not any more (-1)."""
+    port = r.port(s.port, p)
+    r.leaf(s.leaf, port.leaf).up += more
+    if port.ocs >= 0:
+        whole(s.room, port.leaf * s.switches + port.ocs).v += more
 
 
 @part
 def _port(s: Record, k: int, x: int) -> int:
     """A free port of leaf k on switch x, one without a standing circuit if there is one."""
     second, first = l.NONE, k * (s.switches + 1) + x
-    for p in range(r.whole(s.offset, first).v, r.whole(s.offset, first + 1).v):
+    for p in range(whole(s.offset, first).v, whole(s.offset, first + 1).v):
         port = r.port(s.port, p)
         if port.holder < 0 and not port.down:
             if port.mate < 0:
@@ -322,8 +332,8 @@ def _port(s: Record, k: int, x: int) -> int:
 def _hold(s: Record, j: int, p: int, q: int) -> None:
     r.port(s.port, p).holder = j
     r.port(s.port, q).holder = j
-    r.leaf(s.leaf, r.port(s.port, p).leaf).up -= 1
-    r.leaf(s.leaf, r.port(s.port, q).leaf).up -= 1
+    free_port(s, p, -1)
+    free_port(s, q, -1)
     s.held_ports += 2
 
 
@@ -333,7 +343,7 @@ def connect(s: Record, j: int, units: int) -> float:
     for u in range(units):
         a, b = r.cell(s, l.AT, r.cell(s, l.UNIT_A, u).v).v, r.cell(s, l.AT, r.cell(s, l.UNIT_B, u).v).v
         first = a * (s.switches + 1) + r.cell(s, l.ON, u).v
-        for p in range(r.whole(s.offset, first).v, r.whole(s.offset, first + 1).v):
+        for p in range(whole(s.offset, first).v, whole(s.offset, first + 1).v):
             port = r.port(s.port, p)
             if port.holder < 0 and port.mate >= 0 and not port.down:
                 q = port.mate
@@ -361,6 +371,47 @@ def connect(s: Record, j: int, units: int) -> float:
 
 
 @part
+def given(s: Record, j: int, m: int, units: int) -> int:
+    """Circuits that a policy gives to job j, as ports in UNIT_A and UNIT_B; -1: two leaves that talk have none.
+
+    `pieces` says how many times longer the step's communication takes with them.
+    """
+    count = edges(s, j, m)
+    s.pieces = 1.0
+    for e in range(count):
+        a, b = r.cell(s, l.AT, r.cell(s, l.END_A, e).v).v, r.cell(s, l.AT, r.cell(s, l.END_B, e).v).v
+        found = 0
+        for u in range(units):
+            p = r.port(s.port, r.cell(s, l.UNIT_A, u).v).leaf
+            q = r.port(s.port, r.cell(s, l.UNIT_B, u).v).leaf
+            found += (p == a and q == b) or (p == b and q == a)
+        if found == 0:
+            return -1
+        s.pieces = max(s.pieces, r.cell(s, l.LOAD_OF, e).v / (l.UNIT * float(found)))
+    return units if count >= 0 else -1
+
+
+@part
+def join(s: Record, j: int, units: int) -> float:
+    """Give job j the circuits between the ports in UNIT_A and UNIT_B; the longest delay (s) of those that are new."""
+    delay = 0.0
+    for u in range(units):
+        p, q = r.cell(s, l.UNIT_A, u).v, r.cell(s, l.UNIT_B, u).v
+        if r.port(s.port, p).mate == q:
+            s.reused += 1
+        else:
+            for one in (p, q):
+                old = r.port(s.port, one).mate
+                if old >= 0:
+                    r.port(s.port, old).mate = l.NONE
+            r.port(s.port, p).mate, r.port(s.port, q).mate = q, p
+            s.reconfigured += 1
+            delay = max(delay, r.switch(s.switch, r.port(s.port, p).ocs).delay)
+        _hold(s, j, p, q)
+    return delay
+
+
+@part
 def disconnect(s: Record, j: int) -> None:
     """Give the ports that job j holds back; its circuits stand until their ports are needed."""
     job = r.job(s.job, j)
@@ -375,6 +426,6 @@ def disconnect(s: Record, j: int) -> None:
                     r.port(s.port, p).holder = l.NONE
                     s.held_ports -= 1
                     if not r.port(s.port, p).down:
-                        r.leaf(s.leaf, k).up += 1
+                        free_port(s, p, 1)
             last = k
         gpu = r.gpu(s.gpu, gpu).next

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -10,10 +11,10 @@ import pytest
 
 from cosim.cluster import feed, timeline, topology, traffic
 from cosim.cluster.engine import layout as l
-from cosim.cluster.fabric import fabric, links, plain, routes
+from cosim.cluster.fabric import fabric, formed, links, plain, routes
 from cosim.cluster.generate import philly_like, uniform
 from cosim.cluster.jobs import Jobs, described
-from cosim.cluster.order import arrival, beam, best, in_windows, with_queries
+from cosim.cluster.order import arrival, beam, best, in_windows, placed, with_queries
 from cosim.cluster.rank import ranked
 from cosim.cluster.resources import Resources, read_resources, regular
 from cosim.cluster.simulate import Settings, Simulation, simulate
@@ -100,6 +101,83 @@ def test_topologies_use_the_uplinks_and_flows_arrive_whole(name, leaves, valiant
             if a != b:
                 expected[a], expected[b] = 1.0, -1.0
             assert net == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["fat-tree", "dragonfly", "rail", "torus", "rings"])
+@pytest.mark.parametrize(("leaves", "up", "ocs"), [(16, 16, 8), (9, 8, 8), (12, 6, 6), (10, 12, 5)])
+def test_a_topology_on_optical_switches_uses_each_port_once(name, leaves, up, ocs):
+    made = plain(leaves, 1, up, ocs, spines=2)
+    asked, (ports, pairs) = links(name, made.up), formed(made, name)
+    assert (ports <= asked).all()
+    used, total = np.zeros((leaves + 1, ocs), np.int64), np.zeros_like(ports)
+    for x, circuits in enumerate(pairs):
+        for a, b in circuits:
+            used[[a, b], x] += 1
+            total[a, b] += 1
+    assert (total + total.T == ports).all()
+    assert (used[:leaves] <= np.bincount(np.arange(up) % ocs)).all()
+    assert (used[leaves] <= made.spine_ports).all()
+    uneven = up % ocs or leaves * (up // ocs) % 2  # then a port is left over on a switch
+    assert ports.sum() >= asked.sum() - (2 * ocs if uneven else 0)
+    routes(ports)
+
+
+def test_a_fat_tree_on_optical_switches_needs_spines_in_the_file():
+    data = json.loads(regular(2, 8, 4, 2, per_server=4).model_dump_json())
+    with pytest.raises(ValueError, match="needs spines with cables"):
+        formed(fabric(Resources.model_validate(data)), "fat-tree")
+    data["spines"] = [{"id": "spine-0", "ports": 8}]
+    data["ocs"] = [one | {"radix": 8} for one in data["ocs"]]
+    data["cables"] += [[f"spine-0:p{k}", f"ocs-{k % 2}:p{4 + k // 2}"] for k in range(8)]
+    ports, _ = formed(fabric(Resources.model_validate(data)), "fat-tree")
+    assert ports[-1].tolist() == [4, 4, 0]
+
+
+def fullest_first(job, simulation):
+    """Ranks on the roomiest leaves: what `pack` does."""
+    left, found, free = int(simulation.jobs.gpus[job]), [], simulation.state.leaf["free"]
+    for k in np.argsort(-free, kind="stable"):
+        if left and free[k]:
+            found.append((int(k), min(left, int(free[k]))))
+            left -= found[-1][1]
+    return None if left else found
+
+
+def one_circuit_each(_, ranks, simulation):
+    """A single circuit between any two leaves of a job."""
+    port, used, pairs = simulation.state.port, set(), []
+    for (a, _), (b, _) in itertools.combinations(ranks, 2):
+        free = [
+            [p for p in np.flatnonzero((port["leaf"] == k) & (port["holder"] < 0)) if p not in used] for k in (a, b)
+        ]
+        pair = next(((int(p), int(q)) for p in free[0] for q in free[1] if port["ocs"][p] == port["ocs"][q]), None)
+        if pair is None:
+            return None
+        pairs.append(pair)
+        used.update(pair)
+    return pairs
+
+
+def test_functions_place_and_wire_jobs():
+    jobs = uniform(2, 20, sizes=(2, 48))
+    built_in, asked, own = (Simulation(plain(8, 2, 16, 4), jobs, Settings("circuits", "exhaustive")) for _ in range(3))
+    in_windows(built_in, arrival)
+    placed(asked, arrival, None)
+    assert (built_in.state.job["start"] == asked.state.job["start"]).all()
+    placed(own, arrival, fullest_first, one_circuit_each)
+    assert own.over
+    assert own.ledger().faults() == []
+    assert own.ledger().slowed > 0.0  # one circuit carries less than each pair asks for
+    assert (own.state.port["holder"] < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"), [([(0, 1)], "needs"), ([(0, 99)], "where 16 are free"), ([(9, 1)], "there is not")]
+)
+def test_a_placement_that_cannot_be_is_refused(ranks, said):
+    s = Simulation(plain(8, 2, 16, 4), uniform(2, 5, sizes=(4, 48)), Settings("circuits", "exhaustive"))
+    with pytest.raises(ValueError, match=said):
+        placed(s, arrival, lambda *_: ranks)
 
 
 def test_the_timeline_keeps_the_integral():
@@ -197,6 +275,34 @@ def test_jobs_in_files(tmp_path):
     (tmp_path / "jobs.csv").write_text("arrival,duration,gpus,gpu_milli\n0,1,1,1500\n")
     with pytest.raises(ScenarioError, match=r"jobs\.csv:2: 'gpu_milli' is 1500"):
         read_jobs(tmp_path / "jobs.csv", {"llm": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("arrival,duration,gpus\n0,1,2.5\n", r"jobs\.csv:2: 'gpus' is 2.5"),
+        ("arrival,duration,gpus\n0,1,1e19\n", r"jobs\.csv:2: 'gpus' is 1e\+19"),
+        ("arrival,duration,gpus\n0,1,1\n0,x,1\n", r"jobs\.csv:3: 'duration' is 'x'"),
+        ("arrival,duration,gpus,gpus\n0,1,1,1\n", r"jobs\.csv:1: has two columns 'gpus'"),
+    ],
+)
+def test_cells_that_cannot_be_have_a_line(tmp_path, text, said):
+    (tmp_path / "jobs.csv").write_text(text)
+    with pytest.raises(ScenarioError, match=said):
+        read_jobs(tmp_path / "jobs.csv", {"llm": 1.0})
+
+
+def test_mistakes_in_the_resources_of_a_state_have_a_line(tmp_path):
+    state = json.loads(json.dumps(STATE))
+    state["resources"]["cables"].append(["leaf-0:up0", "ocs-0:p0"])
+    state["waiting"][0]["gpus"] = 0
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(state, indent=1))
+    with pytest.raises(ScenarioError, match=r"state\.json:\d+.*has a cable already"):
+        feed.read_state(path)
+    path.write_text('{"time": 1,\n "time": 2}')
+    with pytest.raises(ScenarioError, match=r"state\.json:2: the key 'time' stands twice"):
+        feed.read_state(path)
 
 
 def test_jobs_that_cannot_be_are_refused():

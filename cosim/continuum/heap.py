@@ -1,0 +1,122 @@
+"""A binary heap of (time, number) for compiled models; entries that hold no more are left in it.
+
+Every event number is due at most once, at `due`, inf for not at all. An entry whose time is not that
+any more is stale: it is skipped when it comes up, and cleared out when the heap is full, so that
+moving an event costs one write. The order is (time, number), a total one: equal times are handled
+alike however the heap came about.
+
+The record of a model has `queued` and `heap_room` (entries), and the addresses `due` and `heap`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from cosim.continuum.jit import jit
+from cosim.continuum.rowtypes import Record, rows_of
+
+ENTRY: Final = np.dtype([("time", "f8"), ("number", "i8")])
+
+slot = rows_of(ENTRY)
+real = rows_of(np.dtype([("v", "f8")]))
+
+
+@jit
+def up(s: Record, k: int, time: float, number: int) -> None:
+    """Put (time, number) at position k of the heap or nearer to the top."""
+    while k > 0:
+        above = slot(s.heap, (k - 1) >> 1)
+        if above.time < time or (above.time == time and above.number < number):
+            break
+        entry = slot(s.heap, k)
+        entry.time = above.time
+        entry.number = above.number
+        k = (k - 1) >> 1
+    entry = slot(s.heap, k)
+    entry.time = time
+    entry.number = number
+
+
+@jit
+def down(s: Record, count: int, time: float, number: int) -> None:
+    """Put (time, number) at the top of the heap of `count` entries or below it."""
+    k = 0
+    while True:
+        below = 2 * k + 1
+        if below >= count:
+            break
+        t, w = slot(s.heap, below).time, slot(s.heap, below).number
+        if below + 1 < count:
+            t2, w2 = slot(s.heap, below + 1).time, slot(s.heap, below + 1).number
+            if t2 < t or (t2 == t and w2 < w):
+                below += 1
+                t, w = t2, w2
+        if time < t or (time == t and number < w):
+            break
+        entry = slot(s.heap, k)
+        entry.time = t
+        entry.number = w
+        k = below
+    entry = slot(s.heap, k)
+    entry.time = time
+    entry.number = number
+
+
+@jit
+def sweep(s: Record) -> None:
+    """Take the stale entries out, and all but one of those that say the same."""
+    kept = 0
+    for k in range(s.queued):
+        time, number = slot(s.heap, k).time, slot(s.heap, k).number
+        if real(s.due, number).v == time:
+            real(s.due, number).v = -math.inf
+            up(s, kept, time, number)
+            kept += 1
+    for k in range(kept):
+        real(s.due, slot(s.heap, k).number).v = slot(s.heap, k).time
+    s.queued = kept
+
+
+@jit
+def push(s: Record, time: float, number: int) -> None:
+    """An entry more."""
+    if s.queued == s.heap_room:
+        sweep(s)
+    k = s.queued
+    s.queued = k + 1
+    up(s, k, time, number)
+
+
+@jit
+def pop(s: Record) -> None:
+    """Take the first entry out."""
+    s.queued -= 1
+    down(s, s.queued, slot(s.heap, s.queued).time, slot(s.heap, s.queued).number)
+
+
+@jit
+def first(s: Record) -> int:
+    """The number of the first event, -1: there is none in the heap. Stale entries above it are taken out."""
+    while s.queued > 0:
+        number = slot(s.heap, 0).number
+        if real(s.due, number).v == slot(s.heap, 0).time:
+            return int(number)
+        pop(s)
+    return -1
+
+
+@jit
+def drop(s: Record, number: int) -> None:
+    """Take event `number` out, if it is in."""
+    real(s.due, number).v = math.inf
+
+
+@jit
+def put(s: Record, number: int, time: float) -> None:
+    """Make event `number` due at `time`, whenever it was due before."""
+    if real(s.due, number).v != time:
+        real(s.due, number).v = time
+        push(s, time, number)
