@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario.model import Scenario
+from cosim.scenario.parameters import BLOCK, as_written
 from cosim.scenario.reading import read_file, read_text
-from cosim.scenario.tree import Item, Keys, Place, dotted, merge, plain, problem, put
+from cosim.scenario.tree import Item, Keys, Place, at, dotted, merge, plain, problem, put
 from cosim.scenario.wording import did_you_mean, found, keys_of, shorten
 
 FILE = "scenario.cosim.yaml"  # what a scenario's folder holds
@@ -122,10 +123,15 @@ def _override(root: Item, text: str, problems: list[Problem]) -> Item:
     if value is None or read:
         problems.append(Problem(f"value '{shorten(written)}' is not YAML", name, SET, hint="quote it"))
         return root
-    keys = split(root, name)
+    keys = split(root, as_written(root, name))
     wrong = unknown(root, keys, Scenario)
     if wrong is not None and not (keys[0] in _EXTENDED and len(keys) > 1 and wrong[0].startswith("unknown key")):
         problems.append(Problem(wrong[0], name, SET, hint=wrong[1]))
+        return root
+    if keys[0] == BLOCK and len(keys) == 2 and at(root, keys) is None:
+        known = plain(root.value[BLOCK]) if BLOCK in root.value else {}
+        hint = did_you_mean(str(keys[1]), known, otherwise="parameters") or f"the scenario has no block '{BLOCK}'"
+        problems.append(Problem(f"there is no parameter '{shorten(str(keys[1]))}'", name, SET, hint=hint))
         return root
     return put(root, keys, _placed(value))
 
