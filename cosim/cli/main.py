@@ -30,6 +30,7 @@ from cosim.cli import (
     report,
     run,
     schema,
+    size,
     sweep,
     view,
     whatif,
@@ -51,6 +52,7 @@ app.command("render")(render.render)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("size")(size.size)
 app.command("figure")(figure.figure)
 app.command("calibrate")(calibrate.calibrate)
 app.command("predict")(predict.predict)
