@@ -44,12 +44,21 @@ def scenario_file(path: str | Path) -> Path:
 
 def _neighbour(path: Path) -> str:
     """What the author may have meant instead of `path`."""
+    if (shipped() / path.name / FILE).is_file() and not Path("scenarios", path.name).exists():
+        return f"it comes with the package: cosim new --from {path.name}"
     folders = [path.parent, Path("scenarios")]
     known = [str(file.parent) for folder in folders for file in sorted(folder.glob(f"*/{FILE}"))]
     known += [str(file) for file in sorted(path.parent.glob("*.yaml"))]
     near = difflib.get_close_matches(str(path), known, n=1, cutoff=0.6)
     near = near or [name for name in known if Path(name).name == path.name]
     return f"did you mean '{near[0]}'?" if near else ""
+
+
+def shipped() -> Path:
+    """The folder of the scenarios that come with the package: of an installation, or of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "gallery"
+    return installed if installed.is_dir() else package.parent / "scenarios"
 
 
 def gather(file: Path, overrides: Sequence[str], problems: list[Problem]) -> tuple[Item | None, tuple[Path, ...]]:
