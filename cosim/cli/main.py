@@ -26,6 +26,7 @@ from cosim.cli import (
     nodes,
     plan,
     predict,
+    publish,
     render,
     report,
     run,
@@ -54,6 +55,8 @@ app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("size")(size.size)
 app.command("figure")(figure.figure)
+app.command("publish")(publish.publish)
+app.command("rerun")(publish.rerun)
 app.command("calibrate")(calibrate.calibrate)
 app.command("predict")(predict.predict)
 app.command("whatif")(whatif.whatif)
