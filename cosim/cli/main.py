@@ -19,6 +19,7 @@ from cosim.cli import (
     doctor,
     figure,
     importing,
+    importing_city,
     importing_gpu,
     importing_traces,
     listing,
@@ -70,6 +71,7 @@ app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 importing_traces.add(importing.app)
 importing_gpu.add(importing.app)
+importing_city.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 app.add_typer(cluster.app, name="cluster")
