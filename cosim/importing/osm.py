@@ -188,7 +188,7 @@ def _sites(
     count: int,
     radius: float,
 ) -> tuple[list[Station], float]:
-    """Stations on roofs, or on streets where there are none, each where it covers most of what is not covered yet; the share."""
+    """Stations on roofs, or on streets where there are none, each where it covers most that is open; the share."""
     candidates: list[tuple[float, float, float]] = []  # latitude, longitude, height in m
     for outline, height in city.buildings:
         points = np.array([city.nodes[n] for n in outline[:-1] if n in city.nodes])
