@@ -14,19 +14,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.api import Comparison, Scenario, compare, run, sweep
+    from cosim.api import Comparison, Scenario, compare, run, size, sweep
     from cosim.results.load import Run, Runs, latest, load, load_all
     from cosim.results.session import Outcome
+    from cosim.results.size import Sizing
 
 _PLACES = {
-    "Comparison": "api", "Scenario": "api", "compare": "api", "run": "api", "sweep": "api",
+    "Comparison": "api", "Scenario": "api", "compare": "api", "run": "api", "size": "api", "sweep": "api",
     "Run": "results.load", "Runs": "results.load", "latest": "results.load", "load": "results.load",
-    "load_all": "results.load", "Outcome": "results.session",
+    "load_all": "results.load", "Outcome": "results.session", "Sizing": "results.size",
 }  # fmt: skip
 
 __all__ = [
-    "Comparison", "Outcome", "Run", "Runs", "Scenario", "compare", "latest", "load", "load_all", "run", "sweep",
-    "version",
+    "Comparison", "Outcome", "Run", "Runs", "Scenario", "Sizing", "compare", "latest", "load", "load_all", "run",
+    "size", "sweep", "version",
 ]  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from cosim.report.folder import Folder
 from cosim.report.groups import group
 from cosim.report.text import label
 from cosim.results import session
+from cosim.results import size as sizes
 from cosim.results.compare import Effect, adjust, effects, run_folders_of
 from cosim.results.executor import make_executor
 from cosim.results.load import Run, Runs, load_all
@@ -173,6 +174,30 @@ def sweep(
     if failed:
         raise RunError(f"{len(failed)} runs of {folder.path} did not complete; the first: {failed[0].error}")
     return load_all(folder.path)
+
+
+def size(
+    scenario: str | Path | Mapping[str, Any] | Scenario,
+    vary: str,
+    until: str | Sequence[str],
+    *,
+    confidence: float = 0.95,
+    least: int = 5,
+    most: int = 40,
+    monotone: bool = False,
+    price: str | None = None,
+    overrides: Sequence[str] = (),
+    out: str | Path = "runs",
+    workers: int = 0,
+    driver: Driver = "loop",
+) -> sizes.Sizing:
+    """The smallest value of `vary` ("N=1..20") for which `until` ("late_share < 1 %") holds, as `cosim size`."""
+    with _file_of(scenario) as file:
+        return sizes.size(
+            file, vary, [until] if isinstance(until, str) else until, confidence=confidence, least=least, most=most,
+            monotone=monotone, price=price, overrides=overrides, executor=make_executor("local", workers),
+            base=Path(out), driver=driver,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

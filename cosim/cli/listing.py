@@ -83,3 +83,22 @@ def schedulers(as_json: Json = False) -> None:
         for one in found
     ]
     emit({"schedulers": data}, as_json, "\n".join(lines))
+
+
+def scenarios(
+    name: Annotated[str, typer.Argument(help="Show this one's description.")] = "", as_json: Json = False
+) -> None:
+    """List the scenarios that come with the package: copy one with `cosim new --from NAME`."""
+    from cosim.scenario.gallery import example, examples
+
+    with errors(as_json):
+        found = [example(name)] if name else examples()
+        data = [one.as_dict() for one in found]
+        lines = []
+        for one in data:
+            lines += [f"{one['name']}: {one['title']}"]
+            parts = (one["question"], f"needs: {one['needs']}" if name else one["time"])
+            for part in filter(None, parts):
+                lines += textwrap.wrap(part, 96, initial_indent="    ", subsequent_indent="    ")
+        lines += ["", f"copy {'it' if name else 'one'}: cosim new --from {name or 'NAME'}"]
+        emit({"scenarios": data}, as_json, "\n".join(lines))

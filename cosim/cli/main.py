@@ -19,6 +19,7 @@ from cosim.cli import (
     doctor,
     figure,
     importing,
+    importing_city,
     importing_gpu,
     importing_traces,
     listing,
@@ -26,10 +27,12 @@ from cosim.cli import (
     nodes,
     plan,
     predict,
+    publish,
     render,
     report,
     run,
     schema,
+    size,
     sweep,
     view,
     whatif,
@@ -51,7 +54,10 @@ app.command("render")(render.render)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("size")(size.size)
 app.command("figure")(figure.figure)
+app.command("publish")(publish.publish)
+app.command("rerun")(publish.rerun)
 app.command("calibrate")(calibrate.calibrate)
 app.command("predict")(predict.predict)
 app.command("whatif")(whatif.whatif)
@@ -60,10 +66,12 @@ app.command("live-key")(attach.live_key)
 app.command("nodes")(nodes.nodes)
 app.command("adapters")(listing.adapters)
 app.command("schedulers")(listing.schedulers)
+app.command("scenarios")(listing.scenarios)
 app.command("schema")(schema.schema)
 app.command("doctor")(doctor.doctor)
 importing_traces.add(importing.app)
 importing_gpu.add(importing.app)
+importing_city.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 app.add_typer(cluster.app, name="cluster")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -13,10 +14,42 @@ import typer
 from cosim.cli.console import errors, note
 from cosim.contract.errors import SetupError
 
-app = typer.Typer(no_args_is_help=True, help="Make a scenario or an adapter to start from.")
+app = typer.Typer(invoke_without_command=True, help="Make a scenario or an adapter to start from.")
 
 _TEMPLATES = Path(__file__).parent / "templates"
 Parent = Annotated[Path | None, typer.Option("--in", help="Folder to make it in.")]
+_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+
+
+@app.callback()
+def new(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option("--from", help="A scenario of `cosim scenarios` to copy.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the copy; default: that of the scenario.")] = None,
+    parent: Parent = None,
+) -> None:
+    """Make a scenario or an adapter to start from."""
+    if context.invoked_subcommand is not None:
+        return
+    if source is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+    with errors():
+        from cosim.scenario.gallery import copy, example
+
+        one = example(source)
+        name = _scenario_name(name or source)
+        folder = (parent or Path("scenarios")) / name
+        copy(one, folder, name)
+        if one.needs:
+            note(f"needs: {one.needs}")
+        note(f"made {folder}; next: cosim run {folder}")
+
+
+def _scenario_name(name: str) -> str:
+    if not re.fullmatch(_NAME, name):
+        raise SetupError(f"'{name}' is not a scenario name: small letters, digits and '-', for example my-farm")
+    return name
 
 
 @app.command()
@@ -25,9 +58,12 @@ def scenario(
 ) -> None:
     """Make a scenario folder: sensors, an edge node, a cloud and one workload."""
     with errors():
-        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", name):
-            raise SetupError(f"'{name}' is not a scenario name: small letters, digits and '-', for example my-farm")
-        folder = _make(parent or Path("scenarios"), name, _TEMPLATES / "scenario", {"name": name})
+        from cosim.scenario.gallery import editor_line
+
+        parent = parent or Path("scenarios")
+        _absent(parent / _scenario_name(name))
+        words = {"name": name, "schema": editor_line(parent)}
+        folder = _make(parent, name, _TEMPLATES / "scenario", words)
         note(f"made {folder}; next: cosim check {folder}, then cosim run {folder}")
 
 
@@ -42,13 +78,26 @@ def adapter(
             raise SetupError(f"'{name}' is not an adapter name: small letters, digits and '_', for example weather")
         parent = parent or (Path("adapters") if (Path("adapters") / "__init__.py").exists() else Path())
         words = {"name": name, "Name": name.title().replace("_", ""), "package": ".".join([*_package(parent), name])}
-        folder = _make(parent, name, _TEMPLATES / "adapter", words)
+        folder = _make(parent, name, _TEMPLATES / "adapter", {**words, **_imports(words, parent)})
         if _package(parent):
             note(f"made {folder}; next: pytest {folder}")
         else:
             path = f"PYTHONPATH={shlex.quote(str(parent))}"
-            note(f"made {folder}; next: {path} python -m pytest {folder}")
+            note(f"made {folder}; next: {path} python -m cosim.testing {name}, or, with pytest, {path} pytest {folder}")
             note(f"in a scenario: '{name}: {{use: {name}:ADAPTER}}', and {path} before cosim")
+
+
+def _imports(words: Mapping[str, str], parent: Path) -> dict[str, str]:
+    """The imports in the order that linters want: cosim is one's own package in this repository, else another's."""
+    package = words["package"]
+    own = f"from {package}.config import {words['Name']}Config\n"
+    adapter, check = f"from {package} import ADAPTER\n", "from cosim.testing import check_adapter\n"
+    field = "from pydantic import Field\n"
+    if (parent.resolve().parent / "cosim" / "contract").is_dir() and _package(parent):
+        first = {"gap": "\n", "own_first": own, "own_last": "", "pydantic_first": f"{field}\n", "pydantic_last": ""}
+        return {**first, "test_imports": adapter + check}
+    last = {"gap": "", "own_first": "", "own_last": f"\n{own}", "pydantic_first": "", "pydantic_last": field}
+    return {**last, "test_imports": f"{check}\n{adapter}"}
 
 
 def _package(parent: Path) -> list[str]:
@@ -62,11 +111,15 @@ def _package(parent: Path) -> list[str]:
 
 
 def _make(parent: Path, name: str, template: Path, words: dict[str, str]) -> Path:
-    folder = parent / name
-    if folder.exists():
-        raise SetupError(f"{folder} is there already; choose another name or remove it")
+    folder = _absent(parent / name)
     for source in sorted(template.rglob("*.in")):
         target = folder / source.relative_to(template).with_suffix("")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(Template(source.read_text(encoding="utf-8")).substitute(words), encoding="utf-8")
+    return folder
+
+
+def _absent(folder: Path) -> Path:
+    if folder.exists():
+        raise SetupError(f"{folder} is there already; choose another name or remove it")
     return folder

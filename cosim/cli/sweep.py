@@ -109,7 +109,7 @@ def _carry_out(
         base=out,
         overrides=overrides,
         driver=driver,
-        limit=_limit(timeout),
+        limit=limit_of(timeout),
         progress=None if quiet or as_json else _progress(),
     )
     path = None
@@ -173,7 +173,8 @@ def _write_reports(folder: SweepFolder, quiet: bool) -> None:
             note(f"no report of {run.name}: {refused}")
 
 
-def _limit(timeout: str | None) -> float | None:
+def limit_of(timeout: str | None) -> float | None:
+    """The seconds that `--timeout` says. Raises `ScenarioError`."""
     if timeout is None:
         return None
     try:

@@ -15,8 +15,8 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -81,12 +81,35 @@ class LocalExecutor:
             raise SetupError(f"{workers} workers cannot run anything; give at least 1")
         self.workers = workers
         self.grace = grace
+        self._keeps = False
+        self._kept: _Server | None = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Within it the process that runs are forked from stays for the next `run`."""
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
+            self._drop()
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
         waiting = deque(tasks)
         while waiting:  # again when a server was killed, without the runs that it took along
-            with closing(_Server(self.grace)) as server:
-                yield from server.serve(waiting, self.workers)
+            server = self._kept or _Server(self.grace)
+            self._kept = server
+            whole = False
+            try:
+                whole = yield from server.serve(waiting, self.workers)
+            finally:
+                if not (whole and self._keeps):
+                    self._drop()
+
+    def _drop(self) -> None:
+        server, self._kept = self._kept, None
+        if server is not None:
+            server.close()
 
 
 def failed(task: Task, error: str, seconds: float = 0.0) -> Result:
@@ -120,6 +143,7 @@ class _Server:
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
+        self._ready = False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self._process = subprocess.Popen(
             [sys.executable, "-m", "cosim.results.forkserver", str(grace)],
@@ -130,11 +154,13 @@ class _Server:
             env={**THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
-    def serve(self, waiting: deque[Task], workers: int) -> Iterator[Result]:
-        """Takes tasks off `waiting` until none is left or the server has ended."""
+    def serve(self, waiting: deque[Task], workers: int) -> Generator[Result, None, bool]:
+        """Takes tasks off `waiting` until none is left or the server has ended; whether it is still there."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._await_ready()
+        if not self._ready:
+            self._await_ready()
+            self._ready = True
         running: dict[str, tuple[Task, float]] = {}
         while waiting or running:
             with suppress(BrokenPipeError):  # the end of its answers is noticed below
@@ -148,10 +174,11 @@ class _Server:
                 how = f"the process that the run was forked from {self._ending()}"
                 for task, begun in running.values():
                     yield failed(task, how, time.monotonic() - begun)
-                return
+                return False
             answer = json.loads(line)
             task, _ = running.pop(answer["key"])
             yield _result(task, answer)
+        return True
 
     def close(self) -> None:
         """Stop what still runs, with time to write partial results, and wait for it."""

@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 from cosim import version
 from cosim.contract.errors import RunError, SetupError
@@ -53,10 +53,10 @@ class SweepFolder:
         self.results_file = path / "results.jsonl"
 
     @staticmethod
-    def create(base: Path, scenario: str, keys: Sequence[str]) -> SweepFolder:
+    def create(base: Path, scenario: str, keys: Sequence[str], word: str = "sweep") -> SweepFolder:
         """The folder of the sweep over the runs `keys`, made now or found again."""
         name = hashlib.sha256("".join(sorted(keys)).encode()).hexdigest()[:8]
-        path = (base / scenario / f"sweep-{name}").resolve()
+        path = (base / scenario / f"{word}-{name}").resolve()
         try:
             (path / "runs").mkdir(parents=True, exist_ok=True)
             (path / "logs").mkdir(exist_ok=True)
@@ -118,14 +118,20 @@ class SweepFolder:
             ) from error
 
     def describe(self, scenario: Path, tasks: Sequence[Task]) -> None:
-        """Write down what is swept."""
+        """Write down what is swept, besides what was."""
+        before: dict[str, Any] = {}
+        with suppress(OSError, ValueError):  # the first time there is none
+            before = json.loads((self.path / "sweep.json").read_text(encoding="utf-8"))
+        new = {task.key for task in tasks}
+        runs = [one for one in before.get("runs", ()) if one["key"] not in new]
+        names = {name for task in tasks for name in task.parameters}
         write_json(
             self.path / "sweep.json",
             {
                 "format": FORMAT,
                 "scenario": str(scenario),
-                "parameters": sorted({name for task in tasks for name in task.parameters}),
-                "runs": [{"key": task.key, "parameters": dict(task.parameters)} for task in tasks],
+                "parameters": sorted(names.union(before.get("parameters", ()))),
+                "runs": [*runs, *({"key": task.key, "parameters": dict(task.parameters)} for task in tasks)],
             },
         )
 
@@ -152,8 +158,11 @@ def run_sweep(
     driver: Literal["mosaik", "loop"] = "loop",
     limit: float | None = None,
     progress: Progress | None = None,
+    folder: SweepFolder | None = None,
 ) -> SweepFolder:
     """Make the runs of `variants` that are not there yet, each within `limit` s of wall clock.
+
+    They are added to `folder` if there is one, else they have a folder of their own under `base`.
 
     Every variant is checked before the first run starts: raises `ScenarioError` for a wrong one. A
     run that fails is listed in the results and stops no other. Ctrl-C and SIGTERM stop the runs
@@ -161,7 +170,7 @@ def run_sweep(
     """
     name, tasks, uses = _tasks(scenario.resolve(), variants, overrides, driver, limit)
     compile_first(uses, log.info)  # so that no run's limit counts it, and the runs do not all compile the same
-    folder = SweepFolder.create(base, name, list(tasks))
+    folder = folder or SweepFolder.create(base, name, list(tasks))
     with folder.held():
         wanted = [replace(task, base=str(folder.path)) for task in tasks.values()]
         folder.describe(scenario, wanted)

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario.model import Scenario
+from cosim.scenario.parameters import BLOCK, as_written
 from cosim.scenario.reading import read_file, read_text
-from cosim.scenario.tree import Item, Keys, Place, dotted, merge, plain, problem, put
+from cosim.scenario.tree import Item, Keys, Place, at, dotted, merge, plain, problem, put
 from cosim.scenario.wording import did_you_mean, found, keys_of, shorten
 
 FILE = "scenario.cosim.yaml"  # what a scenario's folder holds
@@ -43,12 +44,21 @@ def scenario_file(path: str | Path) -> Path:
 
 def _neighbour(path: Path) -> str:
     """What the author may have meant instead of `path`."""
+    if (shipped() / path.name / FILE).is_file() and not Path("scenarios", path.name).exists():
+        return f"it comes with the package: cosim new --from {path.name}"
     folders = [path.parent, Path("scenarios")]
     known = [str(file.parent) for folder in folders for file in sorted(folder.glob(f"*/{FILE}"))]
     known += [str(file) for file in sorted(path.parent.glob("*.yaml"))]
     near = difflib.get_close_matches(str(path), known, n=1, cutoff=0.6)
     near = near or [name for name in known if Path(name).name == path.name]
     return f"did you mean '{near[0]}'?" if near else ""
+
+
+def shipped() -> Path:
+    """The folder of the scenarios that come with the package: of an installation, or of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "gallery"
+    return installed if installed.is_dir() else package.parent / "scenarios"
 
 
 def gather(file: Path, overrides: Sequence[str], problems: list[Problem]) -> tuple[Item | None, tuple[Path, ...]]:
@@ -122,10 +132,15 @@ def _override(root: Item, text: str, problems: list[Problem]) -> Item:
     if value is None or read:
         problems.append(Problem(f"value '{shorten(written)}' is not YAML", name, SET, hint="quote it"))
         return root
-    keys = split(root, name)
+    keys = split(root, as_written(root, name))
     wrong = unknown(root, keys, Scenario)
     if wrong is not None and not (keys[0] in _EXTENDED and len(keys) > 1 and wrong[0].startswith("unknown key")):
         problems.append(Problem(wrong[0], name, SET, hint=wrong[1]))
+        return root
+    if keys[0] == BLOCK and len(keys) == 2 and at(root, keys) is None:
+        known = plain(root.value[BLOCK]) if BLOCK in root.value else {}
+        hint = did_you_mean(str(keys[1]), known, otherwise="parameters") or f"the scenario has no block '{BLOCK}'"
+        problems.append(Problem(f"there is no parameter '{shorten(str(keys[1]))}'", name, SET, hint=hint))
         return root
     return put(root, keys, _placed(value))
 

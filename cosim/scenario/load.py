@@ -22,6 +22,7 @@ from cosim.scenario import tree
 from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
 from cosim.scenario.model import BUILT_IN_EVENTS, NodeBlock, Scenario, scenario_with
+from cosim.scenario.parameters import as_written, filled
 from cosim.scenario.resolve import World
 from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, found, problems_of, shorten
@@ -49,18 +50,19 @@ class Loaded:
     files: tuple[Path, ...]  # every file that was read, the scenario file first
     adapters: Mapping[str, UsedAdapter]  # in the order of the file
     world: World
-    root: Item
+    root: Item  # with parameters put in
+    source: Item  # as it was written, after includes and overrides
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """The scenario after includes and overrides, as plain data."""
+        """The scenario after includes and overrides, with its parameters put in, as plain data."""
         data: dict[str, Any] = tree.plain(self.root)
         return data
 
     @cached_property
     def text(self) -> str:
-        """The scenario after includes and overrides, as YAML."""
-        return tree.dump(self.data)
+        """The scenario after includes and overrides, as YAML; parameters stay parameters."""
+        return tree.dump(tree.plain(self.source))
 
     def place(self, path: str | Keys) -> tree.Place:
         """File, line and column of the value at `path`, for example ``nodes.uav-1.battery``."""
@@ -77,9 +79,9 @@ class Loaded:
 
     def variant(self, assignments: Mapping[str, Item]) -> Draft:
         """The scenario with values put at dotted paths."""
-        root = self.root
+        root = self.source
         for path, value in assignments.items():
-            root = tree.put(root, split(root, path), value)
+            root = tree.put(root, split(root, as_written(root, path)), value)
         entries = {key: child for key, child in root.value.items() if key != "sweep"}
         return examine(self.path, self.files, Item(entries, root.place, root.keys), [])
 
@@ -144,7 +146,8 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Draft:
 def examine(file: Path, files: tuple[Path, ...], root: Item, problems: list[Problem]) -> Draft:
     """The scenario in `root`, which was read from `files` and has these `problems` already."""
     search_in(file.parent)
-    root = _nothing_is_empty(root)
+    source = _nothing_is_empty(root)
+    root = filled(source, problems)
     adapters = _adapters(root, file.parent, problems)
     scenario = _model(root, _model_of(root, adapters, problems), problems)
     if scenario is None:
@@ -155,7 +158,7 @@ def examine(file: Path, files: tuple[Path, ...], root: Item, problems: list[Prob
     configs = {name: used.config for name, used in adapters.items()}
     world = check(scenario, root, kinds, configs, later, folder=file.parent, certain=not problems)
     problems += [found for found in later if not _covered(found, broken)]
-    return Draft(Loaded(scenario, file, files, adapters, world, root), files, tuple(problems))
+    return Draft(Loaded(scenario, file, files, adapters, world, root, source), files, tuple(problems))
 
 
 def _nothing_is_empty(root: Item) -> Item:

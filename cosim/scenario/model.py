@@ -311,6 +311,9 @@ class Scenario(Block):
     title: str = Field("", description="one line, for people")
     description: str = Field("", description="what the scenario is about")
     run: RunBlock
+    parameters: dict[Name, str | int | float | bool] = Field(
+        {}, description="name -> value; used as ${NAME} in any text, and in ranges of nodes: edge-[1..NAME]"
+    )
     geo: GeoBlock | None = Field(None, description="where on earth the local frame lies")
     adapters: dict[Name, dict[str, Any]] = Field(min_length=1, description="adapter name -> its own keys")
     defaults: KindBlock = Field(KindBlock(), description="keys of all nodes")

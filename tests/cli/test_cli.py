@@ -289,6 +289,65 @@ def test_a_new_adapter_passes_its_checker_as_it_is(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_new_adapter_passes_linters_as_it_is(tmp_path):
+    assert cosim("new", "adapter", "weather", "--in", tmp_path).returncode == 0
+    for verb in (["check", "--isolated", "--select", "E4,E7,E9,F,I"], ["format", "--isolated", "--check"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *verb, "--no-cache", "weather"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_scenario_of_the_gallery_is_copied_and_runs(tmp_path):
+    done = cosim("new", "--from", "hello", "--in", tmp_path / "mine", "--name", "farm")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "mine/farm/scenario.cosim.yaml").read_text()
+    assert text.startswith("# yaml-language-server: $schema=../scenario.v1.json\napiVersion:")
+    assert "\nname: farm\n" in text
+    written = (tmp_path / "mine/scenario.v1.json").read_text()
+    assert json.loads(written) == json.loads((ROOT / "docs/schema/scenario.v1.json").read_text())
+    assert cosim("check", tmp_path / "mine/farm").returncode == 0
+    assert "is there already" in cosim("new", "--from", "hello", "--in", tmp_path / "mine", "--name", "farm").stderr
+    assert "did you mean 'hello'?" in cosim("new", "--from", "helo", "--in", tmp_path).stderr
+    assert "small letters" in cosim("new", "--from", "hello", "--name", "My Farm", "--in", tmp_path).stderr
+
+
+def test_every_scenario_is_in_the_gallery_with_its_question_and_time():
+    found = json.loads(cosim("scenarios", "--json").stdout)["scenarios"]
+    assert {one["name"] for one in found} == {file.parent.name for file in ROOT.glob("scenarios/*/scenario.cosim.yaml")}
+    page = (ROOT / "docs/gallery.md").read_text()
+    for one in found:
+        assert one["title"]
+        assert one["time"], one["name"]
+        assert f"`{one['name']}`: {one['title']} | {one['question']} | " in page
+
+
+@pytest.mark.slow
+def test_the_wheel_has_the_gallery(tmp_path):
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    copy = tmp_path / "source"
+    left_out = shutil.ignore_patterns(".*", "runs", "site", "build", "tests", "benchmarks", "docs")
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    subprocess.run([*build, "--wheel-dir", str(tmp_path), str(copy)], check=True, capture_output=True, timeout=200)
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    for words in (["new", "--from", "hello"], ["check", "scenarios/hello"], ["new", "scenario", "farm"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "cosim", *words], cwd=empty, env=env, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+    assert (empty / "scenarios/scenario.v1.json").is_file()
+    missing = [sys.executable, "-m", "cosim", "run", "scenarios/freeway"]
+    done = subprocess.run(missing, cwd=empty, env=env, capture_output=True, text=True, timeout=120)
+    assert "cosim new --from freeway" in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["scenario", "adapter"])
 def test_a_bad_name_for_something_new_is_refused(kind, tmp_path):
     done = cosim("new", kind, "Bad Name", "--in", tmp_path)

@@ -1,0 +1,138 @@
+"""The page of an answer: the smallest value that meets the goals, and what it was found by."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from cosim.report.charts import intervals
+from cosim.report.page import render, save
+from cosim.report.svg import Chart
+from cosim.report.tables import Cell, Table, Tile
+from cosim.report.text import digits, duration, figure, interval, is_share, label
+from cosim.results.size import Sizing
+
+_MARKS = {"meets": "good", "misses": "bad", "undecided": "warn"}
+
+
+def write_sizing(sizing: Sizing, out: Path | None = None) -> Path:
+    """One offline HTML page; `report.html` in the folder of the runs unless `out` says otherwise."""
+    text = render(
+        "size.html.j2",
+        title=sizing.scenario,
+        sentence=sizing.sentence(),
+        found=sizing.answer is not None,
+        goals=sizing.goals,
+        values=f"{sizing.values[0]} to {sizing.values[-1]}",
+        path=sizing.path,
+        tiles=tiles(sizing),
+        charts=charts(sizing),
+        tried=table(sizing),
+        cost=cost_words(sizing),
+        contrary=contrary(sizing),
+        monotone=sizing.monotone,
+        confidence=f"{sizing.confidence * 100:.4g} %",
+    )
+    return save(text, out or sizing.folder / "report.html")
+
+
+def tiles(sizing: Sizing) -> list[Tile]:
+    """The answer, its interval, and what the search took."""
+    answer = "none" if sizing.answer is None else str(sizing.answer)
+    sure = f"with {sizing.confidence * 100:.4g} % confidence"
+    found = [Tile(sizing.name, answer, answer, "the smallest value that is shown to meet the goals", sure)]
+    if sizing.answer is not None:
+        span = str(sizing.low) if sizing.low == sizing.high else f"{sizing.low} to {sizing.high}"
+        found.append(Tile("interval", span, span, "the right answer lies in it, with the same confidence"))
+    if sizing.owning is not None:
+        found.append(Tile("price per hour", digits(sizing.owning), repr(sizing.owning), "of the answer, by --price"))
+    found.append(Tile("runs", str(sizing.runs), str(sizing.runs), "of the search", duration(sizing.wall_seconds)))
+    return found
+
+
+def table(sizing: Sizing) -> Table:
+    """Every value that was tried."""
+    names = list(sizing.limits)
+    heads = [
+        sizing.name,
+        "Verdict",
+        "Runs",
+        *(label(name) for name in names),
+        *([label(sizing.cost)] if sizing.cost else []),
+    ]
+    rows = []
+    for row in sizing.tried:
+        cells = [
+            Cell(str(row["value"]), str(row["value"]), number=True),
+            Cell(row["verdict"], row["verdict"], mark=_MARKS[row["verdict"]]),
+            Cell(str(row["runs"]), str(row["runs"]), number=True),
+            *(_estimate(sizing, name, row["figures"][name]) for name in names),
+        ]
+        if sizing.cost:
+            cells.append(_estimate(sizing, sizing.cost, row["cost"]) if row["cost"] else Cell("–", number=True))
+        rows.append(tuple(cells))
+    return Table("values", tuple(heads), tuple(rows))
+
+
+def charts(sizing: Sizing) -> list[Chart]:
+    """Each goal's figure and the cost over the values that were tried, with the limits as lines."""
+    values = [row["value"] for row in sizing.tried]
+    numeric = all(isinstance(value, (int, float)) for value in values)
+    places: list[float | str] = list(values) if numeric else [str(value) for value in values]
+    found = []
+    for name, limit in sizing.limits.items():
+        spots = [_spot(row["figures"][name]) for row in sizing.tried]
+        unit = _unit(sizing, name, [spot[0] for spot in spots])
+        shown = {label(name): spots, "limit": [(limit, math.nan, math.nan)] * len(spots)}
+        found.append(intervals(label(name).capitalize(), places, shown, x_title=sizing.name, y=label(name), unit=unit))
+    if sizing.cost:
+        none = (math.nan, math.nan, math.nan)
+        spots = [_spot(row["cost"]) if row["cost"] else none for row in sizing.tried]
+        unit = _unit(sizing, sizing.cost, [spot[0] for spot in spots])
+        title = label(sizing.cost).capitalize()
+        found.append(intervals(title, places, {"": spots}, x_title=sizing.name, y=label(sizing.cost), unit=unit))
+    return found
+
+
+def cost_words(sizing: Sizing) -> list[str]:
+    """What the answer costs, and what the last step to it has added."""
+    found = []
+    row = next((one for one in sizing.tried if one["value"] == sizing.answer), None)
+    if row is not None and row["cost"]:
+        found.append(f"{label(sizing.cost)} of a run: {_estimate(sizing, sizing.cost, row['cost']).text}")
+        step = sizing.next_cost
+        if step:
+            unit = sizing.units[sizing.cost]
+            more = interval(step["mean"], step["high"] - step["mean"], unit)
+            found.append(f"against {sizing.name} = {step['from']}: {more} more, in pairs of equal seeds")
+    if sizing.owning is not None:
+        found.append(f"price of {sizing.answer}: {digits(sizing.owning)} per hour")
+    return found
+
+
+def contrary(sizing: Sizing) -> list[str]:
+    """Where a larger value does worse."""
+    words = []
+    for one in sizing.contrary:
+        unit = sizing.units[one["figure"]]
+        share = "%" if is_share(one["figure"], abs(one["difference"]), unit) else unit
+        moved = interval(one["difference"], one["high"] - one["difference"], share)
+        words.append(f"from {one['lower']} to {one['upper']} {label(one['figure'])} gets worse by {moved}")
+    return words
+
+
+def _spot(entry: dict[str, float]) -> tuple[float, float, float]:
+    return entry["mean"], entry["low"], entry["high"]
+
+
+def _unit(sizing: Sizing, name: str, values: list[float]) -> str:
+    unit = sizing.units[name]
+    return "%" if all(is_share(name, value, unit) for value in values) else unit
+
+
+def _estimate(sizing: Sizing, name: str, entry: dict[str, Any]) -> Cell:
+    mean, half = entry["mean"], entry["high"] - entry["mean"]
+    unit = _unit(sizing, name, [mean])
+    words = interval(mean, half, unit) if math.isfinite(half) else figure(name, mean, unit)
+    return Cell(words, repr(mean), f"{mean!r}, {entry['low']!r} to {entry['high']!r}", True)

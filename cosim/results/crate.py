@@ -1,0 +1,439 @@
+"""Publish runs as a research object, and repeat what was published.
+
+A crate is a folder (or a zip of it) after the profile Workflow Run RO-Crate 0.5 (w3id.org/ro/wfrun/workflow/0.5):
+
+- `ro-crate-metadata.json`: what it is, in terms that archives and search engines read,
+- `workflow/`: the scenario, and every file that it names, laid out as they were,
+- `runs/`: the run folders, with digests of every file; of a sweep also `sweep.json`, `results.jsonl`, its page,
+- `environment.lock.txt`: the versions of everything that was installed, as pip reads it,
+- `README.md`: the one command that makes the runs again and compares them bit by bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from pathlib import Path
+from typing import Any
+
+from cosim.contract.errors import SetupError
+from cosim.plan.compile import compile_plan
+from cosim.results.compare import exact, run_folders_of
+from cosim.results.executor import Executor, Task
+from cosim.results.folder import ORIGIN, RunFolder
+from cosim.results.resume import scenario_in
+from cosim.scenario.gather import FILE
+from cosim.scenario.load import load
+from cosim.scenario.reading import read_text
+from cosim.scenario.tree import plain
+
+METADATA = "ro-crate-metadata.json"
+LOCK = "environment.lock.txt"
+_RESOLVED = "scenario.resolved.yaml"
+_SPECIFICATION = "https://w3id.org/ro/crate/1.1"
+_PROFILES = (
+    ("https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate"),
+    ("https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate"),
+    ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate"),
+)
+_NOT_DATA = ("calibrate", "title", "description", "sweep")  # blocks whose texts name nothing that a run reads
+_FUNCTION = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A run that was made again: what differs from the published one, [] when nothing does."""
+
+    run: str
+    differences: list[str]
+
+
+def publish(
+    folder: Path,
+    out: Path,
+    *,
+    title: str = "",
+    author: str = "",
+    license_: str = "",
+    archive: bool = False,
+) -> Path:
+    """Make the crate `out` of a run or a sweep; its path, that of the zip with `archive`.
+
+    Raises `SetupError` for runs that are not complete, for files that are gone or lie at absolute paths, and
+    where the package rocrate is not installed.
+    """
+    try:
+        from rocrate.rocrate import ROCrate
+    except ImportError:
+        raise SetupError("module 'rocrate' is not installed: pip install 'continuum-cosim[publish]'") from None
+    folder = folder.resolve()
+    runs = [RunFolder.open(path) for path in run_folders_of([folder])]
+    for run in runs:
+        if run.manifest["status"] != "complete":
+            raise SetupError(f"{run.path} is {run.manifest['status']}: only whole runs are published")
+        run.verify()
+    if out.exists() and any(out.iterdir()):
+        raise SetupError(f"{out} is there already; give another folder with --out, or remove it")
+    root, files = _inputs(runs)
+    base = Path(os.path.commonpath([root, *(file.parent for file in files)]))
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        _copy(file, out / "workflow" / file.relative_to(base))
+    workflow = Path("workflow") / root.relative_to(base) / FILE
+    (out / workflow).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(runs[0].path / _RESOLVED, out / workflow)
+    names = {run.path: _place(run.path, folder) for run in runs}
+    for run in runs:
+        _copy_run(run.path, out / names[run.path])
+    whole = _copy_sweep(folder, out, workflow) if (folder / "sweep.json").is_file() else []
+    (out / LOCK).write_text("".join(f"{line}\n" for line in lock()), encoding="utf-8")
+    crate = ROCrate(version="1.1")
+    manifest = runs[0].manifest
+    name = title or str(manifest["title"] or manifest["scenario"])
+    (out / "README.md").write_text(_readme(name, len(runs)), encoding="utf-8")
+    _describe(crate, name, author, license_, workflow, [f"workflow/{f.relative_to(base)}" for f in files], whole)
+    _actions(crate, workflow, runs, [str(names[run.path]) for run in runs], out)
+    crate.metadata.write(out)
+    if not archive:
+        return out
+    packed = shutil.make_archive(str(out), "zip", out)
+    shutil.rmtree(out)
+    return Path(packed)
+
+
+def rerun(
+    crate: Path, executor: Executor, base: Path, progress: Callable[[str], None] | None = None
+) -> Iterator[Repeated]:
+    """Make the runs of a crate again under `base`, each compared bit by bit with what was published.
+
+    Raises `SetupError` when `crate` is none, `DamagedError` when its files are not as they were.
+    """
+    with opened(crate) as folder:
+        workflow = _workflow(folder)
+        published = sorted(path.parent for path in folder.glob("runs/**/manifest.json"))
+        if not published:
+            raise SetupError(f"{crate} holds no run")
+        for path in published:
+            RunFolder.open(path).verify()
+        copy = base / "workflow"
+        shutil.copytree(folder / "workflow", copy)
+        root = copy / workflow.relative_to("workflow").parent
+        for path in published:
+            name = str(path.relative_to(folder))
+            if progress:
+                progress(name)
+            manifest = RunFolder.open(path).manifest
+            with scenario_in(root, (path / _RESOLVED).read_text(encoding="utf-8")) as file:
+                plan = compile_plan(load(file))
+                place = base / "again" / plan.hash[:12]
+                (place / "runs").mkdir(parents=True, exist_ok=True)
+                (place / "logs").mkdir(exist_ok=True)
+                task = Task(plan.hash, str(file.resolve()), (), {}, str(place.resolve()), manifest["driver"])
+                (result,) = executor.run([task])
+            if result.status != "complete":
+                yield Repeated(name, [f"the run did not complete: {result.error}"])
+            else:
+                yield Repeated(name, exact(path, place / result.run))
+
+
+@contextmanager
+def opened(crate: Path) -> Iterator[Path]:
+    """The folder of a crate, unpacked for the time being if it is a zip."""
+    if crate.is_file() and zipfile.is_zipfile(crate):
+        with tempfile.TemporaryDirectory(prefix="cosim-crate-") as folder:
+            with zipfile.ZipFile(crate) as packed:
+                packed.extractall(folder)  # its members cannot leave the folder: zipfile drops '..' and roots
+            yield Path(folder)
+        return
+    if not (crate / METADATA).is_file():
+        raise SetupError(f"{crate} is no crate: it has no {METADATA}")
+    yield crate
+
+
+def lock() -> list[str]:
+    """What is installed of this package, what it needs, and what runs have used, as `name==version`, by name."""
+    wanted, found = ["continuum-cosim", *_used()], dict[str, str]()
+    while wanted:
+        name = wanted.pop()
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        if key in found:
+            continue
+        try:
+            one = distribution(name)
+        except PackageNotFoundError:
+            continue
+        found[key] = one.version
+        wanted += _needs(one)
+    return [f"{name}=={found[name]}" for name in sorted(found)]
+
+
+def differences(crate: Path) -> list[str]:
+    """How what is installed here differs from the lock of a crate, in words."""
+    with opened(crate) as folder:
+        lines = (folder / LOCK).read_text(encoding="utf-8").splitlines()
+    then = dict(line.split("==", 1) for line in lines if "==" in line)
+    found = []
+    for name, was in then.items():
+        try:
+            now = version(name)
+        except PackageNotFoundError:
+            now = "not installed"
+        if now != was:
+            found.append(f"{name} {was}, here {now}")
+    return found
+
+
+def _used() -> list[str]:
+    """Distributions that a run may load without this package requiring them outright."""
+    from cosim.results.provenance import versions
+
+    return [name for name in versions() if name != "python"]
+
+
+def _needs(one: Distribution) -> Iterator[str]:
+    for line in one.requires or ():
+        match = _NAME.match(line)
+        if match and "extra ==" not in line:
+            yield match[0]
+
+
+def _inputs(runs: Sequence[RunFolder]) -> tuple[Path, list[Path]]:
+    """The folder of the scenario, and every file that the runs' scenarios name."""
+    root: Path | None = None
+    found: dict[Path, None] = {}
+    for run in runs:
+        try:
+            origin = Path(json.loads((run.path / ORIGIN).read_text(encoding="utf-8"))["root"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise SetupError(f"{run.path} does not say where its scenario lies, so its files cannot be found") from None
+        root = root or origin
+        tree = read_text((run.path / _RESOLVED).read_text(encoding="utf-8"), None, [])
+        data = {key: value for key, value in (plain(tree) if tree else {}).items() if key not in _NOT_DATA}
+        for text in _texts(data):
+            found.update(dict.fromkeys(_files_of(origin, text)))
+    assert root is not None
+    return root, list(found)
+
+
+def _files_of(root: Path, text: str) -> list[Path]:
+    """The files that `text` of a scenario in `root` names: data, what a SUMO configuration names, modules."""
+    if len(text) > 1024 or "\0" in text:
+        return []
+    module = _FUNCTION.fullmatch(text)
+    if module:
+        place = root / module[1].split(".")[0]
+        if place.with_suffix(".py").is_file() or place.is_dir():
+            return sorted((*root.glob("*.py"), *(place.rglob("*.py") if place.is_dir() else ())))
+    path = root / text
+    try:
+        if not text or not path.is_file():
+            return []
+    except OSError:
+        return []
+    if Path(text).is_absolute():
+        raise SetupError(f"the scenario names '{text}' by an absolute path, which is elsewhere on other machines")
+    path = Path(os.path.normpath(path))
+    if path.suffix != ".sumocfg":
+        return [path]
+    named = re.findall(r'value="([^"]+)"', path.read_text(encoding="utf-8", errors="replace"))
+    beside = [path.parent / part.strip() for value in named for part in value.split(",")]
+    return [path, *(Path(os.path.normpath(file)) for file in beside if file.is_file())]
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
+
+
+def _place(run: Path, folder: Path) -> Path:
+    """Where a run's folder is in the crate."""
+    return Path("runs") / run.name if run == folder else Path(os.path.relpath(run, folder))
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+
+
+def _copy_run(source: Path, target: Path) -> None:
+    """A run's folder without its logs and without what says where it was on this machine."""
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("logs", ORIGIN, ".*"))
+
+
+def _copy_sweep(folder: Path, out: Path, workflow: Path) -> list[str]:
+    sweep = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
+    sweep["scenario"] = str(workflow)
+    (out / "sweep.json").write_text(json.dumps(sweep, indent=2) + "\n", encoding="utf-8")
+    copied = ["sweep.json"]
+    for name in ("results.jsonl", "size.json", "report.html"):
+        if (folder / name).is_file():
+            _copy(folder / name, out / name)
+            copied.append(name)
+    if "size.json" in copied:
+        size = json.loads((out / "size.json").read_text(encoding="utf-8"))
+        (out / "size.json").write_text(json.dumps({**size, "folder": "."}, indent=2) + "\n", encoding="utf-8")
+    return copied
+
+
+def _describe(
+    crate: Any,  # noqa: ANN401 - rocrate has no types
+    name: str,
+    author: str,
+    license_: str,
+    workflow: Path,
+    inputs: Sequence[str],
+    whole: Sequence[str],
+) -> None:
+    from rocrate.model.contextentity import ContextEntity
+
+    root = crate.root_dataset
+    root["name"] = name
+    root["description"] = f"A simulation of the drone-edge-cloud continuum: {name}. It can be repeated bit by bit."
+    root["license"] = license_ or "https://spdx.org/licenses/CC-BY-4.0"
+    profiles = [
+        crate.add(ContextEntity(crate, address, {"@type": "CreativeWork", "name": text, "version": address[-3:]}))
+        for address, text in _PROFILES
+    ]
+    root["conformsTo"] = profiles
+    if author:
+        root["author"] = crate.add(ContextEntity(crate, "#author", {"@type": "Person", "name": author}))
+    language = {
+        "@type": "ComputerLanguage", "name": "continuum-cosim scenario", "alternateName": "cosim/v1",
+        "url": "urn:continuum-cosim:scenario:v1", "version": version("continuum-cosim"),
+    }  # fmt: skip
+    engine = {
+        "@type": "SoftwareApplication", "name": "continuum-cosim", "softwareVersion": version("continuum-cosim"),
+    }  # fmt: skip
+    made = crate.add(ContextEntity(crate, "urn:continuum-cosim:engine", engine))
+    scenario = crate.add_file(str(workflow), dest_path=str(workflow), properties={
+        "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"], "name": name, "encodingFormat": "text/yaml",
+        "conformsTo": {"@id": "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"},
+    })  # fmt: skip
+    profile = {
+        "@type": "CreativeWork", "name": "ComputationalWorkflow profile", "version": "1.0-RELEASE",
+    }  # fmt: skip
+    crate.add(ContextEntity(crate, "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE", profile))
+    scenario["programmingLanguage"] = crate.add(ContextEntity(crate, "#language", language))
+    scenario["softwareRequirements"] = made
+    scenario["version"] = "cosim/v1"
+    root["mainEntity"] = scenario
+    crate.metadata["conformsTo"] = [{"@id": _SPECIFICATION}, profiles[-1]]
+    crate.metadata.extra_terms["sha256"] = "https://w3id.org/ro/terms/workflow-run#sha256"  # 1.1 has no word for it
+    for file in dict.fromkeys((*inputs, LOCK, "README.md", *whole)):
+        added = crate.add_file(file, dest_path=file, properties={"name": Path(file).name, **_format(file)})
+        if file == "README.md":
+            added["about"] = root
+
+
+def _actions(
+    crate: Any,  # noqa: ANN401 - rocrate has no types
+    workflow: Path,
+    runs: Sequence[RunFolder],
+    places: Sequence[str],
+    out: Path,
+) -> None:
+    from rocrate.model.contextentity import ContextEntity
+
+    scenario = crate.dereference(str(workflow))
+    inputs = [e for e in crate.data_entities if str(e.id).startswith("workflow/") and e.id != str(workflow)]
+    parameters = _parameters(out)
+    actions = []
+    for number, (run, place) in enumerate(zip(runs, places, strict=True), 1):
+        manifest = run.manifest
+        folder = crate.add_dataset(place, dest_path=place, properties={"name": f"results of run {number}"})
+        files = []
+        for file in sorted(path for path in (out / place).rglob("*") if path.is_file()):
+            name = str(file.relative_to(out))
+            kept = manifest["files"].get(str(file.relative_to(out / place)), {})
+            digest = {"sha256": kept["sha256"]} if "sha256" in kept else {}
+            about = {"name": file.name, "contentSize": str(file.stat().st_size), **_format(name), **digest}
+            files.append(crate.add_file(name, dest_path=name, properties=about))
+        folder["hasPart"] = files
+        settings = {**parameters.get(place, {}), "run.seed": manifest["seed"]}
+        values = [
+            crate.add(
+                ContextEntity(crate, f"#run-{number}-{key}", {"@type": "PropertyValue", "name": key, "value": str(v)})
+            )
+            for key, v in settings.items()
+        ]
+        action = {
+            "@type": "CreateAction", "name": f"{manifest['scenario']}, run {number}",
+            "startTime": _instant(manifest["started"]), "endTime": _instant(manifest["ended"]), "actionStatus": "http://schema.org/CompletedActionStatus",
+            "description": f"seed {manifest['seed']}, {manifest['duration']:g} s simulated",
+        }  # fmt: skip
+        entity = crate.add(ContextEntity(crate, f"#run-{number}", action))
+        entity["instrument"] = scenario
+        entity["object"] = _one([*inputs, *values])
+        entity["result"] = [folder, *files]
+        if crate.root_dataset.get("author") is not None:
+            entity["agent"] = crate.root_dataset["author"]
+        actions.append(entity)
+    crate.root_dataset["mentions"] = _one(actions)
+
+
+def _one(several: list[Any]) -> Any:  # noqa: ANN401 - rocrate has no types
+    """A single value stands for itself, as RO-Crate 1.1 recommends."""
+    return several[0] if len(several) == 1 else several
+
+
+def _instant(text: str) -> str:
+    """A time to the second, as validators read it."""
+    return datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%S+00:00")
+
+
+def _parameters(out: Path) -> dict[str, dict[str, Any]]:
+    """What a sweep has set for each of its runs, by the run's folder."""
+    found: dict[str, dict[str, Any]] = {}
+    if (out / "results.jsonl").is_file():
+        for line in (out / "results.jsonl").read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+                found[str(entry["run"])] = dict(entry["parameters"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    return found
+
+
+def _format(file: str) -> dict[str, str]:
+    known = {".json": "application/json", ".yaml": "text/yaml", ".csv": "text/csv", ".html": "text/html",
+             ".md": "text/markdown", ".txt": "text/plain", ".parquet": "application/vnd.apache.parquet",
+             ".xml": "application/xml", ".py": "text/x-python", ".jsonl": "application/jsonl"}  # fmt: skip
+    kind = known.get(Path(file).suffix)
+    return {"encodingFormat": kind} if kind else {}
+
+
+def _workflow(folder: Path) -> Path:
+    """The scenario file of a crate, from its metadata."""
+    try:
+        graph = json.loads((folder / METADATA).read_text(encoding="utf-8"))["@graph"]
+        root = next(one for one in graph if one["@id"] == "./")
+        path = Path(root["mainEntity"]["@id"])
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+        raise SetupError(f"{folder / METADATA} names no scenario: {error}") from error
+    if path.is_absolute() or ".." in path.parts or path.parts[:1] != ("workflow",) or not (folder / path).is_file():
+        raise SetupError(f"{folder / METADATA} names '{path}' as the scenario, which is not in its folder 'workflow'")
+    return path
+
+
+def _readme(name: str, runs: int) -> str:
+    return (
+        f"# {name}\n\n{runs} simulation run{'s' if runs > 1 else ''} with the scenario, its data and the results, as a"
+        " Workflow Run RO-Crate (`ro-crate-metadata.json`).\n\nTo make everything again and compare it bit by bit, in"
+        f" this folder:\n\n    pip install -r {LOCK}\n    cosim rerun .\n"
+    )
