@@ -1,0 +1,47 @@
+"""Functional Mock-up Units (FMI 2 and 3, co-simulation) inside a scenario.
+
+One instance of the unit belongs to each selected node; columns of frames become its inputs, and its outputs
+become columns again. Needs FMPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from pydantic import BaseModel
+
+from cosim.contract.adapter import AdapterKind, Ports, Requirement
+from cosim.contract.signals import Signal
+
+if TYPE_CHECKING:
+    from adapters.fmi.config import FmiConfig
+
+
+def _ports(config: BaseModel) -> Ports:
+    return cast("FmiConfig", config).ports()
+
+
+def _signals(config: BaseModel) -> tuple[Signal, ...]:
+    return cast("FmiConfig", config).signals()
+
+
+ADAPTER = AdapterKind(
+    name="fmi",
+    summary="units of the Functional Mock-up Interface, FMI 2 and 3 for co-simulation, wired by names",
+    config="adapters.fmi.config:FmiConfig",
+    factory="adapters.fmi.adapter:FmiAdapter",
+    check="adapters.fmi.check:problems",
+    requires=(Requirement("fmpy", "fmi"), Requirement("pythonfmu3", "fmi")),
+    ports=_ports,
+    signals=_signals,
+    example="""\
+fmi:
+  unit: example.py
+  nodes: edge-*
+  params: {outside: 12.0}
+  inputs:
+    - {signal: host, column: power, to: heat}
+  outputs:
+    - {from: temperature, signal: room, column: temperature, unit: degC, meaning: air around the host}
+""",
+)

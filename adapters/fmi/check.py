@@ -1,0 +1,60 @@
+"""For what the adapter refuses a scene: the unit's own description against the block."""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from adapters.fmi.backend import Unit, UnitFaultError, read_unit
+from adapters.fmi.config import FmiConfig, Selector
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Scene
+from cosim.contract.errors import Problem
+from cosim.contract.selector import matcher
+
+
+def problems(config: FmiConfig, context: Context) -> list[Problem]:
+    """A unit that cannot be read, names that it does not have, and nodes that nothing selects."""
+    at = f"adapters.{context.name}"
+    found = []
+    if not slots(context.scene, config.nodes):
+        names = ", ".join(node.id for node in context.scene.nodes[:20])
+        found.append(Problem(f"no static node matches '{config.nodes}'", f"{at}.nodes", hint=f"nodes: {names}"))
+    with tempfile.TemporaryDirectory(prefix="cosim-fmi-") as scratch:
+        try:
+            unit = read_unit(context.path(config.unit), Path(scratch))
+        except UnitFaultError as error:
+            return [*found, Problem(f"'{config.unit}' {error}", f"{at}.unit")]
+    return [*found, *_names(config, unit, at)]
+
+
+def slots(scene: Scene, selector: Selector) -> list[int]:
+    """The static nodes that are selected, in the order of the file."""
+    tests = [matcher(part) for part in ([selector] if isinstance(selector, str) else selector)]
+    return [slot for slot, node in enumerate(scene.nodes) if any(test(node.id, node) for test in tests)]
+
+
+def _names(config: FmiConfig, unit: Unit, at: str) -> Iterator[Problem]:
+    wanted = [(f"{at}.params.{name}", name) for name in config.params]
+    wanted += [(f"{at}.inputs.{n}.to", part.to) for n, part in enumerate(config.inputs)]
+    wanted += [(f"{at}.outputs.{n}.from", part.source) for n, part in enumerate(config.outputs)]
+    for where, name in wanted:
+        if name not in unit.variables:
+            yield Problem(f"the unit has no variable '{name}'", where, hint=_near(name, unit.variables))
+        elif not unit.variables[name].ending:
+            yield Problem(f"'{name}' is no single number", where, hint="numbers and booleans can be wired")
+        elif ".inputs." in where and not unit.settable(name):
+            one = unit.variables[name]
+            free = [other for other in unit.variables if unit.settable(other)]
+            hint = f"inputs: {', '.join(free) or 'none'}"
+            yield Problem(
+                f"'{name}' is a {one.variability} {one.causality}, no input".replace("  ", " "), where, hint=hint
+            )
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names[:20])}"

@@ -1,0 +1,173 @@
+"""Units of FMI 2 and 3, made here, against closed forms, and inside a scenario."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+fmpy = pytest.importorskip("fmpy", reason="needs pip install 'continuum-cosim[fmi]'")
+pytest.importorskip("pythonfmu3", reason="needs pip install 'continuum-cosim[fmi]'")
+
+from adapters.fmi.adapter import FmiAdapter  # noqa: E402
+from adapters.fmi.check import problems  # noqa: E402
+from adapters.fmi.config import FmiConfig  # noqa: E402
+from cosim.contract.adapter import Context, Inputs  # noqa: E402
+from cosim.contract.errors import AdapterError, ScenarioError  # noqa: E402
+from cosim.contract.frame import Frame  # noqa: E402
+from cosim.testing.synthetic import small_scene  # noqa: E402
+
+HOME = Path(__file__).parents[1]
+TANK2 = """
+from pythonfmu import Boolean, Fmi2Causality, Fmi2Slave, Fmi2Variability, Integer, Real
+
+class Tank(Fmi2Slave):
+    def __init__(self, **words):
+        super().__init__(**words)
+        self.flow, self.area, self.level, self.steps, self.full = 0.0, 2.0, 0.0, 0, False
+        self.register_variable(Real("flow", causality=Fmi2Causality.input))
+        self.register_variable(Real("area", causality=Fmi2Causality.parameter, variability=Fmi2Variability.fixed))
+        self.register_variable(Real("level", causality=Fmi2Causality.output))
+        words = dict(causality=Fmi2Causality.output, variability=Fmi2Variability.discrete)
+        self.register_variable(Integer("steps", **words))
+        self.register_variable(Boolean("full", **words))
+
+    def do_step(self, time, step):
+        if self.flow > 1e6:
+            return False
+        self.level += step * self.flow / self.area
+        self.steps += 1
+        self.full = self.level > 1.0
+        return True
+"""
+
+
+@pytest.fixture(scope="session")
+def tank(tmp_path_factory) -> Path:
+    pytest.importorskip("pythonfmu", reason="needs pythonfmu")
+    folder = tmp_path_factory.mktemp("tank")
+    (folder / "tank.py").write_text(TANK2)
+    command = [sys.executable, "-m", "pythonfmu", "build", "-f", "tank.py"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=100)
+    return folder / "Tank.fmu"
+
+
+def context(tmp_path: Path, root: Path = HOME) -> Context:
+    (tmp_path / "scratch").mkdir(exist_ok=True)
+    return Context("fmi", small_scene("x"), 1.0, 10.0, (1,), str(root), str(tmp_path / "scratch"))
+
+
+def config(unit: str, **keys) -> FmiConfig:
+    return FmiConfig.model_validate({"unit": unit, "nodes": "kind:edge", **keys})
+
+
+def edges() -> list[int]:
+    return [slot for slot, node in enumerate(small_scene("x").nodes) if node.kind == "edge"]
+
+
+def test_a_unit_of_fmi_2_integrates_what_each_node_hands_over(tank, tmp_path):
+    wired = config(
+        tank.name,
+        params={"area": 4.0},
+        inputs=[{"signal": "rain", "column": "rate", "to": "flow"}],
+        outputs=[{"from": name, "signal": "tank", "column": name} for name in ("level", "steps", "full")],
+    )
+    slots = np.array(edges(), np.int32)
+    rates = np.arange(1.0, len(slots) + 1)
+    one = FmiAdapter(wired)
+    one.start(context(tmp_path, tank.parent))
+    for time in (0.0, 1.0, 2.5, 3.0):
+        rain = Frame("rain", time, slots, {"rate": rates if time < 2.0 else 2 * rates})
+        (frame,) = one.step(time, Inputs({"rain": [rain]}))
+        assert frame.slot.tolist() == slots.tolist()
+    # the inputs of a tick hold until the next one: 2.5 s at the first rate, 0.5 s at twice that
+    assert frame["level"] == pytest.approx((2.5 * rates + 0.5 * 2 * rates) / 4.0, abs=1e-12)
+    assert frame["steps"].tolist() == [3.0] * len(slots)
+    assert frame["full"].tolist() == [float(level > 1.0) for level in frame["level"]]
+    assert one.finish() == {
+        "unit": "Tank", "fmi": "2", "instances": len(slots), "steps": 3, "values_handed_over": 2 * len(slots),
+    }  # fmt: skip
+    rain = Frame("rain", 4.0, slots, {"rate": np.where(slots == slots[0], np.nan, 1e9)})
+    one.step(4.0, Inputs({"rain": [rain]}))
+    with pytest.raises(AdapterError, match="doStep"):
+        one.step(5.0, Inputs({"rain": [rain]}))
+    one.close()
+    one.close()
+
+
+def test_a_unit_of_fmi_3_made_of_a_python_file_follows_its_law(tmp_path):
+    wired = config(
+        "example.py", params={"outside": 5.0},
+        outputs=[{"from": "temperature", "signal": "room", "column": "temperature", "unit": "degC"}],
+    )  # fmt: skip
+    one = FmiAdapter(wired)
+    one.start(context(tmp_path))
+    for time in range(601):
+        (frame,) = one.step(float(time), Inputs())
+    one.close()
+    expected = 5.0 + 15.0 * (1.0 - 15.0 / 60e3) ** 600  # Euler's law, of Newton's cooling
+    assert frame["temperature"] == pytest.approx([expected] * len(edges()), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "said"),
+    [
+        ({"params": {"outsid": 1.0}}, "params.outsid", "no variable 'outsid'"),
+        ({"inputs": [{"signal": "a", "column": "b", "to": "temperature"}]}, "inputs.0.to", "no input"),
+        ({"outputs": [{"from": "humidity", "signal": "a", "column": "b"}]}, "outputs.0.from", "no variable"),
+        ({"nodes": "nobody-*"}, "nodes", "no static node"),
+        ({"unit": "README.md"}, "unit", "cannot be read"),
+    ],
+)
+def test_what_does_not_fit_the_unit_is_told_before_it_starts(tmp_path, keys, where, said):
+    outputs = [{"from": "temperature", "signal": "room", "column": "temperature"}]
+    wired = FmiConfig.model_validate({"unit": "example.py", "nodes": "kind:edge", "outputs": outputs, **keys})
+    (found,) = problems(wired, context(tmp_path))
+    assert found.path == f"adapters.fmi.{where}"
+    assert said in found.message
+    with pytest.raises(ScenarioError):
+        FmiAdapter(wired).start(context(tmp_path))
+
+
+SCENARIO = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: rooms
+run: {duration: 30 s, step: 1 s}
+adapters:
+  continuum: {scheduler: least-loaded}
+  fmi:
+    unit: room.py
+    nodes: edge-*
+    inputs: [{signal: host, column: power, to: heat}]
+    outputs: [{from: temperature, signal: room, column: temperature, unit: degC, meaning: air}]
+kinds: {camera: {tier: device}}
+nodes:
+  camera-[1..3]: {kind: camera}
+  edge-[1..2]: {kind: edge, cpu: 2 x 1 GHz, power: {idle: 100 W, max: 300 W}}
+links: [{between: [camera-*, edge-*], rate: 100 Mbit/s}]
+workloads: {pictures: {from: camera-*, arrivals: poisson 2 Hz, input: 100 kB, work: 300 Mcycles}}
+"""
+
+
+def test_a_unit_in_a_scenario_takes_the_power_of_hosts_and_is_repeatable(tmp_path):
+    import cosim
+
+    (tmp_path / "room.py").write_text((HOME / "example.py").read_text())
+    (tmp_path / "scenario.cosim.yaml").write_text(SCENARIO)
+    runs = [cosim.run(tmp_path, out=tmp_path / name) for name in ("a", "b")]
+    assert [one.status for one in runs] == ["complete", "complete"], runs[0].error
+    from cosim.results.compare import exact
+
+    assert exact(runs[0].folder, runs[1].folder) == []
+    run = cosim.load(runs[0].folder)
+    power = run.sql("SELECT time, power FROM host WHERE node = 'edge-1' ORDER BY time").fetchall()
+    rooms = run.sql("SELECT time, temperature FROM room WHERE node = 'edge-1' ORDER BY time").fetchall()
+    run.close()
+    temperature = 20.0
+    for (_, drawn), (_, shown) in zip(power, rooms, strict=True):
+        assert shown == pytest.approx(temperature, rel=1e-9)
+        temperature += (drawn - 15.0 * (temperature - 12.0)) / 60e3
