@@ -16,6 +16,7 @@ from cosim.cli import (
     check,
     cluster,
     compare,
+    dataset,
     doctor,
     figure,
     importing,
@@ -51,6 +52,7 @@ app.command("render")(render.render)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("dataset")(dataset.dataset)
 app.command("figure")(figure.figure)
 app.command("calibrate")(calibrate.calibrate)
 app.command("predict")(predict.predict)

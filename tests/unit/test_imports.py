@@ -48,6 +48,9 @@ MAY_IMPORT = {
     "importing": {"contract", "scenario", "continuum", "peers", "cluster", "traces"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
     "twin": {"compiling", "contract", "scenario", "plan", "results", "continuum", "peers", "radio", "vehicles"},
+    # Labelled data sets of runs, and detectors that are trained with them.
+    "dataset": {"contract", "results"},
+    "detect": {"contract", "dataset"},
     "report": {"contract", "plan", "bus", "results", "twin"},
     # What people import in Python: the verbs of the command line as functions.
     "api": {"contract", "scenario", "bus", "results", "report"},
@@ -65,6 +68,8 @@ MAY_IMPORT = {
         "testing",
         "importing",
         "cluster",
+        "dataset",
+        "detect",
         "telemetry",
         "emulation",
         "autopilot",
