@@ -17,6 +17,7 @@ from cosim.cli import (
     cluster,
     compare,
     dataset,
+    detect,
     doctor,
     figure,
     importing,
@@ -69,6 +70,7 @@ importing_gpu.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(detect.app, name="detect")
 
 
 def _version(wanted: bool) -> None:

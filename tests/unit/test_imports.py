@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "twin": {"compiling", "contract", "scenario", "plan", "results", "continuum", "peers", "radio", "vehicles"},
     # Labelled data sets of runs, and detectors that are trained with them.
     "dataset": {"contract", "results"},
-    "detect": {"contract", "dataset"},
+    "detect": {"compiling", "contract", "dataset"},
     "report": {"contract", "plan", "bus", "results", "twin"},
     # What people import in Python: the verbs of the command line as functions.
     "api": {"contract", "scenario", "bus", "results", "report"},
