@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.radio.signals import LOGS
+from adapters.radio.signals import LOGS, TRUTH
 from cosim.contract.adapter import AdapterKind, Ports, Read
 from cosim.contract.signals import Signal
 
@@ -19,11 +19,11 @@ _READS = (Read("mobility", required=False), Read("traffic", delayed=True, requir
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
-    return Ports(reads=_READS, writes=("link", "cell", *(signal.name for signal in _signals(config))))
+    return Ports(reads=_READS, writes=("link", "cell", *(LOGS if config.log else ())))
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
-    return LOGS if config.log else ()
+    return TRUTH if config.log else ()
 
 
 ADAPTER = AdapterKind(

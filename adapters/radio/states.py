@@ -1,4 +1,5 @@
-"""The states of a device's connection, as logs name them."""
+"""The codes of a connection's state, as the signal `ue` has them."""
 
-STATES = ("detached", "connected", "out-of-sync", "re-establishing")
-DETACHED, CONNECTED, OUT_OF_SYNC, RE_ESTABLISHING = range(4)
+from cosim.contract.signals import CONNECTION_STATES
+
+DETACHED, CONNECTED, OUT_OF_SYNC, RE_ESTABLISHING = range(len(CONNECTION_STATES))

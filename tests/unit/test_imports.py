@@ -81,7 +81,7 @@ MAY_IMPORT = {
 }
 ADAPTERS_MAY_IMPORT = {
     "contract", "telemetry", "continuum", "peers", "cluster", "radio", "vehicles", "traces", "predict", "schedulers",
-    "testing", "emulation", "autopilot", "launch", "live", "talk",
+    "testing", "emulation", "autopilot", "launch", "live", "talk", "dataset", "detect",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
 
