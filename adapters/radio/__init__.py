@@ -19,7 +19,8 @@ _READS = (Read("mobility", required=False), Read("traffic", delayed=True, requir
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
-    return Ports(reads=_READS, writes=("link", "cell", *(LOGS if config.log else ())))
+    alarms = (Read("alarm", delayed=True),) if config.response is not None else ()
+    return Ports(reads=(*_READS, *alarms), writes=("link", "cell", *(LOGS if config.log else ())))
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401

@@ -15,6 +15,7 @@ from adapters.radio.jammers import Heard, Jammers
 from adapters.radio.log import Log, Use
 from adapters.radio.modem import Carried, Modem
 from adapters.radio.reception import Fading, Received, Reception
+from adapters.radio.response import Responses
 from adapters.radio.scenery import Devices, Stations, exponent, sigma
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals
@@ -55,6 +56,7 @@ class RadioAdapter:
         self._up = Modem(self._config, self._stations, capacity, period, up=True)
         self._connections = Connections(capacity, len(self._stations), self._config.link_failure)
         self._totals = Totals(self._stations.ids)
+        self._responses = Responses(self._config.response, self._stations, capacity)
         self._log = Log(self._config, self._stations, self._jammers, self._connections)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -66,6 +68,7 @@ class RadioAdapter:
         new = state.enter(rows, self._devices.position[rows], cells_moved)
         for part in (self._connections, self._down, self._up):
             part.forget(rows[new])
+        self._responses.take(inputs.all("alarm"), rows, state.serving[rows], new, time)
         self._traffic.read(inputs.all("traffic"), rows, new, state.serving[rows], state.alone[rows])
         self._receive(rows)
         changes = self._associate(rows, time)
@@ -119,13 +122,15 @@ class RadioAdapter:
         state = self._state
         before = int(state.handovers[rows].sum())
         usable = np.where(self._faults.failed[self._stations.slots], np.inf, self._stations.least)
-        failed = self._faults.failed[rows] | self._connections.barred(rows, time)
+        failed = self._faults.failed[rows] | self._connections.barred(rows, time) | self._responses.leaving(rows, time)
         state.serving[rows[failed]] = -1
+        hidden = self._responses.hidden(rows, state, time)
         margin = 10.0 ** (self._config.hysteresis / 10.0)
         cells.associate(
             rows[~failed], state.power, usable, time, margin, self._config.time_to_trigger,
             state.serving, state.previous, state.target, state.since, state.handovers, state.strongest,
         )  # fmt: skip
+        self._responses.shown(hidden, state)
         return int(state.handovers[rows].sum()) - before
 
     def _connections_and_jammers(self) -> dict[str, object]:
@@ -134,6 +139,8 @@ class RadioAdapter:
         if self._config.log or self._config.link_failure is not None:
             found["radio_link_failures"] = int(self._connections.failures.sum())
             found["accesses"] = int(self._connections.attached.sum())
+        if self._config.response is not None:
+            found["responses"] = self._responses.taken
         if len(self._jammers):
             jammers = self._jammers
             found["jammers"] = {

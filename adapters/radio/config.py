@@ -24,6 +24,19 @@ class LinkFailure(BaseModel):
     )
 
 
+class Response(BaseModel):
+    """What a device does when a detector raises an alarm for it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    do: Literal["other-cell", "other-carrier", "disconnect"] = Field(
+        description="leave for another cell, for a cell on another carrier, or leave the air"
+    )
+    hold: units.Period = Field(10.0, description="for how long after the last alarm it stays away")
+    settle: units.Duration = Field(
+        10.0, description="for how long after a response alarms are not about the new cell; longer than their windows"
+    )
+
+
 class RadioConfig(AdapterConfig):
     """How links are modelled. Carrier, bandwidth and powers stand with the nodes (`cell`, `radio`)."""
 
@@ -94,6 +107,9 @@ class RadioConfig(AdapterConfig):
     )
     link_failure: LinkFailure | None = Field(
         None, description="timers of the radio link; default: it fails at once below minimum_sinr"
+    )
+    response: Response | None = Field(
+        None, description="to the alarms of a detector, which another adapter writes as the signal alarm"
     )
     log: bool = Field(
         False, description="write what phones and base stations log (ue, gnb), and the hidden truth about jammers"

@@ -75,10 +75,9 @@ class Detector:
         if self.form == "linear":
             return _logistic((rows - arrays["mean"]) / arrays["scale"] @ arrays["weight"] + float(arrays["bias"][0]))
         total = np.full(len(rows), float(arrays["bias"][0]))
-        _grown(
-            np.ascontiguousarray(rows), *(arrays[name] for name in ("root", "feature", "threshold", "left", "right")),
-            arrays["value"], total,
-        )  # fmt: skip
+        root, feature, threshold = arrays["root"], arrays["feature"], arrays["threshold"]
+        left, right, value = arrays["left"], arrays["right"], arrays["value"]
+        _grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
         return total if self.facts.get("link") == "identity" else _logistic(total)
 
     def alarm(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -94,7 +93,8 @@ class Detector:
         }  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            np.savez_compressed(file, head=np.array(json.dumps(head)), fill=self.fill, **self.arrays)
+            save: Any = np.savez_compressed  # its stub takes the arrays for options
+            save(file, head=np.array(json.dumps(head)), fill=self.fill, **self.arrays)
         return path
 
     @staticmethod

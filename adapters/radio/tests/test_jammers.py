@@ -14,7 +14,7 @@ from adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Node, SlotRange
 from cosim.contract.errors import ScenarioError
-from cosim.contract.frame import fault
+from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import CATALOGUE
 from cosim.radio import pathloss, power
 
@@ -221,3 +221,36 @@ def test_the_fading_of_a_link_does_not_depend_on_other_devices():
 
     assert run(1) == run(4)
     assert len(np.unique(run(1))) == 5
+
+
+def alarm(time, slots, on):
+    columns = {"score": np.ones(len(slots)), "on": np.asarray(on, bool), "raised": np.ones(len(slots), np.int32)}
+    return Frame("alarm", time, np.asarray(slots, np.int32), columns)
+
+
+@pytest.mark.parametrize(
+    ("do", "cells"),
+    [
+        ("other-cell", [0, 1, 1, 1, 0]),  # the strongest but the first
+        ("other-carrier", [0, 2, 2, 2, 0]),
+        ("disconnect", [0, -1, -1, -1, 0]),
+    ],
+)
+def test_an_alarm_makes_a_phone_stay_away_for_a_while(do, cells):
+    stations = (station("a", 0.0), station("b", 300.0), station("c", 500.0, carrier=3.6e9))
+    adapter = started(
+        scene(*stations, phone("p", 50.0)), time_to_trigger="0 s", response={"do": do, "hold": "2.5 s"}, **CALM
+    )
+    seen = []
+    for time in range(5):
+        alarms = [alarm(float(time), [3], [time == 1])]
+        seen.append(int(frames(adapter, float(time), alarm=alarms)["link"]["cell"][0]))
+    assert seen == cells
+    assert adapter.finish()["responses"] == 1
+
+
+def test_a_phone_with_one_cell_only_stays():
+    adapter = started(scene(station("a", 0.0), phone("p", 50.0)), response={"do": "other-cell"}, **CALM)
+    for time in range(3):
+        link = frames(adapter, float(time), alarm=[alarm(float(time), [1], [True])])["link"]
+        assert link["cell"].tolist() == [0]
