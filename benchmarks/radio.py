@@ -1,6 +1,6 @@
 """CPU time of a step of the radio adapter: devices that all move and send, 30 cells on one carrier, by path loss model.
 
-python -m benchmarks.radio [--devices 1000 10000 100000] [--steps 20] [--json]
+python -m benchmarks.radio [--devices 1000 10000 100000] [--steps 20] [--full] [--json]
 """
 
 from __future__ import annotations
@@ -22,23 +22,33 @@ SIDE = 3000.0  # m
 WARM_UP = 3  # steps that are not counted
 
 
-def started(devices: int, model: str) -> Adapter:
-    """A radio adapter with cells at random places and room for `devices`."""
+FULL = {
+    "fading": "rician", "link_adaptation": "outer-loop", "cqi_delay": "1 s", "harq": "combining", "link_failure": {},
+    "log": True,
+}  # fmt: skip
+JAMMERS = 5  # of those, with a quarter of the band each
+
+
+def started(devices: int, model: str, *, full: bool = False) -> Adapter:
+    """A radio adapter with cells at random places and room for `devices`; `full` with jammers and all it can model."""
     places = np.random.default_rng(1).uniform(0.0, SIDE, (CELLS, 2))
     cell = Cell(power=30.0, gain=8.0, noise_figure=5.0, height=10.0, carrier=3.5e9, bandwidth=20e6)
     stations = [Node(f"bs-{i}", "station", "edge", (*place, 0.0), cell=cell) for i, place in enumerate(places.tolist())]
     radio = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
-    fleet = Fleet("cars", "benchmark", CELLS, devices, Node("cars", "vehicle", "device", radio=radio))
-    adapter = ADAPTER.build(RadioConfig.model_validate({"model": model}))
+    jammer = (("jammer", '{"power":"20 dBm","bandwidth":"5 MHz"}'),)
+    spots = np.random.default_rng(3).uniform(0.0, SIDE, (JAMMERS if full else 0, 2)).tolist()
+    stations += [Node(f"jammer-{i}", "jammer", "device", (*p, 0.0), keys=jammer) for i, p in enumerate(spots)]
+    fleet = Fleet("cars", "benchmark", len(stations), devices, Node("cars", "vehicle", "device", radio=radio))
+    adapter = ADAPTER.build(RadioConfig.model_validate({"model": model, **(FULL if full else {})}))
     adapter.start(Context("radio", Scene.build(tuple(stations), (fleet,)), 1.0, 1e3, (1, 2, 3), ".", "."))
     return adapter
 
 
-def inputs(devices: int, step: int) -> Inputs:
+def inputs(devices: int, step: int, first: int = CELLS) -> Inputs:
     """Positions and traffic at second `step`: straight ways at up to 14 m/s, a third of the devices sends."""
     rng = np.random.default_rng(2)
     place = rng.uniform(0.0, SIDE, (2, devices)) + step * rng.uniform(-14.0, 14.0, (2, devices))
-    slot = np.arange(CELLS, CELLS + devices, dtype=np.int32)
+    slot = np.arange(first, first + devices, dtype=np.int32)
     still = np.zeros(devices)
     moves = {"x": place[0], "y": place[1], "z": still, "speed": still, "heading": still}
     busy = (np.arange(devices) % 3 == 0).astype(np.int32)
@@ -48,12 +58,12 @@ def inputs(devices: int, step: int) -> Inputs:
     return Inputs({name: [Frame(name, float(step), slot, columns)] for name, columns in frames.items()})
 
 
-def measure(devices: int, model: str, steps: int) -> float:
+def measure(devices: int, model: str, steps: int, *, full: bool = False) -> float:
     """CPU seconds of the fastest of `steps` steps; others on the machine only make it slower."""
-    adapter = started(devices, model)
+    adapter = started(devices, model, full=full)
     best = float("inf")
     for step in range(WARM_UP + steps):
-        given = inputs(devices, step)
+        given = inputs(devices, step, CELLS + (JAMMERS if full else 0))
         begun = time.process_time()
         adapter.step(float(step), given)
         spent = time.process_time() - begun
@@ -65,10 +75,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--devices", type=int, nargs="+", default=[1000, 10_000, 100_000])
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--full", action="store_true", help="also with fading, jammers, outer loop and logs")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     arguments = parser.parse_args()
-    models = ("ci", "umi")
-    figures = {n: {model: measure(n, model, arguments.steps) for model in models} for n in arguments.devices}
+    models = {model: (model, False) for model in ("ci", "umi")}
+    models |= {f"{model} full": (model, True) for model in ("ci", "umi")} if arguments.full else {}
+    figures = {
+        n: {name: measure(n, model, arguments.steps, full=full) for name, (model, full) in models.items()}
+        for n in arguments.devices
+    }
     table = Table(f"ms of CPU per step, {CELLS} cells", ["devices", *models])
     for devices, row in figures.items():
         table.add([f"{devices:,}", *(f"{1e3 * seconds:.1f}" for seconds in row.values())])

@@ -1,6 +1,10 @@
 """Radio links between devices and base stations, from their positions and their traffic."""
 
+from typing import Any
+
+from adapters.radio.signals import LOGS, TRUTH
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.signals import Signal
 
 EXAMPLE = """\
 radio:
@@ -11,16 +15,28 @@ radio:
   time_to_trigger: 160 ms
 """
 
+_READS = (Read("mobility", required=False), Read("traffic", delayed=True, required=False))
+
+
+def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
+    alarms = (Read("alarm", delayed=True),) if config.response is not None else ()
+    return Ports(reads=(*_READS, *alarms), writes=("link", "cell", *(LOGS if config.log else ())))
+
+
+def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
+    return TRUTH if config.log else ()
+
+
 ADAPTER = AdapterKind(
     name="radio",
     summary="5G link model: path loss, shadowing, interference, handover, shared airtime",
     config="adapters.radio.config:RadioConfig",
     factory="adapters.radio.adapter:RadioAdapter",
     check="adapters.radio.check:problems",
-    ports=Ports(
-        reads=(Read("mobility", required=False), Read("traffic", delayed=True, required=False)),
-        writes=("link", "cell"),
-    ),
+    ports=_ports,
+    signals=_signals,
+    node={"jammer": "adapters.radio.keys:Jammer"},
+    events={"jammer-on": "adapters.radio.keys:JammerOn", "jammer-off": "adapters.radio.keys:JammerOff"},
     media=("nr",),
     compiled="cosim.radio.warm:compiled",
     example=EXAMPLE,

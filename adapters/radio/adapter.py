@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapters.radio.check import problems
 from adapters.radio.config import RadioConfig
+from adapters.radio.connection import Connections
+from adapters.radio.jammers import Heard, Jammers
+from adapters.radio.log import Log, Use
+from adapters.radio.modem import Carried, Modem
+from adapters.radio.reception import Fading, Received, Reception
+from adapters.radio.response import Responses
 from adapters.radio.scenery import Devices, Stations, exponent, sigma
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals
@@ -41,25 +48,39 @@ class RadioAdapter:
         seed = np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]
         self._state = State(context.scene.capacity, len(self._stations), seed, sights=self._config.model == "umi")
         self._traffic = Traffic(context.scene.capacity, len(self._stations))
+        fading = Fading(self._config, self._stations, context.period)
+        self._jammers = Jammers(context, self._config, self._stations, fading.blocks.tolist())
+        self._reception = Reception(self._config, self._stations, self._devices, self._jammers, fading)
+        capacity, period = context.scene.capacity, context.period
+        self._down = Modem(self._config, self._stations, capacity, period, up=False)
+        self._up = Modem(self._config, self._stations, capacity, period, up=True)
+        self._connections = Connections(capacity, len(self._stations), self._config.link_failure)
         self._totals = Totals(self._stations.ids)
+        self._responses = Responses(self._config.response, self._stations, capacity)
+        self._log = Log(self._config, self._stations, self._jammers, self._connections)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """The links of all present devices and the load of all cells at `time`."""
         self._faults.take(inputs.events)
+        self._jammers.take(inputs.events)
         rows, cells_moved = self._locate(inputs)
         state = self._state
         new = state.enter(rows, self._devices.position[rows], cells_moved)
+        for part in (self._connections, self._down, self._up):
+            part.forget(rows[new])
+        self._responses.take(inputs.all("alarm"), rows, state.serving[rows], new, time)
         self._traffic.read(inputs.all("traffic"), rows, new, state.serving[rows], state.alone[rows])
         self._receive(rows)
         changes = self._associate(rows, time)
-        link = self._links(rows)
-        frames = [Frame("link", time, rows, link), self._load(rows, time)]
+        link, logs = self._links(rows, time)
+        frames = [Frame("link", time, rows, link), self._load(rows, time), *logs]
         self._totals.add(link, changes, frames[1].columns)
         return frames
 
     def finish(self) -> Summary:
         """Handovers, coverage and mean link quality over all device steps, and the load per cell."""
-        return {"model": self._config.model, "range": self._reach, **self._totals.summary()}
+        found = {"model": self._config.model, "range": self._reach, **self._totals.summary()}
+        return {**found, **self._connections_and_jammers()}
 
     def close(self) -> None:
         """There is nothing to release."""
@@ -101,62 +122,84 @@ class RadioAdapter:
         state = self._state
         before = int(state.handovers[rows].sum())
         usable = np.where(self._faults.failed[self._stations.slots], np.inf, self._stations.least)
-        failed = self._faults.failed[rows]
+        failed = self._faults.failed[rows] | self._connections.barred(rows, time) | self._responses.leaving(rows, time)
         state.serving[rows[failed]] = -1
+        hidden = self._responses.hidden(rows, state, time)
         margin = 10.0 ** (self._config.hysteresis / 10.0)
         cells.associate(
             rows[~failed], state.power, usable, time, margin, self._config.time_to_trigger,
             state.serving, state.previous, state.target, state.since, state.handovers, state.strongest,
         )  # fmt: skip
+        self._responses.shown(hidden, state)
         return int(state.handovers[rows].sum()) - before
 
-    def _ratios(self, rows: Ints, cell: Ints) -> tuple[Floats, Floats, Floats]:
-        """Signal (mW), downlink and uplink SINR (dB) of each device (n,) with `cell` (n,), which is -1 for none."""
-        state, stations, config = self._state, self._stations, self._config
-        signal = np.where(cell >= 0, state.power[rows, cell], 0.0)
-        floor = power.milliwatts(power.noise(stations.bandwidth[cell], self._devices.noise_figure[rows]))
-        sent = self._devices.power[rows]
-        heard = signal * power.milliwatts(sent - stations.transmit[cell])
-        at_device, at_cell = np.zeros(len(rows)), np.zeros(len(stations))
-        if config.interference:
-            load = np.minimum(config.background + self._traffic.down, 1.0)
-            load[self._faults.failed[stations.slots]] = 0.0
-            at_device = cells.downlink_interference(rows, cell, state.power, stations.carrier, load)
-            airtime = np.where(state.serving[rows] >= 0, self._traffic.airtime, 0.0)
-            at_cell = cells.uplink_interference(
-                rows, state.serving[rows], state.power, stations.carrier, sent, stations.transmit, airtime
-            )
-        return signal, power.sinr(signal, at_device, floor), power.sinr(heard, at_cell[cell], stations.noise[cell])
+    def _connections_and_jammers(self) -> dict[str, object]:
+        """What the summary says of link failures and of jammers; nothing where neither is modelled."""
+        found: dict[str, object] = {}
+        if self._config.log or self._config.link_failure is not None:
+            found["radio_link_failures"] = int(self._connections.failures.sum())
+            found["accesses"] = int(self._connections.attached.sum())
+        if self._config.response is not None:
+            found["responses"] = self._responses.taken
+        if len(self._jammers):
+            jammers = self._jammers
+            found["jammers"] = {
+                name: {"radiated": float(jammers.sent[j]), "steps_on": int(jammers.steps_on[j])}
+                for j, name in enumerate(jammers.ids)
+            }
+        return found
 
-    def _links(self, rows: Ints) -> Mapping[str, Array]:
-        """The columns of the `link` signal; remembers the rates of devices that had the cell for themselves."""
+    def _heard(self, rows: Ints, shown: Ints, time: float) -> Heard | None:
+        """What is heard of the jammers at `time`; None without any. Devices at `shown` (n,) that want to send count."""
+        if not len(self._jammers):
+            return None
+        traffic, state = self._traffic, self._state
+        active = ((traffic.uploads > 0) | (traffic.downloads > 0)) & (shown >= 0)
+        busy = np.zeros(len(self._stations), bool)
+        busy[shown[active]] = True
+        self._jammers.move(time, self._devices.position, self._faults.failed, busy)
+        antenna = self._devices.position[rows]
+        antenna[:, 2] += self._devices.height[rows]
+        return self._jammers.heard(rows, antenna, self._devices.gain[rows], state.moved, state.generation)
+
+    def _links(self, rows: Ints, time: float) -> tuple[Mapping[str, Array], Sequence[Frame]]:
+        """The columns of `link`, and the logs; remembers the rates of devices that had the cell for themselves."""
         state, stations, config, traffic = self._state, self._stations, self._config, self._traffic
         shown = np.where(state.serving[rows] >= 0, state.serving[rows], state.strongest[rows])
-        signal, down_sinr, up_sinr = self._ratios(rows, shown)
-        lost = (state.serving[rows] >= 0) & (down_sinr < config.minimum_sinr)
+        failed = self._faults.failed[stations.slots]
+        received = self._reception.receive(rows, shown, state, traffic, failed, self._heard(rows, shown, time))
+        down_sinr, up_sinr = received.down.sinr, received.up.sinr
+        watched = down_sinr
+        if len(self._jammers):
+            watched = received.down.clean - np.maximum(received.down.control, received.ssb_loss)
+        lost = self._connections.lost(rows, state.serving[rows], watched, config.minimum_sinr, time)
         state.serving[rows[lost]] = -1
         cell = state.serving[rows]
         served = cell >= 0
-        down_phy, down_loss = self._rate(down_sinr, cell, config.downlink_share, nr.OVERHEAD_DOWNLINK)
-        up_phy, up_loss = self._rate(up_sinr, cell, 1.0 - config.downlink_share, nr.OVERHEAD_UPLINK)
+        self._connections.settle(rows, cell)
+        carried_down, carried_up = self._down.carry(rows, cell, down_sinr), self._up.carry(rows, cell, up_sinr)
+        carried_down, carried_up = self._without_control(received, carried_down, carried_up)
+        down_phy, up_phy = carried_down.rate, carried_up.rate
         state.alone[rows] = np.column_stack([up_phy, down_phy])
         count = len(stations)
-        up: Floats = up_phy * sharing.shares(cell, traffic.uploads, count)
-        down: Floats = down_phy * sharing.shares(cell, traffic.downloads, count)
+        up_share, down_share = (sharing.shares(cell, n, count) for n in (traffic.uploads, traffic.downloads))
+        up: Floats = up_phy * up_share
+        down: Floats = down_phy * down_share
         traffic.grant(cell, up, down)
-        queue = np.maximum(self._queue(traffic.up, cell, up_phy), self._queue(traffic.down, cell, down_phy))
+        queues = self._queue(traffic.up, cell, up_phy), self._queue(traffic.down, cell, down_phy)
+        queue = np.maximum(*queues)
         antenna = self._devices.position[rows]
         antenna[:, 2] += self._devices.height[rows]
         away = antenna - stations.antennas[cell]
         distance = np.sqrt(np.einsum("ij,ij->i", away, away))
         delay = config.access_delay + queue + sharing.propagation_delay(distance)
         delay[~served] = 0.0
-        loss = np.where(served, np.maximum(down_loss, up_loss), 1.0)
+        loss = np.where(served, np.maximum(carried_down.loss, carried_up.loss), 1.0)
         slot = np.where(served, stations.slots[cell], -1).astype(np.int32)
         self._faults.apply(rows, slot, (up, down), delay, loss)
-        return {
+        link: Mapping[str, Array] = {
             "cell": slot,
-            "rsrp": power.rsrp(power.decibels(signal), stations.blocks[shown]),
+            "rsrp": power.rsrp(power.decibels(received.down.signal), stations.blocks[shown]),
             "snr": down_sinr,
             "uplink_rate": up,
             "downlink_rate": down,
@@ -164,15 +207,31 @@ class RadioAdapter:
             "loss": loss,
             "handovers": state.handovers[rows],
         }
+        if not config.log:
+            return link, ()
+        share = config.downlink_share
+        used_down = Use(carried_down, down, down_share, traffic.downloads > 0, queues[1], share)
+        used_up = Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share)
+        return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss)
 
-    def _rate(self, sinr: Floats, cell: Ints, share: float, overhead: float) -> tuple[Floats, Floats]:
-        """Rate in bit/s (n,) with the cell for oneself, and the loss after retransmissions; rate 0 without a cell."""
-        config, stations = self._config, self._stations
-        mcs = nr.mcs(nr.cqi(sinr, config.implementation))
-        errors = nr.bler(sinr, mcs, config.implementation, config.bler_slope)
-        gross = nr.rate(mcs, stations.blocks[cell], share, overhead, config.layers, stations.spacing)
-        net = gross * (1.0 - errors) * (1.0 - config.background)
-        return np.where(cell >= 0, net, 0.0), nr.residual_loss(errors)
+    def _without_control(self, received: Received, down: Carried, up: Carried) -> tuple[Carried, Carried]:
+        """What is left where jammers aim at control channels: grants and acknowledgements that are not received.
+
+        Both are taken to be as robust as the lowest MCS. Data that a jammer hits as well has it in its SINR.
+        """
+        if not self._jammers.aims_at_control:
+            return down, up
+        lowest = np.zeros(len(down.rate), np.int64)
+        config = self._config
+        ways = (received.down, received.up)
+        granted, heard = (
+            1.0 - nr.bler(way.clean - way.control, lowest, config.implementation, config.bler_slope) for way in ways
+        )
+
+        def left(carried: Carried, part: Floats) -> Carried:
+            return replace(carried, rate=carried.rate * part, loss=1.0 - (1.0 - carried.loss) * part)
+
+        return left(down, granted * heard), left(up, granted)
 
     def _queue(self, utilisation: Floats, cell: Ints, phy: Floats) -> Floats:
         """Queueing delay in s (n,) in one direction at the `utilisation` (m,) of the cells."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adapters.radio.config import SPACING, RadioConfig
+from adapters.radio.keys import Jammer
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem
 
@@ -20,7 +21,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         ]
     from cosim.radio import nr  # needs numpy
 
-    found = []
+    found = _jammers(context)
     for node in cells:
         if node.position is None:
             hint = "write at: [0 m, 0 m, 0 m]"
@@ -29,4 +30,22 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
             nr.resource_blocks(node.cell.bandwidth if node.cell else 0.0, SPACING[config.spacing])
         except ValueError as error:
             found.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
+    return found
+
+
+def _jammers(context: Context) -> list[Problem]:
+    """Jammers without a place, of a fleet, with keys that do not fit one another."""
+    found = []
+    for node in context.scene.nodes:
+        block = Jammer.of(node)
+        if block is None:
+            continue
+        if node.position is None:
+            hint = "write at: [0 m, 0 m]"
+            found.append(Problem(f"jammer '{node.id}' has no position", f"nodes.{node.id}.at", hint=hint))
+        found += [Problem(text, f"nodes.{node.id}.jammer.{key}") for key, text in block.mistakes()]
+    for fleet in context.scene.fleets:
+        if Jammer.of(fleet.template) is not None:
+            text = f"the members of fleet '{fleet.name}' cannot be jammers"
+            found.append(Problem(text, f"nodes.{fleet.name}.jammer", hint="give the block to a node with 'at'"))
     return found

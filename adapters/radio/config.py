@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
 
 SPACING = {"15 kHz": 15e3, "30 kHz": 30e3}  # Hz
 Decibels = Annotated[float, units.Unit("gain", ge=0.0)]  # dB
+
+
+class LinkFailure(BaseModel):
+    """Radio link failure by timers, TS 38.331 5.3.10 with N310 = N311 = 1, and what follows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    in_sync: units.Gain = Field(-6.0, description="SINR that ends T310; Q_in, 2 % errors on the control channel")
+    t310: units.Duration = Field(1.0, description="for how long the link may be out of sync; a value of TS 38.331 T310")
+    access: units.Duration = Field(
+        0.2, description="from radio link failure to the next attempt: cell selection and random access"
+    )
+
+
+class Response(BaseModel):
+    """What a device does when a detector raises an alarm for it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    do: Literal["other-cell", "other-carrier", "disconnect"] = Field(
+        description="leave for another cell, for a cell on another carrier, or leave the air"
+    )
+    hold: units.Period = Field(10.0, description="for how long after the last alarm it stays away")
+    settle: units.Duration = Field(
+        10.0, description="for how long after a response alarms are not about the new cell; longer than their windows"
+    )
 
 
 class RadioConfig(AdapterConfig):
@@ -63,6 +87,32 @@ class RadioConfig(AdapterConfig):
     queue_limit: units.Duration = Field(0.1, description="longest queueing delay; a buffer holds no more")
     access_delay: units.Duration = Field(
         0.004, description="scheduling and processing, one way; the user-plane target of TR 38.913 7.5"
+    )
+    fading: Literal["none", "rayleigh", "rician"] = Field(
+        "none", description="fast fading of the serving link, by block of the channel and Doppler"
+    )
+    rician: Decibels = Field(9.0, description="K factor in line of sight; TR 38.901 table 7.5-6, urban micro")
+    delay_spread: units.Period = Field(
+        100e-9, description="rms; sets the coherence bandwidth 1 / (5 tau); TR 38.901 table 7.5-6, urban micro: 65 ns"
+    )
+    surroundings: units.Speed = Field(
+        1.0, description="speed of what moves around, which adds to a device's own in the fading; a walk"
+    )
+    link_adaptation: Literal["ideal", "outer-loop"] = Field(
+        "ideal", description="MCS from the present SINR, or from the report and an offset that holds the block errors"
+    )
+    cqi_delay: units.Duration = Field(0.0, description="age of the report that the outer loop starts from")
+    harq: Literal["independent", "combining"] = Field(
+        "independent", description="retransmissions taken as independent, or with Chase combining"
+    )
+    link_failure: LinkFailure | None = Field(
+        None, description="timers of the radio link; default: it fails at once below minimum_sinr"
+    )
+    response: Response | None = Field(
+        None, description="to the alarms of a detector, which another adapter writes as the signal alarm"
+    )
+    log: bool = Field(
+        False, description="write what phones and base stations log (ue, gnb), and the hidden truth about jammers"
     )
     range: Annotated[float, units.Unit("length", gt=0.0)] | None = Field(
         None,

@@ -53,6 +53,11 @@ class Stations:
         antennas: Floats = self.base + np.column_stack([np.zeros((len(self), 2)), self.heights])
         return antennas
 
+    def channels(self) -> list[tuple[float, float]]:
+        """Lowest and highest frequency in Hz of the resource blocks of each cell."""
+        half = 6.0 * self.blocks * self.spacing
+        return [(float(f - h), float(f + h)) for f, h in zip(self.carrier_hz, half, strict=True)]
+
     def reach(self, config: RadioConfig, gain: float) -> float:
         """Distance in m beyond which no cell matters to a device with antenna `gain` (dB)."""
         if config.range is not None:
@@ -96,6 +101,9 @@ class Devices:
         self.gain = np.zeros(scene.capacity)  # dB
         self.noise_figure = np.zeros(scene.capacity)  # dB
         self.height = np.zeros(scene.capacity)  # m
+        for slot, node in enumerate(scene.nodes):
+            if node.position is not None:
+                self.position[slot] = node.position
         ranges = [(SlotRange(slot), node) for slot, node in enumerate(scene.nodes) if node.cell is None]
         ranges += [(SlotRange(fleet.first, fleet.capacity), fleet.template) for fleet in scene.fleets]
         for where, node in ranges:
@@ -109,4 +117,3 @@ class Devices:
             self.height[slots] = node.radio.height
             if where.first < len(scene.nodes) and node.position is not None:
                 self.fixed[slots] = True
-                self.position[slots] = node.position

@@ -16,6 +16,8 @@ from cosim.cli import (
     check,
     cluster,
     compare,
+    dataset,
+    detect,
     doctor,
     figure,
     importing,
@@ -55,6 +57,7 @@ app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("size")(size.size)
+app.command("dataset")(dataset.dataset)
 app.command("figure")(figure.figure)
 app.command("publish")(publish.publish)
 app.command("rerun")(publish.rerun)
@@ -75,6 +78,7 @@ importing_city.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(detect.app, name="detect")
 
 
 def _version(wanted: bool) -> None:

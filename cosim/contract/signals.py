@@ -251,7 +251,50 @@ RESOURCES = Signal("resources", "what a real machine or container says about its
     Column("clock_offset", "float64", "s", "its clock less ours", optional=True),
 ))  # fmt: skip
 
+CONNECTION_STATES = ("detached", "connected", "out-of-sync", "re-establishing")
+_LOG_CELL = Column("cell", "int32", "", "slot of the serving base station, -1 for none", "slot")
+_LOG_RNTI = Column("rnti", "int32", "", "its identity in the cell, another one after each access; 0 for none", low=0.0)
+_LOG_BLER = Column("bler", "float64", "1", "block errors of first transmissions", low=0.0, high=SHARE)
+_LOG_PDR = Column("pdr", "float64", "1", "packets delivered, after all retransmissions", low=0.0, high=SHARE)
+_LOG_DROPS = Column("drops", "float64", "1/s", "packets dropped: lost on the air after all retransmissions", low=0.0)
+_LOG_PRBS = Column("prbs", "float64", "1", "mean resource blocks in use for it", low=0.0)
+_LOG_MCS = Column("mcs", "int8", "1", "modulation and coding scheme, TS 38.214 table 5.1.3.1-1", low=0.0, high=28.0)
+
+UE = Signal("ue", "what a phone logs of its downlink", (
+    _LOG_CELL,
+    _LOG_RNTI,
+    Column("state", "int8", "", "of its connection", "code", CONNECTION_STATES),
+    Column("rsrp", "float64", "dBm", "SS-RSRP of the serving or strongest cell"),
+    Column("rssi", "float64", "dBm", "all power on the 20 blocks of its synchronisation block"),
+    Column("rsrq", "float64", "dB", "SS-RSRQ: 10 log10 blocks + RSRP - RSSI on them"),
+    Column("rssi_wide", "float64", "dBm", "all power on the whole channel"),
+    Column("sinr", "float64", "dB", "effective over the channel"),
+    Column("cqi", "int8", "1", "as reported, TS 38.214 table 5.2.2.1-2", low=0.0, high=15.0),
+    Column("ri", "int8", "1", "layers, 0 without a connection", low=0.0, high=8.0),
+    _LOG_MCS,
+    _LOG_BLER,
+    Column("rate", "float64", "bit/s", "that its downloads share", low=0.0),
+    _LOG_PDR,
+    _LOG_DROPS,
+    _LOG_PRBS,
+))  # fmt: skip
+
+GNB = Signal("gnb", "what a base station logs of the uplink of a phone; no row for one that is not connected", (
+    _LOG_CELL,
+    _LOG_RNTI,
+    Column("sinr", "float64", "dB", "effective over the channel"),
+    Column("rssi", "float64", "dBm", "all power at its receiver on the whole channel, this phone's included"),
+    _LOG_MCS,
+    _LOG_BLER,
+    Column("nack", "float64", "1/s", "blocks that were not received at first", low=0.0),
+    Column("rate", "float64", "bit/s", "that its uploads share", low=0.0),
+    _LOG_PDR,
+    _LOG_DROPS,
+    _LOG_PRBS,
+    Column("buffer", "float64", "B", "mean backlog: rate x queueing delay, by Little's law", low=0.0),
+))  # fmt: skip
+
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
     MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
-    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES,
+    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB,
 )}  # fmt: skip

@@ -217,14 +217,14 @@ def load_all(runs: str | Path | Iterable[str | Path]) -> Runs:
         if not inside:
             raise SetupError(f"there is no run folder below {path}")
         found += inside
-        parameters |= _parameters(path)
+        parameters |= parameters_of(path)
     folders = [RunFolder.open(path) for path in found]
     for folder in folders:
         folder.verify()
     return Runs(folders, parameters)
 
 
-def _parameters(sweep: Path) -> dict[Path, Mapping[str, Any]]:
+def parameters_of(sweep: Path) -> dict[Path, Mapping[str, Any]]:
     """What a sweep has set for each of its runs, by their folders; {} for what is no sweep."""
     found: dict[Path, Mapping[str, Any]] = {}
     with suppress(OSError):

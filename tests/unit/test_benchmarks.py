@@ -25,6 +25,7 @@ TINY = {
     "farm": ["--homes", "2", "1", "--positions", "2"],
     "wifi": ["--nodes", "20", "--steps", "3"],
     "radio": ["--devices", "20", "--steps", "4"],
+    "jamming": ["--scenes", "2", "--method", "logistic", "--data", "none"],
     "extcloudsim": ["--machines", "10", "--periods", "3"],
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
     "schedulers": ["--instances", "1", "--limit", "0.2", "--large", "0"],
@@ -47,6 +48,7 @@ NEEDS = {
     "sumo": [pytest.mark.sumo, pytest.mark.slow],
     "startup": [pytest.mark.slow],
     "cluster": [pytest.mark.slow],
+    "jamming": [pytest.mark.slow],
 }
 
 

@@ -48,6 +48,9 @@ MAY_IMPORT = {
     "importing": {"contract", "scenario", "continuum", "peers", "cluster", "traces"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
     "twin": {"compiling", "contract", "scenario", "plan", "results", "continuum", "peers", "radio", "vehicles"},
+    # Labelled data sets of runs, and detectors that are trained with them.
+    "dataset": {"contract", "results"},
+    "detect": {"compiling", "contract", "dataset"},
     "report": {"contract", "plan", "bus", "results", "twin"},
     # What people import in Python: the verbs of the command line as functions.
     "api": {"contract", "scenario", "bus", "results", "report"},
@@ -65,6 +68,8 @@ MAY_IMPORT = {
         "testing",
         "importing",
         "cluster",
+        "dataset",
+        "detect",
         "telemetry",
         "emulation",
         "autopilot",
@@ -76,7 +81,7 @@ MAY_IMPORT = {
 }
 ADAPTERS_MAY_IMPORT = {
     "contract", "telemetry", "continuum", "peers", "cluster", "radio", "vehicles", "traces", "predict", "schedulers",
-    "testing", "emulation", "autopilot", "launch", "live", "talk",
+    "testing", "emulation", "autopilot", "launch", "live", "talk", "dataset", "detect",
 }  # fmt: skip
 MOSAIK = {"cosim/bus/mosaik_driver.py", "adapters/mosaik"}
 

@@ -1,0 +1,21 @@
+"""The `detector` block of a scenario."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cosim.contract.adapter import AdapterConfig, InputFile
+
+
+class DetectorConfig(AdapterConfig):
+    """Which detector looks at what."""
+
+    model: Annotated[str, InputFile()] = Field(description="file that 'cosim detect train' wrote")
+    signals: tuple[str, ...] = Field(
+        ("ue", "gnb"),
+        min_length=1,
+        description="that it reads; those of the data set that it was trained with, in order",
+    )
+    limit: float | None = Field(None, description="score above which an alarm is on; default: as calibrated")

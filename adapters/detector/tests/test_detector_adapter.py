@@ -1,0 +1,76 @@
+"""The detector on line: the scores and alarms that the same rows have in a data set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import cosim
+from cosim.contract.errors import ScenarioError
+from cosim.dataset import Recipe, build
+from cosim.dataset.leakage import feature_names, matrix, read
+from cosim.detect import Detector
+from cosim.detect.train import fit
+
+RULE = "jamming.loss >= 3"
+
+
+def scenario(folder, **detector):
+    made = cosim.Scenario("watched")
+    made.folder = folder
+    made.set("run", duration="20 s", step="1 s", seed=3)
+    made.adapter("radio", log=True, fading="rayleigh", link_failure={"t310": "1 s", "access": "2 s"})
+    if detector:
+        made.adapter("detector", **detector)
+    made.kind("jammer", tier="device")
+    made.node("mast", kind="base-station", at=["0 m", "0 m"])
+    made.node("phone-[1..4]", kind="device", at=["80 m", "0 m"])
+    made.node("jam", kind="jammer", at=["100 m", "0 m"], jammer={"power": "30 dBm", "active": False})
+    made.event("8 s", "jammer-on", node="jam", lasting="6 s")
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a detector, and the rows that it was trained with."""
+    folder = tmp_path_factory.mktemp("detector")
+    outcome = cosim.run(scenario(folder), out=folder / "runs")
+    data = build([outcome.folder], Recipe(("ue", "gnb"), RULE, shares=(1.0, 0.0, 0.0)), folder / "data").folder
+    rows = read(data, "train")
+    x, label = matrix(rows).astype(np.float64), rows["label"].to_numpy(zero_copy_only=False)
+    detector = fit(x, label, feature_names(rows), "logistic", signals=["ue", "gnb"])
+    detector.save(folder / "detector.npz")
+    return folder, rows, Detector.load(folder / "detector.npz")
+
+
+def test_scores_on_line_are_those_of_the_data_set(trained):
+    folder, rows, detector = trained
+    outcome = cosim.run(scenario(folder, model="detector.npz"), out=folder / "runs")
+    assert outcome.status == "complete"
+    seen = pq.read_table(outcome.folder / "frames" / "alarm" / "detector.parquet").to_pydict()
+    found = dict(
+        zip(zip(seen["node"], seen["time"], strict=True), zip(seen["score"], seen["on"], strict=True), strict=True)
+    )
+    expected = detector.score(matrix(rows))
+    assert len(found) == len(rows)
+    for node, time, score in zip(rows["node"].to_pylist(), rows["time"].to_pylist(), expected, strict=True):
+        assert found[node, time][0] == pytest.approx(score, abs=1e-5)
+    raised = [on for (_, time), (_, on) in found.items() if 9.0 <= time <= 13.0]
+    assert np.mean(raised) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"model": "none.npz"}, "none.npz"),
+        ({"model": "detector.npz", "signals": ["ue"]}, "was trained with the signals ue, gnb, not with ue"),
+        ({"model": "text.npz"}, "is not a detector"),
+    ],
+)
+def test_detectors_that_do_not_fit_are_refused_by_check(trained, keys, told):
+    folder, _, _ = trained
+    (folder / "text.npz").write_text("no")
+    made = scenario(folder, **keys)
+    with pytest.raises(ScenarioError, match=told):
+        cosim.run(made, out=folder / "runs")

@@ -1,0 +1,222 @@
+"""The jammers of the scene: where they are, how strong they are now, and what devices and cells hear of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.radio.config import SPACING, RadioConfig
+from adapters.radio.keys import Jammer, JammerOn
+from adapters.radio.scenery import Stations, exponent, sigma
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Event
+from cosim.contract.frame import Array
+from cosim.radio import cells, jamming, power
+from cosim.radio.shadowing import device_keys
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+_SSB_BLOCKS = 20  # resource blocks of a synchronisation block, TS 38.300 5.2.4
+_PUCCH_BLOCKS = 1  # resource blocks for PUCCH at either edge of the channel
+_EVERYWHERE = 1e7  # m; a jammer is looked at wherever it is
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Power of the jammers at n receivers, in mW over their whole bands."""
+
+    device: Floats  # (n, J) at the devices
+    station: Floats  # (m, J) at the base stations
+
+
+class Jammers:
+    """The J jammers of the scene, in the order of the file."""
+
+    def __init__(self, context: Context, config: RadioConfig, stations: Stations, fading_blocks: Sequence[int]) -> None:
+        found = [(slot, node, Jammer.of(node)) for slot, node in enumerate(context.scene.nodes)]
+        known = [(slot, node, block) for slot, node, block in found if block is not None]
+        self.blocks = [block for _, _, block in known]
+        self.ids = [node.id for _, node, _ in known]
+        self.slots = np.array([slot for slot, _, _ in known], np.int32)  # (J,)
+        self.place = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in known]).reshape(-1, 3)  # m
+        self.on = np.array([block.active for block in self.blocks], bool)
+        self.full = np.array([block.power for block in self.blocks])  # dBm
+        self.now = np.full(len(self), jamming.OFF)  # dBm, of the last step
+        self.sent = np.zeros(len(self))  # J radiated so far
+        self.steps_on = np.zeros(len(self), np.int64)
+        self._gain = np.array([block.gain for block in self.blocks])
+        self._height = np.array([block.height for block in self.blocks])
+        self._waves = [
+            jamming.Waveform(
+                jamming.Timing(b.pattern, b.on, b.off, b.period, b.depth, b.levels, b.hold), context.rng(1, slot)
+            )
+            for slot, b in zip(self.slots.tolist(), self.blocks, strict=True)
+        ]
+        self._config, self._stations, self._period = config, stations, context.period
+        channels, bands = stations.channels(), [band(block, SPACING[config.spacing]) for block in self.blocks]
+        targets = np.array([block.target for block in self.blocks], object)
+        self.aims_at_control = bool(np.isin(targets, ("pdcch", "pucch")).any())
+        self.grid = jamming.grid(channels, bands, fading_blocks)
+        self.uplink_grid = replace(self.grid, spread=self.grid.spread.copy())
+        for aim in ("ssb", "pdcch", "pucch"):  # data is sent beside the control channels
+            self.grid.spread[targets == aim] = 0.0
+            self.uplink_grid.spread[targets == aim] = 0.0
+        inside = np.array([[jamming.overlap(*ch, *bd) > 0.0 for ch in channels] for bd in bands], bool)
+        self.touches = inside.reshape(len(self), len(stations))  # (J, m)
+        self.ssb, self.whole = self._shares(channels, bands, targets)  # (J, m) of the power over the SSB, the channel
+        self.control, self.feedback = self._control(targets)  # (J, m) density on PDCCH and PUCCH
+        state = np.random.SeedSequence([*context.seed, 2]).generate_state(max(len(self), 1) + 1, np.uint64)
+        self._seeds, self._station_seed = state[:-1], state[-1]
+        capacity = context.scene.capacity
+        self._draw = np.zeros((len(self), capacity), np.uint64)
+        self._paths = [_Pairs(1) for _ in self.blocks]
+        self._stations_draw = np.zeros(len(self), np.uint64)
+        self._to_stations = _Pairs(len(stations))
+        self._before: Floats | None = None  # (J, 3) m, antennas at the last step
+        self._stations_before: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Switch jammers as events say."""
+        for event in events:
+            if event.do in ("jammer-on", "jammer-off"):
+                hit = np.zeros(len(self), bool)
+                for where in event.nodes:
+                    hit |= (self.slots >= where.first) & (self.slots < where.first + where.count)
+                self.on[hit] = event.do == "jammer-on"
+                if event.do == "jammer-on" and (level := JammerOn.of(event).power) is not None:
+                    self.full[hit] = level
+
+    def move(self, time: float, position: Floats, failed: NDArray[np.bool_], busy: NDArray[np.bool_]) -> None:
+        """Take in the `position` (slots, 3) and set the power at `time`; `busy` (m,) cells have traffic."""
+        self.place = position[self.slots]
+        for j, wave in enumerate(self._waves):
+            traffic = bool((busy & self.touches[j]).any())
+            level = wave.level(time, traffic=traffic)
+            on = self.on[j] and not failed[self.slots[j]]
+            self.now[j] = self.full[j] + level if on else jamming.OFF
+        watts = 1e-3 * power.milliwatts(self.now)
+        self.sent += np.where(self.now > jamming.OFF, watts, 0.0) * self._period
+        self.steps_on += self.now > jamming.OFF
+
+    def heard(self, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, generation: Ints) -> Heard:
+        """What the devices `rows` (n,) at `antenna` (n, 3) with antenna `gain` (n,) dB and the base stations receive.
+
+        `moved` (n,) m since the last step, inf for new devices; `generation` (slots,) as in slot tables.
+        Without movement nothing is computed again: shadowing belongs to places.
+        """
+        config, law = self._config, cells.UMI if self._config.model == "umi" else cells.CLOSE_IN
+        antennas = self.place + np.column_stack([np.zeros((len(self), 2)), self._height])
+        own = np.zeros(len(self)) if self._before is None else np.linalg.norm(antennas - self._before, axis=1)
+        first, self._before = self._before is None, antennas
+        top = int(rows[-1]) + 1 if len(rows) else 0
+        sent = np.where(self.now > jamming.OFF, power.milliwatts(self.now), 0.0)  # (J,) mW
+        device = np.zeros((len(rows), len(self)))
+        for j, pairs in enumerate(self._paths):
+            pairs.grow(top, self._draw.shape[1])
+            step = np.where(np.isinf(moved), np.inf, np.maximum(moved, 0.0) + own[j])
+            self._draw[j, rows] += (step != 0.0).astype(np.uint64)
+            cells.receive(
+                rows, antenna, gain, step, device_keys(self._seeds[j], rows, generation), self._draw[j, rows],
+                antennas[j : j + 1], self._gain[j : j + 1], np.array([self.blocks[j].carrier]), law,
+                exponent(config), sigma(config), config.decorrelation, _EVERYWHERE, pairs.shadow, pairs.sight,
+                pairs.power,
+            )  # fmt: skip
+            device[:, j] = pairs.power[rows, 0] * sent[j]
+        return Heard(device, self._at_stations(antennas, own, first, law, sent))
+
+    def _at_stations(self, antennas: Floats, own: Floats, first: bool, law: int, sent: Floats) -> Floats:
+        """A jammer is to a base station what a device is: the same law with the base station as its cell."""
+        config, stations, pairs = self._config, self._stations, self._to_stations
+        places = stations.antennas
+        shifted = self._stations_before is None or not np.array_equal(places, self._stations_before)
+        self._stations_before = places
+        step = np.full(len(self), np.inf) if first else own.copy()
+        if shifted:
+            step[step == 0.0] = -1.0
+        pairs.grow(len(self), len(self))
+        self._stations_draw += (step != 0.0).astype(np.uint64)
+        rows = np.arange(len(self), dtype=np.int32)
+        key = device_keys(self._station_seed, rows, np.zeros(len(self), np.int32))
+        cells.receive(
+            rows, antennas, self._gain, step, key, self._stations_draw, places,
+            stations.emitted - stations.transmit, stations.carrier_hz, law, exponent(config), sigma(config),
+            config.decorrelation, _EVERYWHERE, pairs.shadow, pairs.sight, pairs.power,
+        )  # fmt: skip
+        return np.ascontiguousarray((pairs.power[: len(self)] * sent[:, None]).T)
+
+    def columns(self) -> dict[str, Array]:
+        """The columns of the `jammer` signal."""
+        return {"on": self.now > jamming.OFF, "power": np.maximum(self.now, -200.0)}
+
+    def _shares(
+        self, channels: list[tuple[float, float]], bands: list[tuple[float, float]], targets: Array
+    ) -> tuple[Floats, Floats]:
+        """Parts (J, m) of a jammer's power that fall on the synchronisation block and on the whole channel."""
+        ssb, whole = np.zeros((2, len(bands), len(channels)))
+        for j, (first, last) in enumerate(bands):
+            for c, (low, high) in enumerate(channels):
+                inner = self._ssb_band(low, high)
+                whole[j, c] = jamming.overlap(low, high, first, last) / (last - first)
+                if targets[j] == "ssb":  # all of its power, if it is on the channel
+                    ssb[j, c] = float(whole[j, c] > 0.0)
+                elif targets[j] == "band":
+                    ssb[j, c] = jamming.overlap(*inner, first, last) / (last - first)
+        return ssb, whole
+
+    def _ssb_band(self, low: float, high: float) -> tuple[float, float]:
+        half = 0.5 * min(_SSB_BLOCKS * 12.0 * SPACING[self._config.spacing], high - low)
+        return 0.5 * (low + high) - half, 0.5 * (low + high) + half
+
+    def ssb_part(self) -> Floats:
+        """Part (m,) of each channel that the synchronisation block takes."""
+        widths = [(high - low, self._ssb_band(low, high)) for low, high in self._stations.channels()]
+        return np.array([(inner[1] - inner[0]) / width for width, inner in widths])
+
+    def _control(self, targets: Array) -> tuple[Floats, Floats]:
+        """Density (J, m) on PDCCH and PUCCH, against a jammer whose whole power is spread over the channel.
+
+        In the symbols of PDCCH a jammer is as strong as ever; on the blocks of PUCCH it puts all its power.
+        """
+        control, feedback = np.zeros((2, len(self), len(self._stations)))
+        edge = 2.0 * _PUCCH_BLOCKS / self._stations.blocks
+        for j, target in enumerate(targets):
+            if target in ("band", "pdcch"):
+                control[j] = self.whole[j]
+            if target in ("band", "pucch"):
+                feedback[j] = self.whole[j] if target == "band" else (self.whole[j] > 0.0) / edge
+        return control, feedback
+
+
+class _Pairs:
+    """Shadowing, line of sight and received power between jammers and receivers."""
+
+    def __init__(self, columns: int) -> None:
+        self.shadow = np.empty((0, columns))
+        self.sight = np.empty((0, columns))
+        self.power = np.empty((0, columns))  # mW, of 0 dBm sent
+
+    def grow(self, rows: int, most: int) -> None:
+        have = len(self.power)
+        if rows <= have:
+            return
+        want = min(max(rows, 2 * have), most)
+        for name, value in (("shadow", np.nan), ("sight", np.nan), ("power", 0.0)):
+            grown = np.full((want, self.power.shape[1]), value)
+            grown[:have] = getattr(self, name)
+            setattr(self, name, grown)
+
+
+def band(block: Jammer, spacing: float) -> tuple[float, float]:
+    """Lowest and highest frequency in Hz on which a jammer sends; `spacing` of subcarriers in Hz."""
+    low = block.carrier - 0.5 * block.bandwidth
+    if block.blocks is None:
+        return low, low + block.bandwidth
+    first, last = block.blocks
+    return low + first * 12.0 * spacing, low + (last + 1) * 12.0 * spacing

@@ -1,0 +1,126 @@
+"""The rows that phones and base stations log, and the truth about jammers, out of what the radio knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.radio.config import RadioConfig
+from adapters.radio.connection import Connections
+from adapters.radio.jammers import Jammers
+from adapters.radio.modem import Carried
+from adapters.radio.reception import Received, Way
+from adapters.radio.scenery import Stations
+from cosim.contract.frame import Array, Frame
+from cosim.radio import power
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One direction of n links as it is used."""
+
+    carried: Carried
+    rate: Floats  # bit/s granted
+    share: Floats  # of the cell's airtime while it is active
+    active: NDArray[np.bool_]  # a transfer is under way
+    queue: Floats  # s
+    time: float  # part of the time that the direction has
+
+
+class Log:
+    """Writes the signals of `adapters.radio.signals`."""
+
+    def __init__(self, config: RadioConfig, stations: Stations, jammers: Jammers, connections: Connections) -> None:
+        self._config, self._stations = config, stations
+        self._jammers, self._connections = jammers, connections
+        self._ssb_part = jammers.ssb_part()  # (m,)
+
+    def frames(
+        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: Received, down: Use, up: Use, loss: Floats
+    ) -> Sequence[Frame]:
+        """The rows of `rows` (n,) at `cell` (n,), who look at `shown` (n,); `loss` (n,) of packets."""
+        served = cell >= 0
+        slot = np.where(served, self._stations.slots[cell], -1).astype(np.int32)
+        ue = self._ue(time, rows, shown, cell, received, down, loss)
+        gnb = self._gnb(rows, cell, received, up, loss)
+        gnb = {name: np.ascontiguousarray(column[served]) for name, column in gnb.items()}
+        jammers = Frame("jammer", time, self._jammers.slots, self._jammers.columns())
+        return [
+            Frame("ue", time, rows, {"cell": slot, **ue}),
+            Frame("gnb", time, np.ascontiguousarray(rows[served]), {"cell": slot[served], **gnb}),
+            Frame("jamming", time, rows, self._truth(shown, received)),
+            jammers,
+        ]
+
+    def _ue(
+        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: Received, use: Use, loss: Floats
+    ) -> dict[str, Array]:
+        way, part = received.down, self._ssb_part[shown]
+        blocks = self._stations.blocks[shown]
+        own = way.signal * received.fade
+        rsrp = power.rsrp(power.decibels(own), blocks)
+        on_ssb = power.decibels((own + way.disturbed) * part + received.ssb_jam)
+        served = cell >= 0
+        return {
+            "rnti": self._connections.rnti[rows],
+            "state": self._connections.state(rows, cell, time),
+            "rsrp": rsrp,
+            "rssi": on_ssb,
+            "rsrq": 10.0 * np.log10(part * blocks) + rsrp - on_ssb,
+            "rssi_wide": power.decibels(own + way.disturbed + way.jam_all),
+            "sinr": way.sinr,
+            "cqi": use.carried.cqi.astype(np.int8),
+            "ri": np.where(served, self._config.layers, 0).astype(np.int8),
+            "mcs": np.where(served, use.carried.mcs, 0).astype(np.int8),
+            "bler": np.where(served, use.carried.bler, 1.0),
+            **self._delivered(cell, use, loss),
+        }
+
+    def _gnb(self, rows: Ints, cell: Ints, received: Received, use: Use, loss: Floats) -> dict[str, Array]:
+        way = received.up
+        slots = self._stations.spacing / 15.0  # 1/s: 1000 times the spacing over 15 kHz
+        return {
+            "rnti": self._connections.rnti[rows],
+            "sinr": way.sinr,
+            "rssi": power.decibels(way.signal * received.fade + way.disturbed + way.jam_all),
+            "mcs": use.carried.mcs.astype(np.int8),
+            "bler": use.carried.bler,
+            "nack": slots * use.time * use.share * use.active * use.carried.bler,
+            **self._delivered(cell, use, loss),
+            "buffer": use.active * use.rate * use.queue / 8.0,
+        }
+
+    def _delivered(self, cell: Ints, use: Use, loss: Floats) -> dict[str, Array]:
+        """What both logs say of packets and blocks."""
+        packets = use.active * use.rate / (8.0 * self._config.packet)
+        return {
+            "rate": use.rate,
+            "pdr": 1.0 - loss,
+            "drops": packets * loss,
+            "prbs": np.where(cell >= 0, self._stations.blocks[cell] * use.share * use.active, 0.0),
+        }
+
+    def _truth(self, shown: Ints, received: Received) -> dict[str, Array]:
+        heard = shown >= 0
+
+        def over(way: Way, base: Floats) -> Floats:
+            ratio = np.divide(way.jam_all, base, out=np.zeros(len(base)), where=heard & (base > 0.0))
+            return power.decibels(ratio)
+
+        lost = [np.where(heard, np.maximum(w.clean - w.sinr, 0.0), 0.0) for w in (received.down, received.up)]
+        beside = np.maximum(np.maximum(received.down.control, received.up.control), received.ssb_loss)
+        return {
+            "jn_down": over(received.down, received.down.noise),
+            "js_down": over(received.down, received.down.signal),
+            "loss_down": lost[0],
+            "jn_up": over(received.up, received.up.noise),
+            "js_up": over(received.up, received.up.signal),
+            "loss_up": lost[1],
+            "loss": np.where(heard, np.maximum(np.maximum(lost[0], lost[1]), beside), 0.0),
+        }

@@ -1,0 +1,256 @@
+"""Jammers in a scene, and what phones and base stations log of them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from adapters.radio import ADAPTER
+from adapters.radio.config import RadioConfig
+from adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Event, Node, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame, fault
+from cosim.contract.signals import CATALOGUE
+from cosim.radio import pathloss, power
+
+FAR = 400.0  # m
+
+
+def jammer(name, x, **keys):
+    written = {"power": "20 dBm", **keys}
+    return Node(name, "jammer", "device", (x, 0.0, 0.0), keys=(("jammer", json.dumps(written)),))
+
+
+def frames(adapter, time=0.0, *, events=(), **inputs):
+    """The frames of a step by signal, each as its signal allows."""
+    found = {frame.signal: frame for frame in adapter.step(time, Inputs(inputs, list(events)))}
+    known = {**CATALOGUE, **{signal.name: signal for signal in ADAPTER.signals_of(RadioConfig(log=True))}}
+    for name, frame in found.items():
+        assert fault(frame, known[name], 1000) == ""
+    return found
+
+
+def world(*jammers, x=100.0, **config):
+    return started(scene(station("bs", 0.0), phone("p", x), *jammers), log=True, exponent=3.1, **{**CALM, **config})
+
+
+def test_a_jammer_adds_its_power_to_the_interference_of_both_directions():
+    seen = frames(world(jammer("j", FAR)))
+    loss = pathloss.close_in(math.hypot(300.0, 0.0), 3.5e9, 3.1)
+    noise = float(power.milliwatts(power.noise(20e6, 9.0)))
+    channel = 51 * 12 * 30e3 / 20e6  # part of its power that falls on the resource blocks
+    jam = float(power.milliwatts(20.0 - loss)) * channel
+    truth = seen["jamming"]
+    assert truth["jn_down"][0] == pytest.approx(10 * math.log10(jam / noise))
+    assert truth["loss_down"][0] == pytest.approx(10 * math.log10(1 + jam / noise))
+    at_mast = 20.0 + 8.0 - pathloss.close_in(math.hypot(FAR, 8.5), 3.5e9, 3.1)
+    floor = float(power.milliwatts(power.noise(20e6, 5.0)))
+    up = 10 * math.log10(1 + float(power.milliwatts(at_mast)) * channel / floor)
+    assert truth["loss_up"][0] == pytest.approx(up)
+    assert truth["loss"][0] == pytest.approx(max(up, truth["loss_down"][0]))
+
+
+def test_the_loss_is_that_against_the_same_run_without_the_jammer():
+    """Common random numbers: shadowing and fading of a link do not depend on who jams it."""
+    config = {"shadowing": "8 dB", "fading": "rayleigh", "interference": False}
+    with_jam = started(scene(station("bs", 0.0), phone("p", 100.0), jammer("j", FAR)), log=True, **config)
+    without = started(scene(station("bs", 0.0), phone("p", 100.0)), log=True, **config)
+    for time in range(10):
+        one, other = frames(with_jam, float(time)), frames(without, float(time))
+        lost = other["ue"]["sinr"] - one["ue"]["sinr"]
+        assert one["jamming"]["loss_down"] == pytest.approx(lost)
+        assert (other["jamming"]["loss"] == 0.0).all()
+
+
+def test_without_jammers_the_new_signals_change_nothing():
+    runs = [started(scene(station("bs", 0.0), phone("p", 90.0)), log=log) for log in (False, True)]
+    for time in range(3):
+        plain, logged = (a.step(float(time), Inputs()) for a in runs)
+        assert all(one.same_as(other) for one, other in zip(plain, logged, strict=False))
+
+
+def test_jamming_raises_rssi_and_leaves_rsrp_while_a_hole_lowers_both():
+    clean, jammed, hole = frames(world()), frames(world(jammer("j", 110.0))), frames(world(x=800.0))
+    ue = [one["ue"] for one in (clean, jammed, hole)]
+    assert ue[1]["rsrp"] == ue[0]["rsrp"]
+    assert ue[1]["rssi"] > ue[0]["rssi"] + 3.0
+    assert ue[1]["sinr"] < ue[0]["sinr"] - 10.0
+    assert ue[1]["rsrq"] < ue[0]["rsrq"] - 3.0
+    assert ue[2]["rsrp"] < ue[0]["rsrp"] - 20.0
+    assert ue[2]["rssi"] < ue[0]["rssi"] - 15.0
+
+
+def test_rsrq_is_a_twelfth_where_nothing_but_the_cell_is_heard():
+    """TS 38.215: 10 log10 N + RSRP - RSSI = -10 log10 12 when all power is the cell's own."""
+    assert frames(world(x=10.0))["ue"]["rsrq"][0] == pytest.approx(-10 * math.log10(12), abs=0.01)
+
+
+def test_a_jammer_beside_the_channel_does_nothing():
+    seen = frames(world(jammer("j", 110.0, carrier="3.6 GHz")))
+    assert (seen["jamming"]["loss"] == 0.0).all()
+
+
+def test_a_narrow_jammer_beside_the_synchronisation_block_is_not_in_its_rssi():
+    clean = frames(world())["ue"]
+    edge = frames(world(jammer("j", 110.0, blocks=[0, 9])))["ue"]
+    middle = frames(world(jammer("j", 110.0, blocks=[21, 30])))["ue"]
+    assert edge["rssi"] == clean["rssi"]
+    assert middle["rssi"] > clean["rssi"] + 10.0
+    assert edge["rssi_wide"] > clean["rssi_wide"] + 5.0
+
+
+@pytest.mark.parametrize("target", ["pdcch", "pucch"])
+def test_a_jammer_of_control_channels_leaves_the_sinr_of_data_but_not_the_rate(target):
+    clean, jammed = frames(world()), frames(world(jammer("j", 110.0, target=target, power="30 dBm")))
+    assert jammed["ue"]["sinr"] == clean["ue"]["sinr"]
+    assert jammed["jamming"]["loss"][0] > 3.0
+    assert jammed["link"]["downlink_rate"][0] < clean["link"]["downlink_rate"][0]
+
+
+def test_a_phone_that_does_not_hear_the_synchronisation_block_has_no_link():
+    jammed = frames(world(jammer("j", 102.0, target="ssb", power="40 dBm")))
+    assert jammed["link"]["cell"].tolist() == [-1]
+
+
+def test_events_and_failures_switch_a_jammer():
+    adapter = world(jammer("j", 110.0, active=False))
+    where = (SlotRange(2),)
+    on = Event(1.0, "jammer-on", where, keys='{"at":"1 s","do":"jammer-on","power":"10 dBm"}')
+    losses = [
+        float(frames(adapter, float(time), events=events)["jamming"]["loss"][0])
+        for time, events in enumerate(
+            [[], [on], [Event(2.0, "fail", where)], [Event(3.0, "recover", where)], [Event(4.0, "jammer-off", where)]]
+        )
+    ]
+    assert losses[0] == losses[2] == losses[4] == 0.0
+    assert losses[1] == losses[3] > 10.0
+    assert adapter.finish()["jammers"]["j"] == {"radiated": pytest.approx(0.02), "steps_on": 2}
+
+
+def test_a_jammer_that_comes_nearer_takes_more():
+    adapter = world(jammer("j", FAR))
+    seen = []
+    for time, x in enumerate((400.0, 250.0, 120.0)):
+        seen.append(
+            float(frames(adapter, float(time), mobility=[mobility(float(time), [2], [x])])["jamming"]["loss"][0])
+        )
+    assert seen[0] < seen[1] < seen[2]
+
+
+def test_a_reactive_jammer_waits_for_traffic():
+    adapter = world(jammer("j", 110.0, pattern="reactive"))
+    quiet = frames(adapter, 0.0, traffic=[traffic(0.0, [1], 0, 0)])
+    frames(adapter, 1.0, traffic=[traffic(1.0, [1], 1, 0, sent=1e5)])
+    busy = frames(adapter, 2.0, traffic=[traffic(2.0, [1], 1, 0, sent=2e5)])
+    assert not quiet["jammer"]["on"][0]
+    assert busy["jammer"]["on"][0]
+
+
+def test_a_failing_link_waits_for_its_timer_and_comes_back_under_another_identity():
+    adapter = world(jammer("j", 102.0, active=False), link_failure={"t310": "1 s", "access": "0.5 s"})
+    where = (SlotRange(2),)
+    seen = []
+    for k in range(16):
+        time = 0.25 * k
+        events = {
+            4: [Event(1.0, "jammer-on", where, keys='{"at":"1 s","do":"jammer-on"}')],
+            12: [Event(3.0, "jammer-off", where)],
+        }
+        seen.append(frames(adapter, time, events=events.get(k, ()))["ue"])
+    states = [int(ue["state"][0]) for ue in seen]
+    assert states[:4] == [1] * 4
+    assert states[4:8] == [2] * 4  # T310 runs
+    assert states[8] == 3
+    assert states[-1] == 1
+    assert seen[0]["rnti"][0] == 0x4601
+    assert seen[8]["rnti"][0] == 0
+    assert seen[-1]["rnti"][0] == 0x4602
+    assert adapter.finish()["radio_link_failures"] == 1
+
+
+def test_a_short_burst_does_not_end_the_connection():
+    adapter = world(jammer("j", 102.0, active=False), link_failure={})
+    where = (SlotRange(2),)
+    on = Event(1.0, "jammer-on", where, keys='{"at":"1 s","do":"jammer-on"}')
+    for time, events in ((0.0, ()), (0.5, (on,)), (1.0, (Event(1.0, "jammer-off", where),)), (5.0, ())):
+        seen = frames(adapter, time, events=events)["ue"]
+    assert seen["rnti"][0] == 0x4601
+
+
+def test_a_phone_that_is_not_connected_has_no_row_at_the_base_station():
+    seen = frames(world(jammer("j", 101.0, power="40 dBm")))
+    assert seen["link"]["cell"].tolist() == [-1]
+    assert len(seen["gnb"]) == 0
+    assert len(seen["ue"]) == 1
+
+
+def test_a_late_report_is_that_of_the_steps_before():
+    adapter = world(
+        jammer("j", 110.0, active=False), link_adaptation="outer-loop", cqi_delay="1 s", link_failure={"t310": "9 s"}
+    )
+    where = (SlotRange(2),)
+    on = Event(2.0, "jammer-on", where, keys='{"at":"2 s","do":"jammer-on"}')
+    seen = [frames(adapter, float(k), events=[on] if k == 2 else [])["ue"] for k in range(4)]
+    assert seen[2]["cqi"] == seen[1]["cqi"]
+    assert seen[3]["cqi"] < seen[2]["cqi"]
+    assert seen[2]["bler"] > 0.5
+
+
+def test_every_mistake_of_a_jammer_is_told():
+    lost = Node("lost", "jammer", "device", None, keys=(("jammer", '{"period":"2 s","blocks":[9,3]}'),))
+    with pytest.raises(ScenarioError) as caught:
+        started(scene(station("bs", 0.0), phone("p", 10.0), lost))
+    assert [problem.path for problem in caught.value.problems] == [
+        "nodes.lost.at",
+        "nodes.lost.jammer.period",
+        "nodes.lost.jammer.blocks",
+    ]
+
+
+def test_the_fading_of_a_link_does_not_depend_on_other_devices():
+    def run(count):
+        adapter = ADAPTER.build(RadioConfig.model_validate({"log": True, "fading": "rayleigh"}))
+        nodes = [station("bs", 0.0), *(phone(f"p{k}", 50.0 + k) for k in range(count))]
+        adapter.start(Context("radio", scene(*nodes), 1.0, 100.0, (1, 2, 3), ".", "."))
+        return [frames(adapter, float(k))["ue"]["rsrp"][0] for k in range(5)]
+
+    assert run(1) == run(4)
+    assert len(np.unique(run(1))) == 5
+
+
+def alarm(time, slots, on):
+    columns = {"score": np.ones(len(slots)), "on": np.asarray(on, bool), "raised": np.ones(len(slots), np.int32)}
+    return Frame("alarm", time, np.asarray(slots, np.int32), columns)
+
+
+@pytest.mark.parametrize(
+    ("do", "cells"),
+    [
+        ("other-cell", [0, 1, 1, 1, 0]),  # the strongest but the first
+        ("other-carrier", [0, 2, 2, 2, 0]),
+        ("disconnect", [0, -1, -1, -1, 0]),
+    ],
+)
+def test_an_alarm_makes_a_phone_stay_away_for_a_while(do, cells):
+    stations = (station("a", 0.0), station("b", 300.0), station("c", 500.0, carrier=3.6e9))
+    adapter = started(
+        scene(*stations, phone("p", 50.0)), time_to_trigger="0 s", response={"do": do, "hold": "2.5 s"}, **CALM
+    )
+    seen = []
+    for time in range(5):
+        alarms = [alarm(float(time), [3], [time == 1])]
+        seen.append(int(frames(adapter, float(time), alarm=alarms)["link"]["cell"][0]))
+    assert seen == cells
+    assert adapter.finish()["responses"] == 1
+
+
+def test_a_phone_with_one_cell_only_stays():
+    adapter = started(scene(station("a", 0.0), phone("p", 50.0)), response={"do": "other-cell"}, **CALM)
+    for time in range(3):
+        link = frames(adapter, float(time), alarm=[alarm(float(time), [1], [True])])["link"]
+        assert link["cell"].tolist() == [0]

@@ -1,0 +1,60 @@
+"""`cosim detect`: train a detector on a data set, and judge it on scenes that it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cosim.cli.console import Json, emit, errors
+
+app = typer.Typer(help="Detectors of jamming: train one on a data set, judge it on another.", no_args_is_help=True)
+Method = Literal["thresholds", "logistic", "forest", "boosting"]
+Data = Annotated[Path, typer.Argument(help="Folder that 'cosim dataset' wrote.")]
+
+
+@app.command("train")
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the detector.")] = Path("detector.npz"),
+    method: Annotated[Method, typer.Option(help="What is fitted.")] = "boosting",
+    false_alarms: Annotated[
+        float, typer.Option(help="Part of the negative rows of the split valid that may raise an alarm.")
+    ] = 0.02,
+    seed: Annotated[int, typer.Option(help="Seed of the fit.", min=0)] = 1,
+    as_json: Json = False,
+) -> None:
+    """Fit a detector to the split train, and set its limit on the split valid."""
+    with errors(as_json):
+        from cosim.detect import train as fit
+
+        found = fit(data, method, false_alarms=false_alarms, seed=seed)
+        path = found.save(out)
+        facts = {"file": str(path), "method": found.method, "limit": found.limit, **found.facts}
+        first = list(found.facts.get("importance", {}).items())[:8]
+        lines = [str(path), f"limit {found.limit:.4g} at {false_alarms:.1%} false alarms on held-out scenes"]
+        emit(facts, as_json, "\n".join([*lines, *(f"{name:<24} {lost:+.4f}" for name, lost in first)]))
+
+
+@app.command("judge")
+def judge(
+    detector: Annotated[Path, typer.Argument(help="File that 'cosim detect train' wrote.")],
+    data: Data,
+    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to judge on.")] = "test",
+    only: Annotated[str, typer.Option(help="Positive rows that count, as 'truth_jamming_loss >= 10'.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Say precision, recall, F1, false alarms and delays of a detector on a split."""
+    with errors(as_json):
+        from cosim.detect import Detector
+        from cosim.detect import judge as figures
+
+        found = figures(Detector.load(detector), data, split, only=only)
+        rows = {
+            "rows": f"{found.rows:,}, {found.positive:,} positive", "precision": f"{found.precision:.3f}",
+            "recall": f"{found.recall:.3f}", "F1": f"{found.f1:.3f}", "false alarms": f"{found.false_alarms:.2%}",
+            "area": f"{found.area:.4f}", "attacks": f"{found.attacks}, {found.missed:.1%} missed",
+            "delay": ", ".join(f"{name} {value:.1f} s" for name, value in found.delay.items()),
+        }  # fmt: skip
+        emit(found.as_dict(), as_json, "\n".join(f"{name:<13} {text}" for name, text in rows.items()))

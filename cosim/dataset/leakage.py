@@ -1,0 +1,98 @@
+"""Whether a data set gives its answers away: by rows that are in two splits, or by one feature alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from cosim.dataset.recipe import SPLITS, Recipe
+
+SUSPICIOUS = 0.9999  # area under the curve of one feature from which on it is the label by another name
+_MOST = 200_000  # rows looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """What the test found."""
+
+    groups_in_two_splits: tuple[str, ...]
+    repeated: float  # part of the test rows whose features stand in the training rows as well
+    telling: Mapping[str, float]  # features that rank the rows as the label does, with the area under their curve
+
+    @property
+    def found(self) -> bool:
+        """Whether a split is not what it says."""
+        return bool(self.groups_in_two_splits) or bool(self.telling)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return asdict(self)
+
+
+def read(folder: Path, split: str, columns: list[str] | None = None) -> pa.Table:
+    """The rows of a split in the order of the scenes' names."""
+    files = sorted((folder / split).glob("*.parquet"))
+    if not files:
+        return pa.table({})
+    return ds.dataset([str(file) for file in files]).to_table(columns=columns)
+
+
+def feature_names(table: pa.Table) -> list[str]:
+    """The columns that a model may see."""
+    return [n for n in table.column_names if n not in ("scene", "node", "time", "label") and not n.startswith("truth_")]
+
+
+def check(folder: Path, _recipe: Recipe) -> Leak:
+    """Look for scenes in two splits, for repeated rows, and for a feature that is the label."""
+    seen: dict[str, set[str]] = {}
+    for split in SPLITS:
+        for file in sorted((folder / split).glob("*.parquet")):
+            seen.setdefault(file.stem, set()).add(split)
+    twice = tuple(sorted(name for name, splits in seen.items() if len(splits) > 1))
+    train, test = read(folder, "train"), read(folder, "test")
+    repeated, telling = 0.0, {}
+    if len(train) and len(test):
+        repeated = _repeated(matrix(train), matrix(test))
+        label = test["label"].to_numpy(zero_copy_only=False)[:_MOST]
+        for name in feature_names(test):
+            area = auc(test[name].to_numpy()[:_MOST], label)
+            if max(area, 1.0 - area) >= SUSPICIOUS:
+                telling[name] = area
+    return Leak(twice, repeated, telling)
+
+
+def matrix(table: pa.Table) -> NDArray[np.float32]:
+    """The features (n, k) of a table."""
+    names = feature_names(table)
+    found = np.empty((len(table), len(names)), np.float32)
+    for k, name in enumerate(names):
+        found[:, k] = table[name].to_numpy()
+    return found
+
+
+def _repeated(train: NDArray[np.float32], test: NDArray[np.float32]) -> float:
+    known = {row.tobytes() for row in train[:_MOST]}
+    return sum(row.tobytes() in known for row in test[:_MOST]) / min(len(test), _MOST)
+
+
+def auc(score: NDArray[Any], label: NDArray[Any]) -> float:
+    """Area under the receiver operating characteristic, by Mann and Whitney's U; 0.5 where there is one class only.
+
+    Ties count half, NaN ranks lowest.
+    """
+    label = np.asarray(label, bool)
+    positive = int(label.sum())
+    negative = len(label) - positive
+    if not positive or not negative:
+        return 0.5
+    values = np.nan_to_num(np.asarray(score, np.float64), nan=-np.inf, neginf=-np.inf)
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    rank = np.cumsum(counts) - 0.5 * (counts - 1)
+    return float((rank[inverse][label].sum() - positive * (positive + 1) / 2.0) / (positive * negative))

@@ -1,0 +1,159 @@
+"""A detector as plain arrays: thresholds, a linear model, or trees. It scores without the library that trained it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.compiling import entry
+from cosim.contract.errors import SetupError
+
+Floats = NDArray[np.float64]
+FORMAT = 1
+_ARRAYS = {
+    "thresholds": ("weight", "column", "limit"),
+    "linear": ("weight", "bias", "mean", "scale"),
+    "trees": ("root", "feature", "threshold", "left", "right", "value", "bias"),
+}
+
+
+@entry()
+def _grown(
+    rows: Floats, root: NDArray[np.int64], feature: NDArray[np.int64], threshold: Floats, left: NDArray[np.int64],
+    right: NDArray[np.int64], value: Floats, total: Floats,
+) -> None:  # fmt: skip
+    """Add the values of the leaves of all trees that `rows` (n, k) end in to `total` (n,); a leaf has feature -1."""
+    for i in range(len(rows)):
+        for t in range(len(root)):
+            at = root[t]
+            while feature[at] >= 0:
+                at = left[at] if rows[i, feature[at]] <= threshold[at] else right[at]
+            total[i] += value[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """Scores windows and raises an alarm from `limit` on.
+
+    `features` are the columns in order as in `cosim.dataset`, `fill` (k,) what stands for a value that
+    is not there, `window` the length of the windows in s. `form` says how `arrays` are used:
+
+    - thresholds: the greatest weight (x[column] - limit), in units of a training deviation;
+    - linear: the logistic of weight (x - mean) / scale + bias;
+    - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees.
+    """
+
+    method: str
+    form: str
+    features: tuple[str, ...]
+    window: float  # s
+    limit: float  # score
+    fill: Floats
+    arrays: Mapping[str, NDArray[Any]]
+    facts: Mapping[str, Any]  # method, calibration, importance: for people
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that it reads, in the order of the features."""
+        return tuple(self.facts["signals"])
+
+    def score(self, rows: NDArray[Any]) -> Floats:
+        """Scores (n,), higher for what looks more like a jammer, of `rows` (n, k) in the order of `features`."""
+        rows = np.asarray(rows, np.float64)
+        rows = np.where(np.isnan(rows), self.fill, rows)
+        arrays = self.arrays
+        if self.form == "thresholds":
+            found = arrays["weight"] * (rows[:, arrays["column"]] - arrays["limit"])
+            return np.asarray(found.max(axis=1))
+        if self.form == "linear":
+            return _logistic((rows - arrays["mean"]) / arrays["scale"] @ arrays["weight"] + float(arrays["bias"][0]))
+        total = np.full(len(rows), float(arrays["bias"][0]))
+        root, feature, threshold = arrays["root"], arrays["feature"], arrays["threshold"]
+        left, right, value = arrays["left"], arrays["right"], arrays["value"]
+        _grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
+        return total if self.facts.get("link") == "identity" else _logistic(total)
+
+    def alarm(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of `rows` (n, k) it raises an alarm for."""
+        return np.asarray(self.score(rows) > self.limit)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a .npz file of numbers and one JSON text; nothing in it is code."""
+        path = Path(path)
+        head = {
+            "format": FORMAT, "method": self.method, "form": self.form, "features": list(self.features),
+            "window": self.window, "limit": self.limit, "facts": dict(self.facts),
+        }  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            save: Any = np.savez_compressed  # its stub takes the arrays for options
+            save(file, head=np.array(json.dumps(head)), fill=self.fill, **self.arrays)
+        return path
+
+    @staticmethod
+    def load(path: str | Path) -> Detector:
+        """Read what `save` wrote. Raises `SetupError` for anything else."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as file:
+                head = json.loads(str(file["head"]))
+                arrays = {name: file[name] for name in _ARRAYS[head["form"]]}
+                fill = file["fill"]
+        except FileNotFoundError:
+            raise SetupError(f"there is no detector {path}; make one with 'cosim detect train'") from None
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise SetupError(f"{path} is not a detector: {error}") from None
+        if head.get("format") != FORMAT:
+            raise SetupError(f"{path} has the format {head.get('format')}; this version reads {FORMAT}")
+        names = tuple(head["features"])
+        detector = Detector(
+            head["method"],
+            head["form"],
+            names,
+            float(head["window"]),
+            float(head["limit"]),
+            fill,
+            arrays,
+            head["facts"],
+        )
+        _sound(detector, path)
+        return detector
+
+
+def _sound(detector: Detector, path: str | Path) -> None:
+    """A file from elsewhere must not send the trees around in circles or out of their arrays."""
+    count, arrays = len(detector.features), detector.arrays
+    good = len(detector.fill) == count
+    if detector.form == "trees":
+        feature, here = arrays["feature"], np.arange(len(arrays["feature"]))
+        inner = feature >= 0
+        good &= all(len(arrays[name]) == len(here) for name in ("threshold", "left", "right", "value"))
+        good &= bool((feature < count).all())
+        for side in ("left", "right"):  # children stand behind their parents
+            good &= bool(((arrays[side] > here) & (arrays[side] < len(here)))[inner].all())
+        good &= bool(((arrays["root"] >= 0) & (arrays["root"] < len(here))).all())
+    elif detector.form == "linear":
+        good &= all(len(arrays[name]) == count for name in ("weight", "mean", "scale"))
+    else:
+        good &= bool(((arrays["column"] >= 0) & (arrays["column"] < count)).all())
+    if not good:
+        raise SetupError(f"{path} is not a detector: its arrays do not fit one another")
+
+
+def columns_of(detector: Detector, names: Sequence[str]) -> NDArray[np.int64]:
+    """Where the detector's features stand in `names`. Raises `SetupError` for one that is not there."""
+    place = {name: k for k, name in enumerate(names)}
+    missing = [name for name in detector.features if name not in place]
+    if missing:
+        raise SetupError(f"the detector needs '{missing[0]}', which is not among the data's columns")
+    return np.array([place[name] for name in detector.features], np.int64)
+
+
+def _logistic(x: Floats) -> Floats:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(x, -500.0, 500.0))))

@@ -1,0 +1,197 @@
+"""Training: scikit-learn fits, the result is taken out as plain arrays and calibrated on other scenes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract.errors import SetupError
+from cosim.dataset.leakage import auc, feature_names, matrix, read
+from cosim.detect.detector import Detector
+
+Method = Literal["thresholds", "logistic", "forest", "boosting"]
+METHODS: tuple[Method, ...] = ("thresholds", "logistic", "forest", "boosting")
+_MOST = 200_000  # rows that are fitted to, drawn at random from more
+_REPEATS = 3  # of a permutation
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.bool_]
+Made = tuple[str, dict[str, NDArray[Any]], dict[str, Any]]  # form, arrays and facts of a detector
+
+
+def train(
+    folder: str | Path,
+    method: Method = "boosting",
+    *,
+    false_alarms: float = 0.02,
+    seed: int = 1,
+    importance: bool = True,
+) -> Detector:
+    """A detector fitted to the split `train` of a data set, with its limit set on the split `valid`.
+
+    The limit is the score that a share `false_alarms` of the negative rows of `valid` exceeds. The
+    permutation importance of a column (with its mean, deviation and difference) is what the area
+    under the curve on `valid` loses when its rows are shuffled. Raises `SetupError` for a split that
+    is missing or has one class only, and without scikit-learn.
+    """
+    folder = Path(folder)
+    rows, held = read(folder, "train"), read(folder, "valid")
+    if not len(rows) or not len(held):
+        raise SetupError(f"{folder} has no rows to train with and to calibrate on; see 'cosim dataset --shares'")
+    names = feature_names(rows)
+    x, y = matrix(rows).astype(np.float64), _labels(rows)
+    v, w = matrix(held).astype(np.float64), _labels(held)
+    for split, label in (("train", y), ("valid", w)):
+        if label.all() or not label.any():
+            raise SetupError(
+                f"the split '{split}' of {folder} has one class only; it needs rows with and without the label"
+            )
+    recipe = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["recipe"]
+    found = fit(x, y, names, method, seed=seed, window=float(recipe["window"]), signals=recipe["signals"])
+    found = calibrated(found, v, w, false_alarms)
+    if importance:
+        facts = {**found.facts, "importance": _importance(found, v, w, seed)}
+        found = replace(found, facts=facts)
+    return found
+
+
+def fit(
+    x: Floats, y: Labels, names: list[str], method: Method, *, seed: int = 1, window: float = 5.0,
+    signals: list[str] | None = None,
+) -> Detector:  # fmt: skip
+    """A detector fitted to rows `x` (n, k) with labels `y` (n,); its limit is a score of one half."""
+    if method not in METHODS:
+        raise SetupError(f"there is no method '{method}'; there are {', '.join(METHODS)}")
+    if importlib.util.find_spec("sklearn") is None:
+        raise SetupError("scikit-learn is not installed: pip install 'continuum-cosim[learn]'")
+    if len(x) > _MOST:
+        some = np.sort(np.random.default_rng(seed).permutation(len(x))[:_MOST])
+        x, y = x[some], y[some]
+    with np.errstate(all="ignore"):
+        fill = np.nan_to_num(np.array([np.median(c[~np.isnan(c)]) if (~np.isnan(c)).any() else 0.0 for c in x.T]))
+    x = np.where(np.isnan(x), fill, x)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # sums in one order, and no threads that wait for each other on a busy machine
+        form, arrays, facts = _MAKERS[method](x, y, names, seed)
+    return Detector(method, form, tuple(names), window, 0.5, fill, arrays, {"signals": list(signals or ()), **facts})
+
+
+def calibrated(detector: Detector, rows: Floats, labels: Labels, false_alarms: float) -> Detector:
+    """`detector` with the limit that a share `false_alarms` of the rows without the label exceeds."""
+    if not 0.0 < false_alarms < 1.0:
+        raise SetupError(f"a rate of false alarms is between 0 and 1, not {false_alarms:g}")
+    negative = detector.score(rows[~labels])
+    limit = float(np.quantile(negative, 1.0 - false_alarms, method="higher"))
+    facts = {**detector.facts, "false_alarms": false_alarms, "calibrated_on": len(negative)}
+    return replace(detector, limit=limit, facts=facts)
+
+
+def _labels(table: Any) -> Labels:  # noqa: ANN401 - pyarrow has no types
+    return np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
+
+
+def _thresholds(x: Floats, y: Labels, names: list[str], _seed: int) -> Made:
+    """The lowest mean SINR and mean PDR of a window that are normal: an alarm when either is below its limit."""
+    wanted = [k for k, name in enumerate(names) if name.endswith(("_sinr_mean", "_pdr_mean"))]
+    if not wanted:
+        raise SetupError("thresholds need the columns sinr and pdr of signals such as ue and gnb")
+    scale = np.array([max(float(x[:, k].std()), 1e-9) for k in wanted])
+    middle = np.array([float(np.median(x[~y][:, k])) for k in wanted])
+    return "thresholds", {"weight": -1.0 / scale, "column": np.array(wanted, np.int64), "limit": middle}, {}
+
+
+def _linear(x: Floats, y: Labels, _names: list[str], _seed: int) -> Made:
+    from sklearn.linear_model import LogisticRegression
+
+    mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-9)
+    model = LogisticRegression(C=1.0, max_iter=300, class_weight="balanced").fit((x - mean) / scale, y)
+    return "linear", {"weight": model.coef_[0], "bias": model.intercept_, "mean": mean, "scale": scale}, {}
+
+
+def _forest(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(
+        100,
+        min_samples_leaf=5,
+        max_samples=min(1.0, 50_000 / len(x)),
+        class_weight="balanced",
+        random_state=seed,
+        n_jobs=1,
+    ).fit(x.astype(np.float32), y)
+    trees = []
+    for one in model.estimators_:
+        tree = one.tree_
+        value = tree.value[:, 0, 1] / tree.value[:, 0, :].sum(axis=1) / len(model.estimators_)
+        inner = tree.children_left >= 0
+        trees.append(
+            (np.where(inner, tree.feature, -1), tree.threshold, tree.children_left, tree.children_right, value)
+        )
+    return "trees", _joined(trees, 0.0), {"link": "identity"}
+
+
+def _boosting(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(
+        max_iter=200,
+        learning_rate=0.08,
+        max_leaf_nodes=31,
+        min_samples_leaf=40,
+        l2_regularization=1.0,
+        random_state=seed,
+    ).fit(x, y)
+    trees = []
+    for (tree,) in model._predictors:  # the fitted trees; scikit-learn has no public name for them
+        nodes = tree.nodes
+        inner = nodes["is_leaf"] == 0
+        feature = np.where(inner, nodes["feature_idx"], -1)
+        trees.append((feature, nodes["num_threshold"], nodes["left"], nodes["right"], nodes["value"]))
+    return "trees", _joined(trees, float(np.ravel(model._baseline_prediction)[0])), {"link": "logistic"}
+
+
+_MAKERS = {"thresholds": _thresholds, "logistic": _linear, "forest": _forest, "boosting": _boosting}
+
+
+def _joined(trees: list[tuple[Any, ...]], bias: float) -> dict[str, NDArray[Any]]:
+    """All trees in one set of arrays; children are numbered through."""
+    sizes = np.array([len(tree[0]) for tree in trees])
+    root = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    kinds = (np.int64, np.float64, np.int64, np.int64, np.float64)
+    parts = [np.concatenate([np.asarray(tree[k], kind) for tree in trees]) for k, kind in enumerate(kinds)]
+    shift = np.repeat(root, sizes)
+    feature, threshold, left, right, value = parts
+    return {
+        "root": root, "feature": feature, "threshold": threshold, "left": left + shift, "right": right + shift,
+        "value": value, "bias": np.array([bias]),
+    }  # fmt: skip
+
+
+def _importance(detector: Detector, rows: Floats, labels: Labels, seed: int) -> dict[str, float]:
+    """Loss of the area under the curve by column, greatest first; a column is shuffled with what is made of it."""
+    rng = np.random.default_rng(seed)
+    some = rng.permutation(len(rows))[:10_000]
+    rows, labels = rows[some], labels[some]
+    whole = auc(detector.score(rows), labels)
+    groups: dict[str, list[int]] = {}
+    for k, name in enumerate(detector.features):
+        base = name
+        for end in ("_mean", "_dev", "_diff"):
+            base = base.removesuffix(end)
+        groups.setdefault(base, []).append(k)
+    found = {}
+    for name, members in groups.items():
+        lost = []
+        for _ in range(_REPEATS):
+            shuffled = rows.copy()
+            shuffled[:, members] = rows[rng.permutation(len(rows))][:, members]
+            lost.append(whole - auc(detector.score(shuffled), labels))
+        found[name] = float(np.mean(lost))
+    return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -1,0 +1,113 @@
+"""Detectors: saved scores are scikit-learn's, limits hold on other rows, delays and attacks by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+from cosim.contract.errors import SetupError
+from cosim.detect import METHODS, Detector
+from cosim.detect.judge import figures
+from cosim.detect.train import calibrated, fit
+
+NAMES = ["ue_sinr", "ue_sinr_mean", "ue_pdr", "ue_pdr_mean", "ue_rssi"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Two classes that overlap, 2000 rows, some values missing."""
+    rng = np.random.default_rng(1)
+    label = rng.random(2000) < 0.3
+    x = rng.normal(size=(2000, 5)) - 1.5 * label[:, None] * np.array([1.0, 1.0, 0.5, 0.5, -1.0])
+    x[rng.random(x.shape) < 0.02] = np.nan
+    return x, label
+
+
+def peer(method, x, y):
+    """The same model by scikit-learn alone; its chances (n,)."""
+    if method == "forest":
+        model = RandomForestClassifier(
+            100, min_samples_leaf=5, max_samples=1.0, class_weight="balanced", random_state=1, n_jobs=1
+        )
+        return model.fit(x.astype(np.float32), y).predict_proba(x.astype(np.float32))[:, 1]
+    if method == "boosting":
+        model = HistGradientBoostingClassifier(
+            max_iter=200,
+            learning_rate=0.08,
+            max_leaf_nodes=31,
+            min_samples_leaf=40,
+            l2_regularization=1.0,
+            random_state=1,
+        )
+        return model.fit(x, y).predict_proba(x)[:, 1]
+    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
+    return LogisticRegression(C=1.0, max_iter=300, class_weight="balanced").fit(scaled, y).predict_proba(scaled)[:, 1]
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "thresholds"])
+def test_a_saved_detector_scores_as_scikit_learn_does(method, rows, tmp_path):
+    x, y = rows
+    detector = Detector.load(fit(x, y, NAMES, method).save(tmp_path / "d.npz"))
+    filled = np.where(np.isnan(x), detector.fill, x)
+    # float32 as scikit-learn's forests compare in
+    given = filled.astype(np.float32).astype(np.float64) if method == "forest" else filled
+    assert detector.score(given) == pytest.approx(peer(method, filled, y), abs=1e-9)
+
+
+def test_thresholds_say_which_is_too_low():
+    x = np.tile([10.0, 10.0, 1.0, 1.0, 0.0], (100, 1)) + 0.01 * np.arange(100)[:, None]
+    detector = fit(x, np.arange(100) < 50, NAMES, "thresholds")
+    good, low_sinr, low_pdr = [10.9, 10.9, 1.9, 1.9, 0.0], [0.0, 0.0, 1.9, 1.9, 0.0], [10.9, 10.9, 0.2, 0.2, 0.0]
+    scores = detector.score(np.array([good, low_sinr, low_pdr]))
+    assert scores[0] < 0.0 < min(scores[1], scores[2])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rate", [0.01, 0.1])
+def test_the_limit_gives_the_false_alarms_that_were_asked_for(method, rate, rows):
+    x, y = rows
+    half = np.arange(len(x)) < 1000
+    detector = calibrated(fit(x[half], y[half], NAMES, method), x[~half], y[~half], rate)
+    alarms = detector.alarm(x[~half])[~y[~half]].mean()
+    assert alarms <= rate
+    assert alarms >= rate - 2.0 / (~y[~half]).sum()
+
+
+def test_figures_count_attacks_and_their_delays():
+    label = np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 1], bool)
+    alarm = np.array([0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1], float)
+    who = np.array([0] * 11 + [1])
+    verdict = figures(label, alarm, 0.5, who, np.arange(12.0))
+    assert (verdict.precision, verdict.recall) == (3 / 4, 3 / 6)
+    assert verdict.f1 == pytest.approx(2 * 0.75 * 0.5 / 1.25)
+    assert verdict.false_alarms == 1 / 6
+    assert (verdict.attacks, verdict.missed) == (3, 1 / 3)
+    assert verdict.delay["50%"] == 0.5  # one after 1 s, one at once
+    nothing = figures(np.zeros(3, bool), np.zeros(3), 0.5, np.zeros(3, int), np.arange(3.0))
+    assert math.isnan(nothing.recall)
+    assert nothing.false_alarms == 0.0
+
+
+def test_files_that_are_no_detectors_are_refused(rows, tmp_path):
+    with pytest.raises(SetupError, match="there is no detector"):
+        Detector.load(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("no")
+    with pytest.raises(SetupError, match="is not a detector"):
+        Detector.load(tmp_path / "text.npz")
+    detector = fit(*rows, NAMES, "boosting")
+    detector.arrays["left"][0] = 0  # a tree that leads to itself
+    with pytest.raises(SetupError, match="do not fit one another"):
+        Detector.load(detector.save(tmp_path / "circle.npz"))
+
+
+def test_what_cannot_be_trained_is_told(rows):
+    with pytest.raises(SetupError, match="need the columns sinr and pdr"):
+        fit(*rows, ["a", "b", "c", "d", "e"], "thresholds")
+    with pytest.raises(SetupError, match="there is no method 'svm'"):
+        fit(*rows, NAMES, "svm")
+    with pytest.raises(SetupError, match="between 0 and 1"):
+        calibrated(fit(*rows, NAMES, "logistic"), *rows, 2.0)
