@@ -89,19 +89,22 @@ def read(folder: Path) -> list[Row]:
 
 def fill(
     folder: Path, entries: Sequence[Entry], worlds: Sequence[str], seeds: Sequence[int], *, workers: int = 1,
-    told: Callable[[int, int, Row], None] = lambda done, total, row: None,
+    told: Callable[[int, int, Row], None] | None = None,
 ) -> list[Row]:  # fmt: skip
     """Run what `folder` does not hold yet, write each result as it comes, and return those that were asked for."""
     folder.mkdir(parents=True, exist_ok=True)
     have = {(row.entry, row.digest, row.suite, row.world, row.seed): row for row in read(folder)}
-    wanted = [(one.name, one.digest, suite.DIGEST, world, seed) for world in worlds for seed in seeds for one in entries]
+    wanted = [
+        (each.name, each.digest, suite.DIGEST, world, seed) for world in worlds for seed in seeds for each in entries
+    ]
     missing = [key for key in wanted if key not in have]
     with (folder / FILE).open("a", encoding="utf-8") as file:
         for done, row in enumerate(_runs(missing, workers), 1):
             file.write(json.dumps(vars(row)) + "\n")
             file.flush()
             have[row.entry, row.digest, row.suite, row.world, row.seed] = row
-            told(done, len(missing), row)
+            if told is not None:
+                told(done, len(missing), row)
     return [have[key] for key in wanted]
 
 
@@ -159,7 +162,8 @@ def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
         mean, half = student.interval(means)
         board.append(
             {
-                "entry": each.name, "score": math.exp(mean), "low": math.exp(mean - half), "high": math.exp(mean + half),
+                "entry": each.name, "score": math.exp(mean),
+                "low": math.exp(mean - half), "high": math.exp(mean + half),
                 "with_best": sum(table[world][each.name]["with_best"] for world in worlds), "worlds": len(worlds),
                 "sum": _mean([table[world][each.name]["sum"] for world in worlds]),
                 "late": _mean([table[world][each.name]["late"] for world in worlds]),
@@ -201,24 +205,29 @@ def markdown(found: Mapping[str, Any]) -> str:
     """The leaderboard and a table per world."""
     lines = [
         "# Schedulers", "",
-        f"Suite `{found['suite']}`, seeds {', '.join(map(str, found['seeds']))}. The score is the geometric mean of "
-        f"energy and response time against `{found['reference']}` (1; less is better), over the worlds; `sum` is the "
-        "arithmetic one. *with best*: worlds in which the paired 95 % interval of the difference to the best entry there "
-        "reaches 0.", "",
+        (
+            f"Suite `{found['suite']}`, seeds {', '.join(map(str, found['seeds']))}. The score is the geometric mean "
+            f"of energy and response time against `{found['reference']}` (1; less is better), over worlds; `sum` is "
+            "the arithmetic one. *with best*: worlds in which the paired 95 % interval of the difference to the best "
+            "entry there reaches 0."
+        ), "",
         "| entry | score | 95 % | sum | with best | late | CPU ms | wall ms | weights kB | licence |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
-    for line in found["board"]:
-        lines.append(
-            f"| `{line['entry']}` | {line['score']:.3f} | {line['low']:.3f} - {line['high']:.3f} | {line['sum']:.3f} | "
+    lines.extend(
+        (
+            f"| `{line['entry']}` | {line['score']:.3f} | {line['low']:.3f} - {line['high']:.3f} "
+            f"| {line['sum']:.3f} | "
             f"{line['with_best']}/{line['worlds']} | {line['late']:.1%} | {line['cpu']:.2f} | {line['wall']:.2f} | "
             f"{line['weights'] / 1e3:.0f} | {line['licence']} |"
         )
+        for line in found["board"]
+    )
     summaries = {world.name: world.summary for world in suite.worlds()}
     for world, cells in found["worlds"].items():
         lines += ["", f"## {world}", "", f"{summaries[world]}.", ""]
         lines += [
-            "| entry | score | behind best, % | energy kWh | response s | late | cost USD | waiting s | moves | CPU ms |",
+            "| entry | score | behind % | energy kWh | response s | late | cost USD | waiting s | moves | CPU ms |",
             "|---|---|---|---|---|---|---|---|---|---|",
         ]
         for name, cell in sorted(cells.items(), key=lambda item: float(item[1]["score"])):

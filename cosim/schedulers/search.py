@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.schedulers import scheduler
 from cosim.schedulers.catalogue.objective import WEIGHT, Scale, costs, powers
 from cosim.schedulers.catalogue.placing import decided, full, packed, settle, spread, stay, there
 from cosim.schedulers.policies import edf
@@ -30,10 +29,10 @@ class Search:
 
     def __init__(
         self, budget: int = 3000, horizon: int = 1, weight: float = WEIGHT, then: str = "least-loaded",
-        futures: int = 1, warm: Callable[[State], Ints] | None = None,
+        futures: int = 1, warm: str | None = "dqn",
     ) -> None:  # fmt: skip
-        self.budget, self.horizon, self.weight, self.then = budget, horizon, weight, then
-        self.futures, self.warm = futures, warm
+        self.budget, self.horizon, self.weight, self.then, self.futures = budget, horizon, weight, then, futures
+        self.warm = None if warm is None else scheduler(warm).policy("interval")
         self._scale = Scale()
 
     def __call__(self, state: State) -> Ints:
@@ -64,7 +63,7 @@ class Search:
         """(n, T) hosts to begin with."""
         rows = [spread(state), packed(state), edf(state), settle(state, stay(state) + _efficiency(state))]
         if self.warm is not None:
-            rows.append(self.warm(state))
+            rows.append(np.asarray(self.warm(state), np.int64))
         return np.unique([full(state, row) for row in rows], axis=0)
 
     def _neighbours(self, state: State, best: Ints, chance: np.random.Generator) -> Ints:
@@ -113,7 +112,8 @@ class Search:
             )
             for seed in self._seeds
         ]
-        return np.mean(found, axis=0)
+        mean: Floats = np.mean(found, axis=0)
+        return mean
 
 
 def _said(state: State, hosts: Ints) -> Ints:

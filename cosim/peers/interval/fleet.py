@@ -126,7 +126,7 @@ def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
 
 
 def _pi(memory: float) -> Type:
-    """A Raspberry Pi 4B with `memory` MB. No paper says its MIPS: those of the smallest machine, as the papers use it."""
+    """A Raspberry Pi 4B with `memory` MB. No paper says its MIPS: those of the smallest machine here."""
     return Type(4029, memory, 32212, (4000, 4000), (40, 40), 117, 117, POWER["raspberry-pi-4b"], NEAR, 0.0)
 
 

@@ -291,11 +291,11 @@ class Interval:
         """What each of K candidate decisions would lead to.
 
         Returns records (K,) of `layout.FIGURE`, sums over `horizon` intervals, equal to the bit to those of
-        snapshot, steps and restore, summed in order; with `each` (K, horizon), those of each interval. `candidates` (K, C) holds a host for each container in
-        the order of `state`, -1 to leave it where it is. They hold for the interval about to pass; in those
-        after it the built-in policy `then` decides, by default the simulation's own. `seed` draws other
-        containers to come than those that will really come. Nothing of this simulation changes. Raises
-        `ValueError` for hosts that there are not, and without a policy for a horizon above 1.
+        snapshot, steps and restore, summed in order; with `each` (K, horizon), those of each interval. `candidates`
+        (K, C) holds a host for each container in the order of `state`, -1 to leave it where it is. They hold for
+        the interval about to pass; in those after it the built-in policy `then` decides, by default the simulation's
+        own. `seed` draws other containers to come than those that will really come. Nothing of this simulation
+        changes. Raises `ValueError` for hosts that there are not, and without a policy for a horizon above 1.
         """
         hosts = np.array(candidates, np.int64, ndmin=2)
         there = np.flatnonzero(self.world.slots["container"] >= 0)
@@ -321,7 +321,8 @@ class Interval:
         done = 0
         while done < len(hosts):
             self._make_copy(policy, seed)
-            done += self._call(kernel.BRANCH, horizon, np.delete(answers, slice(1, 1 + done), 0), rows[:, done * span :])
+            rest = np.delete(answers, slice(1, 1 + done), 0)
+            done += self._call(kernel.BRANCH, horizon, rest, rows[:, done * span :])
             if done < len(hosts):  # more wait than the ring holds
                 self._grow()
         figures: Records = rows[0].view(FIGURE)[:, 0]

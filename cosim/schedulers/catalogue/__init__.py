@@ -1,7 +1,8 @@
 """Schedulers of the literature, a folder each: what they are, how they were trained, their weights and figures.
 
-A folder holds `decide.py` (the policy: numpy alone), for those that learn `train.py` (torch, extra `learn`), `weights.npz`
-and `training.json`, what training reached; `README.md`; and `expected.json`, figures of a short run that a test repeats.
+A folder holds `decide.py` (the policy: numpy alone), for those that learn `train.py` (torch, extra `learn`),
+`weights.npz` and `training.json`, what training reached; `README.md`; and `expected.json`, figures of a short run
+that a test repeats.
 All minimise the cost of `objective`, so that they differ in how they search and in what they know, and take any
 number of hosts and tasks.
 """

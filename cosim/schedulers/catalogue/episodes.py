@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
     while True:
         one, scale = world(rng), Scale()
 
-        @decides("interval")
         def act(state: State, scale: Scale = scale) -> NDArray[np.int64]:
             scale.see(state)
             if not (state.tasks["host"] < 0.0).any():
@@ -67,7 +66,8 @@ def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
             )
             return said
 
-        one.decide_by(per_interval(act, one))
+        policy: Any = decides("interval")(act)
+        one.decide_by(per_interval(policy, one))
         for _ in range(15):
             one.step()
             left += 1
@@ -78,7 +78,7 @@ def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
                 return
 
 
-def _padded(values: NDArray[np.generic]) -> NDArray[np.generic]:  # type: ignore[type-arg]
+def _padded(values: NDArray[Any]) -> NDArray[Any]:
     shape = (MOST, *values.shape[1:])
     whole = np.zeros(shape, np.bool_ if values.dtype == np.bool_ else np.float32)
     whole[: len(values)] = values

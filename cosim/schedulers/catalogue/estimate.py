@@ -1,4 +1,4 @@
-"""What a placement costs by a plain estimate, for schedulers that have no surrogate: forecasts in, energy and time out."""
+"""What a placement costs by a plain estimate, for schedulers without a surrogate: forecasts in, energy and time out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class Estimate:
         flat = (hosts + wide * np.arange(rows)[:, None]).ravel()
 
         def sums(values: Floats) -> Floats:
-            return np.bincount(flat, np.tile(values, rows), rows * wide).reshape(rows, wide)
+            found: Floats = np.bincount(flat, np.tile(values, rows), rows * wide).reshape(rows, wide).astype(np.float64)
+            return found
 
         asked, on, held = sums(self.demand), sums(np.ones(count)), sums(tasks["memory"])
         served = np.minimum(asked * self.scale.stretch, speed) if busy is None else busy * speed

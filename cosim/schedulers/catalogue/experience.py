@@ -6,7 +6,7 @@ Fleets, loads and rules are drawn by a seed. None of them is one of the worlds o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from cosim.peers.interval import Arrivals, Fleet, Interval, Type, Workload, aiot
 from cosim.peers.interval.fleet import POWER
 from cosim.schedulers.catalogue.features import Features, features
 from cosim.schedulers.catalogue.objective import Scale, costs
-from cosim.schedulers.catalogue.placing import full, packed, settle, spread, stay, there
-from cosim.schedulers.models import interval_state, per_interval
+from cosim.schedulers.catalogue.placing import full, packed, settle, spread, there
+from cosim.schedulers.models import per_interval
 from cosim.schedulers.state import Floats, State, decides
 
 Ints = NDArray[np.int64]
@@ -35,7 +35,8 @@ class Tried(NamedTuple):
 
 def world(rng: np.random.Generator) -> Interval:
     """A fleet of 6 to 60 hosts under a load of 0.2 to 0.9 of its speed."""
-    kinds = azure_fog(10).types + (
+    kinds = (
+        *azure_fog(10).types,
         Type(4029, 4295, 32212, (1e4, 1e4), (1e4, 1e4), 125, 125, (2.7, 6.4), 0.003, 0.01),
         Type(20000, 24000, 1e5, (1e4, 1e4), (1e4, 1e4), 1250, 1250, POWER["xeon-x5570"], 0.02, 0.3),
     )
@@ -54,7 +55,9 @@ def world(rng: np.random.Generator) -> Interval:
     length = float(rng.choice([10.0, 60.0, 300.0]))
     speed = sum(types[k].mips for k in fleet.place)
     load = float(rng.uniform(0.2, 0.9)) * speed * length
-    sizes: Workload = static(length) if rng.random() < 0.5 else aiotbench(float(rng.uniform(0.5, 8.0)) * 2000.0 * length)
+    sizes: Workload = static(length)
+    if rng.random() >= 0.5:
+        sizes = aiotbench(float(rng.uniform(0.5, 8.0)) * 2000.0 * length)
     demand = sizes.demand.copy()
     demand[:, :, 1] *= float(rng.uniform(0.5, 4.0))
     assert sizes.work is not None
@@ -98,7 +101,6 @@ def collect(seed: int, worlds: int, intervals: int = 12, count: int = 24) -> Ite
         one, scale = world(rng), Scale()
         found: list[Tried] = []
 
-        @decides("interval")
         def act(state: State, scale: Scale = scale, found: list[Tried] = found) -> Ints:
             scale.see(state)
             if len(state.tasks) == 0:
@@ -119,9 +121,11 @@ def collect(seed: int, worlds: int, intervals: int = 12, count: int = 24) -> Ite
                 taken = int(good[:pick].sum())
                 none = np.zeros(len(state.hosts))
                 found.append(Tried(features(state, scale), whole[good], energy[good], response[good], none, taken))
-            return rows[pick]
+            chosen: Ints = rows[pick]
+            return chosen
 
-        one.decide_by(per_interval(act, one))
+        policy: Any = decides("interval")(act)
+        one.decide_by(per_interval(policy, one))
         one.run(int(rng.integers(0, 4)))
         for _ in range(intervals):
             before = len(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def layers(weights: Weights, name: str) -> int:
     return sum(key.startswith(f"{name}.w") for key in weights)
 
 
-def perceptron(lib: Any, weights: Weights, name: str, x: Any) -> Any:  # noqa: ANN401 - numpy or torch
+def perceptron(weights: Weights, name: str, x: Any) -> Any:  # noqa: ANN401 - numpy or torch
     """ReLU between layers, none at the end."""
     depth = layers(weights, name)
     for k in range(depth):
@@ -52,7 +53,7 @@ def perceptron(lib: Any, weights: Weights, name: str, x: Any) -> Any:  # noqa: A
 def made(rng: np.random.Generator, name: str, *sizes: int) -> dict[str, Floats]:
     """Weights of a perceptron to begin with (He et al. 2015)."""
     found = {}
-    for k, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for k, (a, b) in enumerate(pairwise(sizes)):
         found[f"{name}.w{k}"] = rng.standard_normal((a, b)) * np.sqrt(2.0 / a)
         found[f"{name}.b{k}"] = np.zeros(b)
     return found
@@ -159,7 +160,7 @@ class Surrogate:
 
     def _inner(self, lib: Any, f: Features, d: Any) -> tuple[Any, Any, Any, Any]:  # noqa: ANN401
         x = host_input(lib, f, d)
-        embedded = perceptron(lib, self.weights, "host", x)
+        embedded = perceptron(self.weights, "host", x)
         task_input = _join(
             lib,
             _spread(lib, f.tasks, d),
@@ -167,9 +168,9 @@ class Surrogate:
             1.0 - (d * f.present).sum(-1)[..., None],
             d @ embedded,
         )
-        task = perceptron(lib, self.weights, "task", task_input)
+        task = perceptron(self.weights, "task", task_input)
         parts = (x, embedded) if not self.graph else (x, embedded, _turned(d) @ task[..., 2:])
-        host = perceptron(lib, self.weights, "energy", _join(lib, *parts))
+        host = perceptron(self.weights, "energy", _join(lib, *parts))
         return host, task, x, embedded
 
 
@@ -192,7 +193,7 @@ def _spread(lib: Any, rows: Any, d: Any) -> Any:  # noqa: ANN401
     return np.broadcast_to(rows, shape) if lib is np else rows.expand(shape)
 
 
-def host_input(lib: Any, f: Features, d: Any) -> Any:  # noqa: ANN401
+def host_input(lib: Any, f: Any, d: Any) -> Any:  # noqa: ANN401
     """(..., H, HOST_INPUT) static columns and what the decision puts on each host."""
     sums = _turned(d) @ f.tasks  # (..., H, 5) of the columns of tasks
     tasks, demand, work, memory = sums[..., 0], sums[..., 1], sums[..., 2], sums[..., 3]

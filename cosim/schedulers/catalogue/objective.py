@@ -71,7 +71,7 @@ class Scale:
         self.tasks += part * (max(len(state.tasks), 1) - self.tasks)
 
 
-def costs(figures: Any, state: State, scale: Scale, weight: float = WEIGHT, horizon: int = 1) -> Floats:  # noqa: ANN401
+def costs(figures: Any, state: State, scale: Scale, weight: float = WEIGHT) -> Floats:  # noqa: ANN401
     """(K,) of what `branch` says of K candidates: figures (K,), or (K, horizon) of each interval.
 
     Containers that are left waiting take the seconds that they ask for, and their work takes energy as at full load:

@@ -14,12 +14,13 @@ MOVE = 0.05  # by how much another host's score must exceed that of a task's own
 
 def decided(state: State) -> NDArray[np.bool_]:
     """(T,) tasks that can be placed or moved."""
-    return (state.tasks["host"] < 0.0) | (state.tasks["movable"] != 0.0)
+    found: NDArray[np.bool_] = (state.tasks["host"] < 0.0) | (state.tasks["movable"] != 0.0)
+    return found
 
 
 def there(state: State) -> NDArray[np.bool_]:
     """(T, H) hosts that are up and within reach; a task's own host always."""
-    found = (state.hosts["up"] != 0.0)[None, :] & np.isfinite(state.reach)
+    found: NDArray[np.bool_] = (state.hosts["up"] != 0.0)[None, :] & np.isfinite(state.reach)
     placed = np.flatnonzero(state.tasks["host"] >= 0.0)
     found[placed, state.tasks["host"][placed].astype(np.int64)] = True
     return found
@@ -74,7 +75,7 @@ def stay(state: State, bonus: float = 1e3) -> Floats:
 def transfers(state: State) -> Floats:
     """(T, H) s that a task's data take to each host; 0 where it is."""
     size = np.maximum(state.tasks["input"], 0.0)[:, None] / REFERENCE
-    found = np.where(np.isfinite(state.reach), state.reach, 1e6) * size
+    found: Floats = np.where(np.isfinite(state.reach), state.reach, 1e6) * size
     placed = np.flatnonzero(state.tasks["host"] >= 0.0)
     found[placed, state.tasks["host"][placed].astype(np.int64)] = 0.0
     return found
@@ -92,7 +93,7 @@ def packed(state: State) -> Ints:
 
 def _greedy(state: State, thrift: float) -> Ints:
     hosts, tasks = state.hosts, state.tasks
-    idle, most = powers(state)
+    _, most = powers(state)
     demand, memory, count = hosts["demand"].copy(), hosts["memory"].copy(), hosts["tasks"].copy()
     slope = most / hosts["speed"]
     slope = slope / slope.max()

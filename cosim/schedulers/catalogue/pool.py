@@ -42,8 +42,8 @@ def summary(state: State, scale: Scale) -> Floats:
         np.log1p(len(state.tasks) / len(hosts)), float((state.tasks["host"] < 0.0).mean()) if len(f.tasks) else 0.0,
         np.log(max(len(state.tasks), 1) / scale.tasks), np.log(len(hosts) / 30.0),
     )  # fmt: skip
-    parts = f.hosts.mean(axis=0), f.hosts.std(axis=0), f.hosts.max(axis=0), np.log1p(tasks.mean(axis=0)), tasks.std(axis=0)
-    return np.concatenate([*parts, np.array(whole)])
+    of_hosts = f.hosts.mean(axis=0), f.hosts.std(axis=0), f.hosts.max(axis=0)
+    return np.concatenate([*of_hosts, np.log1p(tasks.mean(axis=0)), tasks.std(axis=0), np.array(whole)])
 
 
 def spent(before: State, after: State, scale: Scale, policy: int) -> float:

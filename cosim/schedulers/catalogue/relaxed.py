@@ -13,7 +13,8 @@ from cosim.schedulers.state import Floats, State
 
 Ints = NDArray[np.int64]
 _STEADY = 6  # steps without another host in any row, after which there is nothing more to find
-_BEGIN = 3.0  # logit of the host that a row begins with
+_CYCLE = 12  # steps from one restart of the rate to the next
+_BEGIN = 4.0  # logit of the host that a row begins with
 
 
 def scales(state: State, scale: Scale, weight: float = WEIGHT) -> tuple[float, float]:
@@ -48,7 +49,7 @@ class Relaxed:
     """
 
     def __init__(
-        self, surrogate: Surrogate, *, steps: int = 24, rate: float = 0.5, caution: float = 0.0, second: bool = False
+        self, surrogate: Surrogate, *, steps: int = 48, rate: float = 1.0, caution: float = 0.0, second: bool = False
     ) -> None:
         self.surrogate, self.steps, self.rate, self.caution, self.second = surrogate, steps, rate, caution, second
         self.scale = Scale()
@@ -63,18 +64,20 @@ class Relaxed:
         parts = scales(state, self.scale)
         starts = [spread(state), packed(state)]
         first = best_of(self.surrogate, f, state, starts, parts, self.caution)
-        logits = self.descend(f, hard(state, first) * _BEGIN, can, parts, state)
-        return best_of(self.surrogate, f, state, [first, settle(state, logits)], parts, self.caution)
+        ends = self.descend(f, hard(state, first) * _BEGIN, can, parts, state)
+        found = [first, *(settle(state, logits) for logits in ends)]
+        return best_of(self.surrogate, f, state, found, parts, self.caution)
 
     def descend(
         self, f: Features, logits: Floats, can: NDArray[np.bool_], parts: tuple[float, float], state: State
-    ) -> Floats:
-        """(T, H) the logits after the steps."""
+    ) -> list[Floats]:
+        """The logits (T, H) at the end of each cycle of the rate."""
         rng = np.random.Generator(np.random.PCG64(int(2**53 * float(state.tasks["chance"][0]))))
         shut = np.where(f.allowed > 0.0, 0.0, -1e9)
         move = can[:, None] * f.allowed
         mean, square = np.zeros_like(logits), np.zeros_like(logits)
         last, steady = (logits + shut).argmax(axis=1), 0
+        ends = []
         for step in range(self.steps):
             slope = self._slope(f, logits + shut, parts) * move
             curve = slope
@@ -85,14 +88,16 @@ class Relaxed:
             mean = 0.8 * mean + 0.2 * slope
             square = 0.9 * square + 0.1 * curve**2
             down = (mean / (1.0 - 0.8 ** (step + 1))) / (np.sqrt(square / (1.0 - 0.9 ** (step + 1))) + 1e-6)
-            rate = self.rate * 0.5 * (1.0 + np.cos(np.pi * (step % 12) / 12))
+            rate = self.rate * 0.5 * (1.0 + np.cos(np.pi * (step % _CYCLE) / _CYCLE))
             logits = logits - rate * np.clip(down, -3.0, 3.0)
             now = (logits + shut).argmax(axis=1)
             steady = steady + 1 if (now == last).all() else 0
             last = now
-            if steady >= _STEADY:
-                break
-        return logits + shut
+            if (step + 1) % _CYCLE == 0:
+                ends.append(logits + shut)
+                if steady >= _STEADY:
+                    break
+        return ends
 
     def _slope(self, f: Features, logits: Floats, parts: tuple[float, float]) -> Floats:
         d = np.exp(logits - logits.max(axis=1, keepdims=True))

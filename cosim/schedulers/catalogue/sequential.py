@@ -33,7 +33,7 @@ def task_inputs(f: Features, loads: Floats, t: int, marked: Floats) -> Floats:
 
 def scores(weights: Weights, inputs: Floats) -> Floats:
     """(...,) of inputs (..., PAIR_INPUT)."""
-    found: Floats = perceptron(np, weights, "pair", inputs)[..., 0]
+    found: Floats = perceptron(weights, "pair", inputs)[..., 0]
     return found
 
 

@@ -18,16 +18,24 @@ from cosim.schedulers.state import Floats
 Loss = Callable[[Any], Any]  # a sample -> a scalar tensor
 
 
-def tensors(f: Features) -> Features:
-    """The same as float32 tensors."""
+def library() -> Any:  # noqa: ANN401 - a module that need not be there
+    """torch. Raises `ModuleNotFoundError` without the extra `learn`."""
     import torch
 
-    return Features(*(torch.from_numpy(np.ascontiguousarray(part, np.float32)) for part in f))
+    return torch
+
+
+def tensors(f: Features) -> Features:
+    """The same as float32 tensors."""
+    torch = library()
+
+    parts: Any = (torch.from_numpy(np.ascontiguousarray(part, np.float32)) for part in f)
+    return Features(*parts)
 
 
 def one_hot(hosts: Any, count: int) -> Any:  # noqa: ANN401
     """(K, T, H) of hosts (K, T)."""
-    import torch
+    torch = library()
 
     return torch.nn.functional.one_hot(torch.from_numpy(hosts), count).float()
 
@@ -37,7 +45,7 @@ def fit(
     epochs: int, seed: int, rate: float = 2e-3, batch: int = 8,
 ) -> tuple[dict[str, Floats], list[float]]:  # fmt: skip
     """Weights that lower `loss(weights, sample)` over the samples (Adam, cosine rate), and the mean loss per epoch."""
-    import torch
+    torch = library()
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -65,7 +73,7 @@ def fit(
 
 def prepared(rows: Iterable[Tried]) -> list[tuple[Features, Any, Any, Any]]:
     """Features, decisions (K, T, H), log energy and log response as tensors."""
-    import torch
+    torch = library()
 
     return [
         (
@@ -82,7 +90,7 @@ def surrogate_loss(weights: dict[str, Any], sample: Any, spread: bool) -> Any:  
 
     With `spread` the likelihood of normal errors of the predicted deviations besides.
     """
-    import torch
+    torch = library()
 
     f, decisions, energy, response = sample
     found_e, found_r, first, second = Surrogate(weights).forward(torch, f, decisions)
@@ -117,7 +125,8 @@ def _rank_correlation(a: Floats, b: Floats) -> float:
 def save(folder: str, weights: dict[str, Floats], figures: dict[str, Any], begun: float) -> None:
     """Write `weights.npz` and `training.json` beside the module of a scheduler."""
     place = Path(folder).parent
-    np.savez_compressed(place / "weights.npz", **{name: np.asarray(v, np.float32) for name, v in weights.items()})
+    arrays: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in weights.items()}
+    np.savez_compressed(place / "weights.npz", **arrays)
     figures = figures | {"cpu_seconds": round(time.process_time() - begun, 1)}
     text = {name: round(v, 4) if isinstance(v, float) else v for name, v in figures.items()}
     (place / "training.json").write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")

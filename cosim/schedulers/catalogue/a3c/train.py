@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from cosim.schedulers.catalogue.episodes import Step, steps
 from cosim.schedulers.catalogue.networks import made, perceptron
 from cosim.schedulers.catalogue.sequential import PAIR_INPUT, pair_weights, scores
-from cosim.schedulers.catalogue.training import save
+from cosim.schedulers.catalogue.training import library, save
 from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.5
 ENTROPY = 0.01
 
 
-def train(seed: int = 1, intervals: int = 1000, workers: int = 3) -> tuple[dict[str, Floats], dict[str, Any]]:
+def train(seed: int = 1, intervals: int = 3000, workers: int = 3) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and the mean reward per task in the first and in the last tenth of the turns.
 
     `intervals` per worker. A worker acts with the weights that it copied before its last turn, and its gradient changes
     the shared ones as they are by then.
     """
-    import torch
+    torch = library()
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -72,14 +72,14 @@ def _copied(weights: dict[str, Any]) -> dict[str, Any]:
 
 def _gradients(weights: dict[str, Any], taken: list[Step]) -> dict[str, Any]:
     """Of the actor's loss, weighted by the advantage, the critic's loss, and the entropy."""
-    import torch
+    torch = library()
 
     x = torch.from_numpy(np.stack([one.inputs for one in taken]))
     room = torch.from_numpy(np.stack([one.room for one in taken]))
     host = torch.tensor([one.host for one in taken])
-    logits = torch.where(room, perceptron(torch, weights, "pair", x)[..., 0], -1e9)
+    logits = torch.where(room, perceptron(weights, "pair", x)[..., 0], -1e9)
     mean = (x * room[..., None]).sum(dim=1) / room.sum(dim=1, keepdim=True)
-    value = perceptron(torch, weights, "value", mean)[..., 0]
+    value = perceptron(weights, "value", mean)[..., 0]
     returns, ahead = [], 0.0
     for one in reversed(taken):
         ahead = one.reward + DISCOUNT * ahead

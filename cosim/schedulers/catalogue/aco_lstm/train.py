@@ -9,7 +9,7 @@ import numpy as np
 
 from cosim.schedulers.catalogue.aco_lstm.model import begin, change
 from cosim.schedulers.catalogue.forecast import KEPT, arima
-from cosim.schedulers.catalogue.training import fit, save
+from cosim.schedulers.catalogue.training import fit, library, save
 from cosim.schedulers.state import Floats
 
 
@@ -24,12 +24,13 @@ def series(seed: int, count: int) -> Floats:
     jump = rng.integers(0, 2 * KEPT, (count, 1))
     found *= np.where(t >= jump, rng.uniform(0.6, 1.6, (count, 1)), 1.0)
     found = np.maximum(found, 0.0)
-    return found / found[:, :-1].mean(axis=1, keepdims=True) - 1.0
+    against: Floats = found / found[:, :-1].mean(axis=1, keepdims=True) - 1.0
+    return against
 
 
 def train(seed: int = 4, count: int = 6400, epochs: int = 20) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and root mean squared errors on new series: of the network, of ARIMA, of the last value."""
-    import torch
+    torch = library()
 
     batches = torch.from_numpy(series(seed, count).astype(np.float32)).split(64)
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cosim.schedulers.catalogue.features import Features
 from cosim.schedulers.catalogue.networks import Weights, perceptron
 
 
-def logits(lib: Any, weights: Weights, f: Features, decision: Any, loads: Any) -> Any:  # noqa: ANN401 - numpy or torch
+def logits(lib: Any, weights: Weights, f: Any, decision: Any, loads: Any) -> Any:  # noqa: ANN401 - numpy or torch
     """(T, H); `loads` (H, ...) of `networks.host_input` under the decision (T, H), numpy or torch."""
     tasks, hosts = decision.shape
     own = f.tasks[:, None, :]
@@ -19,6 +18,6 @@ def logits(lib: Any, weights: Weights, f: Features, decision: Any, loads: Any) -
             f.pairs, np.broadcast_to(own, (tasks, hosts, own.shape[-1])),
             np.broadcast_to(loads, (tasks, *loads.shape)), decision[..., None],
         )  # fmt: skip
-        return perceptron(lib, weights, "pair", np.concatenate(wide, axis=-1))[..., 0]
+        return perceptron(weights, "pair", np.concatenate(wide, axis=-1))[..., 0]
     parts = f.pairs, own.expand(tasks, hosts, -1), loads.expand(tasks, -1, -1), decision[..., None]
-    return perceptron(lib, weights, "pair", lib.cat(parts, dim=-1))[..., 0]
+    return perceptron(weights, "pair", lib.cat(parts, dim=-1))[..., 0]

@@ -11,13 +11,13 @@ from cosim.schedulers.catalogue.decision_nn.model import logits
 from cosim.schedulers.catalogue.experience import collect
 from cosim.schedulers.catalogue.networks import Surrogate, host_input, stored
 from cosim.schedulers.catalogue.sequential import pair_weights
-from cosim.schedulers.catalogue.training import fit, one_hot, save, tensors
+from cosim.schedulers.catalogue.training import fit, library, one_hot, save, tensors
 from cosim.schedulers.state import Floats
 
 
 def train(seed: int = 2, worlds: int = 120, epochs: int = 6) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and the surrogate's cost of the decisions against that of those to be improved (1: no better)."""
-    import torch
+    torch = library()
 
     frozen = Surrogate({name: torch.tensor(value, dtype=torch.float32) for name, value in stored("gobi").items()})
     samples = [

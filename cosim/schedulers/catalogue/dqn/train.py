@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cosim.schedulers.catalogue.episodes import Step, steps
 from cosim.schedulers.catalogue.networks import perceptron
 from cosim.schedulers.catalogue.sequential import pair_weights, scores
-from cosim.schedulers.catalogue.training import save
+from cosim.schedulers.catalogue.training import library, save
 from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.5  # the reward holds what is to come of the task itself already
@@ -19,9 +19,9 @@ REPLAY = 6000  # steps
 TARGET = 100  # updates between two copies of the weights into the target network
 
 
-def train(seed: int = 1, intervals: int = 2000) -> tuple[dict[str, Floats], dict[str, Any]]:
+def train(seed: int = 1, intervals: int = 6000) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and the mean reward per task in the first and in the last tenth of the intervals."""
-    import torch
+    torch = library()
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -55,9 +55,9 @@ def train(seed: int = 1, intervals: int = 2000) -> tuple[dict[str, Floats], dict
             with torch.no_grad():
                 y = torch.from_numpy(np.stack([one.inputs for one in following]))
                 room = torch.from_numpy(np.stack([one.room for one in following]))
-                ahead = torch.where(room, perceptron(torch, target, "pair", y)[..., 0], -1e9).max(dim=1).values
+                ahead = torch.where(room, perceptron(target, "pair", y)[..., 0], -1e9).max(dim=1).values
                 going = torch.tensor([float(after is not None) for _, after in batch])
-            value = perceptron(torch, held, "pair", x)[..., 0]
+            value = perceptron(held, "pair", x)[..., 0]
             loss = torch.nn.functional.smooth_l1_loss(value, reward + DISCOUNT * going * ahead)
             optimiser.zero_grad()
             loss.backward()

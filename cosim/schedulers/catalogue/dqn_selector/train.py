@@ -10,7 +10,7 @@ import numpy as np
 from cosim.schedulers.catalogue.metanet.model import begin, costs
 from cosim.schedulers.catalogue.metanet.train import runs
 from cosim.schedulers.catalogue.pool import POOL
-from cosim.schedulers.catalogue.training import fit, save
+from cosim.schedulers.catalogue.training import fit, library, save
 from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.8
@@ -20,14 +20,12 @@ def train(
     seed: int = 5, worlds: int = 35, intervals: int = 26, rounds: int = 6, epochs: int = 12
 ) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and the loss of the last round; MetaNet's data, the target network anew in each round."""
-    import torch
+    torch = library()
 
     rows = runs(seed, worlds, intervals)
     seen, after = np.stack([row.seen for row in rows]), np.stack([row.following for row in rows])
     policy, cost = np.array([row.policy for row in rows]), np.array([row.cost for row in rows])
-    weights = begin(
-        np.random.Generator(np.random.PCG64(seed)), seen, np.full(len(POOL), cost.max() / (1.0 - DISCOUNT))
-    )
+    weights = begin(np.random.Generator(np.random.PCG64(seed)), seen, np.full(len(POOL), cost.max() / (1.0 - DISCOUNT)))
     fixed_names = ("mean", "deviation", "greatest")
     fixed = {name: torch.tensor(weights[name], dtype=torch.float32) for name in fixed_names}
     parts = np.array_split(np.arange(len(rows)), max(1, len(rows) // 32))

@@ -20,7 +20,7 @@ class Genetic:
     historic data set that have nothing to do with the state), and ends after a fixed number of generations.
     """
 
-    def __init__(self, size: int = 40, generations: int = 12, elite: int = 4) -> None:
+    def __init__(self, size: int = 24, generations: int = 12, elite: int = 3) -> None:
         self.size, self.generations, self.elite = size, generations, elite
         self._surrogate, self._scale = Surrogate(stored("gobi")), Scale()
 
@@ -48,7 +48,8 @@ class Genetic:
             children = np.where(mixed, people[parents[0]], people[parents[1]])
             new = np.array([rng.choice(c) if len(c) else 0 for c in one.choices])
             mutate = (rng.random(children.shape) < 1.5 / count) & one.can
-            children = np.where(mutate, np.where(rng.random(children.shape) < 0.5, new, anything[self.elite :]), children)
+            fresh = np.where(rng.random(children.shape) < 0.5, new, anything[self.elite :])
+            children = np.where(mutate, fresh, children)
             people = np.concatenate([people[: self.elite], children])
             cost = np.concatenate([cost[: self.elite], one.cost(children)])
         return said(state, people[int(cost.argmin())])

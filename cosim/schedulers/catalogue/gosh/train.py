@@ -1,4 +1,4 @@
-"""Train GOSH's surrogate with a spread of its errors: `python -m cosim.schedulers.catalogue.gosh.train` (extra `learn`)."""
+"""Train GOSH's surrogate and its spread: `python -m cosim.schedulers.catalogue.gosh.train` (extra `learn`)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def begin(rng: np.random.Generator, seen: Floats, greatest: Floats) -> dict[str,
 def costs(lib: Any, weights: Weights, seen: Any) -> Any:  # noqa: ANN401 - numpy or torch
     """(n, policies) of (n, SEEN)."""
     x = ((seen - weights["mean"]) / weights["deviation"]).clip(-5.0, 5.0)
-    answer = perceptron(lib, weights, "meta", x)
+    answer = perceptron(weights, "meta", x)
     return weights["greatest"] / (1.0 + lib.exp(-answer.clip(-30.0, 30.0)))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cosim.schedulers.catalogue.experience import world
 from cosim.schedulers.catalogue.metanet.model import begin, costs
 from cosim.schedulers.catalogue.pool import POOL, Chooser
-from cosim.schedulers.catalogue.training import fit, save
+from cosim.schedulers.catalogue.training import fit, library, save
 from cosim.schedulers.models import per_interval
 from cosim.schedulers.state import Floats, decides
 
@@ -52,7 +52,8 @@ def runs(seed: int, worlds: int, intervals: int) -> list[Heard]:
     found: list[Heard] = []
     for _ in range(worlds):
         one, policy = world(rng), _Any(rng)
-        one.decide_by(per_interval(policy, one))
+        decided: Any = policy
+        one.decide_by(per_interval(decided, one))
         one.run(intervals)
         found += policy.rows
     return found
@@ -60,7 +61,7 @@ def runs(seed: int, worlds: int, intervals: int) -> list[Heard]:
 
 def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60) -> tuple[dict[str, Floats], Any]:
     """Weights, and the error of the predicted cost with the deviation that it is to be held against."""
-    import torch
+    torch = library()
 
     rows = runs(seed, worlds, intervals)
     seen = np.stack([row.seen for row in rows])

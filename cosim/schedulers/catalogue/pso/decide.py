@@ -20,7 +20,7 @@ class Swarm:
     kept. Against the published code, which replaces rows at random, has no velocities and keeps the worse.
     """
 
-    def __init__(self, size: int = 24, steps: int = 14, inertia: float = 0.72, pull: float = 1.49) -> None:
+    def __init__(self, size: int = 16, steps: int = 12, inertia: float = 0.72, pull: float = 1.49) -> None:
         self.size, self.steps, self.inertia, self.pull = size, steps, inertia, pull  # Clerc and Kennedy 2002
         self._surrogate, self._scale = Surrogate(stored("gobi")), Scale()
 

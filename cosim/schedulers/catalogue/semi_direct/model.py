@@ -18,5 +18,5 @@ def begin(rng: np.random.Generator) -> dict[str, Floats]:
 
 def busy(lib: Any, weights: Weights, f: Features, decision: Any) -> Any:  # noqa: ANN401 - numpy or torch
     """(..., H) of a decision (..., T, H)."""
-    x = perceptron(lib, weights, "busy", host_input(lib, f, decision))[..., 0]
+    x = perceptron(weights, "busy", host_input(lib, f, decision))[..., 0]
     return 1.0 / (1.0 + lib.exp(-x.clip(-30.0, 30.0)))

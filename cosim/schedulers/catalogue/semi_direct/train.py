@@ -9,13 +9,13 @@ import numpy as np
 
 from cosim.schedulers.catalogue.experience import collect
 from cosim.schedulers.catalogue.semi_direct.model import begin, busy
-from cosim.schedulers.catalogue.training import fit, one_hot, save, tensors
+from cosim.schedulers.catalogue.training import fit, library, one_hot, save, tensors
 from cosim.schedulers.state import Floats
 
 
 def train(seed: int = 3, worlds: int = 200, epochs: int = 12) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and the mean squared error of the utilisation with the variance that it is to be held against."""
-    import torch
+    torch = library()
 
     samples = []
     for row in collect(seed, worlds, count=6):

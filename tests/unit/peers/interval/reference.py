@@ -157,7 +157,9 @@ class Reference:
         self.queue = sorted(back, key=lambda c: c.number) + self.queue
         self.slots = [None if c is None or c.host is None else c for c in self.slots]
         self.meter()
-        self.to_come = {} if self.quirks else {"present": self.present(), "ahead": sum(self.ahead(host) for host in self.hosts)}
+        self.to_come = {}
+        if not self.quirks:
+            self.to_come = {"present": self.present(), "ahead": sum(self.ahead(host) for host in self.hosts)}
         if "whole-intervals" not in self.quirks:
             self.retire()
         self.row["active"] = sum(c is not None for c in self.slots)
@@ -320,7 +322,7 @@ class Reference:
         return sum(spans) + len(self.queue) * self.length
 
     def ahead(self, host):
-        """J from now on at the rates of the end: the load's, and the idle power of a host that is to be switched off."""
+        """J from now on at the rates of the end: the load's, and the idle power of a host that will be off."""
         there = [c for c in self.on(host) if c.done < c.work]
         begun = [c for c in there if c.left == 0]
         rates = {c.number: rate for c, rate in zip(begun, self.rates(host, begun), strict=True) if rate > 0}
