@@ -65,7 +65,8 @@ def entry(name: str) -> Entry:
     known = [Path(weights)] if isinstance(weights, (str, Path)) and Path(weights).is_file() else []
     licence = "Apache-2.0" if name in POLICIES else str(getattr(made, "licence", "not stated"))
     size = sum(path.stat().st_size for path in known)
-    return Entry(name, licence, size, _digest([file, *known, *root.rglob("*.py")]))
+    code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
+    return Entry(name, licence, size, _digest([file, *known, *code]))
 
 
 def _digest(files: Iterable[Path]) -> str:
