@@ -1,4 +1,7 @@
-"""Schedulers against the published figures of others: `python -m benchmarks.schedulers --job corais [--json]`.
+"""Schedulers against each other and against published figures: `python -m benchmarks.schedulers --job JOB [--json]`.
+
+`table`: all schedulers on the frozen suite of `cosim bench schedulers`, from the folder `--out` where it holds
+results already; the order of the papers; whether `search` is with the best in each world at 50 ms per decision.
 
 `corais`: mean and largest makespan over that of HiGHS within `--limit` s, and CPU time of a decision, for ours,
 local, predicted and random decisions, by family and scale; for large instances the makespan over the floor, and, in
@@ -9,11 +12,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Table, parser, print_result
+from benchmarks.measure import Table, parser, print_result, verdict
+from cosim.bench import suite
+from cosim.bench import table as comparison
+from cosim.results import student
 from cosim.schedulers.corais import baselines, exact, families, search
 from cosim.schedulers.corais.problem import Decision, Instance, makespan
 
@@ -79,14 +87,67 @@ def large(count: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
+ORDER = (("gosh",), ("gobi",), ("a3c", "dqn"), ("ga", "pso"))  # of the papers, best first
+MOST = 50.0  # ms per decision at 50 hosts
+
+
+def compare(folder: Path, seeds: int, workers: int) -> tuple[dict[str, Any], list[Table]]:
+    """The whole comparison, and what is asked of it."""
+    entries = [comparison.entry(name) for name in comparison.ENTRIES]
+    worlds = [world.name for world in suite.worlds()]
+    rows = comparison.fill(folder, entries, worlds, suite.SEEDS[:seeds], workers=workers)
+    found = comparison.compared(rows, entries)
+    by = {(row.entry, row.world, row.seed): row for row in rows}
+    order = []
+    for better, worse in pairwise(ORDER):
+        for a in better:
+            for b in worse:
+                for figure in ("energy", "response"):
+                    ratios = [
+                        [by[a, w, s].figures[figure] / by[b, w, s].figures[figure] for w in worlds]
+                        for s in suite.SEEDS[:seeds]
+                    ]
+                    value, half = student.interval([float(np.mean(np.log(row))) for row in ratios])
+                    order.append({
+                        "of": a, "to": b, "figure": figure, "ratio": float(np.exp(value)),
+                        "low": float(np.exp(value - half)), "high": float(np.exp(value + half)),
+                        "clear": bool(abs(value) > half),
+                    })  # fmt: skip
+    ours = {world: found["worlds"][world]["search"] for world in worlds}
+    best = sum(cell["with_best"] for cell in ours.values())
+    slowest = max(cell["cpu"] for cell in ours.values())
+    board = Table(
+        "score: sqrt(energy x response) against least-loaded", ["entry", "score", "95 %", "with best", "CPU ms"]
+    )
+    for line in found["board"]:
+        band = f"{line['low']:.3f}-{line['high']:.3f}"
+        board.add([line["entry"], f"{line['score']:.3f}", band, f"{line['with_best']}/8", f"{line['cpu']:.2f}"])
+    asked = Table("asked", ["what", "found"])
+    asked.add(["search with the best, worlds", f"{best}{verdict(best, 8, at_least=True)}"])
+    asked.add(["search, CPU ms per decision, slowest world", f"{slowest:.1f}{verdict(slowest, MOST)}"])
+    papers = Table("order of the papers", ["", "figure", "ratio", "95 %", ""])
+    for line in order:
+        said = ("holds" if line["ratio"] <= 1.0 else "does not hold") if line["clear"] else "not distinguishable"
+        pair = f"{line['of']} / {line['to']}"
+        papers.add([pair, line["figure"], f"{line['ratio']:.3f}", f"{line['low']:.3f}-{line['high']:.3f}", said])
+    return {"table": found, "order": order, "search_with_best": best, "search_cpu_ms": slowest}, [board, asked, papers]
+
+
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--job", choices=["corais"], default="corais")
+    arguments.add_argument("--job", choices=["corais", "table"], default="corais")
+    arguments.add_argument("--out", type=Path, default=Path("bench/schedulers"), help="results of the table")
+    arguments.add_argument("--seeds", type=int, default=5, help="of the table")
+    arguments.add_argument("--workers", type=int, default=1, help="of the table")
     arguments.add_argument("--instances", type=int, default=30, help="per family and scale")
     arguments.add_argument("--limit", type=float, default=10.0, help="s of HiGHS per instance")
     arguments.add_argument("--large", type=int, default=3, help="large instances per family")
     arguments.add_argument("--seed", type=int, default=0)
     options = arguments.parse_args()
+    if options.job == "table":
+        data, tables = compare(options.out, options.seeds, options.workers)
+        print_result("schedulers", {"job": "table", **data}, tables, as_json=options.json)
+        return
     rows, big = small(options.instances, options.limit, options.seed), large(options.large, options.seed)
     table = Table("makespan over HiGHS", ["family", "scale", "method", "mean", "worst", "CPU ms", "HiGHS' own gap"])
     for row in rows:

@@ -12,6 +12,7 @@ import typer
 
 from cosim.cli import (
     attach,
+    bench,
     calibrate,
     check,
     cluster,
@@ -79,6 +80,7 @@ app.add_typer(importing.app, name="import")
 app.add_typer(new.app, name="new")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(detect.app, name="detect")
+app.add_typer(bench.app, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from cosim.schedulers.state import Policy
 
 from cosim.contract.functions import function
+from cosim.schedulers.catalogue import CATALOGUE
 
 GROUP = "cosim.schedulers"
 
@@ -93,6 +94,7 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
         "cosim.schedulers.search:Search", frozenset(("interval",)),
         "the best of thousands of candidates, tried one interval ahead",
     ),
+    **{name: (where, frozenset(("interval",)), text) for name, (where, text) in CATALOGUE.items()},
 }  # fmt: skip
 
 # The decisions that each model can ask a policy for.

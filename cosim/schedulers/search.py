@@ -5,128 +5,152 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.schedulers import scheduler
+from cosim.schedulers.catalogue.objective import WEIGHT, Scale, costs, powers
+from cosim.schedulers.catalogue.placing import decided, full, packed, settle, spread, stay, there
 from cosim.schedulers.policies import edf
 from cosim.schedulers.state import KEEP, Floats, State, decides
 
 Ints = NDArray[np.int64]
+_JOINED = 24  # improvements that are tried together
 
 
 @decides("interval")
 class Search:
-    """Placements and migrations by local search over the exact model.
+    """Placements and migrations by local search over the exact model, for the cost of `catalogue.objective`.
 
-    Candidates are rows of destinations. The first leave everything where it is and place new containers
-    by `edf`, by the least extra power, and together with a host to empty. Each round tries `candidates`
-    of them with `branch` and goes on from the best, changing one to three destinations at a time. The
-    cost is the energy of the interval, less what its work would have taken as in the first candidate (work
-    put off is no energy saved), against the energy of the first candidate, plus `weight` times the
-    seconds that the containers would still take against those that pass for them in an interval (by
-    Little's law, what an interval adds to their response times); those that are left waiting take an
-    interval and what they take at the rate that they ask for. With a `horizon` above 1, `then` decides in
-    the intervals after the first, and containers that come in them are drawn by a seed of the policy's
-    own: the search does not know the future.
+    Begins with the best of a few simple decisions and of those of the policy `warm`. In each round every change of
+    one task (hosts that are alike stand for each other), swaps and hosts to be emptied are tried with `branch`;
+    then the best changes together, as many as still help. It ends when a round finds nothing, or after `budget`
+    candidates. With a `horizon` above 1 the built-in policy `then` decides in the intervals after the first, and
+    containers that come in them are drawn by `futures` seeds of the policy's own: the search does not know the
+    future.
     """
 
     def __init__(
-        self, candidates: int = 160, rounds: int = 6, horizon: int = 1, weight: float = 4.0, then: str = "least-loaded"
-    ) -> None:
-        self.candidates, self.rounds, self.horizon, self.weight, self.then = candidates, rounds, horizon, weight, then
+        self, budget: int = 3000, horizon: int = 1, weight: float = WEIGHT, then: str = "least-loaded",
+        futures: int = 1, warm: str | None = "dqn",
+    ) -> None:  # fmt: skip
+        self.budget, self.horizon, self.weight, self.then, self.futures = budget, horizon, weight, then, futures
+        self.warm = None if warm is None else scheduler(warm).policy("interval")
+        self._scale = Scale()
 
     def __call__(self, state: State) -> Ints:
         """(T,) the best destinations found."""
         if state.branch is None:
             raise ValueError("search needs a model that can branch; the interval model can")
+        self._scale.see(state)
         if not len(state.tasks):
             return np.empty(0, np.int64)
+        self._left = self.budget
         chance = np.random.Generator(np.random.PCG64(int(2**53 * float(state.tasks["chance"][0]))))
-        best = self._starts(state)
-        cost = self._cost(state, best, chance)
-        for _ in range(self.rounds):
-            order = np.argsort(cost, kind="stable")[: max(1, self.candidates // 20)]
-            best, cost = best[order], cost[order]
-            tried = self._changed(state, best, chance)
-            best, cost = np.concatenate([best, tried]), np.concatenate([cost, self._cost(state, tried, chance)])
-        found: Ints = best[int(np.argmin(cost))]
-        return found
+        self._seeds = chance.integers(0, 2**63, self.futures).tolist()
+        best, cost = self._least(state, self._starts(state))
+        while self._left > 0:
+            near = self._neighbours(state, best, chance)
+            if not len(near):
+                break
+            values = self._costs(state, near)
+            order = np.argsort(values, kind="stable")
+            if values[order[0]] >= cost - 1e-9:
+                break
+            joined = _joined(best, near[order[: _JOINED * 4]][values[order[: _JOINED * 4]] < cost])
+            found, value = self._least(state, joined)
+            best, cost = (found, value) if value < values[order[0]] else (near[order[0]], float(values[order[0]]))
+        return _said(state, best)
 
     def _starts(self, state: State) -> Ints:
-        """(n, T) candidates to begin with; the first one is the reference."""
-        soonest = edf(state)
-        thrifty = _by_power(state)
-        rows = [soonest, thrifty]
-        hosts = state.tasks["host"]
-        for h in np.unique(hosts[hosts >= 0.0]):  # empty one host
-            row = thrifty.copy()
-            leaving = hosts == h
-            target = _cheapest(state, without=int(h))
-            if target >= 0:
-                row[leaving] = target
-                rows.append(row)
-        return np.array(rows)
+        """(n, T) hosts to begin with."""
+        rows = [spread(state), packed(state), edf(state), settle(state, stay(state) + _efficiency(state))]
+        if self.warm is not None:
+            rows.append(np.asarray(self.warm(state), np.int64))
+        return np.unique([full(state, row) for row in rows], axis=0)
 
-    def _changed(self, state: State, best: Ints, chance: np.random.Generator) -> Ints:
-        """(candidates, T) variations of the best rows."""
-        tried = best[chance.integers(0, len(best), self.candidates)].copy()
-        rows = np.arange(self.candidates)
-        used = np.unique(np.concatenate([state.tasks["host"], tried.ravel()]))
-        used = used[used >= 0].astype(np.int64)
-        up = np.flatnonzero(state.hosts["up"])
-        for k in range(3):
-            now = rows[chance.random(self.candidates) < 0.6**k]
-            which = chance.integers(0, tried.shape[1], len(now))
-            pool = np.concatenate([used, used, up]) if len(up) else used
-            where = pool[chance.integers(0, len(pool), len(now))]
-            where[chance.random(len(now)) < 0.1] = KEEP
-            tried[now, which] = where
-        waits = state.tasks["host"] < 0.0
-        tried[:, ~waits] = np.where(tried[:, ~waits] == state.tasks["host"][~waits], KEEP, tried[:, ~waits])
-        return tried
+    def _neighbours(self, state: State, best: Ints, chance: np.random.Generator) -> Ints:
+        """(n, T) hosts that differ in one task; those of two tasks exchanged; those of one host gone to another."""
+        kinds = _alike(state, best)
+        near = there(state)[:, kinds] & decided(state)[:, None]
+        tasks, columns = np.nonzero(near & (kinds[None, :] != best[:, None]))
+        singles = np.repeat(best[None, :], len(tasks), axis=0)
+        singles[np.arange(len(tasks)), tasks] = kinds[columns]
+        rows = [singles]
+        used = np.unique(best[best >= 0])
+        first, second = np.meshgrid(used, kinds, indexing="ij")
+        pairs = np.stack([first.ravel(), second.ravel()], axis=1)
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        can = decided(state)
+        moved = np.repeat(best[None, :], len(pairs), axis=0)
+        moved = np.where((moved == pairs[:, :1]) & can[None, :], pairs[:, 1:], moved)
+        rows.append(moved)
+        placed = np.flatnonzero((best >= 0) & can)
+        if len(placed) > 1:
+            a, b = chance.choice(placed, (2, min(400, 8 * len(placed))))
+            a, b = a[best[a] != best[b]], b[best[a] != best[b]]
+            swapped = np.repeat(best[None, :], len(a), axis=0)
+            swapped[np.arange(len(a)), a], swapped[np.arange(len(a)), b] = best[b], best[a]
+            rows.append(swapped)
+        found = np.concatenate(rows)
+        if len(found) > max(self._left, 0):
+            found = found[np.sort(chance.choice(len(found), max(self._left, 0), replace=False))]
+        return found
 
-    def _cost(self, state: State, tried: Ints, chance: np.random.Generator) -> Floats:
-        """(n,) of each candidate, 1 + weight for one as good as the reference."""
+    def _least(self, state: State, rows: Ints) -> tuple[Ints, float]:
+        values = self._costs(state, rows)
+        k = int(values.argmin())
+        return rows[k], float(values[k])
+
+    def _costs(self, state: State, rows: Ints) -> Floats:
+        """(n,) of each candidate."""
         assert state.branch is not None
-        if state.time != getattr(self, "_at", None):
-            self._at, self._seed = state.time, int(chance.integers(0, 2**63))
-            self._scale: tuple[float, float, float] | None = None
-        figures = state.branch(tried, self.horizon, then=self.then, seed=self._seed)
-        if self._scale is None:
-            count = float(figures["active"][0] + figures["waiting"][0])
-            energy, idle = float(figures["energy"][0]), float(state.hosts["idle_power"].sum()) * state.interval
-            per_work = max(energy - idle * self.horizon, 0.0) / max(float(figures["work"][0]), 1e-9)
-            self._scale = max(energy, 1e-9), max(count, 1.0) * state.interval, per_work
-        energy, seconds, per_work = self._scale
-        waits = state.tasks["host"] < 0.0
-        alone = state.tasks["work"] / np.maximum(state.tasks["demand"], 1e-9) + state.interval
-        kept = ((tried == KEEP) & waits) @ alone
-        refused = figures["refused"] * float(alone.mean())
-        left = figures["left"] + kept + refused
-        joules = figures["energy"] - per_work * figures["work"]
-        cost: Floats = joules / energy + self.weight * left / seconds
-        return cost
+        self._left -= len(rows)
+        moves = np.where(rows == state.tasks["host"], KEEP, rows)
+        if self.horizon == 1:
+            return costs(state.branch(moves), state, self._scale, self.weight)
+        found = [
+            costs(
+                state.branch(moves, self.horizon, then=self.then, seed=seed, each=True), state, self._scale, self.weight
+            )
+            for seed in self._seeds
+        ]
+        mean: Floats = np.mean(found, axis=0)
+        return mean
 
 
-def _by_power(state: State) -> Ints:
-    """New tasks on the host with room that takes the least extra power; others stay."""
+def _said(state: State, hosts: Ints) -> Ints:
+    return np.where(hosts == state.tasks["host"], KEEP, hosts)
+
+
+def _joined(best: Ints, better: Ints) -> Ints:
+    """(n, T) the first 1, 2, 3, ... of the better rows' changes together, as far as they are about different tasks."""
+    rows, row, touched = [], best.copy(), np.zeros(len(best), np.bool_)
+    hosts: set[int] = set()
+    for one in better:
+        changed = one != best
+        concerned = set(one[changed].tolist()) | set(best[changed].tolist())
+        if (touched & changed).any() or concerned & hosts - {-1}:
+            continue
+        row = np.where(changed, one, row)
+        touched |= changed
+        hosts |= concerned
+        rows.append(row)
+        if len(rows) == _JOINED:
+            break
+    return np.array(rows)
+
+
+def _alike(state: State, best: Ints) -> Ints:
+    """Hosts that stand for all: those with tasks, and one of the empty ones of each kind."""
     hosts = state.hosts
-    found = np.full(len(state.tasks), KEEP, np.int64)
-    demand, memory = hosts["demand"].copy(), hosts["memory"].copy()
-    slope = (hosts["full_power"] - hosts["idle_power"]) / hosts["speed"]
-    for t in np.flatnonzero(state.tasks["host"] < 0.0):
-        asks, takes = float(state.tasks["demand"][t]), float(state.tasks["memory"][t])
-        room = (hosts["up"] != 0.0) & (demand + asks <= hosts["speed"]) & (memory >= takes)
-        if room.any():
-            h = int(np.where(room, slope, np.inf).argmin())
-            found[t] = h
-            demand[h] += asks
-            memory[h] -= takes
-    return found
+    count = np.bincount(best[best >= 0], minlength=len(hosts))
+    was = np.bincount(state.tasks["host"][state.tasks["host"] >= 0].astype(np.int64), minlength=len(hosts))
+    empty = (count == 0) & (was == 0) & (hosts["up"] != 0.0)
+    idle, most = powers(state)
+    names = np.stack([hosts["speed"], hosts["memory"], idle, most, state.reach.mean(axis=0), hosts["power"] == 0.0], 1)
+    _, first = np.unique(names[empty], axis=0, return_index=True)
+    busy = np.flatnonzero(((count > 0) | (was > 0)) & (hosts["up"] != 0.0))
+    return np.sort(np.concatenate([busy, np.flatnonzero(empty)[first]]))
 
 
-def _cheapest(state: State, without: int) -> int:
-    """The host with the least power per speed that is not too full, -1 for none."""
-    hosts = state.hosts
-    free = (hosts["up"] != 0.0) & (hosts["demand"] < 0.7 * hosts["speed"])
-    free[without] = False
-    if not free.any():
-        return -1
-    return int(np.where(free, hosts["full_power"] / hosts["speed"], np.inf).argmin())
+def _efficiency(state: State) -> Floats:
+    _, most = powers(state)
+    return np.broadcast_to(-most / state.hosts["speed"] * state.hosts["speed"].mean() / most.mean(), state.reach.shape)

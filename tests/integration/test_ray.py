@@ -100,7 +100,8 @@ class Breaks:
     def step(self, time, inputs):
         raise RunError("the bolt is broken")
 
-ADAPTER = AdapterKind("breaks", "ends the run", config="breaks:AdapterConfig", factory="breaks:Breaks", ports=Ports((), ()))
+config = "breaks:AdapterConfig"
+ADAPTER = AdapterKind("breaks", "ends the run", config=config, factory="breaks:Breaks", ports=Ports((), ()))
 """
 
 

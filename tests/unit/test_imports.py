@@ -37,6 +37,8 @@ MAY_IMPORT = {
     "traces": {"contract"},
     "predict": {"contract", "traces"},
     "schedulers": {"compiling", "contract", "continuum", "peers"},
+    # Compares schedulers on a suite of its own; statistics are those of results.
+    "bench": {"contract", "peers", "schedulers", "results"},
     "envs": {"contract", "scenario", "plan", "bus", "results", "schedulers"},
     "scenario": {"contract"},
     "plan": {"contract", "scenario"},
@@ -57,6 +59,7 @@ MAY_IMPORT = {
     "testing": {"contract", "plan", "bus"},
     "cli": {
         "api",
+        "bench",
         "contract",
         "scenario",
         "plan",

@@ -19,7 +19,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.peers.interval.fleet import Fleet, Type, azure_fog, bitbrain_fog, simple_fog
+    from cosim.peers.interval.fleet import (
+        Fleet,
+        Type,
+        azure_fog,
+        bitbrain_fog,
+        metanet_fleet,
+        simple_fog,
+        simtune_testbed,
+    )
     from cosim.peers.interval.quirks import QUIRKS, compatible
     from cosim.peers.interval.replicas import batch
     from cosim.peers.interval.simulator import Interval, Snapshot, View
@@ -30,12 +38,14 @@ _PLACES = {
     "Arrivals": "workload", "Fleet": "fleet", "Interval": "simulator", "QUIRKS": "quirks", "Snapshot": "simulator",
     "Type": "fleet", "View": "simulator", "Workload": "workload", "aiotbench": "workload", "azure_fog": "fleet",
     "batch": "replicas", "bitbrain_fog": "fleet", "bitbrains": "workload", "compatible": "quirks",
-    "compiled": "warm", "defog": "workload", "simple_fog": "fleet", "static": "workload", "traces": "workload",
+    "compiled": "warm", "defog": "workload", "metanet_fleet": "fleet", "simple_fog": "fleet",
+    "simtune_testbed": "fleet", "static": "workload", "traces": "workload",
 }  # fmt: skip
 
 __all__ = [
     "QUIRKS", "Arrivals", "Fleet", "Interval", "Snapshot", "Type", "View", "Workload", "aiotbench", "azure_fog",
-    "batch", "bitbrain_fog", "bitbrains", "compatible", "compiled", "defog", "simple_fog", "static", "traces",
+    "batch", "bitbrain_fog", "bitbrains", "compatible", "compiled", "defog", "metanet_fleet", "simple_fog",
+    "simtune_testbed", "static", "traces",
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Every fleet repeats its pattern of types for any number of hosts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ POWER = {
     "raspberry-pi-3b": (0.45, 0.78, 0.90, 1.03, 1.65, 1.66, 1.69, 1.71, 1.72, 1.74, 1.75),
     "xeon-x5570": (81.4, 110.0, 125.0, 139.0, 153.0, 167.0, 182.0, 199.0, 214.0, 229.0, 244.0),
     "one-watt": (1.0,) * POWER_POINTS,
+    "raspberry-pi-4b": (2.7, 6.4),  # W at rest and with all cores busy, as measured by many at the plug; linear here
 }
 
 NEAR, FAR = 0.003, 0.076  # s, of hosts at the edge and in the cloud
@@ -122,6 +123,22 @@ def bitbrain_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
 def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
     """Three types of 20000, 30000 and 40000 MIPS in turn; no latency."""
     return _three((20000, 30000, 40000), hosts, quirks)
+
+
+def _pi(memory: float) -> Type:
+    """A Raspberry Pi 4B with `memory` MB. No paper says its MIPS: those of the smallest machine here."""
+    return Type(4029, memory, 32212, (4000, 4000), (40, 40), 117, 117, POWER["raspberry-pi-4b"], NEAR, 0.0)
+
+
+def simtune_testbed() -> Fleet:
+    """SimTune's testbed: 16 Raspberry Pi 4B (half with 4, half with 8 GB), 20 machines in one region, 14 in another."""
+    types = (_pi(4295), _pi(8590), _B2S, _B4MS, replace(_B4MS, latency=FAR), _B8MS)
+    return Fleet(types, (0,) * 8 + (1,) * 8 + (2,) * 10 + (3,) * 10 + (4,) * 7 + (5,) * 7)
+
+
+def metanet_fleet() -> Fleet:
+    """MetaNet's 100 machines: 60 B2s and 20 B4ms near, 20 B8ms far."""
+    return Fleet((_B2S, _B4MS, _B8MS), (0,) * 60 + (1,) * 20 + (2,) * 20)
 
 
 FLEETS = {"azure-fog": azure_fog, "bitbrain-fog": bitbrain_fog, "simple-fog": simple_fog}

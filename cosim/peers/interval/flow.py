@@ -9,6 +9,7 @@ from cosim.peers.interval import memory
 from cosim.peers.interval.hosts import attach, base, detach, fits, has, share, share_of, watts
 from cosim.peers.interval.layout import (
     COMPLETED,
+    F_AHEAD,
     F_COMPLETED,
     F_COST,
     F_ENERGY,
@@ -16,6 +17,7 @@ from cosim.peers.interval.layout import (
     F_LATE,
     F_LEFT,
     F_MIGRATED,
+    F_PRESENT,
     F_REFUSED,
     F_RESPONSE,
     F_STARTED,
@@ -268,9 +270,34 @@ def place_at_once(w: Record, pairs: int) -> None:
 
 
 @jit
+def _ahead(w: Record, h: int) -> float:
+    """J that host h would still take at the rates of the end, beyond what it takes without containers.
+
+    A host that is switched off when it is empty takes its idle power until the last container ends.
+    """
+    host = memory.host(w.hosts, h)
+    rates, work, longest = 0.0, 0.0, 0.0
+    i = host.first
+    while i >= 0:
+        slot = memory.slot(w.slots, i)
+        rate = slot.rate if slot.rate > 0.0 else slot.mips
+        if slot.done < slot.work and rate > 0.0:
+            rates += rate
+            work += slot.work - slot.done
+            longest = max(longest, (slot.work - slot.done) / rate + slot.left)
+        i = slot.next
+    if rates == 0.0:
+        return 0.0
+    idle = watts(w, h, 0.0)
+    joules = (watts(w, h, rates / host.mips) - idle) * work / rates
+    return joules + idle * longest if w.switch_off != 0 else joules
+
+
+@jit
 def meter(w: Record) -> None:
-    """Energy, utilisation, cost and fairness of the interval."""
-    total = 0.0
+    """Energy, utilisation, cost and fairness of the interval, and what is still to come of its containers."""
+    total, begin = 0.0, (w.now - 1) * w.length
+    memory.real(w.row, F_PRESENT).v += w.queued * w.length
     for h in range(w.host_count):
         host = memory.host(w.hosts, h)
         if has(w, FINISHED_KEEPS_SHARE):
@@ -292,12 +319,15 @@ def meter(w: Record) -> None:
         memory.real(w.row, F_ENERGY).v += host.joules
         memory.real(w.row, F_WORK).v += host.used * w.length
         memory.real(w.row, F_COST).v += price
+        memory.real(w.row, F_AHEAD).v += _ahead(w, h)
     memory.real(w.row, F_UTILISATION).v = total / w.host_count
     count, first, second = 0, 0.0, 0.0
     for i in range(w.slot_count):
         slot = memory.slot(w.slots, i)
         if slot.host >= 0:
             count += 1
+            ended = slot.done >= slot.work and not math.isnan(slot.finish)
+            memory.real(w.row, F_PRESENT).v += max(slot.finish - begin, 0.0) if ended else w.length
             first += slot.rate
             second += slot.rate * slot.rate
             rate = slot.rate if slot.rate > 0.0 else slot.mips  # one that does not run yet: what it asks for

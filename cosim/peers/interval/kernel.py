@@ -138,28 +138,34 @@ def _take_over(w: Record, copy: Record, ring: bool) -> None:
 
 @jit
 def _branch(w: Record, copy: Record, horizon: int, answers: Ints, rows: Floats) -> int:
-    """The figures of `horizon` intervals, under `answers` in the first and the rules' policy then; candidates done."""
+    """The figures of `horizon` intervals, under `answers` in the first and the rules' policy then; candidates done.
+
+    A row per candidate holds their sums; a row per candidate and interval, if there are so many, each for itself.
+    """
     order = answers[0]  # of slots, so that pairs need not be sorted for each candidate
+    span = max(1, len(rows) // (len(answers) - 1))
     for k in range(len(answers) - 1):
         _take_over(w, copy, horizon > 1)
         pairs = 0
-        for at in range(w.slot_count):
-            i = order[at]
+        for place in range(w.slot_count):
+            i = order[place]
             host = answers[k + 1, i]
             slot = memory.slot(copy.slots, i)
             if host >= 0 and slot.container != NONE and slot.host != host:
                 memory.pair(copy.pairs, pairs).slot, memory.pair(copy.pairs, pairs).host = i, host
                 pairs += 1
-        for column in range(w.row_room):
-            rows[k, column] = 0.0
+        for at in range(k * span, (k + 1) * span):
+            for column in range(w.row_room):
+                rows[at, column] = 0.0
         for step in range(horizon):
+            at = k * span + min(step, span - 1)
             if step > 0:
                 if not _open(copy):
                     return k
                 pairs = decide(copy)
             _close(copy, pairs)
             for column in range(w.row_room):
-                rows[k, column] += memory.real(copy.row, column).v
+                rows[at, column] += memory.real(copy.row, column).v
     return len(answers) - 1
 
 
@@ -186,8 +192,8 @@ def act(
     of intervals done. When it is less, the ring needs room (`open` is 0) or `ended` must be emptied.
     BATCH: `count` intervals for each seed from the beginning; the number of seeds done.
     BRANCH: `decisions` (1 + k, slots) are the slots in the order of decisions, then hosts or -1 for each
-    candidate, which the world at `branch` tries; rows (1, k, FIGURES) are sums over `count` intervals; the
-    number of candidates done.
+    candidate, which the world at `branch` tries; rows (1, k, FIGURES) are sums over `count` intervals, rows
+    (1, k count, FIGURES) those of each; the number of candidates done.
     FAIL: `decisions` (k, 1) are hosts that fail; what is on them ends.
     """
     w = rules[0]

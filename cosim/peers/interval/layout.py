@@ -53,10 +53,12 @@ FIGURES = (
     "waiting",  # containers in the queue at the end
     "work",  # MI done on all hosts (compatible: at the rates of the end)
     "left",  # s that the containers with a host would still take at the rates of the end
+    "present",  # s that containers were in the system, the queue included: over the length, their mean number
+    "ahead",  # J that these hosts would still take for their containers at the rates of the end
 )
 (
     F_ARRIVED, F_STARTED, F_MIGRATED, F_REFUSED, F_COMPLETED, F_LATE, F_RESPONSE, F_WAIT, F_TRANSFER, F_ENERGY,
-    F_UTILISATION, F_FAIRNESS, F_COST, F_ACTIVE, F_WAITING, F_WORK, F_LEFT,
+    F_UTILISATION, F_FAIRNESS, F_COST, F_ACTIVE, F_WAITING, F_WORK, F_LEFT, F_PRESENT, F_AHEAD,
 ) = range(len(FIGURES))  # fmt: skip
 
 

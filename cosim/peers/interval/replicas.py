@@ -34,7 +34,7 @@ class Batch:
     def totals(self) -> dict[str, Floats]:
         """(parameter sets, seeds) sums over the intervals; of utilisation and fairness the means."""
         sums = {name: self[name].sum(axis=2) for name in FIGURES}
-        for name in ("utilisation", "fairness", "active", "waiting", "left"):
+        for name in ("utilisation", "fairness", "active", "waiting", "left", "ahead"):
             sums[name] = self[name].mean(axis=2)
         return sums
 

@@ -206,6 +206,17 @@ class Interval:
             self.world = link_up(self.world._replace(given=np.concatenate([held, free])))
         self.world.given[count : count + len(new)] = new
 
+    def expect(self, mean: float) -> None:
+        """From the interval after the one about to pass on, `mean` containers come per interval on average.
+
+        Raises `ValueError` for a negative mean, and for containers that are given and not drawn.
+        """
+        if not mean >= 0.0:
+            raise ValueError(f"a mean of {mean} containers per interval; expected 0 or more")
+        if self.workload.given is not None:
+            raise ValueError("these containers are given: Workload.replay")
+        self.world.rules["mean"] = mean
+
     def state(self) -> View:
         """What is to be decided about. Looking changes nothing."""
         w = self.world
@@ -274,16 +285,17 @@ class Interval:
         self._kept = [kept]
 
     def branch(
-        self, candidates: ArrayLike, horizon: int = 1, *, then: str | None = None, seed: int | None = None
-    ) -> Records:
+        self, candidates: ArrayLike, horizon: int = 1, *, then: str | None = None, seed: int | None = None,
+        each: bool = False,
+    ) -> Records:  # fmt: skip
         """What each of K candidate decisions would lead to.
 
         Returns records (K,) of `layout.FIGURE`, sums over `horizon` intervals, equal to the bit to those of
-        snapshot, steps and restore, summed in order. `candidates` (K, C) holds a host for each container in
-        the order of `state`, -1 to leave it where it is. They hold for the interval about to pass; in those
-        after it the built-in policy `then` decides, by default the simulation's own. `seed` draws other
-        containers to come than those that will really come. Nothing of this simulation changes. Raises
-        `ValueError` for hosts that there are not, and without a policy for a horizon above 1.
+        snapshot, steps and restore, summed in order; with `each` (K, horizon), those of each interval. `candidates`
+        (K, C) holds a host for each container in the order of `state`, -1 to leave it where it is. They hold for
+        the interval about to pass; in those after it the built-in policy `then` decides, by default the simulation's
+        own. `seed` draws other containers to come than those that will really come. Nothing of this simulation
+        changes. Raises `ValueError` for hosts that there are not, and without a policy for a horizon above 1.
         """
         hosts = np.array(candidates, np.int64, ndmin=2)
         there = np.flatnonzero(self.world.slots["container"] >= 0)
@@ -304,15 +316,17 @@ class Interval:
         if "order-dependent" not in self._quirks:  # as decisions are carried out
             answers[0] = np.argsort(self.world.slots["container"], kind="stable")
         answers[1:, there] = hosts
-        rows = np.empty((1, len(hosts), len(FIGURES)))
+        span = horizon if each else 1
+        rows = np.empty((1, len(hosts) * span, len(FIGURES)))
         done = 0
         while done < len(hosts):
             self._make_copy(policy, seed)
-            done += self._call(kernel.BRANCH, horizon, np.delete(answers, slice(1, 1 + done), 0), rows[:, done:])
+            rest = np.delete(answers, slice(1, 1 + done), 0)
+            done += self._call(kernel.BRANCH, horizon, rest, rows[:, done * span :])
             if done < len(hosts):  # more wait than the ring holds
                 self._grow()
         figures: Records = rows[0].view(FIGURE)[:, 0]
-        return figures
+        return figures.reshape(len(hosts), horizon) if each else figures
 
     def _make_copy(self, policy: int, seed: int | None) -> None:
         """The world that candidates are tried in, of the same sizes as this one."""

@@ -290,6 +290,8 @@ def _place_within(
 ) -> bool:  # fmt: skip
     """Place all requests so that every edge ends within `limit` and none travels longer than the caps of its edge.
 
+    Those that the fewest edges may take come first, longest first among them.
+
     caps: (edges, 2) s, of the ways to the edge and of the ways back. They are paid from the beginning, so that a
     request which travels less costs its work only.
     """
@@ -299,7 +301,24 @@ def _place_within(
         state[q, 2], state[q, 3] = caps[q, 0], caps[q, 1]
         if response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]) > limit:
             return False
+    requests = len(order)
+    free = np.zeros(requests, np.int64)  # edges that may take each request
+    for q in range(edges):
+        for z in range(requests):
+            if back[q, z] <= caps[q, 1] and (q == source[z] or way[q, z] <= caps[q, 0]):
+                free[z] += 1
+    first = np.zeros(edges + 2, np.int64)
+    for z in range(requests):
+        if free[z] == 0:
+            return False
+        first[free[z] + 1] += 1
+    for k in range(1, edges + 2):
+        first[k] += first[k - 1]
+    bound = np.empty(requests, np.int64)
     for z in order:
+        bound[first[free[z]]] = z
+        first[free[z]] += 1
+    for z in bound:
         best, least = -1, np.inf
         for q in range(edges):
             if back[q, z] > caps[q, 1]:

@@ -157,11 +157,14 @@ class Reference:
         self.queue = sorted(back, key=lambda c: c.number) + self.queue
         self.slots = [None if c is None or c.host is None else c for c in self.slots]
         self.meter()
+        self.to_come = {}
+        if not self.quirks:
+            self.to_come = {"present": self.present(), "ahead": sum(self.ahead(host) for host in self.hosts)}
         if "whole-intervals" not in self.quirks:
             self.retire()
         self.row["active"] = sum(c is not None for c in self.slots)
         self.row["waiting"] = len(self.queue)
-        row = self.row
+        row = self.row | self.to_come
         self.open()
         return row
 
@@ -308,6 +311,29 @@ class Reference:
             self.row["energy"] += host.joules
             self.row["utilisation"] += host.used / host.mips / len(self.hosts)
             self.row["cost"] += host.on * host.price * self.length / 3600.0
+
+    def present(self):
+        """Container seconds of the interval that has passed."""
+        begin = (self.interval - 1) * self.length
+        spans = [
+            self.length if c.done < c.work or c.finish is None else max(0.0, c.finish - begin)
+            for c in self.slots if c is not None
+        ]  # fmt: skip
+        return sum(spans) + len(self.queue) * self.length
+
+    def ahead(self, host):
+        """J from now on at the rates of the end: the load's, and the idle power of a host that will be off."""
+        there = [c for c in self.on(host) if c.done < c.work]
+        begun = [c for c in there if c.left == 0]
+        rates = {c.number: rate for c, rate in zip(begun, self.rates(host, begun), strict=True) if rate > 0}
+        known = [(c, rates.get(c.number, self.base(c))) for c in there if rates.get(c.number, self.base(c)) > 0]
+        if not known:
+            return 0.0
+        total = sum(rate for _, rate in known)
+        joules = self.watts(host, total / host.mips) - self.watts(host, 0.0)
+        joules *= sum(c.work - c.done for c, _ in known) / total
+        longest = max((c.work - c.done) / rate + c.left for c, rate in known)
+        return joules + self.watts(host, 0.0) * longest * self.switch_off
 
     def retire(self):
         for k, c in enumerate(self.slots):

@@ -44,6 +44,30 @@ def test_branching_is_equal_to_the_bit(quirks, horizon):
     assert np.stack([figures[name] for name in FIGURES], axis=1).tobytes() == one_by_one(one, tried, horizon).tobytes()
 
 
+def test_each_interval_of_a_branch_for_itself():
+    one = simulation()
+    tried = candidates(one, 8)
+    rows = one.branch(tried, 4, each=True)
+    assert rows.shape == (8, 4)
+    whole = one.branch(tried, 4)
+    for name in FIGURES:
+        total = rows[name][:, 0].copy()
+        for step in range(1, 4):
+            total += rows[name][:, step]
+        assert total.tobytes() == whole[name].tobytes()
+    assert rows["energy"][:, 0].tobytes() == one.branch(tried)["energy"].tobytes()
+
+
+def test_containers_stop_coming():
+    one = simulation()
+    one.expect(0.0)
+    found = one.run(60)
+    assert found["arrived"][1:].sum() == 0
+    assert found["active"][-1] == 0
+    with pytest.raises(ValueError, match="expected 0 or more"):
+        one.expect(-1.0)
+
+
 def test_nothing_changes_and_a_full_ring_grows():
     one, other = simulation(mean=80.0), simulation(mean=80.0)
     one.branch(candidates(one, 4), horizon=40)

@@ -1,0 +1,242 @@
+"""One table of schedulers: every entry on every world and seed of the suite, kept line by line, compared in pairs."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import cosim.schedulers
+from cosim.bench import suite
+from cosim.peers.interval.layout import POLICIES as COMPILED
+from cosim.results import student
+from cosim.schedulers import POLICIES, scheduler
+from cosim.schedulers.catalogue import CATALOGUE
+
+REFERENCE = "least-loaded"
+ENTRIES = (*COMPILED[1:], "edf", "priority", *CATALOGUE, "search")
+FILE = "results.jsonl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A scheduler in the table."""
+
+    name: str  # one that has a name, or module:name
+    licence: str
+    weights: int  # B of the file, 0: none
+    digest: str  # of its code and weights; results of another digest are run anew
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry on one world under one seed."""
+
+    entry: str
+    digest: str  # of the entry
+    suite: str  # its digest
+    world: str
+    seed: int
+    figures: Mapping[str, float]
+
+
+def entry(name: str) -> Entry:
+    """What an entry is made of; `licence` and `weights` (a path) are attributes of a policy of others.
+
+    Raises `SchedulerError` for a name that is none, or of a policy that does not decide per interval.
+    """
+    root = Path(cosim.schedulers.__file__).parent
+    if name in COMPILED:
+        return Entry(name, "Apache-2.0", 0, _digest([*Path(suite.__file__).parents[1].glob("peers/interval/*.py")]))
+    found = scheduler(name)
+    found.policy("interval")
+    target = POLICIES[name][0] if name in POLICIES else name
+    module = importlib.import_module(target.partition(":")[0])
+    file = Path(module.__file__ or "")
+    made: Any = getattr(module, target.partition(":")[2], None)
+    weights = getattr(made, "weights", None) if name not in POLICIES else file.parent / "weights.npz"
+    known = [Path(weights)] if isinstance(weights, (str, Path)) and Path(weights).is_file() else []
+    licence = "Apache-2.0" if name in POLICIES else str(getattr(made, "licence", "not stated"))
+    size = sum(path.stat().st_size for path in known)
+    code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
+    return Entry(name, licence, size, _digest([file, *known, *code]))
+
+
+def _digest(files: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for file in sorted(set(files)):
+        found.update(file.name.encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def read(folder: Path) -> list[Row]:
+    """The results that a folder holds; a last line that was cut short is left out."""
+    file = folder / FILE
+    rows = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        try:
+            rows.append(Row(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue
+    return rows
+
+
+def fill(
+    folder: Path, entries: Sequence[Entry], worlds: Sequence[str], seeds: Sequence[int], *, workers: int = 1,
+    told: Callable[[int, int, Row], None] | None = None,
+) -> list[Row]:  # fmt: skip
+    """Run what `folder` does not hold yet, write each result as it comes, and return those that were asked for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    have = {(row.entry, row.digest, row.suite, row.world, row.seed): row for row in read(folder)}
+    wanted = [
+        (each.name, each.digest, suite.DIGEST, world, seed) for world in worlds for seed in seeds for each in entries
+    ]
+    missing = [key for key in wanted if key not in have]
+    with (folder / FILE).open("a", encoding="utf-8") as file:
+        for done, row in enumerate(_runs(missing, workers), 1):
+            file.write(json.dumps(vars(row)) + "\n")
+            file.flush()
+            have[row.entry, row.digest, row.suite, row.world, row.seed] = row
+            if told is not None:
+                told(done, len(missing), row)
+    return [have[key] for key in wanted]
+
+
+def _runs(keys: Sequence[tuple[str, str, str, str, int]], workers: int) -> Iterator[Row]:
+    if workers <= 1:
+        yield from map(one, keys)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(one, key) for key in keys]):
+            yield future.result()
+
+
+def one(key: tuple[str, str, str, str, int]) -> Row:
+    """Run one entry on one world under one seed."""
+    name, digest, frozen, world, seed = key
+    found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed)
+    return Row(name, digest, frozen, world, seed, {k: float(v) for k, v in found._asdict().items()})
+
+
+def score(row: Row, base: Row) -> float:
+    """log of sqrt(energy x response) against the reference under the same seed.
+
+    Which of two entries is ahead does not depend on the reference.
+    """
+    ratios = (row.figures[name] / base.figures[name] for name in ("energy", "response"))
+    return 0.5 * sum(map(math.log, ratios))
+
+
+def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
+    """The table as data: per world, figures and scores with 95 % intervals, and paired differences to the best.
+
+    A score is the geometric mean of energy and response against `least-loaded`; `sum` the arithmetic one. An
+    entry is `with_best` when the interval of its paired difference to the best reaches 0. Without `least-loaded`
+    among the rows the first entry is what others are held against.
+    """
+    names = [one.name for one in entries]
+    reference = REFERENCE if REFERENCE in names else names[0]
+    by = {(row.entry, row.world, row.seed): row for row in rows}
+    worlds = list(dict.fromkeys(row.world for row in rows))
+    seeds = list(dict.fromkeys(row.seed for row in rows))
+    table: dict[str, Any] = {}
+    logs: dict[tuple[str, str], list[float]] = {}
+    for world in worlds:
+        for name in names:
+            logs[name, world] = [score(by[name, world, seed], by[reference, world, seed]) for seed in seeds]
+        best = min(names, key=lambda name: sum(logs[name, world]))
+        table[world] = {
+            name: _cell([by[name, world, s] for s in seeds], [by[reference, world, s] for s in seeds])
+            | _against(logs[name, world], logs[best, world])
+            for name in names
+        }
+    board = []
+    for each in entries:
+        means = [sum(logs[each.name, world][k] for world in worlds) / len(worlds) for k in range(len(seeds))]
+        mean, half = student.interval(means)
+        board.append(
+            {
+                "entry": each.name, "score": math.exp(mean),
+                "low": math.exp(mean - half), "high": math.exp(mean + half),
+                "with_best": sum(table[world][each.name]["with_best"] for world in worlds), "worlds": len(worlds),
+                "sum": _mean([table[world][each.name]["sum"] for world in worlds]),
+                "late": _mean([table[world][each.name]["late"] for world in worlds]),
+                "cpu": _mean([table[world][each.name]["cpu"] for world in worlds]),
+                "wall": _mean([table[world][each.name]["wall"] for world in worlds]),
+                "licence": each.licence, "weights": each.weights,
+            }
+        )  # fmt: skip
+    board.sort(key=lambda line: line["score"])
+    return {"suite": suite.DIGEST, "reference": reference, "seeds": seeds, "board": board, "worlds": table}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _cell(mine: Sequence[Row], base: Sequence[Row]) -> dict[str, float]:
+    found = {name: _mean([row.figures[name] for row in mine]) for name in suite.FIGURES}
+    halves = {f"{name}_half": student.interval([row.figures[name] for row in mine])[1] for name in suite.FIGURES[:2]}
+    both = [
+        0.5 * (a.figures["energy"] / b.figures["energy"] + a.figures["response"] / b.figures["response"])
+        for a, b in zip(mine, base, strict=True)
+    ]
+    return found | halves | {"sum": _mean(both)}
+
+
+def _against(logs: Sequence[float], best: Sequence[float]) -> dict[str, Any]:
+    """The score, and the paired difference to the best with its interval, in percent."""
+    mean, half = student.interval([a - b for a, b in zip(logs, best, strict=True)])
+    known = half if math.isfinite(half) else 0.0
+    return {
+        "score": math.exp(_mean(logs)), "behind": 100.0 * math.expm1(mean),
+        "behind_low": 100.0 * math.expm1(mean - known), "behind_high": 100.0 * math.expm1(mean + known),
+        "with_best": mean - known <= 0.0,
+    }  # fmt: skip
+
+
+def markdown(found: Mapping[str, Any]) -> str:
+    """The leaderboard and a table per world."""
+    lines = [
+        "# Schedulers", "",
+        (
+            f"Suite `{found['suite']}`, seeds {', '.join(map(str, found['seeds']))}. The score is the geometric mean "
+            f"of energy and response time against `{found['reference']}` (1; less is better), over worlds; `sum` is "
+            "the arithmetic one. *with best*: worlds in which the paired 95 % interval of the difference to the best "
+            "entry there reaches 0."
+        ), "",
+        "| entry | score | 95 % | sum | with best | late | CPU ms | wall ms | weights kB | licence |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    lines.extend(
+        (
+            f"| `{line['entry']}` | {line['score']:.3f} | {line['low']:.3f} - {line['high']:.3f} "
+            f"| {line['sum']:.3f} | "
+            f"{line['with_best']}/{line['worlds']} | {line['late']:.1%} | {line['cpu']:.2f} | {line['wall']:.2f} | "
+            f"{line['weights'] / 1e3:.0f} | {line['licence']} |"
+        )
+        for line in found["board"]
+    )
+    summaries = {world.name: world.summary for world in suite.worlds()}
+    for world, cells in found["worlds"].items():
+        lines += ["", f"## {world}", "", f"{summaries[world]}.", ""]
+        lines += [
+            "| entry | score | behind % | energy kWh | response s | late | cost USD | waiting s | moves | CPU ms |",
+            "|---|---|---|---|---|---|---|---|---|---|",
+        ]
+        for name, cell in sorted(cells.items(), key=lambda item: float(item[1]["score"])):
+            mark = " *" if cell["with_best"] else ""
+            lines.append(
+                f"| `{name}`{mark} | {cell['score']:.3f} | {cell['behind']:.1f} ({cell['behind_low']:.1f} - "
+                f"{cell['behind_high']:.1f}) | {cell['energy']:.3g} +- {cell['energy_half']:.2g} | "
+                f"{cell['response']:.4g} +- {cell['response_half']:.2g} | {cell['late']:.1%} | {cell['cost']:.3g} | "
+                f"{cell['waiting']:.3g} | {cell['migrations']:.2f} | {cell['cpu']:.2f} |"
+            )
+    return "\n".join(lines) + "\n"

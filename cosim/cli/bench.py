@@ -1,0 +1,71 @@
+"""`cosim bench`: one table of all schedulers on a frozen suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cosim.cli.console import Json, emit, errors, note
+from cosim.contract.errors import SetupError
+
+app = typer.Typer(no_args_is_help=True, help="Frozen comparisons, resumed where they were left.")
+
+
+@app.callback()
+def _group() -> None:
+    """Comparisons by name."""
+
+
+@app.command()
+def schedulers(
+    only: Annotated[str, typer.Option(help="These entries, comma between them; default: all that have a name.")] = "",
+    entry: Annotated[list[str], typer.Option(help="One more entry, module:name of a policy of yours.")] = [],  # noqa: B006 - typer
+    world: Annotated[str, typer.Option(help="These worlds of the suite, comma between them.")] = "",
+    seeds: Annotated[int, typer.Option(min=1, help="The first so many seeds of the suite.")] = 5,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results.")] = Path("bench/schedulers"),
+    as_json: Json = False,
+) -> None:
+    """Run what the folder does not hold yet, and write results.jsonl and leaderboard.md."""
+    with errors(as_json):
+        from cosim.bench import suite, table
+        from cosim.schedulers import SchedulerError
+
+        names = [*(_words(only) or table.ENTRIES), *entry]
+        if table.REFERENCE not in names:
+            names.insert(0, table.REFERENCE)
+        worlds = _words(world) or [one.name for one in suite.worlds()]
+        unknown = sorted(set(worlds) - {one.name for one in suite.worlds()})
+        if unknown:
+            known = ", ".join(one.name for one in suite.worlds())
+            raise SetupError(f"--world: there is no {', '.join(unknown)}; there are {known}")
+        try:
+            entries = [table.entry(name) for name in dict.fromkeys(names)]
+        except SchedulerError as error:
+            raise SetupError(str(error)) from error
+
+        def told(done: int, total: int, row: Any) -> None:  # noqa: ANN401 - table.Row
+            if done == total or done % len(entries) == 0:
+                note(f"{done}/{total}  {row.world}, seed {row.seed}")
+
+        rows = table.fill(out, entries, worlds, suite.SEEDS[:seeds], workers=workers, told=told)
+        found = table.compared(rows, entries)
+        (out / "leaderboard.md").write_text(table.markdown(found), encoding="utf-8")
+        emit(found | {"folder": str(out)}, as_json, lambda: _text(found, out))
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _text(found: dict[str, Any], out: Path) -> str:
+    lines = [f"{'entry':<16} {'score':>6} {'95 %':>15} {'with best':>9} {'late':>6} {'CPU ms':>7}"]
+    for line in found["board"]:
+        band = f"{line['low']:.3f} - {line['high']:.3f}"
+        best = f"{line['with_best']}/{line['worlds']}"
+        lines.append(
+            f"{line['entry']:<16} {line['score']:>6.3f} {band:>15} {best:>9} {line['late']:>6.1%} {line['cpu']:>7.2f}"
+        )
+    return "\n".join([*lines, f"page  {out / 'leaderboard.md'}"])

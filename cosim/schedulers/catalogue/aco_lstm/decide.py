@@ -1,0 +1,18 @@
+"""Ant colony optimisation on demands that an LSTM forecasts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cosim.schedulers.catalogue.aco.decide import Ants
+from cosim.schedulers.catalogue.aco_lstm.model import forecast
+from cosim.schedulers.catalogue.networks import stored
+from cosim.schedulers.state import decides
+
+
+@decides("interval")
+class AntsLstm(Ants):
+    """LSTM + ACO of MetaNet's comparison: as `aco`, with a network's forecast of the demands."""
+
+    def __init__(self) -> None:
+        super().__init__(forecast=partial(forecast, stored("aco_lstm")))

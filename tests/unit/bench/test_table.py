@@ -1,0 +1,154 @@
+"""The suite is frozen, results are resumed, and what a table says follows from its rows."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from cosim.bench import suite, table
+from cosim.cli.main import app
+from cosim.peers.interval import Interval
+from cosim.schedulers import SchedulerError
+from cosim.schedulers.state import KEEP, decides
+
+
+@decides("interval")
+def first_host(state):
+    """Everything on host 0, as far as it has room."""
+    return np.where(state.tasks["host"] < 0, 0, KEEP)
+
+
+first_host.licence = "MIT"
+
+
+def row(entry, seed, energy, response, world="small"):
+    figures = dict.fromkeys(suite.FIGURES, 0.0) | {"energy": energy, "response": response}
+    return table.Row(entry, "x", "y", world, seed, figures)
+
+
+def test_the_suite_is_frozen():
+    """A change of any figure needs a new digest, and makes results of before those of another suite."""
+    assert suite.digest() == suite.DIGEST
+    assert len(suite.worlds()) == 8
+    assert len(suite.SEEDS) >= 5
+
+
+def test_every_world_can_be_served():
+    """Under least-loaded 95 % of the containers end in every world, so the loads are no overloads."""
+    for world in suite.worlds():
+        found = suite.run(world, "least-loaded", 3)
+        assert found.unfinished < 0.05, world.name
+        assert 0.0 < found.response < (suite.ARRIVING + suite.ENDING) * world.length
+        assert found.energy > 0.0
+
+
+def test_figures_are_those_of_the_containers():
+    """Response, late and waiting once more from the rows of the containers that ended."""
+    world = suite.worlds()[0]
+    found = suite.run(world, "first-fit", 5)
+    assert found.unfinished == 0.0
+    one: Interval = world.begin(5, "first-fit")
+    one.run(suite.ARRIVING - 1)
+    one.expect(0.0)
+    one.run(suite.ENDING + 1)
+    ended = one.drain()
+    assert found.response == pytest.approx(ended["response"].mean())
+    assert found.late == pytest.approx(ended["late"].mean())
+    assert found.waiting == pytest.approx((ended["begun"] - ended["created"]).mean())
+    assert found.energy == pytest.approx(one.world.hosts["energy"].sum() / 3.6e6)
+
+
+def test_the_same_containers_come_under_every_scheduler():
+    world = suite.worlds()[0]
+    works = []
+    for policy in ("first-fit", "random"):
+        one = world.begin(7, policy)
+        one.run(30)
+        ended = one.drain()
+        works.append(dict(zip(ended["container"].tolist(), ended["work"].tolist(), strict=True)))
+    both = works[0].keys() & works[1].keys()
+    assert len(both) > 10
+    assert all(works[0][number] == works[1][number] for number in both)
+
+
+def test_the_best_and_those_with_it():
+    """b needs exactly 10 % more of both; c is better and worse by turns."""
+    rows = []
+    for seed in (1, 2, 3, 4):
+        base = 1.0 + 0.1 * seed
+        rows += [
+            row("a", seed, base, base), row("b", seed, 1.1 * base, 1.1 * base),
+            row("c", seed, base * (1.2 if seed % 2 else 0.85), base),
+        ]  # fmt: skip
+    entries = [table.Entry(name, "MIT", 0, "x") for name in "abc"]
+    found = table.compared(rows, entries)
+    cells = found["worlds"]["small"]
+    assert [line["entry"] for line in found["board"]] == ["a", "c", "b"]
+    assert cells["b"]["behind"] == pytest.approx(10.0)
+    assert cells["b"]["behind_low"] == pytest.approx(10.0)
+    assert [cells[name]["with_best"] for name in "abc"] == [True, False, True]
+    assert cells["b"]["sum"] == pytest.approx(1.1)
+    text = table.markdown(found)
+    assert "| `b` | 1.100 " in text
+    assert "| `c` * |" in text
+
+
+def test_who_is_ahead_does_not_depend_on_the_reference():
+    a, b = row("a", 1, 3.0, 5.0), row("b", 1, 4.0, 3.0)
+    gaps = {table.score(a, base) - table.score(b, base) for base in (row("r", 1, 1.0, 1.0), row("r", 1, 9.0, 0.2))}
+    assert max(gaps) - min(gaps) < 1e-12
+    assert gaps.pop() == pytest.approx(0.5 * math.log(15.0 / 12.0))
+
+
+def test_results_are_resumed_and_a_cut_line_is_run_again(tmp_path):
+    entries = [table.entry("first-fit"), table.entry("best-fit")]
+    told = []
+    table.fill(tmp_path, entries, ["small"], [1, 2], told=lambda done, total, row: told.append((done, total)))
+    assert told[-1] == (4, 4)
+    file = tmp_path / table.FILE
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40] + "\n")
+    told.clear()
+    again = table.fill(tmp_path, entries, ["small"], [1, 2], told=lambda done, total, row: told.append((done, total)))
+    assert told == [(1, 1)]
+    assert [(one.entry, one.seed) for one in again] == [
+        ("first-fit", 1), ("best-fit", 1), ("first-fit", 2), ("best-fit", 2)
+    ]  # fmt: skip
+
+
+def test_another_suite_or_other_code_is_run_anew(tmp_path, monkeypatch):
+    entries = [table.entry("first-fit")]
+    table.fill(tmp_path, entries, ["small"], [1])
+    told = []
+    monkeypatch.setattr(suite, "DIGEST", "other")
+    table.fill(tmp_path, entries, ["small"], [1], told=lambda done, total, row: told.append(row))
+    table.fill(
+        tmp_path,
+        [table.Entry("first-fit", "", 0, "new")],
+        ["small"],
+        [1],
+        told=lambda done, total, row: told.append(row),
+    )
+    assert len(told) == 2
+
+
+def test_the_command_takes_an_entry_of_ones_own(tmp_path):
+    mine = f"{__name__}:first_host"
+    arguments = ["bench", "schedulers", "--only", "best-fit", "--entry", mine, "--world", "small", "--seeds", "2"]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    licences = {line["entry"]: line["licence"] for line in found["board"]}
+    assert licences == {"least-loaded": "Apache-2.0", "best-fit": "Apache-2.0", mine: "MIT"}
+    assert found["worlds"]["small"][mine]["response"] > found["worlds"]["small"]["best-fit"]["response"]
+    assert (tmp_path / "leaderboard.md").read_text(encoding="utf-8").startswith("# Schedulers")
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    done = CliRunner().invoke(app, ["bench", "schedulers", "--world", "nowhere", "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "there are small" in done.output
+    with pytest.raises(SchedulerError, match="decides per task"):
+        table.entry("fuzzy")
