@@ -67,7 +67,7 @@ def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60
     seen = np.stack([row.seen for row in rows])
     policy: NDArray[np.int64] = np.array([row.policy for row in rows])
     cost = np.array([row.cost for row in rows])
-    greatest = np.array([cost[policy == k].max() for k in range(len(POOL))])
+    greatest = np.array([cost[policy == k].max() if (policy == k).any() else cost.max() for k in range(len(POOL))])
     weights = begin(np.random.Generator(np.random.PCG64(seed)), seen, greatest)
     fixed = {name: torch.tensor(weights[name], dtype=torch.float32) for name in ("mean", "deviation", "greatest")}
     held = np.arange(len(rows)) % 5 == 4
