@@ -15,7 +15,7 @@ from cosim.continuum import tariff
 from cosim.continuum.hardware import Quota
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
-from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.entities import Law, Node, Scene, SlotRange, alike
 from cosim.contract.signals import ACCELERATORS
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
@@ -94,8 +94,10 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
     sources = [slots_of(load.sources) for load in scene.workloads]
     tariffs = {tariff.name: k for k, tariff in enumerate(scene.tariffs)}
     a, b, rate, delay, loss, energy = _pairs(scene)
+    sorts, sort = alike(templates)
+    kinds = [_kind(node, config, numbers, tariffs) for node in sorts]
     system = System(
-        kinds=tuple(_kind(node, config, numbers, tariffs) for node in templates),
+        kinds=tuple(kinds[which] for which in sort),
         kind=group,
         tier=tier,
         present=np.arange(scene.capacity) < len(scene.nodes),

@@ -9,7 +9,9 @@ adapter in another process as they are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Literal
 
 from cosim.contract.reality import Live, Runs, Vehicle, Wifi
@@ -158,6 +160,28 @@ class Node:
     missing: Literal["fail", "model", "wait"] = "model"
     keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`
     contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
+
+
+_OWN = ("id", "position")
+_shared = attrgetter(*(one.name for one in fields(Node) if one.name not in _OWN))
+
+
+def alike(nodes: Iterable[Node]) -> tuple[list[Node], list[int]]:
+    """One node of each sort, and for every node the index of its sort.
+
+    Nodes of one sort differ in `id` and `position` only; they share their values, as those of a range do,
+    and are told apart by identity, so that two sorts may be equal.
+    """
+    known: dict[tuple[int, ...], int] = {}
+    sorts: list[Node] = []
+    index: list[int] = []
+    for node in nodes:
+        key = tuple(map(id, _shared(node)))
+        which = known.setdefault(key, len(sorts))
+        if which == len(sorts):
+            sorts.append(node)
+        index.append(which)
+    return sorts, index
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cosim.contract.errors import RunError
+from cosim.plan.compact import expanded
 from cosim.results.arrays import numbers, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import DamagedError, RunFolder, digests
@@ -232,9 +233,9 @@ def read_plan(folder: Path) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         if not isinstance(plan, dict):
             raise ValueError("it holds no mapping")
-    except (OSError, ValueError, RecursionError) as error:
+        return expanded(plan)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise DamagedError(f"{folder / 'plan.json'} cannot be read: {error}") from error
-    return plan
 
 
 def read_members(folder: Path, plan: Mapping[str, Any]) -> list[Member]:
