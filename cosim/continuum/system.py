@@ -347,7 +347,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
         next_hop=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
         reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=workloads,
         part=np.zeros(len(infra), np.int32), exit=np.zeros(len(infra), np.int32),
-        near=np.zeros((len(infra), 2), np.int32), members=np.zeros(len(hosts), np.int32),
+        near=np.zeros((len(infra), 2), np.int32), second=np.zeros(len(infra)), members=np.zeros(len(hosts), np.int32),
         first_member=np.zeros(len(infra) + 1, np.int32), fewest=np.zeros(2 * leaves, FEWEST),
         order=np.zeros((len(infra), 1 + len(hosts)), np.int32),
         sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + STATUSES), np.int64),
