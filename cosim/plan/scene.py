@@ -154,7 +154,7 @@ def node(entry: Resolved, templates: dict[int, Node]) -> Node:
     live = known.live
     if live is not None and not live.key:
         live = replace(live, key=entry.id)
-    return replace(known, id=entry.id, live=live)
+    return replace(known, id=entry.id, position=entry.at, live=live)
 
 
 def _node(block: model.NodeBlock) -> Node:
@@ -165,7 +165,6 @@ def _node(block: model.NodeBlock) -> Node:
         id="",
         kind=block.kind,
         tier=block.tier,
-        position=(block.at[0], block.at[1], block.at[2] if len(block.at) == 3 else 0.0) if block.at else None,
         cores=block.cpu.cores if block.cpu else 0,
         clock=block.cpu.clock if block.cpu else 0.0,
         memory=block.memory or 0.0,

@@ -23,7 +23,6 @@ from cosim.contract.units import (
     Fraction,
     Frequency,
     Gain,
-    Length,
     Level,
     Period,
     Power,
@@ -46,6 +45,7 @@ from cosim.scenario.hardware import (
     SleepBlock,
     WorkClass,
 )
+from cosim.scenario.placement import Place
 from cosim.scenario.reality import LiveBlock, RunsBlock, VehicleBlock, WifiBlock
 from cosim.scenario.text import (
     ArrivalLaw,
@@ -61,7 +61,6 @@ from cosim.scenario.text import (
 )
 
 Tier = Literal["device", "edge", "cloud"]
-Position = Annotated[list[Length], Field(min_length=2, max_length=3, description="east, north[, up] in metres")]
 
 
 class LagBlock(Block):
@@ -148,7 +147,9 @@ class KindBlock(Block):
 
     kind: Name | None = Field(None, description="the kind whose keys this one starts from")
     tier: Tier | None = Field(None, description="device: makes tasks; edge and cloud: run them")
-    at: Position | None = Field(None, description="east, north[, up] of the origin")
+    at: Place | None = Field(
+        None, description="east, north[, up] of the origin; for a range of nodes also a law, a grid or a file of points"
+    )
     cpu: CpuText | None = Field(None, description="cores x clock; without it the node runs nothing")
     contention: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
         None, description="c: b busy cores, which share caches and memory, run at clock / (1 + c (b - 1)) each"

@@ -32,7 +32,7 @@ def test_a_range_of_nodes_is_written_once():
     one = Node("", "device", "device")
     nodes = tuple(replace(one, id=f"d-{k}", position=(float(k), 0.0, 0.0)) for k in range(1000))
     fleets = (Fleet("f", "sumo", 0, 5, one), Fleet("g", "sumo", 0, 7, one))
-    every = tuple(SlotRange(k) for k in range(1000)) + (SlotRange(1000, 5), SlotRange(1005, 7))
+    every = (*(SlotRange(k) for k in range(1000)), SlotRange(1000, 5), SlotRange(1005, 7))
     scene = Scene.build(nodes, fleets, (Link(every, every[:1], 1.0, 0.0, 0.0, 0.0),))
     plan = replace(plan, scene=scene, events=(Event(1.0, "fail", every[3:5]),))
     short = compact(plan)
