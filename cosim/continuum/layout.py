@@ -206,6 +206,8 @@ BATTERY = _record(
 LINK = _record(
     ("rate", "f8"), ("loss", "f8"), ("delay", "f8"),  # B/s, 1, s: nominal
     ("added", "f8"),  # s, added by events
+    ("back", "f8"),  # rate from b to a over that from a to b
+    ("jitter", "f8"),  # s, half width of the uniform law around the delay
     ("cost", "f8"),  # s, nominal time of a reference transfer
     ("a", "i8"), ("b", "i8"), ("up", "i8"),
 )  # fmt: skip

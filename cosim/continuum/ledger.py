@@ -57,6 +57,7 @@ class Ledger:
     cost_cpu: Floats  # (nodes,)
     cost_transfer: Floats  # (nodes,)
     cost_energy: Floats  # (nodes,)
+    cost_own: Floats  # (nodes,) of owning them up to now
     carbon: Floats  # (nodes,) g of CO2, of nodes with a tariff
     green: Floats  # (nodes,) J of green energy, of nodes with a tariff
     brown: Floats  # (nodes,) J of the other energy of nodes with a tariff
@@ -70,8 +71,8 @@ class Ledger:
 
     @property
     def cost(self) -> float:
-        """Currency: cores, transfers, energy and penalties."""
-        return float((self.cost_cpu + self.cost_transfer + self.cost_energy).sum()) + self.penalty
+        """Currency: cores, transfers, energy, owning and penalties."""
+        return float((self.cost_cpu + self.cost_transfer + self.cost_energy + self.cost_own).sum()) + self.penalty
 
 
 def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:
@@ -226,6 +227,7 @@ def close_books(s: State, system: System) -> Ledger:
         cost_cpu=meters.busy * each("price_cpu"),
         cost_transfer=meters.transferred * each("price_transfer"),
         cost_energy=np.where(has_tariff, billed[1], meters.energy * each("price_energy")),
+        cost_own=np.where(system.present, float(meta["now"]), 0.0) * each("price_own"),
         carbon=billed[2],
         green=billed[3],
         brown=np.where(has_tariff, meters.energy - billed[3], 0.0),

@@ -57,12 +57,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Pay-per-use prices."""
+    """Prices of use, and of owning."""
 
     cpu: float = 0.0  # per second of a busy core
     transfer: float = 0.0  # per byte
     energy: float = 0.0  # per J
     tariff: str = ""  # name of the tariff that holds instead of `energy`
+    own: float = 0.0  # per s, used or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +223,21 @@ class SlotRange:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link between every node of `a` and every node of `b`, the same in both directions."""
+    """A link between every node of `a` and every node of `b`."""
 
     a: tuple[SlotRange, ...]
     b: tuple[SlotRange, ...]
-    rate: float  # bit/s
+    rate: float  # bit/s, from a to b
     delay: float  # s
     loss: float  # 1
     energy: float  # J/bit
+    back: float = 0.0  # bit/s from b to a, 0: as from a to b
+    jitter: float = 0.0  # s, half width of the uniform law around the delay
+
+    @property
+    def rate_back(self) -> float:
+        """bit/s from b to a."""
+        return self.back or self.rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "price": {"EUR": 1.0, "USD": 1.0, "cent": 0.01},
     "price per energy": {"/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9, "/J": 1.0},
     "carbon per energy": {"g/kWh": 1 / 3.6e6, "kg/kWh": 1 / 3.6e3, "g/J": 1.0},
-    "price per time": {"/s": 1.0, "/h": 1 / 3600},
+    "price per time": {"/s": 1.0, "/h": 1 / 3600, "/d": 1 / 86400},
     "price per bytes": {"/GB": 1e-9, "/MB": 1e-6, "/B": 1.0},
 }
 

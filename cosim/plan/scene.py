@@ -66,7 +66,14 @@ class SceneBuilder:
     def scene(self) -> Scene:
         links = tuple(
             Link(
-                self.slots(link.between[0]), self.slots(link.between[1]), link.rate, link.delay, link.loss, link.energy
+                self.slots(link.between[0]),
+                self.slots(link.between[1]),
+                link.rate,
+                link.delay,
+                link.loss,
+                link.energy,
+                link.rate_back or 0.0,
+                link.jitter,
             )
             for link in self.scenario.links
         )
@@ -173,7 +180,7 @@ def _node(block: model.NodeBlock) -> Node:
         power=power(block.power) if block.power else None,
         radio=_radio(block.radio) if block.radio else None,
         cell=_cell(block.cell) if block.cell else None,
-        cost=Cost(cost.cpu, cost.transfer, cost.energy, cost.tariff or ""),
+        cost=Cost(cost.cpu, cost.transfer, cost.energy, cost.tariff or "", cost.own),
         radio_energy_sent=block.radio_energy_sent or 0.0,
         radio_energy_received=block.radio_energy_received or 0.0,
         color=block.color or "",

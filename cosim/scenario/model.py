@@ -134,11 +134,12 @@ class CellBlock(Block):
 
 
 class CostBlock(Block):
-    """Pay-per-use prices, in one currency for the whole scenario."""
+    """Prices, in one currency for the whole scenario."""
 
     cpu: PricePerTime = Field(0.0, description="per second of a busy core")
     transfer: PricePerBytes = Field(0.0, description="per byte in or out")
     energy: PricePerEnergy = Field(0.0, description="per unit of electrical energy")
+    own: PricePerTime = Field(0.0, description="per unit of time of owning the node, used or not")
     tariff: Name | None = Field(None, description="prices of energy over time, one of `tariffs`; instead of energy")
 
 
@@ -201,13 +202,17 @@ class GroupBlock(KindBlock):
 
 
 class LinkBlock(Block):
-    """A link between two selections of nodes, the same in both directions."""
+    """A link between two selections of nodes."""
 
     between: Annotated[list[Selector], Field(min_length=2, max_length=2)] = Field(
         description="two selections: names with * and ?, kind:NAME, tier:NAME, or lists of these"
     )
     rate: BitRate = Field(1e9, description="in each direction, shared by the transfers under way")
+    rate_back: BitRate | None = Field(
+        None, description="from the second selection to the first, where that is another rate than `rate`"
+    )
     delay: Duration = Field(0.0, description="added once per direction")
+    jitter: Duration = Field(0.0, description="of the delay: uniform from delay - jitter to delay + jitter")
     loss: Fraction = Field(0.0, description="of packets; sent again, so it lowers the rate")
     energy: EnergyPerBit = Field(0.0, description="that the link itself uses")
 

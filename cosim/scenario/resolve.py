@@ -23,7 +23,7 @@ from cosim.scenario.placement import Placement, places
 from cosim.scenario.tree import Keys
 from cosim.scenario.wording import did_you_mean, shorten
 
-MOST_NODES = 2_000_000
+MOST_NODES = 1_000_000
 T = TypeVar("T", bound=Block)
 Report = Callable[[Keys, str, str], None]  # keys, message, hint
 
@@ -311,6 +311,8 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
     if node.fleet:
         if node.at is not None:
             wrong("at", "a fleet moves and has no 'at'", "remove 'at' or 'fleet'")
+        if node.cost is not None and node.cost.own:
+            wrong("cost", "members of a fleet come and go and have no price of owning them", "remove 'own'")
         return good
     if "capacity" in written.model_fields_set:
         wrong("capacity", "'capacity' is for fleets", "limit the tasks of a host with 'slots'")
