@@ -71,14 +71,8 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
         a, b = slots_of(link.a), slots_of(link.b)
         ends = np.stack([np.repeat(a, len(b)), np.tile(b, len(a))], axis=1).astype(np.float64)
         ends = ends[ends[:, 0] != ends[:, 1]]
-        row = [
-            link.rate,
-            link.delay,
-            link.loss,
-            link.energy,
-            link.rate_back / link.rate if link.rate else 1.0,
-            link.jitter,
-        ]
+        back = link.rate_back / link.rate if link.rate else 1.0
+        row = [link.rate, link.delay, link.loss, link.energy, back, link.jitter]
         values = np.tile(row, (len(ends), 1))
         blocks.append(np.hstack([ends, values]))
     if not blocks:

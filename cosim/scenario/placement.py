@@ -16,7 +16,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -89,18 +89,19 @@ def read(text: str) -> Placement:
         raise ValueError(f"'{around}' is no centre; write east; north[; up], as '200 m; 0 m; 1.5 m'")
     law: Any = match[1].split()[0]
     density = units.parse(match["density"], "density") if law == "poisson" else 0.0
-    kept = {"centre": (*centre, 0.0)[:3], "density": density}
+    centre = [*centre, 0.0][:3]
+    whole = Placement(law, centre=(centre[0], centre[1], centre[2]), density=density)
     if law == "poisson" and density <= 0.0:
         raise ValueError(f"the density of '{text}' must be above 0")
     word, _, size = area.strip().partition(" of ")
     if word == "circle":
         if law == "grid":
             raise ValueError(f"'{text}': a grid needs a rectangle, as '2 km x 1 km'")
-        return Placement(law, radius=_size(size), **kept)
+        return replace(whole, radius=_size(size))
     sides = area.split(" x ")
     if len(sides) != 2:
         raise ValueError(f"'{area}' is no area; write '2 km x 1 km' (east by north) or 'circle of 500 m'")
-    return Placement(law, width=_size(sides[0]), height=_size(sides[1]), **kept)
+    return replace(whole, width=_size(sides[0]), height=_size(sides[1]))
 
 
 def _size(text: str) -> float:
@@ -172,7 +173,7 @@ def _from_file(path: Path, count: int, origin: tuple[float, float, float] | None
             if header not in (_LOCAL, _LOCAL[:2], _GLOBAL, _GLOBAL[:2]):
                 wanted = f"'{','.join(_LOCAL)}' (m) or '{','.join(_GLOBAL)}' (deg, m)"
                 raise ValueError(f"{path.name} must begin with the line {wanted}, the last column is optional")
-            found = []
+            found: list[list[float]] = []
             for line in lines:
                 if line and len(found) < count:
                     found.append(_point(line, len(header), path, lines.line_num))
