@@ -25,6 +25,7 @@ With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -36,9 +37,25 @@ import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 import numba.core.config
 import numba.extending
+import numba.np.linalg
 import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _load_without_scipy() -> None:
+    """Load numba's array functions without scipy.linalg, which they import only to see that it is there.
+
+    That is a tenth of a short run's time. Code that does use linear algebra looks for it again.
+    """
+    linalg: Any = numba.np.linalg
+    look = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = look
+
 
 _HERE = Path(__file__)
 _IMPORT = re.compile(
@@ -47,6 +64,7 @@ _IMPORT = re.compile(
 _config: Any = numba.core.config
 if os.environ.get("COSIM_CACHE") and not os.environ.get("NUMBA_CACHE_DIR"):
     _config.CACHE_DIR = os.environ["COSIM_CACHE"]
+_load_without_scipy()
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 

@@ -32,7 +32,7 @@ class Books:
             return np.array([float(getattr(one, name)) for one in kinds])[kind]
 
         self._cores = each("cores")
-        self._prices = each("price_cpu"), each("price_transfer"), each("price_energy")
+        self._prices = each("price_cpu"), each("price_transfer"), each("price_energy"), each("price_own")
         self._billed = each("tariff") >= 0
         static = np.arange(scene.capacity) < len(scene.nodes)
         radio = np.zeros(scene.capacity, np.bool_)
@@ -54,11 +54,11 @@ class Books:
 
     def _readings(self, slots: Slots, meters: Meters) -> NDArray[np.float64]:
         """(6, n) J, cost, completed, B sent, B received, busy s."""
-        cpu, transfer, energy = (price[slots] for price in self._prices)
+        cpu, transfer, energy, own = (price[slots] for price in self._prices)
         paid = energy * meters.energy
         if self._billed.any():
             paid = np.where(self._billed[slots], self._engine.bills()[1, slots], paid)
-        cost = cpu * meters.busy + transfer * meters.transferred + paid
+        cost = cpu * meters.busy + transfer * meters.transferred + paid + own * self._engine.now
         return np.stack([meters.energy, cost, meters.completed, meters.sent, meters.received, meters.busy])
 
     def _there(self, which: NDArray[np.bool_]) -> Slots:
@@ -218,8 +218,9 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
 
     `energy.total` is the sum over `by_node` plus `radio`, `cells` (if they use any) and `links`;
     `cost.total` the sum over `by_node` plus `penalty.total` (if anything is agreed), and of `cpu`,
-    `transfer`, `energy` and `penalty.total`. `energy.by_window` of a tariff adds up to the energy of
-    its nodes, and so do `carbon.green_energy` and `carbon.brown_energy` of all tariffs.
+    `transfer`, `energy`, `own` (if any node has a price of owning it) and `penalty.total`.
+    `energy.by_window` of a tariff adds up to the energy of its nodes, and so do `carbon.green_energy`
+    and `carbon.brown_energy` of all tariffs.
     """
     books = engine.ledger()
     count = len(world.names)
@@ -233,7 +234,7 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
 
     tiers = np.bincount(world.tier, weights=books.energy, minlength=3)
     radio, cells, links = float(books.radio.sum()), float(books.cells.sum()), float(books.links.sum())
-    cost = books.cost_cpu + books.cost_transfer + books.cost_energy
+    cost = books.cost_cpu + books.cost_transfer + books.cost_energy + books.cost_own
     by_window, by_tariff = _tariffs(books, world.system, scene)
     loads = {load.name: _tasks(books.tally[k], int(books.in_flight[k])) for k, load in enumerate(scene.workloads)}
     return {
@@ -256,6 +257,7 @@ def summary(engine: Engine, world: World, scene: Scene) -> Summary:
             "cpu": float(books.cost_cpu.sum()),
             "transfer": float(books.cost_transfer.sum()),
             "energy": float(books.cost_energy.sum()),
+            **({"own": float(books.cost_own.sum())} if books.cost_own.any() else {}),
             **by_tariff,
             **_penalty(books, scene),
         },

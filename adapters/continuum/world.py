@@ -15,7 +15,7 @@ from cosim.continuum import tariff
 from cosim.continuum.hardware import Quota
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
-from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.entities import Law, Node, Scene, SlotRange, alike
 from cosim.contract.signals import ACCELERATORS
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
@@ -52,6 +52,7 @@ def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs:
         contention=node.contention, fcfs=_DISCIPLINES.index(chosen), preempts=config.preemption,
         quota=None if quota is None else Quota(quota.period, quota.quota, quota.burst),
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
+        price_own=node.cost.own,
         tariff=tariffs.get(node.cost.tariff, -1),
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
         radio_by_technology=equipment.radio_by_technology(node, numbers),
@@ -64,16 +65,18 @@ def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs:
 
 
 def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
-    """One row per link: a, b, rate, delay, loss, energy. A pair named twice has the later values."""
+    """One row per link: a, b, rate, delay, loss, energy, rate back over rate, jitter. A later row of a pair holds."""
     blocks = []
     for link in scene.links:
         a, b = slots_of(link.a), slots_of(link.b)
         ends = np.stack([np.repeat(a, len(b)), np.tile(b, len(a))], axis=1).astype(np.float64)
         ends = ends[ends[:, 0] != ends[:, 1]]
-        values = np.tile([link.rate, link.delay, link.loss, link.energy], (len(ends), 1))
+        back = link.rate_back / link.rate if link.rate else 1.0
+        row = [link.rate, link.delay, link.loss, link.energy, back, link.jitter]
+        values = np.tile(row, (len(ends), 1))
         blocks.append(np.hstack([ends, values]))
     if not blocks:
-        return [np.empty(0)] * 6
+        return [np.empty(0)] * 8
     rows = np.concatenate(blocks)
     low, high = rows[:, :2].min(axis=1), rows[:, :2].max(axis=1)
     last = len(rows) - 1 - np.unique((low * scene.capacity + high)[::-1], return_index=True)[1]
@@ -93,9 +96,11 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
     tier = np.array([_TIERS[node.tier] for node in templates], np.int64)[group]
     sources = [slots_of(load.sources) for load in scene.workloads]
     tariffs = {tariff.name: k for k, tariff in enumerate(scene.tariffs)}
-    a, b, rate, delay, loss, energy = _pairs(scene)
+    a, b, rate, delay, loss, energy, back, jitter = _pairs(scene)
+    sorts, sort = alike(templates)
+    kinds = [_kind(node, config, numbers, tariffs) for node in sorts]
     system = System(
-        kinds=tuple(_kind(node, config, numbers, tariffs) for node in templates),
+        kinds=tuple(kinds[which] for which in sort),
         kind=group,
         tier=tier,
         present=np.arange(scene.capacity) < len(scene.nodes),
@@ -115,6 +120,6 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
         source_node=np.concatenate(sources) if sources else np.empty(0, np.int64),
         source_workload=np.repeat(np.arange(len(sources)), [len(slots) for slots in sources]).astype(np.int64),
         link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate, link_delay=delay, link_loss=loss,
-        link_energy=energy, tariffs=tariff.rates(scene, root, duration),
+        link_energy=energy, link_back=back, link_jitter=jitter, tariffs=tariff.rates(scene, root, duration),
     )  # fmt: skip
     return World(system, tuple(node.id for node in templates), group, tier)

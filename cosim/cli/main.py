@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
-from typing import Annotated
+import sys
+import threading
+from typing import Annotated, NoReturn
 
 # Its scan for plug-ins reads the metadata of every installed package.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -101,8 +105,31 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    app()
+    """Entry point of the console script.
+
+    A command loads some hundred thousand objects that stay. Python's cycle collector would look at them again
+    and again while they are loaded, and taking them apart at the end, one by one, frees nothing that the end
+    of the process does not: together a quarter of a short run's time.
+    """
+    gc.set_threshold(200_000, 20, 20)
+    try:
+        app()
+    except SystemExit as ending:
+        if isinstance(ending.code, str):
+            raise
+        _leave(ending.code or 0)
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process as Python does, threads waited for and exit functions run, without freeing its objects."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # closed, or nobody reads it
+            status = status or 1
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ _FIXED: Final = (
     "billed",
 )  # fmt: skip
 # Written only when routes are found anew, which the compiled loop leaves to its caller.
-_ROUTES: Final = ("next_hop", "distance", "reach", "part", "exit", "near", "members", "first_member", "order")
+_ROUTES: Final = ("next_hop", "distance", "reach", "part", "exit", "near", "second", "members", "first_member", "order")
 _PER_TASK: Final = ("tasks", "due")  # copied as far as rows of tasks have ever been in use
 NAMES: Final = ("created", "completed", "late", "failed", "in_flight", "response", "energy", "busy", "events")
 

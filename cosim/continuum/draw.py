@@ -15,7 +15,7 @@ from cosim.compiling import codes
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import EXPONENTIAL, UNIFORM
 
-GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE = codes(11)  # purposes
+GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE, JITTER = codes(12)  # purposes
 BAG_SIZE, BAG_ANGLE = codes(16)[14:]  # those of stages go on from 16
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio

@@ -4,8 +4,10 @@ What `cosim.continuum.schedulers` finds by a scan is kept up to date here: the n
 nearest cloud of every node that forwards (anew with the routes), the hosts of every connected part of
 the network in the order of their numbers, and a tree of the least loads. The answers are the same.
 
-Of the hosts that share the least load the nearest is asked for. Few of them are compared one by one;
-of many, one is found near the beginning of the hosts by distance.
+Of the hosts that share the least load the nearest is asked for. Few of them are compared one by one. Of
+many, the nearest of all may be one; behind it there are often many hosts at the same distance, as beyond
+a core network, and the first of those that have the least load is found in the tree. Else one is found
+near the beginning of the hosts by distance.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from cosim.continuum.schedulers import LOCAL, NONE
 
 NEAREST, LEAST_LOADED, FAR, OWN, RANDOM, ROUND_ROBIN, HYBRID = codes(7)  # positions in `schedulers.ORDER`
 SCAN = -3  # answer: the hosts have to be looked at one by one
+_FEW = 4  # hosts that are compared without further ado
 _SEVERAL = -2  # a device with several attachments
 
 
@@ -119,17 +122,20 @@ def _group(s: Record, parts: int) -> None:
 
 @jit
 def _find_nearest(s: Record, row: int) -> None:
-    near, cloud, least, least_cloud = -1, -1, math.inf, math.inf
+    near, cloud, least, least_cloud, second = -1, -1, math.inf, math.inf, math.inf
     p = memory.number(s.part, row).v
     if p >= 0:
         for m in range(memory.number(s.first_member, p).v, memory.number(s.first_member, p + 1).v):
             h = memory.number(s.members, m).v
             time = memory.real(s.reach, row * s.host_count + h).v
             if time < least:
-                near, least = h, time
+                near, least, second = h, time, least
+            elif time < second:
+                second = time
             if time < least_cloud and memory.host(s.hosts, h).tier == CLOUD:
                 cloud, least_cloud = h, time
     memory.number(s.near, 2 * row).v = near
+    memory.real(s.second, row).v = second
     memory.number(s.near, 2 * row + 1).v = cloud
 
 
@@ -205,6 +211,19 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
     if load == math.inf:
         return NONE
     reach = row * s.host_count
+    if offset == 0.0 and ties > _FEW:
+        near = memory.number(s.near, 2 * row).v
+        if near >= 0 and memory.fewest(s.fewest, s.leaves + memory.host(s.hosts, near).member).load == load:
+            return int(near)
+        place = first
+        for _ in range(_FEW):
+            place = _next_with(s, place, load)
+            if place < 0 or place >= last:
+                break
+            h = memory.number(s.members, place).v
+            if memory.real(s.reach, reach + h).v == memory.real(s.second, row).v:
+                return int(h)
+            place += 1
     best, least = NONE, math.inf
     if ties * ties <= 4 * (last - first):
         place = _next_with(s, first, load)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cosim.compiling import codes
 from cosim.continuum import memory
+from cosim.continuum.draw import JITTER, stream, uniform
 from cosim.continuum.ending import abort, clean, release
 from cosim.continuum.flow import proceed
 from cosim.continuum.indices import book
@@ -115,10 +116,14 @@ def _served(s: Record, j: int, now: float) -> int:
         return _computed(s, i, now)
     if j >= first_link_station(nodes):
         link = (j - first_link_station(nodes)) >> 1
-        t.at = (
-            memory.link(s.links, link).b if (j - first_link_station(nodes)) % 2 == 0 else memory.link(s.links, link).a
-        )
-        return _fly(s, i, memory.link(s.links, link).delay + memory.link(s.links, link).added, now)
+        way = (j - first_link_station(nodes)) % 2
+        t.at = memory.link(s.links, link).b if way == 0 else memory.link(s.links, link).a
+        delay = memory.link(s.links, link).delay + memory.link(s.links, link).added
+        if memory.link(s.links, link).jitter > 0.0:
+            key = stream(s.seed, link, way, s.workload_count)
+            late = 2.0 * uniform(key, t.serial * 8 + t.phase, JITTER) - 1.0
+            delay = max(0.0, delay + memory.link(s.links, link).jitter * late)
+        return _fly(s, i, delay, now)
     n = node_of(j)
     if j == processor(n):
         if t.operations <= 0.0:
@@ -339,7 +344,7 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
             ):
                 abort(s, i, LINK_FAILED, now)
     set_rate(s, base, rate, now)
-    set_rate(s, base + 1, rate, now)
+    set_rate(s, base + 1, rate * link.back, now)
 
 
 @jit

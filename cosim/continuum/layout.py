@@ -206,6 +206,8 @@ BATTERY = _record(
 LINK = _record(
     ("rate", "f8"), ("loss", "f8"), ("delay", "f8"),  # B/s, 1, s: nominal
     ("added", "f8"),  # s, added by events
+    ("back", "f8"),  # rate from b to a over that from a to b
+    ("jitter", "f8"),  # s, half width of the uniform law around the delay
     ("cost", "f8"),  # s, nominal time of a reference transfer
     ("a", "i8"), ("b", "i8"), ("up", "i8"),
 )  # fmt: skip
@@ -320,7 +322,7 @@ META = _record(
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",
-        "part", "exit", "near", "members", "first_member", "fewest", "order",
+        "part", "exit", "near", "second", "members", "first_member", "fewest", "order",
         "workloads", "sources", "stations", "tally", "tasks", "ended", *queue.ARRAYS,
         "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site", "trace", "billed", "service",
         "machines", "accelerators", "points", "batteries", "spells", "radio", "air",
@@ -355,6 +357,7 @@ class State(NamedTuple):
     part: NDArray[np.int32]  # (infra,) connected part of the network that the node is in, -1: it is down
     exit: NDArray[np.int32]  # (infra,) the node's only link that is up, -1: it has none or several
     near: NDArray[np.int32]  # (infra, 2) nearest host, nearest cloud host; -1: none
+    second: NDArray[np.float64]  # (infra,) s, least reach of all other hosts, inf: none
     members: NDArray[np.int32]  # hosts that are up, grouped by part, in the order of their numbers
     first_member: NDArray[np.int32]  # (infra + 1,) where each part begins in `members`
     fewest: NDArray[np.void]  # (2 x power of 2) FEWEST, a tree of the least loads over `members`

@@ -17,6 +17,8 @@ from cosim.continuum.numbering import downlink, first_link_station, processor, u
 from cosim.continuum.resources import accelerator_use
 from cosim.continuum.system import System
 
+_BLOCK = 1024  # rows that stay in a processor's cache while their columns are copied
+
 Floats = NDArray[np.float64]
 
 
@@ -55,6 +57,7 @@ class Ledger:
     cost_cpu: Floats  # (nodes,)
     cost_transfer: Floats  # (nodes,)
     cost_energy: Floats  # (nodes,)
+    cost_own: Floats  # (nodes,) of owning them up to now
     carbon: Floats  # (nodes,) g of CO2, of nodes with a tariff
     green: Floats  # (nodes,) J of green energy, of nodes with a tariff
     brown: Floats  # (nodes,) J of the other energy of nodes with a tariff
@@ -68,8 +71,8 @@ class Ledger:
 
     @property
     def cost(self) -> float:
-        """Currency: cores, transfers, energy and penalties."""
-        return float((self.cost_cpu + self.cost_transfer + self.cost_energy).sum()) + self.penalty
+        """Currency: cores, transfers, energy, owning and penalties."""
+        return float((self.cost_cpu + self.cost_transfer + self.cost_energy + self.cost_own).sum()) + self.penalty
 
 
 def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:
@@ -136,8 +139,17 @@ def services(s: State, system: System) -> dict[int, Service]:
 def sorted_rows(s: State) -> dict[str, NDArray[Any]]:
     """The tasks that ended and are not drained, by time of their end, then serial number."""
     rows = s.ended[: int(s.meta["done"][0])]
-    order = np.lexsort((rows["serial"], rows["ended"]))
-    return {name: rows[name][order] for name in rows.dtype.names or ()}
+    names = rows.dtype.names or ()
+    found = {name: np.empty(len(rows), rows.dtype[name]) for name in names}
+    for begin in range(0, len(rows), _BLOCK):  # a row is read from memory once, not once per column
+        part = rows[begin : begin + _BLOCK]
+        for name in names:
+            found[name][begin : begin + _BLOCK] = part[name]
+    ended, serial = found["ended"], found["serial"]
+    if np.all((ended[1:] > ended[:-1]) | ((ended[1:] == ended[:-1]) & (serial[1:] > serial[:-1]))):
+        return found
+    order = np.lexsort((serial, ended))
+    return {name: column[order] for name, column in found.items()}
 
 
 def radio_energy(s: State, meters: Meters) -> Floats:
@@ -215,6 +227,7 @@ def close_books(s: State, system: System) -> Ledger:
         cost_cpu=meters.busy * each("price_cpu"),
         cost_transfer=meters.transferred * each("price_transfer"),
         cost_energy=np.where(has_tariff, billed[1], meters.energy * each("price_energy")),
+        cost_own=np.where(system.present, float(meta["now"]), 0.0) * each("price_own"),
         carbon=billed[2],
         green=billed[3],
         brown=np.where(has_tariff, meters.energy - billed[3], 0.0),

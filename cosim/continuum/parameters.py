@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum.layout import UNIFORM, State
 from cosim.continuum.numbering import PER_NODE, first_link_station
-from cosim.continuum.system import REFERENCE, System
+from cosim.continuum.system import System, transfer_time
 
 Floats = NDArray[np.float64]
 Setter = Callable[[State, "Tariffs", float], None]
@@ -185,11 +185,10 @@ def follow_links(state: State) -> None:
     """Carry rate, delay and loss of the links over to their costs and stations."""
     links, first = state.links, first_link_station(len(state.nodes))
     goodput = links["rate"] * (1.0 - links["loss"])
-    with np.errstate(divide="ignore"):
-        links["cost"] = links["delay"] + REFERENCE / goodput
+    links["cost"] = transfer_time(links)
     behind = int(state.meta["first_accelerator"][0])
     state.stations["rate"][first:behind:2] = goodput
-    state.stations["rate"][first + 1 : behind : 2] = goodput
+    state.stations["rate"][first + 1 : behind : 2] = goodput * links["back"]
 
 
 def columns_of(parameters: Mapping[str, Any]) -> tuple[int, dict[str, Floats]]:

@@ -55,6 +55,7 @@ class Kind:
     price_cpu: float = 0.0  # per second of a busy core
     price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
     price_energy: float = 0.0  # per J
+    price_own: float = 0.0  # per s, of a node that is there from the start, used or not
     tariff: int = -1  # number of the tariff of its energy, instead of price_energy
     radio_sent: float = 0.0  # J/bit
     radio_received: float = 0.0  # J/bit
@@ -151,11 +152,13 @@ class System:
     source_workload: Ints = field(default_factory=_ints)  # (sources,)
     link_a: Ints = field(default_factory=_ints)  # (links,) nodes
     link_b: Ints = field(default_factory=_ints)  # (links,)
-    link_rate: Floats = field(default_factory=_floats)  # (links,) bit/s in each direction
+    link_rate: Floats = field(default_factory=_floats)  # (links,) bit/s in each direction, or from a to b
     link_delay: Floats = field(default_factory=_floats)  # (links,) s
     link_loss: Floats = field(default_factory=_floats)  # (links,) 1
     link_energy: Floats = field(default_factory=_floats)  # (links,) J/bit
     tariffs: tuple[Rates, ...] = ()
+    link_back: Floats = field(default_factory=_floats)  # (links,) rate from b to a over that from a to b; (0,): 1
+    link_jitter: Floats = field(default_factory=_floats)  # (links,) s, half width of a uniform law; (0,): 0
 
 
 def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats]:
@@ -186,13 +189,22 @@ def technology_count(system: System) -> int:
     return 1 + max((max(kind.technology, len(kind.radio_by_technology)) for kind in system.kinds), default=0)
 
 
+def transfer_time(links: NDArray[np.void]) -> Floats:
+    """(links,) s of a reference transfer, by which routes are chosen: in the slower direction."""
+    slower = links["rate"] * np.minimum(links["back"], 1.0)
+    with np.errstate(divide="ignore"):
+        found: Floats = links["delay"] + REFERENCE / (slower * (1.0 - links["loss"]))
+    return found
+
+
 def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], Ints]:
     """The links, and those of the devices grouped by device."""
     links = np.zeros(len(system.link_a), LINK)
     links["a"], links["b"], links["up"] = system.link_a, system.link_b, 1
     links["rate"], links["delay"], links["loss"] = system.link_rate / 8, system.link_delay, system.link_loss
-    with np.errstate(divide="ignore"):
-        links["cost"] = links["delay"] + REFERENCE / (links["rate"] * (1.0 - links["loss"]))
+    links["back"] = system.link_back if len(system.link_back) else 1.0
+    links["jitter"] = system.link_jitter if len(system.link_jitter) else 0.0
+    links["cost"] = transfer_time(links)
     numbers = np.arange(len(links), dtype=np.int64)
     ends = np.concatenate([links["a"], links["b"]])
     both = np.concatenate([numbers, numbers])
@@ -288,7 +300,7 @@ def _stations(
         processors[name] = kinds[source][system.kind]
     rate = links["rate"] * (1.0 - links["loss"])
     stations["rate"][first_link_station(count) : behind : 2] = rate
-    stations["rate"][first_link_station(count) + 1 : behind : 2] = rate
+    stations["rate"][first_link_station(count) + 1 : behind : 2] = rate * links["back"]
     for row, part in zip(stations[behind:], parts, strict=True):
         row["rate"], row["servers"], row["fcfs"] = part.speed, part.units, not part.shared
     return stations
@@ -347,7 +359,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
         next_hop=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
         reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=workloads,
         part=np.zeros(len(infra), np.int32), exit=np.zeros(len(infra), np.int32),
-        near=np.zeros((len(infra), 2), np.int32), members=np.zeros(len(hosts), np.int32),
+        near=np.zeros((len(infra), 2), np.int32), second=np.zeros(len(infra)), members=np.zeros(len(hosts), np.int32),
         first_member=np.zeros(len(infra) + 1, np.int32), fewest=np.zeros(2 * leaves, FEWEST),
         order=np.zeros((len(infra), 1 + len(hosts)), np.int32),
         sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + STATUSES), np.int64),

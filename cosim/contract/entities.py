@@ -9,7 +9,9 @@ adapter in another process as they are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Literal
 
 from cosim.contract.reality import Live, Runs, Vehicle, Wifi
@@ -55,12 +57,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Pay-per-use prices."""
+    """Prices of use, and of owning."""
 
     cpu: float = 0.0  # per second of a busy core
     transfer: float = 0.0  # per byte
     energy: float = 0.0  # per J
     tariff: str = ""  # name of the tariff that holds instead of `energy`
+    own: float = 0.0  # per s, used or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,28 @@ class Node:
     contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
 
 
+_OWN = ("id", "position")
+_shared = attrgetter(*(one.name for one in fields(Node) if one.name not in _OWN))
+
+
+def alike(nodes: Iterable[Node]) -> tuple[list[Node], list[int]]:
+    """One node of each sort, and for every node the index of its sort.
+
+    Nodes of one sort differ in `id` and `position` only; they share their values, as those of a range do,
+    and are told apart by identity, so that two sorts may be equal.
+    """
+    known: dict[tuple[int, ...], int] = {}
+    sorts: list[Node] = []
+    index: list[int] = []
+    for node in nodes:
+        key = tuple(map(id, _shared(node)))
+        which = known.setdefault(key, len(sorts))
+        if which == len(sorts):
+            sorts.append(node)
+        index.append(which)
+    return sorts, index
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """Members that an adapter brings and takes away during the run."""
@@ -198,14 +223,21 @@ class SlotRange:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link between every node of `a` and every node of `b`, the same in both directions."""
+    """A link between every node of `a` and every node of `b`."""
 
     a: tuple[SlotRange, ...]
     b: tuple[SlotRange, ...]
-    rate: float  # bit/s
+    rate: float  # bit/s, from a to b
     delay: float  # s
     loss: float  # 1
     energy: float  # J/bit
+    back: float = 0.0  # bit/s from b to a, 0: as from a to b
+    jitter: float = 0.0  # s, half width of the uniform law around the delay
+
+    @property
+    def rate_back(self) -> float:
+        """bit/s from b to a."""
+        return self.back or self.rate
 
 
 @dataclass(frozen=True, slots=True)

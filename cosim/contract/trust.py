@@ -18,6 +18,7 @@ from pydantic import BaseModel
 Keys = tuple[str | int, ...]
 
 _CODE = re.compile(r"(?!(?:kind|tier|package):)[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+_FILE_OF = re.compile(r"\s*(?:trace|points)\s+(?=\S)")  # words before the name of a file
 _WORDS = ("title", "description")  # keys whose values are text for people
 
 
@@ -65,6 +66,7 @@ def outside(data: object, folder: Path, at: Keys = ()) -> Iterator[tuple[Keys, s
 
 def is_outside(text: str, folder: Path) -> bool:
     """Whether `text`, as a path seen from `folder`, leads elsewhere, be it by a link."""
+    text = _FILE_OF.sub("", text)
     if text.startswith(("/", "~", "file:")) or ".." in text.split("/"):
         return True
     try:

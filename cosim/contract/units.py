@@ -31,6 +31,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "time": {"s": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0},
     "length": {"m": 1.0, "mm": 1e-3, "cm": 1e-2, "km": 1e3},
     "speed": {"m/s": 1.0, "km/h": 1 / 3.6},
+    "density": {"/m2": 1.0, "/ha": 1e-4, "/km2": 1e-6},
     "frequency": {"Hz": 1.0, **_prefixed("Hz"), "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600},
     "bytes": {"B": 1.0, **_prefixed("B"), **_prefixed("B", _BINARY), "bit": 1 / 8, "kbit": 125.0, "Mbit": 125e3},
     "rate": {"bit/s": 1.0, **_prefixed("bit/s"), "bps": 1.0, **_prefixed("bps"), "B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6},
@@ -53,7 +54,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "price": {"EUR": 1.0, "USD": 1.0, "cent": 0.01},
     "price per energy": {"/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9, "/J": 1.0},
     "carbon per energy": {"g/kWh": 1 / 3.6e6, "kg/kWh": 1 / 3.6e3, "g/J": 1.0},
-    "price per time": {"/s": 1.0, "/h": 1 / 3600},
+    "price per time": {"/s": 1.0, "/h": 1 / 3600, "/d": 1 / 86400},
     "price per bytes": {"/GB": 1e-9, "/MB": 1e-6, "/B": 1.0},
 }
 
@@ -62,7 +63,8 @@ _EXAMPLES = {
     "rate": "100 Mbit/s", "work": "90 Mcycles", "operations": "2 TFLOP", "operation rate": "10 TFLOPS",
     "voltage": "1.1 V", "charge": "5000 mAh", "activity": "19 W/V2/GHz", "power": "2.7 W", "energy": "18.75 Wh",
     "energy per bit": "46.7 nJ/bit", "level": "23 dBm", "gain": "8 dB", "fraction": "5 %", "angle": "90 deg",
-    "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h", "price per bytes": "0.01 /GB",
+    "density": "40 /km2", "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h",
+    "price per bytes": "0.01 /GB",
     "carbon per energy": "400 g/kWh", "mass": "1.5 kg", "resistance": "20 mohm", "acceleration": "2.5 m/s2",
 }  # fmt: skip
 

@@ -105,13 +105,13 @@ class States:
         self._faults.apply(a, b, [rate], delay, loss)
         here = self.presence.here
         dead = self._faults.failed[a] | self._faults.failed[b] | ~here[a] | ~here[b]
-        for k, (sender, receiver, _) in enumerate(self._wires):
-            state = DOWN if dead[k] else LinkState(float(rate[k]), float(delay[k]), 0.0, float(loss[k]))
+        for k, (sender, receiver, usual) in enumerate(self._wires):
+            state = DOWN if dead[k] else LinkState(float(rate[k]), float(delay[k]), usual.jitter, float(loss[k]))
             now[self._names[sender], self._names[receiver], WIRE] = state
 
     def _wired(self, scene: Scene) -> Iterable[tuple[int, int, LinkState]]:
         for link in scene.links:
-            state = LinkState(link.rate, link.delay, 0.0, link.loss)
+            there, back = (LinkState(rate, link.delay, link.jitter, link.loss) for rate in (link.rate, link.rate_back))
             ends = [
                 [slot for part in side for slot in range(part.first, part.first + part.count) if slot in self._names]
                 for side in (link.a, link.b)
@@ -119,5 +119,5 @@ class States:
             for one in ends[0]:
                 for other in ends[1]:
                     if one != other:
-                        yield one, other, state
-                        yield other, one, state
+                        yield one, other, there
+                        yield other, one, back

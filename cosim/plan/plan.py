@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from cosim.contract.entities import Event, Scene
+from cosim.plan.compact import compact, expanded
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,12 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, without the folder that the scenario happens to lie in."""
-        data = asdict(self)
-        del data["root"]
-        return data
+        return expanded(self.compact)
+
+    @cached_property
+    def compact(self) -> dict[str, Any]:
+        """The same data as `as_dict` in little room, see `cosim.plan.compact`; not to be changed."""
+        return compact(self)
 
     @cached_property
     def hash(self) -> str:
@@ -113,7 +117,7 @@ class Plan:
         Words for readers and the text of the scenario are left out: the order of keys and a better
         description make no other run.
         """
-        data = self.as_dict()
+        data = dict(self.compact)
         for words in ("title", "description", "resolved", "warnings"):
             del data[words]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))

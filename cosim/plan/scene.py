@@ -66,7 +66,14 @@ class SceneBuilder:
     def scene(self) -> Scene:
         links = tuple(
             Link(
-                self.slots(link.between[0]), self.slots(link.between[1]), link.rate, link.delay, link.loss, link.energy
+                self.slots(link.between[0]),
+                self.slots(link.between[1]),
+                link.rate,
+                link.delay,
+                link.loss,
+                link.energy,
+                link.rate_back or 0.0,
+                link.jitter,
             )
             for link in self.scenario.links
         )
@@ -154,7 +161,7 @@ def node(entry: Resolved, templates: dict[int, Node]) -> Node:
     live = known.live
     if live is not None and not live.key:
         live = replace(live, key=entry.id)
-    return replace(known, id=entry.id, live=live)
+    return replace(known, id=entry.id, position=entry.at, live=live)
 
 
 def _node(block: model.NodeBlock) -> Node:
@@ -165,7 +172,6 @@ def _node(block: model.NodeBlock) -> Node:
         id="",
         kind=block.kind,
         tier=block.tier,
-        position=(block.at[0], block.at[1], block.at[2] if len(block.at) == 3 else 0.0) if block.at else None,
         cores=block.cpu.cores if block.cpu else 0,
         clock=block.cpu.clock if block.cpu else 0.0,
         memory=block.memory or 0.0,
@@ -174,7 +180,7 @@ def _node(block: model.NodeBlock) -> Node:
         power=power(block.power) if block.power else None,
         radio=_radio(block.radio) if block.radio else None,
         cell=_cell(block.cell) if block.cell else None,
-        cost=Cost(cost.cpu, cost.transfer, cost.energy, cost.tariff or ""),
+        cost=Cost(cost.cpu, cost.transfer, cost.energy, cost.tariff or "", cost.own),
         radio_energy_sent=block.radio_energy_sent or 0.0,
         radio_energy_received=block.radio_energy_received or 0.0,
         color=block.color or "",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cosim.contract.entities import Event, Fleet, Law, Node, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Law, Link, Node, Scene, SlotRange, Workload
 from cosim.plan.plan import AdapterPlan, Plan
 
 
@@ -16,7 +16,7 @@ def describe(plan: Plan) -> str:
     scene = plan.scene
     if scene.links:
         parts.append(_table("Links", ("between", "and", "rate", "delay", "loss"), [
-            (_slots(scene, link.a), _slots(scene, link.b), _rate(link.rate), _seconds(link.delay), f"{link.loss:.3g}")
+            (_slots(scene, link.a), _slots(scene, link.b), _both(link), _late(link), f"{link.loss:.3g}")
             for link in scene.links
         ]))  # fmt: skip
     if scene.workloads:
@@ -173,6 +173,14 @@ def _number(value: float, unit: str) -> str:
 
 def _rate(value: float) -> str:
     return _number(value, "bit/s")
+
+
+def _both(link: Link) -> str:
+    return _rate(link.rate) + (f" / {_rate(link.back)}" if link.back else "")
+
+
+def _late(link: Link) -> str:
+    return _seconds(link.delay) + (f" +- {_seconds(link.jitter)}" if link.jitter else "")
 
 
 def _seconds(value: float) -> str:

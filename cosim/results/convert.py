@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cosim.contract.errors import RunError
+from cosim.plan.compact import expanded
+from cosim.results.arrays import numbers, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import DamagedError, RunFolder, digests
 from cosim.results.identity import Member, members_from
@@ -64,9 +66,9 @@ def target(folder: Path, spec: Spec) -> Path:
 
 def assemble(spec: Spec, parts: Sequence[Part], ids: pa.Array) -> pa.Table:
     """The rows of `parts` as the result's table. `ids` holds the node id of every serial."""
-    serial = np.concatenate([_numpy(part[0].column(0)) for part in parts]) if parts else np.empty(0, np.int32)
+    serial = np.concatenate([values_of(part[0].column(0)) for part in parts]) if parts else np.empty(0, np.int32)
     times = [np.repeat(part[1], part[2]) for part in parts]
-    arrays: list[Any] = [pa.array(np.concatenate(times) if times else np.empty(0)), named(serial, ids)]
+    arrays: list[Any] = [numbers(np.concatenate(times) if times else np.empty(0)), named(serial, ids)]
     fields = [
         pa.field("time", pa.float64(), metadata={"unit": "s", "meaning": "simulated time that the row holds for"}),
         pa.field("node", arrays[1].type, metadata={"unit": "", "meaning": "id of the node that the row is about"}),
@@ -74,11 +76,11 @@ def assemble(spec: Spec, parts: Sequence[Part], ids: pa.Array) -> pa.Table:
     for i, column in enumerate(spec.columns, start=1):
         pieces = [part[0].column(i) for part in parts]
         if column.role == "slot":
-            array = named(np.concatenate([_numpy(p) for p in pieces]) if pieces else np.empty(0, np.int32), ids)
+            array = named(np.concatenate([values_of(p) for p in pieces]) if pieces else np.empty(0, np.int32), ids)
         elif column.role == "code" and column.codes:
-            array = _decoded([_numpy(p) for p in pieces], tuple(column.codes))
+            array = _decoded([values_of(p) for p in pieces], tuple(column.codes))
         elif column.dtype == "bool":
-            array = pa.chunked_array([pa.array(_numpy(p).view(np.bool_)) for p in pieces], pa.bool_())
+            array = pa.chunked_array([numbers(values_of(p).view(np.bool_)) for p in pieces], pa.bool_())
         else:
             array = pa.chunked_array(pieces, pa.from_numpy_dtype(spec.stored(column)))
         arrays.append(array)
@@ -95,7 +97,7 @@ def named(serial: NDArray[np.int32], ids: pa.Array) -> pa.DictionaryArray:
     place = np.zeros(len(ids) + 1, np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     nobody = (serial < 0) if present[-1] else None
-    return pa.DictionaryArray.from_arrays(pa.array(place.take(serial, mode="wrap"), mask=nobody), ids.take(used))
+    return pa.DictionaryArray.from_arrays(numbers(place.take(serial, mode="wrap"), nobody), ids.take(numbers(used)))
 
 
 def write_parquet(path: Path, groups: Iterable[pa.Table]) -> int:
@@ -127,7 +129,7 @@ def convert_run(folder: RunFolder, plan: Mapping[str, Any], members: Sequence[Me
     Memory stays at a few row groups whatever the run's length. Returns the rows per signal. Raises
     `RunError` when the disk refuses; nothing is lost then.
     """
-    ids = pa.array([member.id for member in members], pa.string())
+    ids = texts([member.id for member in members])
     rows: dict[str, int] = {}
     done: list[Path] = []
     streams: dict[Path, list[Path]] = {}
@@ -203,7 +205,7 @@ def survey(folder: Path) -> Survey:
             if spec.rows == "node":
                 at = np.repeat(times, counts)
                 # in order of time, so the last assignment is the latest row
-                found.last_seen.update(zip(_numpy(batch.column(0)).tolist(), at.tolist(), strict=True))
+                found.last_seen.update(zip(values_of(batch.column(0)).tolist(), at.tolist(), strict=True))
         found.rows += rows
         found.specs.append((spec, rows))
     return found
@@ -231,9 +233,9 @@ def read_plan(folder: Path) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
         if not isinstance(plan, dict):
             raise ValueError("it holds no mapping")
-    except (OSError, ValueError, RecursionError) as error:
+        return expanded(plan)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
         raise DamagedError(f"{folder / 'plan.json'} cannot be read: {error}") from error
-    return plan
 
 
 def read_members(folder: Path, plan: Mapping[str, Any]) -> list[Member]:
@@ -286,15 +288,8 @@ def _parquet_writer(sink: Any, schema: pa.Schema) -> Any:  # noqa: ANN401 - pyar
     )  # fmt: skip
 
 
-def _numpy(array: pa.Array) -> NDArray[Any]:
-    found: NDArray[Any] = array.to_numpy(zero_copy_only=True)
-    return found
-
-
 def _decoded(pieces: Sequence[NDArray[Any]], codes: tuple[str, ...]) -> pa.DictionaryArray:
     """Codes as words; a number that has no word becomes null."""
     index = np.concatenate(pieces).astype(np.int32) if pieces else np.empty(0, np.int32)
     wrong = (index < 0) | (index >= len(codes))
-    return pa.DictionaryArray.from_arrays(
-        pa.array(np.where(wrong, 0, index), mask=wrong if wrong.any() else None), pa.array(codes, pa.string())
-    )
+    return pa.DictionaryArray.from_arrays(numbers(np.where(wrong, 0, index).astype(np.int32), wrong), texts(codes))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cosim.contract.entities import Event, Scene, SlotRange
 from cosim.plan.plan import Plan
+from cosim.results.arrays import table
 from cosim.results.folder import DamagedError
 from cosim.results.identity import Member
 
@@ -90,9 +91,7 @@ def events_table(folder: Path) -> pa.Table:
         rows = sorted((json.loads(line) for line in lines), key=lambda row: float(row[0]))
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise DamagedError(f"{path} cannot be read: {error}") from error
-    return pa.Table.from_pydict(
-        {name: [row[i] for row in rows] for i, name in enumerate(_EVENTS.names)}, schema=_EVENTS
-    )
+    return table(_EVENTS, [[row[i] for row in rows] for i in range(len(_EVENTS))])
 
 
 def nodes_table(
@@ -117,7 +116,7 @@ def nodes_table(
         )  # fmt: skip
         for name, value in zip(_NODES.names, row, strict=True):
             columns[name].append(value)
-    return pa.Table.from_pydict(columns, schema=_NODES)
+    return table(_NODES, list(columns.values()))
 
 
 def _target(event: Event, scene: Scene) -> tuple[str, str]:

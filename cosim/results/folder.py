@@ -23,6 +23,7 @@ MOUNT = Path("/results")  # of the orchestrator's container, whose variable COSI
 
 ORIGIN = ".origin"  # in a run's folder: where its scenario lies; not part of the results
 
+_READABLE = 1000  # nodes of a plan that is written line by line for people
 _TOLD = 5  # damaged files that are named
 _NUMBER = (int, float)
 _KINDS: Mapping[str, tuple[type, ...]] = {
@@ -77,7 +78,7 @@ class RunFolder:
         folder.hold()
         (path / ORIGIN).write_text(json.dumps({"root": str(plan.root.resolve())}), encoding="utf-8")
         (path / "scenario.resolved.yaml").write_text(plan.resolved, encoding="utf-8")
-        write_json(path / "plan.json", plan.as_dict())
+        write_json(path / "plan.json", plan.compact, indent=1 if len(plan.scene.nodes) <= _READABLE else None)
         (path / ".reserve").write_bytes(b"\0" * _RESERVE)
         folder.update(files=digests(path))
         return folder
@@ -235,9 +236,9 @@ def outside(path: Path) -> Path:
     return Path(name) / path.relative_to(MOUNT) if name and path.is_relative_to(MOUNT) else path
 
 
-def write_json(path: Path, data: object) -> None:
+def write_json(path: Path, data: object, indent: int | None = 1) -> None:
     """Replace `path` by `data` as strict JSON in one step; infinities and NaN become null."""
-    text = _json_text(data)
+    text = _json_text(data, indent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -251,8 +252,8 @@ def write_json(path: Path, data: object) -> None:
     _sync_folder(path.parent)
 
 
-def _json_text(data: object) -> str:
-    return json.dumps(_strict(data), indent=1, allow_nan=False, ensure_ascii=False, default=_scalar) + "\n"
+def _json_text(data: object, indent: int | None = 1) -> str:
+    return json.dumps(_strict(data), indent=indent, allow_nan=False, ensure_ascii=False, default=_scalar) + "\n"
 
 
 def _claim(parent: Path, name: str) -> Path:

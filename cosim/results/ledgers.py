@@ -44,7 +44,7 @@ def ledger_faults(summary: Mapping[str, Any]) -> list[str]:
     owed = [cost["penalty"]["total"]] if "penalty" in cost else []
     if "by_node" in cost:
         faults += _sum("cost", "total", cost["total"], [[*cost["by_node"].values(), *owed]], "by node")
-    causes = [name for name in ("cpu", "transfer", "energy") if name in cost]
+    causes = [name for name in ("cpu", "transfer", "energy", "own") if name in cost]
     if {"transfer", "energy"} <= set(causes):
         names = " + ".join([*causes, *(["penalty"] if owed else [])])
         faults += _sum("cost", "total", cost["total"], [[*(cost[name] for name in causes), *owed]], names)

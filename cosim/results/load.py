@@ -24,6 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from cosim.contract.errors import CosimError, SetupError
+from cosim.results.arrays import texts
 from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import DamagedError, RunFolder, Status
@@ -291,7 +292,7 @@ def _unconverted(folder: RunFolder) -> dict[str, pa.Table]:
         return {}
     plan = read_plan(folder.path)
     members = read_members(folder.path, plan)
-    ids = pa.array([member.id for member in members], pa.string())
+    ids = texts([member.id for member in members])
     parts: dict[str, list[pa.Table]] = {}
     for path in streams:
         stream = read_stream(path)

@@ -184,6 +184,8 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     costs = [ledger["cost"] for ledger in ledgers if "cost" in ledger]
     if costs:
         figures["cost_total"] = _figure(sum(c["total"] for c in costs) or None, "1", "cost in the scenario's currency")
+    if owned := sum(cost.get("own", 0.0) for cost in costs):
+        figures["cost_own"] = _figure(owned, "1", "part of the cost, of owning the nodes, used or not")
     owed = [cost["penalty"]["total"] for cost in costs if "penalty" in cost]
     if owed:
         figures["cost_penalty"] = _figure(sum(owed), "1", "part of the cost, owed for agreements that were not kept")

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from cosim.contract.errors import RunError, SetupError
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import Plan
-from cosim.results.compare import decoded, first_difference
+from cosim.results.arrays import texts
 from cosim.results.convert import groups, read_members, read_plan, read_stream, stream_files, survey, target
 from cosim.results.folder import ORIGIN, RunFolder
 from cosim.results.recorder import describe
@@ -152,7 +152,7 @@ def settle(folder: RunFolder) -> None:
 def _differences(before: Path, now: Path) -> Iterator[str]:
     streams = stream_files(before)
     if streams:
-        ids = pa.array([member.id for member in read_members(before, _plan_of(before))], pa.string())
+        ids = texts([member.id for member in read_members(before, _plan_of(before))])
         writers: dict[Path, int] = {}
         specs = [(path, found[0]) for path in streams if (found := read_stream(path)) is not None]
         for _, spec in specs:
@@ -178,6 +178,8 @@ def _parts_of(file: Path) -> Iterator[pa.Table]:
 
 def _compare(goal: Path, old: Iterator[pa.Table], now: Path) -> Iterator[str]:
     """Is what was recorded before the beginning of what is recorded now?"""
+    from cosim.results.compare import decoded, first_difference  # loads what few runs need
+
     name = goal.relative_to(now)
     if not goal.exists():
         if any(table.num_rows for table in old):

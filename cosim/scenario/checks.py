@@ -44,7 +44,7 @@ def check(
         problems.append(problem(root, keys, message, hint))
 
     before = len(problems)
-    world = resolve(scenario, report)
+    world = resolve(scenario, report, folder)
     checks = _Checks(scenario, world, report, folder, certain and len(problems) == before)
     checks.fleets(kinds)
     checks.positions(kinds, configs)

@@ -23,7 +23,6 @@ from cosim.contract.units import (
     Fraction,
     Frequency,
     Gain,
-    Length,
     Level,
     Period,
     Power,
@@ -46,6 +45,7 @@ from cosim.scenario.hardware import (
     SleepBlock,
     WorkClass,
 )
+from cosim.scenario.placement import Place
 from cosim.scenario.reality import LiveBlock, RunsBlock, VehicleBlock, WifiBlock
 from cosim.scenario.text import (
     ArrivalLaw,
@@ -61,7 +61,6 @@ from cosim.scenario.text import (
 )
 
 Tier = Literal["device", "edge", "cloud"]
-Position = Annotated[list[Length], Field(min_length=2, max_length=3, description="east, north[, up] in metres")]
 
 
 class LagBlock(Block):
@@ -137,11 +136,12 @@ class CellBlock(Block):
 
 
 class CostBlock(Block):
-    """Pay-per-use prices, in one currency for the whole scenario."""
+    """Prices, in one currency for the whole scenario."""
 
     cpu: PricePerTime = Field(0.0, description="per second of a busy core")
     transfer: PricePerBytes = Field(0.0, description="per byte in or out")
     energy: PricePerEnergy = Field(0.0, description="per unit of electrical energy")
+    own: PricePerTime = Field(0.0, description="per unit of time of owning the node, used or not")
     tariff: Name | None = Field(None, description="prices of energy over time, one of `tariffs`; instead of energy")
 
 
@@ -150,7 +150,9 @@ class KindBlock(Block):
 
     kind: Name | None = Field(None, description="the kind whose keys this one starts from")
     tier: Tier | None = Field(None, description="device: makes tasks; edge and cloud: run them")
-    at: Position | None = Field(None, description="east, north[, up] of the origin")
+    at: Place | None = Field(
+        None, description="east, north[, up] of the origin; for a range of nodes also a law, a grid or a file of points"
+    )
     cpu: CpuText | None = Field(None, description="cores x clock; without it the node runs nothing")
     contention: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
         None, description="c: b busy cores, which share caches and memory, run at clock / (1 + c (b - 1)) each"
@@ -202,13 +204,17 @@ class GroupBlock(KindBlock):
 
 
 class LinkBlock(Block):
-    """A link between two selections of nodes, the same in both directions."""
+    """A link between two selections of nodes."""
 
     between: Annotated[list[Selector], Field(min_length=2, max_length=2)] = Field(
         description="two selections: names with * and ?, kind:NAME, tier:NAME, or lists of these"
     )
     rate: BitRate = Field(1e9, description="in each direction, shared by the transfers under way")
+    rate_back: BitRate | None = Field(
+        None, description="from the second selection to the first, where that is another rate than `rate`"
+    )
     delay: Duration = Field(0.0, description="added once per direction")
+    jitter: Duration = Field(0.0, description="of the delay: uniform from delay - jitter to delay + jitter")
     loss: Fraction = Field(0.0, description="of packets; sent again, so it lowers the rate")
     energy: EnergyPerBit = Field(0.0, description="that the link itself uses")
 

@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
+from pathlib import Path
 from typing import TypeVar
 
 from cosim.contract.block import NAME, Block
+from cosim.contract.seeds import stream
 from cosim.contract.selector import RANGE, digits_of, matcher, name_matcher
 from cosim.scenario import kinds
 from cosim.scenario.model import KindBlock, NodeBlock, PowerBlock, Scenario
+from cosim.scenario.placement import Placement, places
 from cosim.scenario.tree import Keys
 from cosim.scenario.wording import did_you_mean, shorten
 
-MOST_NODES = 100_000
+MOST_NODES = 1_000_000
 T = TypeVar("T", bound=Block)
 Report = Callable[[Keys, str, str], None]  # keys, message, hint
 
@@ -34,6 +37,7 @@ class Resolved:
     id: str
     key: str  # as written under `nodes`
     block: NodeBlock  # with the keys of defaults, kinds and groups
+    at: tuple[float, float, float] | None = None  # m: east, north, up
 
     @property
     def kind(self) -> str:
@@ -121,8 +125,11 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
     return ids
 
 
-def resolve(scenario: Scenario, report: Report) -> World:
-    """All nodes of `scenario` with their keys. Mistakes go to `report`; the nodes in question are left out."""
+def resolve(scenario: Scenario, report: Report, folder: Path = Path()) -> World:
+    """All nodes of `scenario` with their keys. Mistakes go to `report`; the nodes in question are left out.
+
+    `folder` is where files of points are looked for.
+    """
     known = _Kinds(scenario, report)
     groups = _groups(scenario, report)
     world = World()
@@ -141,18 +148,46 @@ def resolve(scenario: Scenario, report: Report) -> World:
             continue
         owner.update(dict.fromkeys(ids, key))
         made: dict[tuple[int, ...], NodeBlock | None] = {}
-        for name in ids:
+        sites: dict[Placement, list[tuple[float, float, float]]] = {}
+        for number, name in enumerate(ids):
             member_of = tuple(i for i, (_, _, match) in enumerate(groups) if match(name))
             if member_of not in made:
                 made[member_of] = _node(scenario, block, [groups[i][1] for i in member_of], known, at, report)
             resolved = made[member_of]
-            if resolved is not None:
-                (world.fleets if resolved.fleet else world.nodes).append(Resolved(name, key, resolved))
+            if resolved is None:
+                continue
+            if resolved.fleet:
+                world.fleets.append(Resolved(name, key, resolved))
+            elif not isinstance(resolved.at, Placement):
+                world.nodes.append(Resolved(name, key, resolved, _coordinates(resolved.at)))
+            else:
+                if resolved.at not in sites:
+                    sites[resolved.at] = _sites(scenario, resolved.at, key, len(ids), folder, report)
+                if number < len(sites[resolved.at]):  # a Poisson process may have fewer points than names
+                    world.nodes.append(Resolved(name, key, resolved, sites[resolved.at][number]))
     for group, _, match in groups:
         if not world.unreadable and not any(match(name) for name in owner):
             hint = did_you_mean(_text(scenario.groups[group].members), owner, otherwise="nodes")
             report(("groups", group, "members"), f"group '{group}' has no members", hint)
     return world
+
+
+def _coordinates(at: list[float] | None) -> tuple[float, float, float] | None:
+    return (at[0], at[1], at[2] if len(at) == 3 else 0.0) if at else None
+
+
+def _sites(
+    scenario: Scenario, placement: Placement, key: str, count: int, folder: Path, report: Report
+) -> list[tuple[float, float, float]]:
+    """Where the `count` nodes of `key` are; a mistake leaves all of them out."""
+    origin = scenario.geo.origin if scenario.geo else None
+    begin = RANGE.sub(r"[\1..", key)  # a range that goes on for longer has the same places at its beginning
+    try:
+        found = places(placement, count, stream(scenario.run.seed, f"places of {begin}"), folder, origin)
+    except ValueError as error:
+        report(("nodes", key), str(error), "change 'at', or the number of nodes")
+        return []
+    return [(east, north, up) for east, north, up in found.tolist()]
 
 
 def _text(members: str | list[str]) -> str:
@@ -276,6 +311,8 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
     if node.fleet:
         if node.at is not None:
             wrong("at", "a fleet moves and has no 'at'", "remove 'at' or 'fleet'")
+        if node.cost is not None and node.cost.own:
+            wrong("cost", "members of a fleet come and go and have no price of owning them", "remove 'own'")
         return good
     if "capacity" in written.model_fields_set:
         wrong("capacity", "'capacity' is for fleets", "limit the tasks of a host with 'slots'")

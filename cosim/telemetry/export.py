@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from cosim.contract.signals import Column, Signal
@@ -35,6 +36,7 @@ class Sample:
     unit: str = ""
 
 
+@cache
 def metric(signal: str, column: Column) -> str:
     """The name of a column's metric."""
     unit = UNITS.get(column.unit, re.sub(r"[^a-z0-9]+", "_", column.unit.lower()).strip("_"))

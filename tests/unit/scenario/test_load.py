@@ -53,7 +53,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("origin: [39.36, 22.95, 60 m]", "origin: [139.36, 22.95]", "geo.origin", "is not latitude", ""),
         ("22.95, 60 m]", "22.95, 60]", "geo.origin", "60 has no unit", ""),
         ("at: [120 m, 40 m, 5 m]", "at: [120 m]", "nodes.edge-1.at", "needs at least 2 entries, found 1", ""),
-        ("at: [120 m, 40 m, 5 m]", "at: there", "nodes.edge-1.at", "expected a list, found 'there'", ""),
+        ("at: [120 m, 40 m, 5 m]", "at: there", "nodes.edge-1.at", "'there' is no place; write coordinates as", ""),
         ("  traffic:", "  traffic: 5", "adapters.traffic", "expected a mapping, found the number 5", ""),
         ("carrier: 3.5", "carier: 3.5", "adapters.air.carier", "unknown key 'carier'", "did you mean 'carrier'?"),
         ("scheduler: least-loaded", "scheduler: leastload", "adapters.engine.scheduler", "not possible", "did you"),
