@@ -221,7 +221,8 @@ class Runtime:
             self._await(station, tick, time)
             return
         begun = perf_counter()
-        self._give_events(station, time)
+        if self.plan.events or self._injected:
+            self._give_events(station, time)
         try:
             frames = station.adapter.step(time, station.inputs)
         except CosimError:
