@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.interval.world import MEGA, World
+from adapters.interval.world import MEGA, IntervalWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
@@ -18,10 +18,10 @@ _NODE_FAILED = TASK_STATUS.index("node-failed")
 _TIERS = ("device", "edge", "cloud")
 
 
-class Books:
+class IntervalAccounts:
     """What has happened so far."""
 
-    def __init__(self, simulation: Interval, world: World, scene: Scene) -> None:
+    def __init__(self, simulation: Interval, world: IntervalWorld, scene: Scene) -> None:
         self._simulation, self._world, self._scene = simulation, world, scene
         self._slots = constant(world.slots)
         self._made: list[NDArray[np.int64]] = [np.empty(0, np.int64)]  # devices, by container

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.offloading.world import World
+from adapters.offloading.world import OffloadingWorld
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
 from cosim.peers.offloading.books import Outcome
@@ -24,7 +24,7 @@ FAILED = {
 }  # fmt: skip
 
 
-class Books:
+class OffloadingAccounts:
     """What each host, an edge place or the cloud, has done so far.
 
     Energy is the host's power, linear between idle and full load, over the share of its cores in use;
@@ -32,7 +32,7 @@ class Books:
     each by the host's price (CloudSim's rule).
     """
 
-    def __init__(self, world: World, scene: Scene) -> None:
+    def __init__(self, world: OffloadingWorld, scene: Scene) -> None:
         study = world.study
         self._world = world
         groups = [(place, group) for place, centre in enumerate(study.places) for group in centre.hosts]

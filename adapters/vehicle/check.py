@@ -19,10 +19,10 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     found = list(_scene(context.scene))
     if not vehicles:
         return found
-    from adapters.vehicle.roster import Roster, written_systems  # needs numpy
+    from adapters.vehicle.roster import VehicleRoster, written_systems  # needs numpy
 
     names = [node.id for node, _ in vehicles]
-    found += refusals(lambda: Roster(context, config))
+    found += refusals(lambda: VehicleRoster(context, config))
     twice = refusals(lambda: written_systems([vehicle for _, vehicle in vehicles], names))
     found += twice
     if config.mavlink is not False and not twice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.external import External, Reading
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.personas import PERSONAS, Behaviour
@@ -13,7 +13,7 @@ from cosim.autopilot.table import Address, address
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import COPTER, GO, HOLD, LAND, MANUAL, MISSION, NONE, RETURN, TAKE_OFF
 
 _AGAIN = 2.0  # s of wall time between two attempts to reach a TCP server
@@ -30,7 +30,7 @@ _MODES: dict[Behaviour, int] = {
 }
 
 
-def externals(context: Context, fleet: Fleet, roster: Roster, nodes: list[Node]) -> list[ExternalVehicle]:
+def externals(context: Context, fleet: VehicleFleet, roster: VehicleRoster, nodes: list[Node]) -> list[ExternalVehicle]:
     """One for each of `nodes`, which have `autopilot: external`."""
     geo = context.scene.geo
     assert geo is not None, "check has seen to it"
@@ -84,7 +84,7 @@ class End:
 class ExternalVehicle:
     """A vehicle of the fleet that is where its own autopilot says."""
 
-    def __init__(self, name: str, row: int, system: int, fleet: Fleet, ground: Ground, end: End) -> None:
+    def __init__(self, name: str, row: int, system: int, fleet: VehicleFleet, ground: Ground, end: End) -> None:
         """`system`: its MAVLink system id, 0: that of the only one at the address."""
         self.name, self.row = name, row
         self._system, self._fleet, self._ground, self._end = system, fleet, ground, end

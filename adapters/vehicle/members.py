@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from adapters.vehicle.config import RealPart
-from adapters.vehicle.roster import Roster, written_systems
+from adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.autopilot.remote import Done, Entry, Hub, Lock, flown, take
 from cosim.autopilot.table import plan
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch.keys import name_of
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 
 log = logging.getLogger("cosim.vehicle")
 
@@ -26,7 +26,7 @@ class Members:
     not be missing is.
     """
 
-    def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: RealPart) -> None:
+    def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, part: RealPart) -> None:
         scene = context.scene
         address, folder = context.service("vehicles"), context.service("keys")
         if not address or not folder:

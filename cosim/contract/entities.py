@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from cosim.contract.reality import Live, Runs, Vehicle, Wifi
+from cosim.contract.reality import Live, Software, Vehicle, Wifi
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -153,7 +153,7 @@ class Node:
     radio_energy: tuple[RadioEnergy, ...] = ()
     vehicle: Vehicle | None = None
     wifi: Wifi | None = None
-    runs: Runs | None = None
+    runs: Software | None = None
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
     keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`

@@ -56,7 +56,7 @@ class Wifi:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class Software:
     """The software of a node when nodes are real."""
 
     image: str

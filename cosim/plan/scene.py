@@ -30,12 +30,12 @@ from cosim.contract.entities import (
     Tariff,
     Workload,
 )
-from cosim.contract.reality import Live, Pack, Runs, Vehicle, Wifi
+from cosim.contract.reality import Live, Pack, Software, Vehicle, Wifi
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
 from cosim.scenario.hardware import AcceleratorName, BatteryBlock, BootBlock, ScalingBlock
 from cosim.scenario.reality import RunsBlock, VehicleBlock
-from cosim.scenario.resolve import Resolved, World
+from cosim.scenario.resolve import Resolved, ResolvedNodes
 
 FOREVER = float("inf")
 
@@ -47,7 +47,7 @@ SENSITIVITY = {"compute": 1.0, "hybrid": 0.54, "memory": 0.06, "io": 0.0}
 class SceneBuilder:
     """Turns a scenario's names into slots."""
 
-    def __init__(self, scenario: model.Scenario, world: World) -> None:
+    def __init__(self, scenario: model.Scenario, world: ResolvedNodes) -> None:
         self.scenario, self.world = scenario, world
         templates: dict[int, Node] = {}  # the nodes of a range share their block
         self.nodes = tuple(node(entry, templates) for entry in world.nodes)
@@ -211,8 +211,8 @@ def _vehicle(block: VehicleBlock) -> Vehicle:
     )
 
 
-def _runs(block: RunsBlock) -> Runs:
-    return Runs(block.image, tuple(block.command), tuple(block.environment.items()), tuple(block.ports))
+def _runs(block: RunsBlock) -> Software:
+    return Software(block.image, tuple(block.command), tuple(block.environment.items()), tuple(block.ports))
 
 
 def _states(block: model.NodeBlock) -> PowerStates:

@@ -47,7 +47,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class JobResult:
     """What became of a task. `run` and `log` are relative to the task's base, "" when there is none."""
 
     key: str
@@ -64,7 +64,7 @@ class Result:
 class Executor(Protocol):
     """Carries out tasks; closing the iterator early stops what is still running."""
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
         """The results in the order in which the runs end."""
 
 
@@ -82,17 +82,17 @@ class LocalExecutor:
         self.workers = workers
         self.grace = grace
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
         waiting = deque(tasks)
         while waiting:  # again when a server was killed, without the runs that it took along
             with closing(_Server(self.grace)) as server:
                 yield from server.serve(waiting, self.workers)
 
 
-def failed(task: Task, error: str, seconds: float = 0.0) -> Result:
+def failed(task: Task, error: str, seconds: float = 0.0) -> JobResult:
     """The result of a run that left nothing but, perhaps, a log."""
     log = log_of(task)
-    return Result(
+    return JobResult(
         task.key, task.parameters, "failed", "", error, log if (Path(task.base) / log).is_file() else "", {}, seconds,
         task.basis,
     )  # fmt: skip
@@ -130,7 +130,7 @@ class _Server:
             env={**THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
-    def serve(self, waiting: deque[Task], workers: int) -> Iterator[Result]:
+    def serve(self, waiting: deque[Task], workers: int) -> Iterator[JobResult]:
         """Takes tasks off `waiting` until none is left or the server has ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -202,7 +202,7 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-def _result(task: Task, answer: Mapping[str, Any]) -> Result:
+def _result(task: Task, answer: Mapping[str, Any]) -> JobResult:
     seconds = float(answer["seconds"])
     outcome = answer["outcome"]
     file = Path(task.base) / log_of(task)
@@ -223,6 +223,6 @@ def _result(task: Task, answer: Mapping[str, Any]) -> Result:
     else:
         done, reason = outcome, outcome["error"]
     log = log_of(task) if file.is_file() else ""
-    return Result(
+    return JobResult(
         task.key, task.parameters, done["status"], done["run"], reason, log, done["figures"], seconds, task.basis
     )

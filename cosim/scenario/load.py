@@ -22,7 +22,7 @@ from cosim.scenario import tree
 from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
 from cosim.scenario.model import BUILT_IN_EVENTS, NodeBlock, Scenario, scenario_with
-from cosim.scenario.resolve import World
+from cosim.scenario.resolve import ResolvedNodes
 from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, found, problems_of, shorten
 
@@ -48,7 +48,7 @@ class Loaded:
     path: Path  # of the scenario file
     files: tuple[Path, ...]  # every file that was read, the scenario file first
     adapters: Mapping[str, UsedAdapter]  # in the order of the file
-    world: World
+    world: ResolvedNodes
     root: Item
 
     @cached_property
@@ -62,7 +62,7 @@ class Loaded:
         """The scenario after includes and overrides, as YAML."""
         return tree.dump(self.data)
 
-    def place(self, path: str | Keys) -> tree.Place:
+    def place(self, path: str | Keys) -> tree.SourcePlace:
         """File, line and column of the value at `path`, for example ``nodes.uav-1.battery``."""
         return tree.place(self.root, split(self.root, path) if isinstance(path, str) else path)
 

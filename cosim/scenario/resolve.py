@@ -45,7 +45,7 @@ class Resolved:
 
 
 @dataclass
-class World:
+class ResolvedNodes:
     """All nodes and fleets of a scenario in the order of the file; complete before it is asked anything."""
 
     nodes: list[Resolved] = field(default_factory=list)
@@ -121,11 +121,11 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
     return ids
 
 
-def resolve(scenario: Scenario, report: Report) -> World:
+def resolve(scenario: Scenario, report: Report) -> ResolvedNodes:
     """All nodes of `scenario` with their keys. Mistakes go to `report`; the nodes in question are left out."""
     known = _Kinds(scenario, report)
     groups = _groups(scenario, report)
-    world = World()
+    world = ResolvedNodes()
     owner = world.names
     for key, block in scenario.nodes.items():
         at: Keys = ("nodes", key)

@@ -18,15 +18,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.vehicles.airframe import Battery, Copter, Rover
-    from cosim.vehicles.fleet import Fleet, Waypoint, compiled
+    from cosim.vehicles.airframe import BatteryPack, Copter, Rover
+    from cosim.vehicles.fleet import VehicleFleet, Waypoint, compiled
 
-__all__ = ["Battery", "Copter", "Fleet", "Rover", "Waypoint", "compiled"]
+__all__ = ["BatteryPack", "Copter", "Rover", "VehicleFleet", "Waypoint", "compiled"]
 
 # Scenarios are checked with the words of this package; only who flies needs a compiler.
 _MODULE = {
-    "Battery": "airframe", "Copter": "airframe", "Rover": "airframe",
-    "Fleet": "fleet", "Waypoint": "fleet", "compiled": "fleet",
+    "BatteryPack": "airframe", "Copter": "airframe", "Rover": "airframe",
+    "VehicleFleet": "fleet", "Waypoint": "fleet", "compiled": "fleet",
 }  # fmt: skip
 
 

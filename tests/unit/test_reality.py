@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.contract.reality import Live, Pack, Runs, Vehicle
+from cosim.contract.reality import Live, Pack, Software, Vehicle
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
@@ -36,11 +36,11 @@ def test_they_become_records(tmp_path):
     assert nodes["uav-2"].vehicle == Vehicle("copter", battery=Pack(capacity=4.5 * 3600))
     assert nodes["uav-1"].wifi is not None
     assert nodes["uav-1"].wifi.carrier == 5.18e9
-    assert nodes["uav-1"].runs == Runs("vuav")
+    assert nodes["uav-1"].runs == Software("vuav")
     assert nodes["tractor"].vehicle == Vehicle("rover", steering="ackermann", mass=3000.0, system=7)
     assert nodes["edge"].live == Live("lab", 10.0, True, False, 1.0, 60.0)
     assert nodes["edge"].missing == "wait"
-    assert nodes["edge"].runs == Runs("vedgenode", ports=(8080,))
+    assert nodes["edge"].runs == Software("vedgenode", ports=(8080,))
     assert nodes["uav-1"].missing == "model"
 
 

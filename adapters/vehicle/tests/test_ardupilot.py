@@ -15,7 +15,7 @@ from adapters.vehicle.config import VehicleConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.contract.reality import Runs, Vehicle
+from cosim.contract.reality import Software, Vehicle
 from tests.unit.autopilot.stand_in import Program
 
 HOME = (10.0, 20.0, 5.0)
@@ -182,7 +182,7 @@ def test_what_cannot_be_is_refused():
     engage = [{"drone": "uav", "target": "rover", "commands": [{"at": "5 s"}]}]
     with pytest.raises(ScenarioError, match="give it its mission by MAVLink"):
         Run(drone(), ROVER, engage=engage)
-    both = Node("uav", "uav", "device", HOME, vehicle=drone().vehicle, runs=Runs("vuav"))
+    both = Node("uav", "uav", "device", HOME, vehicle=drone().vehicle, runs=Software("vuav"))
     with pytest.raises(ScenarioError, match="a program of its own"):
         Run(both, real="netns")
     many = [Node(f"u{k}", "uav", "device", HOME, vehicle=drone().vehicle) for k in range(3)]

@@ -45,7 +45,7 @@ class Type:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fleet:
+class HostFleet:
     """Hosts by type; `place` says which type each host has."""
 
     types: tuple[Type, ...]
@@ -92,18 +92,18 @@ _B4MS = Type(4029, 17180, 32212, (1800, 1525), (51.9, 6.19), 5000, 5000, POWER["
 _B8MS = Type(16111, 34360, 32212, (1882.7, 1333.75), (58.2, 11.64), 5000, 5000, POWER["B8ms"], FAR, 0.333)
 
 
-def azure_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
+def azure_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
     """Azure machines in the pattern 4 B2s, 4 B4ms, 2 B8ms; the peer's default, there with 50 hosts at most."""
     pattern = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2)
     near = round(hosts * _NEAR_SHARE)
     latency = tuple(NEAR if i < near else FAR for i in range(hosts)) if "latency-by-index" in quirks else None
     place = tuple(pattern[i % len(pattern)] for i in range(hosts))
-    return Fleet((_B2S, _B4MS, _B8MS), place, latency, swapped="swapped-bandwidth" in quirks)
+    return HostFleet((_B2S, _B4MS, _B8MS), place, latency, swapped="swapped-bandwidth" in quirks)
 
 
-def _three(mips: tuple[float, float, float], hosts: int, quirks: frozenset[str]) -> Fleet:
+def _three(mips: tuple[float, float, float], hosts: int, quirks: frozenset[str]) -> HostFleet:
     pi = POWER["raspberry-pi-3b"]
-    return Fleet(
+    return HostFleet(
         (
             Type(mips[0], 3000, 30000, (3000, 3000), (2000, 2000), 1000, 2000, POWER["one-watt"]),
             Type(mips[1], 4000, 40000, (2000, 2000), (2000, 2000), 2000, 4000, pi),
@@ -114,12 +114,12 @@ def _three(mips: tuple[float, float, float], hosts: int, quirks: frozenset[str])
     )
 
 
-def bitbrain_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
+def bitbrain_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
     """Three types of 5000, 10000 and 50000 MIPS in turn; no latency."""
     return _three((5000, 10000, 50000), hosts, quirks)
 
 
-def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
+def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
     """Three types of 20000, 30000 and 40000 MIPS in turn; no latency."""
     return _three((20000, 30000, 40000), hosts, quirks)
 

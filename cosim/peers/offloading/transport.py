@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from cosim.peers.offloading.study import Application, Links, Place, Study, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Links, Study, Vm
 
 _APPLICATIONS: Final = (
     Application(
@@ -45,7 +45,7 @@ def ring_road(
     networks that all share. `duration` and `warm_up` in s.
     """
     places = tuple(
-        Place(f"rsu-{k}", _SEGMENT * (k + 0.5), 0.0, k, int(_CLASSES[k % 40]), ((Vm(2, 10000.0),) * 2,))
+        EdgePlace(f"rsu-{k}", _SEGMENT * (k + 0.5), 0.0, k, int(_CLASSES[k % 40]), ((Vm(2, 10000.0),) * 2,))
         for k in range(40 * scale)
     )
     return Study(
