@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 
+from adapters.vehicle.keys import Vehicle
 from adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.external import External, Reading
 from cosim.autopilot.geodesy import Ground
@@ -37,11 +38,12 @@ def externals(context: Context, fleet: VehicleFleet, roster: VehicleRoster, node
     ground, ends, made = Ground((geo.latitude, geo.longitude, geo.height)), dict[str, End](), list[ExternalVehicle]()
     try:
         for node in nodes:
-            assert node.vehicle is not None
-            text = node.vehicle.address
+            vehicle = Vehicle.of(node)
+            assert vehicle is not None
+            text = str(vehicle.address)
             if text not in ends:
                 ends[text] = End(text, f"nodes.{node.id}.vehicle.address")
-            made.append(ExternalVehicle(node.id, roster.row[node.id], node.vehicle.system, fleet, ground, ends[text]))
+            made.append(ExternalVehicle(node.id, roster.row[node.id], vehicle.system or 0, fleet, ground, ends[text]))
     except BaseException:
         for end in ends.values():
             end.close()

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 
 from adapters.vehicle.config import MavlinkPart
+from adapters.vehicle.keys import vehicles_of
 from adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.errors import SetupError
@@ -35,7 +36,7 @@ class Mavlink:
 
         at = f"adapters.{context.name}.mavlink"
         elsewhere = roster.outside | {n.id for n in context.scene.nodes if context.scene.real and n.runs is not None}
-        vehicles = [node.vehicle for node in context.scene.nodes if node.vehicle is not None]
+        vehicles = [vehicle for _, _, vehicle in vehicles_of(context.scene)]
         planned = plan(
             [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
             [] if part.udp is None else [address(part.udp, f"{at}.udp")],

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from adapters.vehicle.config import RealPart
+from adapters.vehicle.keys import vehicles_of
 from adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.autopilot.remote import Done, Entry, Hub, Lock, flown, take
 from cosim.autopilot.table import plan
@@ -35,14 +36,15 @@ class Members:
                 "netns` and the compose file set COSIM_VEHICLES and COSIM_KEYS"
             )
         self._fleet, self._part = fleet, part
-        self._nodes: dict[str, Node] = {n.id: n for n in scene.nodes if n.runs is not None and n.vehicle is not None}
+        found = vehicles_of(scene)
+        self._nodes: dict[str, Node] = {n.id: n for _, n, _ in found if n.runs is not None}
         self._row = {name: roster.row[name] for name in self._nodes}
         self.absences = dict.fromkeys(self._nodes, 0)  # times that each was missed
         self.heard: dict[str, Mapping[str, Sequence[float]]] = {}  # by listener and speaker, as `Heard`
-        vehicles = [node.vehicle for node in scene.nodes if node.vehicle is not None]
+        vehicles = {node.id: vehicle for _, node, vehicle in found}
         planned = plan(
-            [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
-            named=written_systems(vehicles, roster.ids),
+            [(name, v.persona, v.frame) for name, v in vehicles.items()],
+            named=written_systems(list(vehicles.values()), roster.ids),
         )
         systems = {slot.name: slot.sysid for slot in planned}
         geo = scene.geo
@@ -53,7 +55,7 @@ class Members:
                 {
                     "system": systems[name],
                     "systems": systems,
-                    "persona": node.vehicle.persona if node.vehicle else "ardupilot",
+                    "persona": vehicles[name].persona,
                     "origin": list(origin),
                 },
             )

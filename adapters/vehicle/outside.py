@@ -11,6 +11,7 @@ import numpy as np
 
 from adapters.vehicle.ardupilot import ardupilots
 from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.keys import vehicles_of
 from adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context
 from cosim.contract.errors import RunError
@@ -55,7 +56,7 @@ class Outside:
         self._sources: list[Source] = []
         try:
             json, external = (
-                [node for node in context.scene.nodes if node.vehicle is not None and node.vehicle.autopilot == kind]
+                [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.autopilot == kind]
                 for kind in ("ardupilot-json", "external")
             )
             if json:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
+from adapters.vehicle.keys import Vehicle, vehicles_of
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.geo import LocalFrame
-from cosim.contract.reality import Vehicle
 from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
 from cosim.vehicles.rows import Rows
 
@@ -42,7 +42,7 @@ class VehicleRoster:
         self._problems: list[Problem] = []
         self._at = f"adapters.{context.name}"
         scene = context.scene
-        found = [(slot, node, node.vehicle) for slot, node in enumerate(scene.nodes) if node.vehicle is not None]
+        found = vehicles_of(scene)
         self.slots = np.array([slot for slot, _, _ in found], np.int32)  # (n,)
         self.ids = [node.id for _, node, _ in found]
         self.row = {name: k for k, name in enumerate(self.ids)}

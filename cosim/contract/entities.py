@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from cosim.contract.reality import Live, Software, Vehicle, Wifi
+from cosim.contract.reality import Live, Software, Wifi
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -151,13 +151,16 @@ class Node:
     scaling: Scaling | None = None
     battery: Battery | None = None
     radio_energy: tuple[RadioEnergy, ...] = ()
-    vehicle: Vehicle | None = None
     wifi: Wifi | None = None
     runs: Software | None = None
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
     keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`
     contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
+
+    def says(self, key: str) -> bool:
+        """Whether something is written under the key of an adapter."""
+        return any(own == key for own, _ in self.keys)
 
 
 @dataclass(frozen=True, slots=True)

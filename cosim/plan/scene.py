@@ -30,11 +30,11 @@ from cosim.contract.entities import (
     Tariff,
     Workload,
 )
-from cosim.contract.reality import Live, Pack, Software, Vehicle, Wifi
+from cosim.contract.reality import Live, Software, Wifi
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
 from cosim.scenario.hardware import AcceleratorName, BatteryBlock, BootBlock, ScalingBlock
-from cosim.scenario.reality import RunsBlock, VehicleBlock
+from cosim.scenario.reality import RunsBlock
 from cosim.scenario.resolve import Resolved, ResolvedNodes
 
 FOREVER = float("inf")
@@ -189,7 +189,6 @@ def _node(block: model.NodeBlock) -> Node:
         radio_energy=tuple(
             RadioEnergy(name, part.sent, part.received) for name, part in (block.radio_energy or {}).items()
         ),
-        vehicle=_vehicle(block.vehicle) if block.vehicle else None,
         wifi=Wifi(**dict(block.wifi)) if block.wifi else None,
         runs=_runs(block.runs) if block.runs else None,
         live=Live(**{**dict(block.live), "key": block.live.key or "", "address": block.live.address or ""})
@@ -197,17 +196,10 @@ def _node(block: model.NodeBlock) -> Node:
         else None,
         missing=block.missing,
         keys=tuple(
-            (key, value.model_dump_json(by_alias=True, exclude_unset=True))
+            value.written()
             for key in type(block).model_fields
             if key not in model.NodeBlock.model_fields and (value := getattr(block, key)) is not None
         ),
-    )
-
-
-def _vehicle(block: VehicleBlock) -> Vehicle:
-    keys = dict(block)
-    return Vehicle(
-        **{**keys, "battery": Pack(**dict(block.battery)), "system": block.system or 0, "address": block.address or ""}
     )
 
 

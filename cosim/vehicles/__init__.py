@@ -1,8 +1,8 @@
 """Drones and rovers as columns: dynamics, battery and autopilot behaviour, compiled, without any I/O.
 
-    from cosim.vehicles import Copter, Fleet, Rover, Waypoint
+    from cosim.vehicles import Copter, Rover, VehicleFleet, Waypoint
 
-    fleet = Fleet([Copter(), Rover()], homes=[(0, 0, 0), (20, 0, 0)])
+    fleet = VehicleFleet([Copter(), Rover()], homes=[(0, 0, 0), (20, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 15.0)
     fleet.advance(10.0)

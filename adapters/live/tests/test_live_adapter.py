@@ -24,7 +24,7 @@ from cosim.contract.entities import Geo, Law, Node, Scene, SlotRange, Workload
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.presence import Presence
-from cosim.contract.reality import Live, Vehicle
+from cosim.contract.reality import Live
 from cosim.contract.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
 from cosim.live import agent
 from cosim.live.lease import Lease, NodeSlot, Standing
@@ -280,7 +280,7 @@ def reported(moment, **values):
 
 
 def test_where_a_vehicle_is_its_autopilot_alone_says():
-    plain, drone = live("pi"), replace(live("uav"), vehicle=Vehicle("copter"))
+    plain, drone = live("pi"), replace(live("uav"), keys=(("vehicle", '{"frame":"copter"}'),))
     scene = Scene.build((plain, drone), geo=Geo(39.0, 22.0, 0.0))
     readings = Readings(scene, {0: plain, 1: drone}, Presence(scene))
     standings = [

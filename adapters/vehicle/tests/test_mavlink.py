@@ -13,13 +13,14 @@ import zmq
 
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
+from adapters.vehicle.keys import Vehicle
 from adapters.vehicle.mavlink import Mavlink
 from adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import ScenarioError
 from cosim.contract.geo import to_ecef
-from cosim.contract.reality import Software, Vehicle
+from cosim.contract.reality import Software
 from cosim.vehicles import VehicleFleet
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
@@ -27,7 +28,7 @@ GEO = Geo(39.36, 22.95, 60.0)
 
 
 def node(name, **vehicle):
-    return Node(name, "uav", "device", (0.0, 0.0, 0.0), vehicle=Vehicle(**{"frame": "copter", **vehicle}))
+    return Node(name, "uav", "device", (0.0, 0.0, 0.0), keys=(Vehicle(**{"frame": "copter", **vehicle}).written(),))
 
 
 def free_port():
