@@ -7,7 +7,6 @@ and of its published input: forty access points 400 m apart, each with two machi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from cosim.peers.offloading.study import Application, EdgePlace, Links, Study, Vm
@@ -62,8 +61,3 @@ def ring_road(
         load_interval=1.5,
         quirks=quirks,
     )
-
-
-def with_policy(study: Study, policy: str) -> Study:
-    """The same study under another policy."""
-    return replace(study, policy=policy)

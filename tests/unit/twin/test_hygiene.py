@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cosim.contract.errors import ScenarioError
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Prior, Space
-from cosim.twin.telemetry.clocks import clock, clocks, corrected, out_of_order
+from cosim.twin.telemetry.clocks import clock, clocks, corrected
 from cosim.twin.telemetry.hygiene import Rules, bounds, examine, told, vetted
 from cosim.twin.telemetry.inputs import examine_inputs
 from cosim.twin.telemetry.lag import lag
@@ -246,13 +246,6 @@ def test_a_clock_that_is_off_is_a_finding(offset):
 
 def test_a_drift_alone_is_a_finding():
     assert clocks(*exchanges(0.0, 1e-4), ["edge"] * 200)[1][0].kind == "clock"
-
-
-def test_events_in_the_wrong_order_tell_a_clock():
-    sent, received, *_ = exchanges(-1.0, 0.0)
-    (finding,) = out_of_order(sent, received, ["edge"] * 200)
-    assert finding.count == 200
-    assert out_of_order(*exchanges(0.0, 0.0)[:2], ["edge"] * 200) == ()
 
 
 def test_exchanges_without_times_are_left_out():

@@ -65,7 +65,6 @@ def test_a_rover_with_that_radius_drives_it():
 def test_places_on_rows():
     field = Rows((0.0, 0.0), rows=2, pitch=4.0, length=100.0)
     assert field.on_row(1, 0.25) == pytest.approx((4.0, 75.0, math.pi))
-    assert field.item_of(1) == 3
     assert field.box(1.0) == pytest.approx((-3.0, -1.0, 7.0, 101.0))
 
 
