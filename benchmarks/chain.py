@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.adapter import AdapterConfig, AdapterKind, Context, Inputs, Ports, Read, Summary
 from cosim.contract.entities import Node, Scene
-from cosim.contract.frame import Frame
+from cosim.contract.frame import Frame, constant
 from cosim.contract.signals import Column, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Wire
 
@@ -42,7 +42,7 @@ class _Base:
         self.rows = config.rows
 
     def start(self, context: Context) -> None:
-        self.slot = np.arange(self.rows, dtype=np.int32)
+        self.slot = constant(np.arange(self.rows, dtype=np.int32))
         self.buffers = [np.zeros(self.rows), np.zeros(self.rows)]
 
     def buffer(self) -> Floats:
@@ -60,7 +60,8 @@ class _Base:
 class Mobility(_Base):
     def start(self, context: Context) -> None:
         super().start(context)
-        self.x, self.y, self.speed = start_state(self.rows)
+        self.x, y, speed = start_state(self.rows)
+        self.y, self.speed = constant(y), constant(speed)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         x = np.multiply(self.speed, 0.1, out=self.buffer())

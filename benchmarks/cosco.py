@@ -23,7 +23,16 @@ import numpy as np
 from benchmarks import cosco_runs
 from benchmarks.interval_rules import Rules
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.peers.interval import Arrivals, Interval, Workload, azure_fog, batch, compatible, compiled, static
+from cosim.peers.interval import (
+    ContainerArrivals,
+    ContainerWorkload,
+    Interval,
+    azure_fog,
+    batch,
+    compatible,
+    compiled,
+    static,
+)
 
 LENGTH = 300.0
 TARGETS = {50: 5.0, 500: 60.0}  # us per interval
@@ -31,8 +40,8 @@ BRANCH_TARGET = 5.0  # ms
 BATCH_TARGET = 100_000.0  # intervals/s of wall time on two cores
 
 
-def workload(hosts: int) -> Workload:
-    return static(LENGTH, Arrivals("normal", hosts / 10.0, 1.5))
+def workload(hosts: int) -> ContainerWorkload:
+    return static(LENGTH, ContainerArrivals("normal", hosts / 10.0, 1.5))
 
 
 def simulation(hosts: int, quirks: frozenset[str], **options: Any) -> Interval:

@@ -31,7 +31,7 @@ from benchmarks.measure import Table, parser, print_result
 from cosim.contract.frame import Frame
 from cosim.live.agent import Agent, Options
 from cosim.live.gateway import Gateway
-from cosim.live.lease import Slot
+from cosim.live.lease import NodeSlot
 from cosim.talk import keys
 from cosim.talk.control import ControlSocket, command
 from cosim.talk.publish import Publisher, Subscriber
@@ -50,7 +50,7 @@ def house(folder: Path) -> None:
     """Serve until the input ends; addresses go out in one line, figures in another."""
     thread_died: list[str] = []
     threading.excepthook = lambda args: thread_died.append(f"{args.thread}: {args.exc_value}")
-    slots = [Slot(k, f"node-{k}", f"node-{k}", 3.0, 0.2, False, False) for k in range(3)]
+    slots = [NodeSlot(k, f"node-{k}", f"node-{k}", 3.0, 0.2, False, False) for k in range(3)]
     frame = Frame("load", 0.0, np.arange(10, dtype=np.int32), {"x": np.arange(10.0)})
     gateway = Gateway(slots, folder / "keys", "tcp://127.0.0.1:*")
     with (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosim.peers.interval import Fleet, Workload
+from cosim.peers.interval import ContainerWorkload, HostFleet
 
 ROUTER = 10_000.0  # MB/s
 
@@ -41,7 +41,7 @@ class Figures:
 class Rules:
     """Hosts, slots and a queue, as lists."""
 
-    def __init__(self, fleet: Fleet, workload: Workload, length: float) -> None:
+    def __init__(self, fleet: HostFleet, workload: ContainerWorkload, length: float) -> None:
         hosts, power = fleet.hosts()
         self.length = length
         self.mips, self.ram, self.disk = (hosts[name].tolist() for name in ("mips", "ram", "disk"))

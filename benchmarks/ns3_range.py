@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import ExitStack
 
-from adapters.ns3.radio import Radio, live
+from adapters.ns3.radio import RadioParameters, live
 from benchmarks.measure import Table
 from cosim.emulation import netns, probe, taps
 from cosim.emulation.netns import Namespaces
@@ -36,7 +36,7 @@ def sweep(seconds: float, rounds: int) -> dict[str, object]:
     with ExitStack() as stack:
         spaces = stack.enter_context(Namespaces())
         files = {node: spaces.create(node) for node in NODES}
-        backend = live(Radio())
+        backend = live(RadioParameters())
         stack.callback(backend.close)
         for node, space in files.items():
             near = [(NODES[other], MACS[other]) for other in NODES if other != node]

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.compiling import ready
-from cosim.peers.offloading import Application, Links, Place, Simulation, Study, Vm
+from cosim.peers.offloading import Application, EdgePlace, Links, Simulation, Study, Vm
 from cosim.peers.offloading.transport import ring_road
 
 TARGET = 300_000.0  # tasks per CPU second at 1,000 devices
@@ -48,7 +48,7 @@ def places(devices: int, duration: float) -> Study:
             Application(*row, load_edge=share, load_cloud=share / 10.0) for *row, share in APPLICATIONS
         ),
         places=tuple(
-            Place(f"place-{k}", 0.0, float(k), k, int("00111122222222"[k % 14]), ((Vm(2, 2000.0),) * 4,))
+            EdgePlace(f"place-{k}", 0.0, float(k), k, int("00111122222222"[k % 14]), ((Vm(2, 2000.0),) * 4,))
             for k in range(14 * scale)
         ),
         links=Links(wlan=2e9, wan=150e6, lan_delay=0.005, wan_propagation=0.1),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from adapters.sumo import install
-from cosim.contract.environment import cache
+from cosim.contract import environment
 
 WALK = 120  # edges of 200 m: more than an hour at free flow
 SPREAD = 20  # s over which the vehicles depart
@@ -26,7 +26,7 @@ def make(vehicles: int) -> tuple[Path, Path]:
     """Network and routes for `vehicles`, kept in the cache."""
     side = side_for(vehicles)
     words = f"grid 2 {side} {vehicles} {WALK} {SPREAD}".encode()
-    folder = cache() / "benchmark-sumo" / hashlib.sha256(words).hexdigest()[:16]
+    folder = environment.cache() / "benchmark-sumo" / hashlib.sha256(words).hexdigest()[:16]
     network, routes = folder / "grid.net.xml", folder / "walks.rou.xml"
     if not routes.is_file():
         folder.mkdir(parents=True, exist_ok=True)

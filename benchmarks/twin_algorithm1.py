@@ -12,7 +12,7 @@ from time import process_time
 
 import numpy as np
 
-from cosim.peers.interval import Arrivals, azure_fog, static
+from cosim.peers.interval import ContainerArrivals, azure_fog, static
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate.monitor import Model
 from cosim.twin.surrogate.network import Training
@@ -37,7 +37,7 @@ VARIANTS: Mapping[str, Online] = {
 
 def rows(seeds: int, *, runs: int, epochs: int, intervals: int = 40) -> list[dict[str, object]]:
     """Means over seeds; the gaps are those of the simulator one interval ahead, in the second half of the run."""
-    model = Model(azure_fog(10), static(300.0, Arrivals("poisson", 1.5)), SPACE, steps=4)
+    model = Model(azure_fog(10), static(300.0, ContainerArrivals("poisson", 1.5)), SPACE, steps=4)
     start = SPACE.units(SPACE.start)[0]
     figures: dict[str, list[list[float]]] = {name: [] for name in VARIANTS}
     for seed in range(1, seeds + 1):

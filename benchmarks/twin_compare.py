@@ -20,7 +20,7 @@ from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.jobs import simtune
-from cosim.twin.problem import Case, Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget
 from cosim.twin.space import Space
 from cosim.twin.surrogate.methods import METHODS, Pipeline, tune
@@ -49,12 +49,12 @@ def logs(data: Path, held_back: Path | None) -> tuple[simtune.Log, simtune.Log]:
     return fit, replace(later, first=len(fit))
 
 
-def _neutral(problem: Problem) -> Problem:
+def _neutral(problem: CalibrationProblem) -> CalibrationProblem:
     """Begun in the middle of all bounds: the job's own start lies near the answer, and no method should profit."""
     return replace(problem, space=Space([replace(p, start=None) for p in problem.space.parameters]))
 
 
-def _exact(problem: Problem, runs: int) -> Method:
+def _exact(problem: CalibrationProblem, runs: int) -> Method:
     """Search alone: the others make no screen and no intervals either."""
 
     def method(seed: int) -> tuple[Floats, int, float, float]:
@@ -66,7 +66,7 @@ def _exact(problem: Problem, runs: int) -> Method:
     return method
 
 
-def _chance(problem: Problem, runs: int) -> Method:
+def _chance(problem: CalibrationProblem, runs: int) -> Method:
     """The control: the best of random vectors, the best eight of them looked at again."""
 
     def method(seed: int) -> tuple[Floats, int, float, float]:
@@ -82,7 +82,7 @@ def _chance(problem: Problem, runs: int) -> Method:
     return method
 
 
-def _tuned(problem: Problem, name: str, pipeline: Pipeline, conditions: Conditions) -> Method:
+def _tuned(problem: CalibrationProblem, name: str, pipeline: Pipeline, conditions: Conditions) -> Method:
     def method(seed: int) -> tuple[Floats, int, float, float]:
         found = tune(problem, name, pipeline=pipeline, conditions=conditions, seed=seed)
         return found.values, found.runs, found.cpu_seconds, found.r2
@@ -153,7 +153,9 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     }
 
 
-def _row(name: str, method: Method, judge: Problem, spans: Mapping[str, float], seeds: int) -> Mapping[str, object]:
+def _row(
+    name: str, method: Method, judge: CalibrationProblem, spans: Mapping[str, float], seeds: int
+) -> Mapping[str, object]:
     assert judge.held_back is not None
     found = [method(seed) for seed in range(1, seeds + 1)]
     figures: dict[str, list[float]] = {}

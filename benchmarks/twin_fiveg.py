@@ -17,7 +17,7 @@ from cosim.contract.errors import SetupError
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import fiveg
-from cosim.twin.problem import Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget
 
 RUNS = 1_500
@@ -76,7 +76,9 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     }  # fmt: skip
 
 
-def _throughputs(problem: Problem, answer: Calibration, fit: fiveg.Drives, judged: fiveg.Drives) -> dict[str, BOTH]:
+def _throughputs(
+    problem: CalibrationProblem, answer: Calibration, fit: fiveg.Drives, judged: fiveg.Drives
+) -> dict[str, BOTH]:
     """Curve -> predictions (rows,) of the judged seconds."""
     values = np.array([[float(estimate.value) for estimate in answer.estimates]])
     assert problem.held_back is not None
@@ -99,7 +101,9 @@ def _throughputs(problem: Problem, answer: Calibration, fit: fiveg.Drives, judge
     return curves
 
 
-def _levels(problem: Problem, answer: Calibration, fit: fiveg.Flights, judged: fiveg.Flights) -> dict[str, BOTH]:
+def _levels(
+    problem: CalibrationProblem, answer: Calibration, fit: fiveg.Flights, judged: fiveg.Flights
+) -> dict[str, BOTH]:
     """Curve -> predictions (rows,) of the judged levels."""
     values = np.array([[float(estimate.value) for estimate in answer.estimates]])
     assert problem.held_back is not None

@@ -14,7 +14,7 @@ from time import process_time
 import numpy as np
 
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.problem import Case, Floats, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
 
@@ -64,8 +64,8 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
             random = np.random.default_rng(np.random.SeedSequence([11, k]))
             truth = SPACE.values(0.1 + 0.8 * random.random((1, len(SPACE))))
             values = responses(truth, np.random.default_rng([12, k]), law)[0]
-            observed = {"response": Signal(values, "s", times=np.arange(COUNT, dtype=np.float64))}
-            problem = Problem(law, SPACE, Case(observed, _simulate), cost=2e-5)
+            observed = {"response": MeasuredSignal(values, "s", times=np.arange(COUNT, dtype=np.float64))}
+            problem = CalibrationProblem(law, SPACE, Case(observed, _simulate), cost=2e-5)
             answer = calibrate(problem, budget=Budget(RUNS), seed=k + 1)
             told += any("cannot make" in line for line in answer.warnings)
             at_end += any("end of its interval" in line for line in answer.warnings)

@@ -15,7 +15,7 @@ import numpy as np
 
 from cosim.contract.errors import SetupError
 from cosim.twin.jobs import power
-from cosim.twin.models.power import LEVELS, Fleet
+from cosim.twin.models.power import LEVELS, MeasuredMachines
 
 PLANS = {"even": (0, 20, 40, 60, 80, 100), "where it bends": (0, 10, 30, 50, 80, 100)}
 TARGET = 0.03
@@ -82,7 +82,7 @@ def _predict(
 
     at = np.asarray(loads) // 10
     rest = np.setdiff1d(np.arange(len(LEVELS)), at)
-    fleet = Fleet(servers.watts)
+    fleet = MeasuredMachines(servers.watts)
     made: dict[str, list[np.ndarray]] = {"straight line (before)": [], "own points": [], "fleet prior": []}
     inside: list[np.ndarray] = []
     for k in chosen:

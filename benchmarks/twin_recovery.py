@@ -20,7 +20,7 @@ from cosim.continuum.layout import COMPLETED, DEVICE, EDGE, EXPONENTIAL
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.judging import summed
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
 
@@ -125,9 +125,11 @@ def recover(twin: Twin, truth: Floats, number: int, runs: int = RUNS) -> Calibra
 
     def part(seed: int, name: str) -> Case:
         observed = twin.simulate(truth[None], seed)
-        return Case({key: Signal(rows[0], UNITS[key]) for key, rows in observed.items()}, twin.simulate, name)
+        return Case({key: MeasuredSignal(rows[0], UNITS[key]) for key, rows in observed.items()}, twin.simulate, name)
 
-    problem = Problem(f"recovery {number}", SPACE, part(10_000 + number, "first"), part(20_000 + number, "second"))
+    problem = CalibrationProblem(
+        f"recovery {number}", SPACE, part(10_000 + number, "first"), part(20_000 + number, "second")
+    )
     return calibrate(problem, budget=Budget(runs), seed=1 + number)
 
 

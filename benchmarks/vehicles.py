@@ -22,7 +22,7 @@ from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.autopilot import Autopilot
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
-from cosim.vehicles import Copter, Fleet
+from cosim.vehicles import Copter, VehicleFleet
 
 TICK = 0.01  # s
 GROUP = 250  # vehicles that send to one peer: system ids end at 254
@@ -49,9 +49,9 @@ def _listen(pipe: Connection, peers: int) -> None:
     pipe.send(count)
 
 
-def _scattered(count: int) -> Fleet:
+def _scattered(count: int) -> VehicleFleet:
     """Copters in flight, each towards a point of its own some kilometres away."""
-    fleet = Fleet([Copter()] * count, [(5.0 * (k % 100), 5.0 * (k // 100), 0.0) for k in range(count)])
+    fleet = VehicleFleet([Copter()] * count, [(5.0 * (k % 100), 5.0 * (k // 100), 0.0) for k in range(count)])
     rows = np.arange(count)
     fleet.arm(rows)
     fleet.take_off(rows, 20.0)

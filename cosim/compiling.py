@@ -24,6 +24,7 @@ With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib
 import os
@@ -36,9 +37,11 @@ from typing import Any, TypeVar, cast
 import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 import numba.core.config
+import numba.core.types
 import numba.extending
 import numba.np.linalg
 import numpy as np
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,6 +91,36 @@ def entry() -> Callable[[F], F]:
         return made
 
     return decorate
+
+
+def view(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
+    """The array of `count` `dtype` at the address, for plain Python."""
+    memory: Any = (ctypes.c_char * (dtype.itemsize * count)).from_address(int(address))
+    return np.ndarray((count,), dtype, memory)
+
+
+def array_at(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
+    """A compiled function (address, n) -> the array of n `dtype` at the address."""
+    if not jitted():
+        return lambda address, count: view(dtype, address, count)
+    element = numba.from_dtype(dtype)
+    types: Any = numba.core.types
+
+    def pointer(typing_context: object, address: object) -> Any:  # noqa: ANN401, ARG001
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
+            return builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(element)))
+
+        return types.CPointer(element)(types.int64), generate
+
+    cast_to = cast(Any, numba.extending.intrinsic)(pointer)
+    carray: Any = numba.carray  # type: ignore[attr-defined]
+
+    def array(address: int, count: int) -> NDArray[Any]:
+        found: NDArray[Any] = carray(cast_to(address), count)
+        return found
+
+    compiled: Callable[[int, int], NDArray[Any]] = cast(Any, numba.njit)(array)
+    return compiled
 
 
 def codes(count: int) -> tuple[int, ...]:

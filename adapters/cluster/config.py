@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from cosim.cluster.resources import Block, Count, Inventory, PowerBlock
+from cosim.cluster.resources import Count, Inventory, PowerBlock
 from cosim.contract.adapter import AdapterConfig, InputFile
+from cosim.contract.block import Block
 from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Power
 
 Topology = Literal["fat-tree", "dragonfly", "rail", "torus", "rings", "cabled"]

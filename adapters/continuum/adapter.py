@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
-from adapters.continuum.books import Books, summary
+from adapters.continuum.books import HostAccounts, summary
 from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import Gauges
 from adapters.continuum.failures import Failures
 from adapters.continuum.trace import Trace
-from adapters.continuum.world import World, build, slots_of
+from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import INTERVAL
 from cosim.continuum.stepping import Decisions, View
@@ -52,7 +52,7 @@ class ContinuumAdapter:
         policy = found.policy("continuum") if per_interval else None
         chosen = INTERVAL if per_interval else found.for_continuum()
         self._scene: Scene = scene
-        self._world: World = build(scene, self._config, Path(context.root), context.duration)
+        self._world: ContinuumWorld = build(scene, self._config, Path(context.root), context.duration)
         self._engine = Engine(
             self._world.system,
             int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
@@ -67,7 +67,7 @@ class ContinuumAdapter:
             from cosim.schedulers.models import per_step
 
             self._decide = per_step(policy, context.period)
-        self._books = Books(self._engine, self._world, scene)
+        self._books = HostAccounts(self._engine, self._world, scene)
         self._gauges = Gauges(self._engine, self._config.signals)
         trace = self._config.trace
         self._trace = None if trace is None else Trace(trace, scene, self._engine)

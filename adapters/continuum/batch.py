@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
-from adapters.continuum.books import Books
+from adapters.continuum.books import HostAccounts
 from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.world import World, build, slots_of
+from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
 from cosim.continuum.prepared import HostRows, Prepared
@@ -62,8 +62,8 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
     )
 
 
-def _host_rows(engine: Engine, world: World, context: Context) -> HostRows:
-    books = Books(engine, world, context.scene)
+def _host_rows(engine: Engine, world: ContinuumWorld, context: Context) -> HostRows:
+    books = HostAccounts(engine, world, context.scene)
 
     def rows(time: float) -> dict[str, NDArray[np.generic]]:
         frame = books.host_frame(time)
@@ -75,7 +75,7 @@ def _host_rows(engine: Engine, world: World, context: Context) -> HostRows:
 class _Timeline:
     """What the adapter tells an engine in a run. An engine's own network begins anew at time 0."""
 
-    def __init__(self, config: ContinuumConfig, context: Context, world: World) -> None:
+    def __init__(self, config: ContinuumConfig, context: Context, world: ContinuumWorld) -> None:
         self._config, self._context, self._system = config, context, world.system
         self._access: WeakKeyDictionary[Engine, tuple[Access, Air]] = WeakKeyDictionary()
         self._everyone = np.ones(context.scene.capacity, np.bool_)

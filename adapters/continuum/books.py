@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.world import World
+from adapters.continuum.world import ContinuumWorld
 from cosim.continuum.engine import Engine
 from cosim.continuum.ledger import Ledger, Meters
 from cosim.continuum.resources import Resources
@@ -21,10 +21,10 @@ Slots = NDArray[np.int64]
 ByNode = Callable[[NDArray[np.float64]], dict[str, float]]
 
 
-class Books:
+class HostAccounts:
     """Turns the engine's meters, which run on for a slot, into rows about the node that is there."""
 
-    def __init__(self, engine: Engine, world: World, scene: Scene) -> None:
+    def __init__(self, engine: Engine, world: ContinuumWorld, scene: Scene) -> None:
         self._engine = engine
         kinds, kind = world.system.kinds, world.system.kind
 
@@ -110,7 +110,7 @@ def _tasks(tally: NDArray[np.int64], in_flight: int) -> dict[str, object]:
     }
 
 
-def _equipment(now: Resources, by_node: ByNode, world: World) -> dict[str, object]:
+def _equipment(now: Resources, by_node: ByNode, world: ContinuumWorld) -> dict[str, object]:
     """The books of accelerators, machines and batteries, as far as there are any."""
     count = len(world.group)
 
@@ -195,7 +195,7 @@ def _tariffs(
     return {"by_window": by_window} if by_window else {}, {"energy_by_tariff": cost} if cost else {}
 
 
-def _use(engine: Engine, world: World, scene: Scene) -> dict[str, object]:
+def _use(engine: Engine, world: ContinuumWorld, scene: Scene) -> dict[str, object]:
     """Mean share of each host's cores in use since the start; not for members of fleets, who come and go."""
     if any(fleet.template.cores > 0 for fleet in scene.fleets) or engine.now <= 0.0:
         return {}
@@ -213,7 +213,7 @@ def _penalty(books: Ledger, scene: Scene) -> dict[str, object]:
     return {"penalty": {"total": books.penalty, "by_workload": owed}}
 
 
-def summary(engine: Engine, world: World, scene: Scene) -> Summary:
+def summary(engine: Engine, world: ContinuumWorld, scene: Scene) -> Summary:
     """The ledgers: tasks, bytes, energy and cost. Fleets are booked under the fleet's name.
 
     `energy.total` is the sum over `by_node` plus `radio`, `cells` (if they use any) and `links`;

@@ -24,7 +24,7 @@ _LAWS = {"fixed": FIXED, "exponential": EXPONENTIAL, "uniform": UNIFORM}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class ContinuumWorld:
     """The engine's system, and whose books a slot goes into."""
 
     system: System
@@ -83,7 +83,7 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
     return list(rows[np.sort(last)].T)
 
 
-def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) -> World:
+def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) -> ContinuumWorld:
     """The engine's system for a `scene` that `check` has accepted.
 
     `root` is the folder in which the files of traces and tariffs lie; tariffs repeat up to `duration` (s).
@@ -122,4 +122,4 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
         link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate, link_delay=delay, link_loss=loss,
         link_energy=energy, link_back=back, link_jitter=jitter, tariffs=tariff.rates(scene, root, duration),
     )  # fmt: skip
-    return World(system, tuple(node.id for node in templates), group, tier)
+    return ContinuumWorld(system, tuple(node.id for node in templates), group, tier)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adapters.datacentre.books import summary
 from adapters.datacentre.check import problems
 from adapters.datacentre.config import DatacentreConfig
-from adapters.datacentre.world import MB, World, build
+from adapters.datacentre.world import MB, DatacentreWorld, build
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
@@ -85,7 +85,7 @@ class DatacentreAdapter:
             if decided:
                 moves += [(v, a, b, start, float(model.arrival[v])) for v, a, b in model.moves]
 
-    def _failures(self, context: Context, world: World) -> list[Happening]:
+    def _failures(self, context: Context, world: DatacentreWorld) -> list[Happening]:
         """When hosts fail and are repaired, drawn from exponential times."""
         found: list[Happening] = []
         for host, block in enumerate(world.blocks):
@@ -102,7 +102,7 @@ class DatacentreAdapter:
                 found.append((time, 0, which))
         return found
 
-    def _disasters(self, context: Context, world: World) -> list[Happening]:
+    def _disasters(self, context: Context, world: DatacentreWorld) -> list[Happening]:
         found: list[Happening] = []
         for number, one in enumerate(self._config.disasters):
             there = np.flatnonzero(world.hosts.place == world.places.index(one.place))

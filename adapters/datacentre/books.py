@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 import numpy as np
 
-from adapters.datacentre.world import World
+from adapters.datacentre.world import DatacentreWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
 from cosim.peers.datacentre.model import Datacentres
 
 
-def summary(model: Datacentres, world: World, scene: Scene) -> Summary:
+def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary:
     """Energy, cost, service and migrations.
 
     `energy.total` is the sum over `by_node` plus `links`, and over `by_place` plus `links`;

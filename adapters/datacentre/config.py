@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,6 +18,7 @@ from pydantic import (
 from cosim.continuum.power import PLATFORMS, platform
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import Block
 from cosim.contract.units import (
     BitRate,
     Bytes,
@@ -68,12 +68,6 @@ Carbon = Annotated[
     PlainSerializer(lambda g: f"{g * 3.6e6!r} g/kWh", return_type=str),
     WithJsonSchema({"type": "string", "pattern": _CARBON.pattern, "examples": ["300 g/kWh"]}),
 ]  # g/J
-
-
-class Block(BaseModel):
-    """A part of the block: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class HostBlock(Block):

@@ -29,7 +29,7 @@ RAM = 32 * 2.0**30  # B, of a node that does not say
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class DatacentreWorld:
     """What the model is told at the start, and the slots and names behind its numbers."""
 
     hosts: Hosts
@@ -186,7 +186,7 @@ def quirks_of(config: DatacentreConfig, path: str) -> frozenset[str]:
         raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
 
 
-def build(config: DatacentreConfig, context: Context) -> World:
+def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     """The model's inputs. Raises `ScenarioError` for what does not fit together."""
     path = f"adapters.{context.name}"
     nodes, slots = hosts_of(config, context.scene, path)
@@ -229,7 +229,7 @@ def build(config: DatacentreConfig, context: Context) -> World:
     if not tariffs:
         tariffs = [Tariff(constant(4.2e-8))]
     kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
-    return World(
+    return DatacentreWorld(
         hosts, kinds_of(kinds, config.slowdown == "measured"),
         machines, utilisation, settings, tuple(tariffs), _wan(config),
         np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.interval.books import Books
+from adapters.interval.books import IntervalAccounts
 from adapters.interval.check import problems
 from adapters.interval.config import POLICIES, IntervalConfig
-from adapters.interval.world import Sources, World, build
+from adapters.interval.world import IntervalWorld, Sources, build
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
@@ -33,7 +33,7 @@ class IntervalAdapter:
         """Build hosts and profiles. Raises `ScenarioError` for what `check` finds."""
         config = self._config
         refuse(problems(config, context))
-        self._world: World = build(context.scene, config, context.name)
+        self._world: IntervalWorld = build(context.scene, config, context.name)
         chosen = None if config.policy in POLICIES else scheduler(config.policy)
         policy: Any = config.policy if chosen is None else chosen.function  # a function of a View, if it is one
         self._simulation = Interval(
@@ -53,7 +53,7 @@ class IntervalAdapter:
 
             self._simulation.decide_by(per_interval(chosen.policy("interval"), self._simulation))
         self._sources = Sources(context)
-        self._books = Books(self._simulation, self._world, context.scene)
+        self._books = IntervalAccounts(self._simulation, self._world, context.scene)
         self._scene = context.scene
         self._host_of = {int(slot): host for host, slot in enumerate(self._world.slots)}
         self._intervals = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.interval.world import MEGA, World
+from adapters.interval.world import MEGA, IntervalWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
-from cosim.contract.frame import Frame
+from cosim.contract.frame import Frame, constant
 from cosim.contract.signals import TASK_STATUS
 from cosim.peers.interval.layout import COMPLETED
 from cosim.peers.interval.quirks import CONSTANT_COST
@@ -18,11 +18,12 @@ _NODE_FAILED = TASK_STATUS.index("node-failed")
 _TIERS = ("device", "edge", "cloud")
 
 
-class Books:
+class IntervalAccounts:
     """What has happened so far."""
 
-    def __init__(self, simulation: Interval, world: World, scene: Scene) -> None:
+    def __init__(self, simulation: Interval, world: IntervalWorld, scene: Scene) -> None:
         self._simulation, self._world, self._scene = simulation, world, scene
+        self._slots = constant(world.slots)
         self._made: list[NDArray[np.int64]] = [np.empty(0, np.int64)]  # devices, by container
         loads = max(len(scene.workloads), 1)
         self._created, self._late = np.zeros(loads, np.int64), np.zeros(loads, np.int64)
@@ -84,7 +85,7 @@ class Books:
             "completed": hosts["completed"].copy(),
             "up": hosts["up"] != 0,
         }
-        return Frame("host", time, self._world.slots.copy(), columns)
+        return Frame("host", time, self._slots, columns)
 
     def summary(self) -> Summary:
         """Tasks by workload, energy and cost by node. What happened at the very end is in flight."""

@@ -12,9 +12,9 @@ from cosim.contract.adapter import Context
 from cosim.contract.entities import Law, Node, Scene, SlotRange
 from cosim.contract.entities import Workload as Stream
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.peers.interval.fleet import Fleet, Type
+from cosim.peers.interval.fleet import HostFleet, Type
 from cosim.peers.interval.quirks import QUIRKS, compatible
-from cosim.peers.interval.workload import Workload
+from cosim.peers.interval.workload import ContainerWorkload
 
 MEGA = 1e6
 _REMEDY = "remove it, or use the adapter 'continuum'"
@@ -22,17 +22,17 @@ _ENDLESS = 1e18  # rates and sizes that a scenario does not limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class IntervalWorld:
     """The hosts by slot, and the containers' profiles, one per workload of the scene."""
 
     slots: NDArray[np.int32]  # (H,) nodes of the scene
     nodes: tuple[Node, ...]
-    fleet: Fleet
-    workload: Workload
+    fleet: HostFleet
+    workload: ContainerWorkload
     quirks: frozenset[str]
 
 
-def build(scene: Scene, config: IntervalConfig, name: str) -> World:
+def build(scene: Scene, config: IntervalConfig, name: str) -> IntervalWorld:
     """Hosts are the edge and cloud nodes with a cpu. Raises `ScenarioError` with all that is wrong."""
     where = f"adapters.{name}"
     problems = [
@@ -81,11 +81,11 @@ def build(scene: Scene, config: IntervalConfig, name: str) -> World:
         )
         for node in nodes
     )  # fmt: skip
-    fleet = Fleet(types, tuple(range(len(nodes))), latency, config.router / 8.0 / MEGA)
-    return World(np.array(slots, np.int32), nodes, fleet, _workload(scene, config), quirks)
+    fleet = HostFleet(types, tuple(range(len(nodes))), latency, config.router / 8.0 / MEGA)
+    return IntervalWorld(np.array(slots, np.int32), nodes, fleet, _workload(scene, config), quirks)
 
 
-def _workload(scene: Scene, config: IntervalConfig) -> Workload:
+def _workload(scene: Scene, config: IntervalConfig) -> ContainerWorkload:
     """One profile per workload; containers are added as they come."""
     count = max(len(scene.workloads), 1)
     demand, peak = np.zeros((count, 1, 6)), np.zeros(count)
@@ -97,7 +97,9 @@ def _workload(scene: Scene, config: IntervalConfig) -> Workload:
     names = tuple(load.name for load in scene.workloads) or ("none",)
     one = np.ones(count, np.int64)
     nothing = np.zeros(count)
-    workload = Workload(names, demand, one, peak, nothing, np.ones(count), work=nothing, due=np.stack([one, one], 1))
+    workload = ContainerWorkload(
+        names, demand, one, peak, nothing, np.ones(count), work=nothing, due=np.stack([one, one], 1)
+    )
     return workload.replay(np.empty((0, 4)))
 
 

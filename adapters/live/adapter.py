@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from adapters.live.arrivals import Arrivals
-from adapters.live.books import Books, Made
+from adapters.live.books import LiveTaskAccounts, Made
 from adapters.live.check import REAL_TIME, problems
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
@@ -25,7 +25,7 @@ from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
 from cosim.launch.keys import name_of
 from cosim.live.gateway import Gateway
-from cosim.live.lease import Slot
+from cosim.live.lease import NodeSlot
 from cosim.live.protocol import MAX_PAYLOAD
 from cosim.live.task_queue import QueuedTask
 from cosim.talk.codec import Body
@@ -60,7 +60,7 @@ class LiveAdapter:
         self._period = context.period
         self._devices = {k: node.id for k, node in every.items()}
         self._told: set[str] = set()
-        self._books = Books(scene.workloads)
+        self._books = LiveTaskAccounts(scene.workloads)
         self._presence = Presence(scene)
         self._readings = Readings(scene, self._nodes, self._presence)
         seed = engine_seed(context.seed_of(config.model))
@@ -281,10 +281,10 @@ def _started(context: Context) -> tuple[str, Path]:
     return listen, Path(folder)
 
 
-def _slot(number: int, node: Node, own: bool) -> Slot:
+def _slot(number: int, node: Node, own: bool) -> NodeSlot:
     live = node.live
     assert live is not None
-    return Slot(
+    return NodeSlot(
         number,
         node.id,
         name_of(node.id) if own else live.key,

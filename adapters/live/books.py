@@ -13,7 +13,7 @@ from cosim.continuum.arrivals import Task
 from cosim.contract.entities import Workload
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK, TASK_STATUS
-from cosim.live.task_queue import Result
+from cosim.live.task_queue import TaskResult
 
 CAUSES: Mapping[str, str] = {
     "done": "completed",
@@ -36,13 +36,13 @@ class Made:
     host: str = ""  # the node that its device calls; "": the run gives it to a node itself
 
 
-class Books:
+class LiveTaskAccounts:
     """Who made what, and how it ended. Serial numbers are this adapter's own."""
 
     def __init__(self, workloads: Sequence[Workload]) -> None:
         self._workloads = workloads
         self._flying: dict[int, Made] = {}
-        self._ended: list[tuple[Made, Result]] = []
+        self._ended: list[tuple[Made, TaskResult]] = []
         self._created: Counter[int] = Counter()
         self._late: Counter[int] = Counter()
         self._status: dict[int, Counter[str]] = {}
@@ -60,14 +60,14 @@ class Books:
 
     def refuse(self, made: Made, now: float, why: Literal["refused", "unreached"] = "refused") -> None:
         """Nobody takes it."""
-        self.end(Result(made.serial, -1, why, made.created, None, None, None, None, now, 0, ""))
+        self.end(TaskResult(made.serial, -1, why, made.created, None, None, None, None, now, 0, ""))
 
     def host(self, task: int) -> str:
         """The node that the device of a task under way calls; "" for all others."""
         made = self._flying.get(task)
         return "" if made is None else made.host
 
-    def end(self, result: Result) -> None:
+    def end(self, result: TaskResult) -> None:
         """A task has ended; one that has ended before is left out."""
         made = self._flying.pop(result.task, None)
         if made is None:

@@ -45,7 +45,7 @@ class Readings:
         self._presence = presence
         geo = scene.geo
         self._frame = None if geo is None else LocalFrame(geo.latitude, geo.longitude, geo.height)
-        self._driven = {slot for slot, node in nodes.items() if node.vehicle is not None or slot >= len(scene.nodes)}
+        self._driven = {slot for slot, node in nodes.items() if node.says("vehicle") or slot >= len(scene.nodes)}
         self._slots = np.array(list(nodes), np.int32)
         self._names = [node.id for node in nodes.values()]
         self._received = {name: _Counter() for name in self._names}

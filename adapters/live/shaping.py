@@ -22,7 +22,7 @@ from cosim.launch.programs import CELL, WIRE, Interface, media
 from cosim.launch.states import WIFI, States
 from cosim.live.lease import Standing
 from cosim.live.protocol import MAX_SHAPED
-from cosim.live.shaping import PATIENCE, Link
+from cosim.live.shaping import PATIENCE, Impairment
 
 log = logging.getLogger("cosim.live")
 
@@ -73,7 +73,7 @@ class Shaping:
         self._addresses = {name: block.address for name, block in live.items() if block.address}
         self._accounts = {name: _Account() for name, block in live.items() if block.shaping}
         self._heard = {WIRE}  # media that something is known of
-        self._told: dict[tuple[str, str], Link] = {}
+        self._told: dict[tuple[str, str], Impairment] = {}
         for name in list(self._accounts):
             if not self._media[name]:
                 log.warning(
@@ -83,7 +83,7 @@ class Shaping:
                 log.warning("more than %d addresses: nothing is shaped", MAX_SHAPED)
                 self._accounts.clear()
 
-    def changed(self, inputs: Inputs) -> Mapping[str, Sequence[Link]]:
+    def changed(self, inputs: Inputs) -> Mapping[str, Sequence[Impairment]]:
         """By node, the links that are not as they were at the last call."""
         if not self._accounts:
             return {}
@@ -94,7 +94,7 @@ class Shaping:
         if not self._states.changed(peers, cells, inputs.all("mobility")) and before == len(self._heard) and self._told:
             return {}
         near = _near(self._states.told)
-        found: dict[str, list[Link]] = {}
+        found: dict[str, list[Impairment]] = {}
         for name in self._accounts:
             ways = self._ways(name, near)
             for other, address in self._addresses.items():
@@ -184,5 +184,5 @@ def _near(links: Links) -> dict[str, list[tuple[str, str, LinkState]]]:
     return found
 
 
-def _link(address: str, state: LinkState) -> Link:
-    return Link(address, None if math.isinf(state.rate) else state.rate, state.delay, state.jitter, state.loss)
+def _link(address: str, state: LinkState) -> Impairment:
+    return Impairment(address, None if math.isinf(state.rate) else state.rate, state.delay, state.jitter, state.loss)

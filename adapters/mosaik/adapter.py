@@ -13,7 +13,7 @@ from adapters.mosaik.backend import Backend, SimulatorFaultError
 from adapters.mosaik.check import problems as found_by_check
 from adapters.mosaik.clock import Clock, transient, triggers
 from adapters.mosaik.config import MosaikConfig
-from adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, Roster, Tap
+from adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, SlotNames, Tap
 from cosim.contract.adapter import Context, Summary
 from cosim.contract.adapter import Inputs as BusInputs
 from cosim.contract.errors import AdapterError, refuse
@@ -39,7 +39,7 @@ class MosaikAdapter:
     def start(self, context: Context) -> None:
         refuse(found_by_check(self.config, context))
         self.name = context.name
-        self.roster = Roster(context.scene)
+        self.roster = SlotNames(context.scene)
         config, folder = self.config, context.root
         resolution = config.resolution or context.period
         self.backend = Backend(context.name, config.simulator, config.timeout, folder, context.scratch)

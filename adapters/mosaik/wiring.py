@@ -31,7 +31,7 @@ class Entity:
     slot: int
 
 
-class Roster:
+class SlotNames:
     """Names of a scene's slots, and the slots that a selector means."""
 
     def __init__(self, scene: Scene) -> None:
@@ -73,7 +73,7 @@ class Feed:
     column: Column
     attr: str
     targets: Mapping[int, Sequence[str]]  # slot -> entities that get its value
-    roster: Roster
+    roster: SlotNames
     sent: int = 0
 
     def gather(self, frames: Iterable[Frame], inputs: Inputs) -> None:

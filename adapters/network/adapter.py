@@ -17,7 +17,7 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Array, Frame
 from cosim.emulation.client import Client
-from cosim.emulation.message import LinkKey, Report
+from cosim.emulation.message import EmulationReport, LinkKey
 from cosim.emulation.protocol import PairCount
 from cosim.launch.programs import programs
 from cosim.launch.states import WIFI, States
@@ -40,7 +40,7 @@ class NetworkAdapter:
         refuse(problems(config, context))
         self._slots: dict[str, int] = {}
         self._counts: dict[LinkKey, PairCount] = {}
-        self._report: Report | None = None
+        self._report: EmulationReport | None = None
         self._heard, self._gap, self._updates = monotonic(), 0.0, 0
         self._lateness = Lateness()
         self._probing: Probing | None = None

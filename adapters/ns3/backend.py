@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from adapters.ns3.build import INSTALLED, engine
-from adapters.ns3.radio import Radio
+from adapters.ns3.radio import RadioParameters
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.launch.programs import interface
@@ -18,15 +18,15 @@ INTERFACE = "wlan0"
 def command(scene: Scene, options: Mapping[str, Any], seed: int, installed: bool) -> Sequence[str]:
     """How the engine for the real Wi-Fi stations of `scene` is started.
 
-    Its parameters are those of the stations, and what `options` says (the names of `Radio`). `installed`: the program
-    is where images have it, and nothing is built here. Raises `ScenarioError` for stations or options that ns-3
-    cannot have, `SetupError` when the engine cannot be built.
+    Its parameters are those of the stations, and what `options` says (the names of `RadioParameters`).
+    `installed`: the program is where images have it, and nothing is built here. Raises `ScenarioError`
+    for stations or options that ns-3 cannot have, `SetupError` when the engine cannot be built.
     """
     radio = radio_of(scene, options, seed)
     return radio.command(INSTALLED if installed else engine())
 
 
-def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> Radio:
+def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> RadioParameters:
     """The parameters that all stations share; antenna gains of both ends are added to the power."""
     problems = [
         Problem(
@@ -51,7 +51,7 @@ def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> Radio:
         for name in ("network", "carrier", "bandwidth", "power", "gain", "noise_figure")
         if getattr(theirs, name) != getattr(wifi, name)
     ]
-    known = {field.name for field in fields(Radio)} - {"access"}
+    known = {field.name for field in fields(RadioParameters)} - {"access"}
     problems += [
         Problem(
             f"ns-3 has no parameter '{name}'",
@@ -60,7 +60,7 @@ def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> Radio:
         )
         for name in sorted(set(options) - known)
     ]
-    kinds = {field.name: type(field.default) for field in fields(Radio)}
+    kinds = {field.name: type(field.default) for field in fields(RadioParameters)}
     for name in sorted(set(options) & known):
         value = options[name]
         if isinstance(value, bool) or not isinstance(value, (int, float) if kinds[name] is float else kinds[name]):
@@ -77,4 +77,4 @@ def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> Radio:
         "access": tuple(interface(INTERFACE, slot).mac for slot, _, its in stations if its.mode == "access-point"),
         "seed": 1 + seed % (2**32 - 1),
     }
-    return Radio(**{**found, **options})
+    return RadioParameters(**{**found, **options})

@@ -17,7 +17,7 @@ WIDTHS = {"a": (20,), "n": (20, 40), "ac": (20, 40, 80, 160), "ax": (20, 40, 80,
 
 
 @dataclass(frozen=True, slots=True)
-class Radio:
+class RadioParameters:
     """Parameters of all stations. The path loss is the close-in model: free space over the first metre, then the
     exponent (Sun et al., IEEE TVT 65(5), 2016); `fading` adds Nakagami-m, without which loss goes from none to all
     within some metres. Raises `ScenarioError` with every parameter that cannot be.
@@ -78,7 +78,7 @@ class Radio:
         return [str(program), *words, *([f"--access={','.join(self.access)}"] if self.access else [])]
 
 
-def live(radio: Radio, folder: Path | None = None) -> EngineBackend:
+def live(radio: RadioParameters, folder: Path | None = None) -> EngineBackend:
     """A `Backend` whose frames travel through ns-3 in real time; link states are the radio's own, not those given.
 
     `folder` is the ns3 wheel's, where it is not installed. SetupError when the engine cannot be built or started.

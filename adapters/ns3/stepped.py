@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from adapters.ns3.build import engine
-from adapters.ns3.radio import Radio
+from adapters.ns3.radio import RadioParameters
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.emulation.state import DOWN, LinkState, Position
 
@@ -29,7 +29,7 @@ class Stepped:
 
     def __init__(
         self,
-        radio: Radio,
+        radio: RadioParameters,
         nodes: Sequence[str],
         pairs: Sequence[tuple[str, str]],
         interval: float = 0.1,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.offloading.books import Books
+from adapters.offloading.books import OffloadingAccounts
 from adapters.offloading.check import chosen, problems
 from adapters.offloading.config import OffloadingConfig
-from adapters.offloading.world import World, build
+from adapters.offloading.world import OffloadingWorld, build
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame, SlotTable
@@ -63,11 +63,11 @@ class OffloadingAdapter:
     def start(self, context: Context) -> None:
         """Build the study. Raises `ScenarioError` for what `check` finds."""
         refuse(problems(self._config, context))
-        self._world: World = build(self._config, context.scene, context.name, context.duration)
+        self._world: OffloadingWorld = build(self._config, context.scene, context.name, context.duration)
         study = self._world.study
         seed = int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0])
         self._simulation = Simulation(study, seed, choose=chosen(study), trace=True)
-        self._books = Books(self._world, context.scene)
+        self._books = OffloadingAccounts(self._world, context.scene)
         self._scratch = Path(context.scratch)
         self._begun = monotonic()
         self._kept: list[Columns] = []

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.offloading.world import World
+from adapters.offloading.world import OffloadingWorld
 from cosim.contract.entities import Scene
-from cosim.contract.frame import Frame
+from cosim.contract.frame import Frame, constant
 from cosim.peers.offloading.books import Outcome
 from cosim.peers.offloading.layout import CAUSES, COMPLETED, MOBILE
 
@@ -24,7 +24,7 @@ FAILED = {
 }  # fmt: skip
 
 
-class Books:
+class OffloadingAccounts:
     """What each host, an edge place or the cloud, has done so far.
 
     Energy is the host's power, linear between idle and full load, over the share of its cores in use;
@@ -32,13 +32,14 @@ class Books:
     each by the host's price (CloudSim's rule).
     """
 
-    def __init__(self, world: World, scene: Scene) -> None:
+    def __init__(self, world: OffloadingWorld, scene: Scene) -> None:
         study = world.study
         self._world = world
         groups = [(place, group) for place, centre in enumerate(study.places) for group in centre.hosts]
         groups += [(len(study.places), group) for group in study.cloud]
         slots = [*world.places, world.cloud] if study.cloud else list(world.places)
-        self._slots = np.array(slots, np.int32)
+        self._slots = constant(np.array(slots, np.int32))
+        self._up = constant(np.ones(len(slots), np.bool_))
         self._node = np.array([node for node, _ in groups], np.int64)  # of each host, index into slots
         self._host = np.repeat(np.arange(len(groups)), [len(group) for _, group in groups])  # of each machine
         self._cores = np.array([sum(vm.cores for vm in group) for _, group in groups], np.float64)  # of each host
@@ -99,10 +100,10 @@ class Books:
             "energy": joules,
             "cost": self._cost.sum(axis=0),
             "completed": self._completed.copy(),
-            "up": np.ones(len(self._slots), np.bool_),
+            "up": self._up,
         }
         self._before[:] = np.full(len(used), time), used, joules
-        return Frame("host", time, self._slots.copy(), columns)
+        return Frame("host", time, self._slots, columns)
 
     def _energy(self, time: float, busy: Floats) -> Floats:
         """J of each node: its power at no load, and what full load adds, over the share of each host's cores."""

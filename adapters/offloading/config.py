@@ -5,19 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import Block
 from cosim.contract.units import BitRate, Bytes, Duration, Energy, EnergyPerBit, Fraction, Power
 from cosim.peers.offloading.quirks import QUIRKS
 from cosim.peers.offloading.study import Architecture, Model
-
-
-class Block(BaseModel):
-    """A part of the adapter's block: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
 
 Cores = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 Mips = Annotated[float, Field(gt=0.0, le=1e15)]

@@ -9,7 +9,7 @@ from adapters.offloading.config import ApplicationBlock, EnergyBlock, Host, Offl
 from cosim.contract.entities import Fleet, Law, Node, Scene, Workload
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.peers.offloading.quirks import compatible
-from cosim.peers.offloading.study import Application, Energy, Links, Place, Study, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Energy, Links, Study, Vm
 
 MEGA = 1e6
 KILO = 1e3
@@ -17,7 +17,7 @@ HOUR = 3600.0  # s
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class OffloadingWorld:
     """The study, and where its parts are in the scene."""
 
     study: Study
@@ -54,7 +54,7 @@ class _Reader:
             self.wrong(f"nodes.{fleet.name}.tier", f"the devices are of tier {fleet.template.tier}", "remove 'tier'")
         return fleet
 
-    def places(self) -> list[tuple[int, Place]]:
+    def places(self) -> list[tuple[int, EdgePlace]]:
         slots = {node.id: slot for slot, node in enumerate(self.scene.nodes)}
         found = []
         for number, (name, block) in enumerate(self.config.places.items()):
@@ -69,7 +69,7 @@ class _Reader:
             found.append((slot, self._place(name, block, node, number)))
         return found
 
-    def _place(self, name: str, block: PlaceBlock, node: Node, number: int) -> Place:
+    def _place(self, name: str, block: PlaceBlock, node: Node, number: int) -> EdgePlace:
         position = node.position
         if position is None:
             self.wrong(
@@ -78,7 +78,7 @@ class _Reader:
             position = (0.0, 0.0, 0.0)
         path = self.own(f"places.{name}.hosts")
         power = node.power.table if node.power else (0.0, 0.0)
-        return Place(
+        return EdgePlace(
             name=name,
             x=position[0],
             y=position[1],
@@ -211,7 +211,7 @@ def quirks_of(config: OffloadingConfig) -> frozenset[str]:
     return (found | on) - off
 
 
-def build(config: OffloadingConfig, scene: Scene, name: str, duration: float) -> World:
+def build(config: OffloadingConfig, scene: Scene, name: str, duration: float) -> OffloadingWorld:
     """The study of `scene` over `duration` (s). Raises `ScenarioError` with all that is wrong with it."""
     reader = _Reader(config, scene, name)
     fleet = reader.fleet()
@@ -240,4 +240,6 @@ def build(config: OffloadingConfig, scene: Scene, name: str, duration: float) ->
         energy=None if config.energy is None else _energy(config.energy),
         quirks=quirks_of(config),
     )
-    return World(study, fleet, tuple(slot for slot, _ in places), cloud, tuple(index for index, _ in applications))
+    return OffloadingWorld(
+        study, fleet, tuple(slot for slot, _ in places), cloud, tuple(index for index, _ in applications)
+    )

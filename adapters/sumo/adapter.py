@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from adapters.sumo.backend import Backend, Columns, LibsumoBackend
 from adapters.sumo.check import file_of, problems
 from adapters.sumo.config import SumoConfig
-from adapters.sumo.roster import Roster
+from adapters.sumo.roster import PresentVehicles
 from adapters.sumo.space import Alignment, Fence
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, refuse
@@ -56,7 +56,7 @@ class SumoAdapter:
         self._begin, self._resolution = backend.time(), resolution
         self._alignment = Alignment.between(context.scene.geo, backend.project, backend.elevated)
         classes = frozenset(config.classes) if config.classes is not None else None
-        self._roster = Roster(None if classes is None else lambda v: backend.vehicle_class(v) in classes)
+        self._roster = PresentVehicles(None if classes is None else lambda v: backend.vehicle_class(v) in classes)
         self._fence = Fence(config.region, context.period) if config.region is not None else None
         self._inside: dict[str, None] = {}  # vehicles that the frame shows, when there is a fence
         self._book = SlotBook(fleet.first, fleet.capacity, fleet.name)

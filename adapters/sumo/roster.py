@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from adapters.sumo.backend import Moves
 
 
-class Roster:
+class PresentVehicles:
     """The vehicles present, in the order of their arrival, without listing them at every step.
 
     Departures and arrivals tell all in an ordinary step. When vehicles jump, or the count differs

@@ -33,6 +33,7 @@ ADAPTER = AdapterKind(
     config="adapters.vehicle.config:VehicleConfig",
     factory="adapters.vehicle.adapter:VehicleAdapter",
     check="adapters.vehicle.check:problems",
+    node={"vehicle": "adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
     ports=Ports(
         reads=(Read("peer_link", delayed=True, required=False),),

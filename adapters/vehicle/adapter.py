@@ -13,13 +13,13 @@ from adapters.vehicle.mavlink import STEP, Mavlink
 from adapters.vehicle.members import Members
 from adapters.vehicle.outside import Outside
 from adapters.vehicle.positions import AeroLoop
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import VehicleRoster
 from adapters.vehicle.summary import summary
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Array, Frame
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 from cosim.vehicles import phases as ph
 from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
@@ -46,8 +46,8 @@ class VehicleAdapter:
         """Set up fleet, missions and engagements. Raises `ScenarioError` for what `check` finds."""
         config = self._config
         refuse(problems(config, context))
-        self._roster = roster = Roster(context, config)
-        self._fleet = Fleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
+        self._roster = roster = VehicleRoster(context, config)
+        self._fleet = VehicleFleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
         self._fleet.wind[:] = config.wind
         self._gusts: Gusts | None = None
         if config.gusts > 0.0:

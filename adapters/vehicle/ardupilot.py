@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING
 
 from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.json_fdm import PORT, Body, JsonPhysics
 from cosim.autopilot.table import TCP_STEP, Address, address
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.entities import Geo
-from cosim.vehicles import Fleet, Rover
+from cosim.vehicles import Rover, VehicleFleet
 from cosim.vehicles.layout import MANUAL
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _SAME = (
 
 
 def ardupilots(
-    context: Context, fleet: Fleet, roster: Roster, config: VehicleConfig, names: list[str]
+    context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig, names: list[str]
 ) -> list[ArduPilot]:
     """One for each node of `names`, with `autopilot: ardupilot-json`, and a table that says how to start them."""
     path = f"adapters.{context.name}.ardupilot.bind"
@@ -53,7 +53,7 @@ def ardupilots(
     return made
 
 
-def _command(roster: Roster, row: int, at: Address, geo: Geo | None) -> str:
+def _command(roster: VehicleRoster, row: int, at: Address, geo: Geo | None) -> str:
     """How the ArduPilot of a vehicle is started, when its instance has this port."""
     program = "ardurover" if isinstance(roster.airframes[row], Rover) else "arducopter"
     instance, rest = divmod(at.port - 9002, TCP_STEP)
@@ -69,7 +69,14 @@ class ArduPilot:
     """A vehicle of the fleet that is moved by `JsonPhysics`, as far as its ArduPilot keeps up."""
 
     def __init__(
-        self, name: str, row: int, fleet: Fleet, roster: Roster, at: Address, patience: float, side: Address | None
+        self,
+        name: str,
+        row: int,
+        fleet: VehicleFleet,
+        roster: VehicleRoster,
+        at: Address,
+        patience: float,
+        side: Address | None,
     ) -> None:
         """`patience`: s of wall time without a packet after which it counts as gone. `side`: its MAVLink."""
         self.name, self.row = name, row

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from functools import partial
 
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
+from adapters.vehicle.keys import Vehicle, vehicles_of
 from cosim.autopilot.table import TCP_STEP, Address, address, plan
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem, refusals
-from cosim.contract.reality import Vehicle
 
 
 def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     """Vehicles, missions, engagements and addresses that cannot be."""
-    vehicles = [(node, node.vehicle) for node in context.scene.nodes if node.vehicle is not None]
+    vehicles = [(node, vehicle) for _, node, vehicle in vehicles_of(context.scene)]
     found = list(_scene(context.scene))
     if not vehicles:
         return found
-    from adapters.vehicle.roster import Roster, written_systems  # needs numpy
+    from adapters.vehicle.roster import VehicleRoster, written_systems  # needs numpy
 
     names = [node.id for node, _ in vehicles]
-    found += refusals(lambda: Roster(context, config))
+    found += refusals(lambda: VehicleRoster(context, config))
     twice = refusals(lambda: written_systems([vehicle for _, vehicle in vehicles], names))
     found += twice
     if config.mavlink is not False and not twice:
@@ -40,14 +40,15 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
 
 def _scene(scene: Scene) -> Iterator[Problem]:
     for fleet in scene.fleets:
-        if fleet.template.vehicle is not None:
+        if Vehicle.of(fleet.template) is not None:
             hint = "write static nodes instead, for example uav-[1..8]: {...}"
             yield Problem(f"'{fleet.name}' is a fleet; vehicles are static nodes", f"nodes.{fleet.name}", hint=hint)
-    for node in scene.nodes:
-        if scene.real and node.vehicle and node.vehicle.autopilot != "builtin" and node.runs is not None:
+    vehicles = vehicles_of(scene)
+    for _, node, vehicle in vehicles:
+        if scene.real and vehicle.autopilot != "builtin" and node.runs is not None:
             text = f"'{node.id}' has an autopilot and a program of its own"
             yield Problem(text, f"nodes.{node.id}", hint="remove 'autopilot' or 'runs'")
-    if not any(node.vehicle is not None for node in scene.nodes):
+    if not vehicles:
         hint = "give a node a vehicle, for example uav-1: {kind: uav, at: [0 m, 0 m], vehicle: {frame: copter}}"
         yield Problem("no node of the scenario has a 'vehicle' block", "nodes", hint=hint)
 
@@ -91,16 +92,16 @@ def _external(context: Context, vehicles: list[tuple[Node, Vehicle]]) -> Iterato
         text = f"'{first}' has an external autopilot, which knows the wall clock only"
         yield Problem(text, "run.pacing", hint="write run: {pacing: real-time}")
     yield from _origin(context, "an external autopilot needs the scenario's origin", f"nodes.{first}.vehicle.autopilot")
-    every = [vehicle.address for _, vehicle in vehicles]
+    every = [str(vehicle.address) for _, vehicle in vehicles]
     for node, vehicle in vehicles:
         path = f"nodes.{node.id}.vehicle"
-        scheme, _, rest = vehicle.address.partition("://")
+        scheme, _, rest = str(vehicle.address).partition("://")
         if scheme not in ("udp", "tcp") or not rest:
             hint = "write udp://HOST:PORT or tcp://HOST:PORT"
             yield Problem(f"'{vehicle.address}' is not an address", f"{path}.address", hint=hint)
         else:
             yield from refusals(partial(address, rest, f"{path}.address"))
-        if every.count(vehicle.address) > 1 and not vehicle.system:
+        if every.count(str(vehicle.address)) > 1 and not vehicle.system:
             hint = "give each its MAVLink system id, so that they can be told apart"
             text = f"'{node.id}' shares {vehicle.address} with other vehicles"
             yield Problem(text, f"{path}.system", hint=hint)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.keys import Vehicle
+from adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.external import External, Reading
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.personas import PERSONAS, Behaviour
@@ -13,7 +14,7 @@ from cosim.autopilot.table import Address, address
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import COPTER, GO, HOLD, LAND, MANUAL, MISSION, NONE, RETURN, TAKE_OFF
 
 _AGAIN = 2.0  # s of wall time between two attempts to reach a TCP server
@@ -30,18 +31,19 @@ _MODES: dict[Behaviour, int] = {
 }
 
 
-def externals(context: Context, fleet: Fleet, roster: Roster, nodes: list[Node]) -> list[ExternalVehicle]:
+def externals(context: Context, fleet: VehicleFleet, roster: VehicleRoster, nodes: list[Node]) -> list[ExternalVehicle]:
     """One for each of `nodes`, which have `autopilot: external`."""
     geo = context.scene.geo
     assert geo is not None, "check has seen to it"
     ground, ends, made = Ground((geo.latitude, geo.longitude, geo.height)), dict[str, End](), list[ExternalVehicle]()
     try:
         for node in nodes:
-            assert node.vehicle is not None
-            text = node.vehicle.address
+            vehicle = Vehicle.of(node)
+            assert vehicle is not None
+            text = str(vehicle.address)
             if text not in ends:
                 ends[text] = End(text, f"nodes.{node.id}.vehicle.address")
-            made.append(ExternalVehicle(node.id, roster.row[node.id], node.vehicle.system, fleet, ground, ends[text]))
+            made.append(ExternalVehicle(node.id, roster.row[node.id], vehicle.system or 0, fleet, ground, ends[text]))
     except BaseException:
         for end in ends.values():
             end.close()
@@ -84,7 +86,7 @@ class End:
 class ExternalVehicle:
     """A vehicle of the fleet that is where its own autopilot says."""
 
-    def __init__(self, name: str, row: int, system: int, fleet: Fleet, ground: Ground, end: End) -> None:
+    def __init__(self, name: str, row: int, system: int, fleet: VehicleFleet, ground: Ground, end: End) -> None:
         """`system`: its MAVLink system id, 0: that of the only one at the address."""
         self.name, self.row = name, row
         self._system, self._fleet, self._ground, self._end = system, fleet, ground, end

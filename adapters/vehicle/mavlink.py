@@ -7,10 +7,11 @@ import time
 from contextlib import ExitStack
 
 from adapters.vehicle.config import MavlinkPart
-from adapters.vehicle.roster import Roster, written_systems
+from adapters.vehicle.keys import vehicles_of
+from adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 
 log = logging.getLogger(__name__)
 STEP = 0.02  # s, at most, between two looks at the sockets while time passes
@@ -23,7 +24,7 @@ class Mavlink:
     Raises `SetupError` when they cannot be.
     """
 
-    def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: MavlinkPart) -> None:
+    def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, part: MavlinkPart) -> None:
         missing = Requirement("pymavlink", "vehicles").missing()
         if missing:
             raise SetupError(f"adapters.{context.name}.mavlink: {missing}")
@@ -31,18 +32,18 @@ class Mavlink:
         assert geo is not None, "check has seen to it"
         from cosim.autopilot import Autopilot
         from cosim.autopilot.links import Endpoint, Endpoints
-        from cosim.autopilot.table import Address, Slot, address, plan, render
+        from cosim.autopilot.table import Address, VehicleSlot, address, plan, render
 
         at = f"adapters.{context.name}.mavlink"
         elsewhere = roster.outside | {n.id for n in context.scene.nodes if context.scene.real and n.runs is not None}
-        vehicles = [node.vehicle for node in context.scene.nodes if node.vehicle is not None]
+        vehicles = [vehicle for _, _, vehicle in vehicles_of(context.scene)]
         planned = plan(
             [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
             [] if part.udp is None else [address(part.udp, f"{at}.udp")],
             None if part.tcp is None else Address("127.0.0.1", part.tcp),
             named=written_systems(vehicles, roster.ids),
         )
-        self.slots: list[Slot] = [slot for slot in planned if slot.name not in elsewhere]
+        self.slots: list[VehicleSlot] = [slot for slot in planned if slot.name not in elsewhere]
         self._fleet = fleet
         self._stack = ExitStack()
         try:

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from adapters.vehicle.config import RealPart
-from adapters.vehicle.roster import Roster, written_systems
+from adapters.vehicle.keys import vehicles_of
+from adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.autopilot.remote import Done, Entry, Hub, Lock, flown, take
 from cosim.autopilot.table import plan
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch.keys import name_of
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 
 log = logging.getLogger("cosim.vehicle")
 
@@ -26,7 +27,7 @@ class Members:
     not be missing is.
     """
 
-    def __init__(self, context: Context, fleet: Fleet, roster: Roster, part: RealPart) -> None:
+    def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, part: RealPart) -> None:
         scene = context.scene
         address, folder = context.service("vehicles"), context.service("keys")
         if not address or not folder:
@@ -35,14 +36,15 @@ class Members:
                 "netns` and the compose file set COSIM_VEHICLES and COSIM_KEYS"
             )
         self._fleet, self._part = fleet, part
-        self._nodes: dict[str, Node] = {n.id: n for n in scene.nodes if n.runs is not None and n.vehicle is not None}
+        found = vehicles_of(scene)
+        self._nodes: dict[str, Node] = {n.id: n for _, n, _ in found if n.runs is not None}
         self._row = {name: roster.row[name] for name in self._nodes}
         self.absences = dict.fromkeys(self._nodes, 0)  # times that each was missed
         self.heard: dict[str, Mapping[str, Sequence[float]]] = {}  # by listener and speaker, as `Heard`
-        vehicles = [node.vehicle for node in scene.nodes if node.vehicle is not None]
+        vehicles = {node.id: vehicle for _, node, vehicle in found}
         planned = plan(
-            [(name, v.persona, v.frame) for name, v in zip(roster.ids, vehicles, strict=True)],
-            named=written_systems(vehicles, roster.ids),
+            [(name, v.persona, v.frame) for name, v in vehicles.items()],
+            named=written_systems(list(vehicles.values()), roster.ids),
         )
         systems = {slot.name: slot.sysid for slot in planned}
         geo = scene.geo
@@ -53,7 +55,7 @@ class Members:
                 {
                     "system": systems[name],
                     "systems": systems,
-                    "persona": node.vehicle.persona if node.vehicle else "ardupilot",
+                    "persona": vehicles[name].persona,
                     "origin": list(origin),
                 },
             )

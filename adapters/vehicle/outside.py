@@ -11,11 +11,12 @@ import numpy as np
 
 from adapters.vehicle.ardupilot import ardupilots
 from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.keys import vehicles_of
+from adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Array
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import COPTER
 
 log = logging.getLogger("cosim.vehicle")
@@ -49,13 +50,13 @@ class Outside:
     that may not be missing is.
     """
 
-    def __init__(self, context: Context, fleet: Fleet, roster: Roster, config: VehicleConfig) -> None:
+    def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig) -> None:
         self._fleet, self._ready = fleet, config.real.ready
         self._missing = {node.id: node.missing for node in context.scene.nodes}
         self._sources: list[Source] = []
         try:
             json, external = (
-                [node for node in context.scene.nodes if node.vehicle is not None and node.vehicle.autopilot == kind]
+                [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.autopilot == kind]
                 for kind in ("ardupilot-json", "external")
             )
             if json:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.aeroloop import Positions
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.table import address
 from cosim.contract.adapter import Context
-from cosim.vehicles import Copter, Fleet
+from cosim.vehicles import Copter, VehicleFleet
 
 log = logging.getLogger("cosim.vehicle")
 
@@ -17,7 +17,7 @@ log = logging.getLogger("cosim.vehicle")
 class AeroLoop:
     """A ZeroMQ publisher: UAV1, UAV2, .. are the copters and ROV1, .. the rovers in the order of the scenario."""
 
-    def __init__(self, context: Context, fleet: Fleet, roster: Roster, at: str) -> None:
+    def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, at: str) -> None:
         """`at`: tcp://HOST:PORT. Raises `SetupError` when the port is taken."""
         geo, path = context.scene.geo, f"adapters.{context.name}.aeroloop"
         assert geo is not None, "check has seen to it"

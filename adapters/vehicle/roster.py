@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
+from adapters.vehicle.keys import Vehicle, vehicles_of
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.geo import LocalFrame
-from cosim.contract.reality import Vehicle
-from cosim.vehicles import Battery, Copter, Rover, Waypoint
+from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
 from cosim.vehicles.rows import Rows
 
 _HEIGHT = 15.0  # m above home, for copters whose points have no height
@@ -35,14 +35,14 @@ class Mission:
     field: Rows | None
 
 
-class Roster:
+class VehicleRoster:
     """The n vehicles in the order of slots; raises `ScenarioError` with everything that is wrong."""
 
     def __init__(self, context: Context, config: VehicleConfig) -> None:
         self._problems: list[Problem] = []
         self._at = f"adapters.{context.name}"
         scene = context.scene
-        found = [(slot, node, node.vehicle) for slot, node in enumerate(scene.nodes) if node.vehicle is not None]
+        found = vehicles_of(scene)
         self.slots = np.array([slot for slot, _, _ in found], np.int32)  # (n,)
         self.ids = [node.id for _, node, _ in found]
         self.row = {name: k for k, name in enumerate(self.ids)}
@@ -147,9 +147,9 @@ def airframe(vehicle: Vehicle) -> Copter | Rover:
     return replace(plain, **given, battery=_battery(vehicle, plain.battery))
 
 
-def _battery(vehicle: Vehicle, usual: Battery) -> Battery:
+def _battery(vehicle: Vehicle, usual: BatteryPack) -> BatteryPack:
     pack = vehicle.battery
-    return Battery(
+    return BatteryPack(
         capacity=usual.capacity if pack.capacity is None else pack.capacity / 3600.0,
         cells=usual.cells if pack.cells is None else pack.cells,
         resistance=usual.resistance if pack.resistance is None else pack.resistance,

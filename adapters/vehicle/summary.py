@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.roster import Roster
-from cosim.vehicles import Fleet
+from adapters.vehicle.roster import VehicleRoster
+from cosim.vehicles import VehicleFleet
 from cosim.vehicles import phases as ph
 from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.study import fit
 
 
 def summary(
-    records: NDArray[np.void], pairs: Engagements, roster: Roster, fleet: Fleet, travelled: NDArray[np.float64]
+    records: NDArray[np.void],
+    pairs: Engagements,
+    roster: VehicleRoster,
+    fleet: VehicleFleet,
+    travelled: NDArray[np.float64],
 ) -> Mapping[str, Any]:
     """JSON values; what did not come to pass is null."""
     s, charge = fleet.state, fleet.charge()
@@ -49,7 +53,7 @@ def summary(
     }
 
 
-def _row(record: np.void, pairs: Engagements, roster: Roster) -> Mapping[str, Any]:
+def _row(record: np.void, pairs: Engagements, roster: VehicleRoster) -> Mapping[str, Any]:
     pair = int(record["pair"])
     return {
         "drone": roster.ids[int(pairs.drones[pair])],

@@ -1,9 +1,9 @@
 """An autopilot that MAVLink tools can fly, on top of `cosim.vehicles`: an emulator, with no real one inside.
 
     from cosim.autopilot import Autopilot
-    from cosim.vehicles import Copter, Fleet
+    from cosim.vehicles import Copter, VehicleFleet
 
-    fleet = Fleet([Copter()], homes=[(0, 0, 0)])
+    fleet = VehicleFleet([Copter()], homes=[(0, 0, 0)])
     autopilot = Autopilot(fleet, 0, sysid=1, persona="ardupilot", origin=(38.2, 21.7, 60.0))
     autopilot.receive(data, link)
     fleet.advance(fleet.now + 0.01)

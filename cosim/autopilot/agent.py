@@ -31,12 +31,12 @@ from cosim.autopilot.core import Autopilot
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.links import Endpoint, Endpoints
-from cosim.autopilot.remote import Done, Heard, Member, flown, take
+from cosim.autopilot.remote import Done, Heard, VehicleSession, flown, take
 from cosim.autopilot.table import Address
 from cosim.contract.errors import CosimError, RunError, SetupError
 from cosim.supervisor import Network
 from cosim.talk.keys import Key, read
-from cosim.vehicles import Copter, Fleet
+from cosim.vehicles import Copter, VehicleFleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
 log = logging.getLogger("cosim.vehicle")
@@ -189,9 +189,9 @@ class Flight:
         self._stack.close()
 
 
-def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> Fleet:
+def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> VehicleFleet:
     """A fleet of the one vehicle whose records these are."""
-    fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
     fleet.frames[:] = np.frombuffer(airframe, AIRFRAME)
     fleet.restore(np.frombuffer(row, STATE), np.frombuffer(items, ITEM), now)
     return fleet
@@ -199,13 +199,17 @@ def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> Fleet:
 
 def warm() -> None:
     """Compile the dynamics, or find them compiled."""
-    Fleet([Copter()], [(0.0, 0.0, 0.0)]).advance(0.1)
+    VehicleFleet([Copter()], [(0.0, 0.0, 0.0)]).advance(0.1)
 
 
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
     """Fly for the run, and for the next one when that has ended, until told to stop."""
     warm()  # before anybody waits for it
-    member, flight, network = Member(orders.server, orders.node, key=orders.proof()), None, Network(orders.server)
+    member, flight, network = (
+        VehicleSession(orders.server, orders.node, key=orders.proof()),
+        None,
+        Network(orders.server),
+    )
     try:
         while not stopping:
             if network.lost():

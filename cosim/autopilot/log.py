@@ -13,7 +13,7 @@ from typing import Any
 
 from cosim.autopilot.core import Autopilot
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 
 
 class Log:
@@ -62,7 +62,7 @@ def read(path: Path) -> tuple[dict[str, Any], list[tuple[float, int, bytes]]]:
 
 
 def replay(
-    fleet: Fleet,
+    fleet: VehicleFleet,
     autopilots: Iterable[Autopilot],
     messages: Iterable[tuple[float, int, bytes]],
     until: float,

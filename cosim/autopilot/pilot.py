@@ -13,7 +13,7 @@ from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import Behaviour, Persona
 from cosim.autopilot.tuning import show_vehicle, tune_vehicle
-from cosim.vehicles import Fleet, layout
+from cosim.vehicles import VehicleFleet, layout
 
 _FIELDS = tuple(layout.STATE.names or ())
 View: Any = namedtuple("View", _FIELDS)  # type: ignore[misc]  # mypy wants the names spelt out
@@ -50,7 +50,8 @@ class Pilot:
     """
 
     def __init__(
-        self, fleet: Fleet, row: int, persona: Persona, ground: Ground, parameters: Parameters, ready_after: float,
+        self, fleet: VehicleFleet, row: int, persona: Persona, ground: Ground,
+        parameters: Parameters, ready_after: float,
         timed: bool,
     ) -> None:  # fmt: skip
         """`ready_after`: s from now until sensors and estimator are ready. `timed`: see `Autopilot`."""

@@ -17,9 +17,9 @@ from cosim.autopilot.core import Autopilot
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.log import Log, read, replay
 from cosim.autopilot.serve import serve
-from cosim.autopilot.table import Address, Slot, address, plan, render
+from cosim.autopilot.table import Address, VehicleSlot, address, plan, render
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.vehicles import Copter, Fleet, Rover
+from cosim.vehicles import Copter, Rover, VehicleFleet
 
 SPACING = 5.0  # m between the homes of two vehicles, eastwards
 
@@ -77,7 +77,7 @@ def fly(options: argparse.Namespace) -> int:
             raise ScenarioError(Problem(f"{getattr(options, name)} is too small", f"--{name}", hint=f"at least {low}"))
     origin = _home(options.home)
     vehicle = _vehicle(options)
-    fleet = Fleet([vehicle] * options.vehicles, [(SPACING * k, 0.0, 0.0) for k in range(options.vehicles)])
+    fleet = VehicleFleet([vehicle] * options.vehicles, [(SPACING * k, 0.0, 0.0) for k in range(options.vehicles)])
     slots = plan(
         [
             (f"{'uav' if options.frame == 'copter' else 'rover'}-{k + 1}", options.persona, options.frame)
@@ -112,7 +112,7 @@ def _tell(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 
-def _again(options: argparse.Namespace, fleet: Fleet, pilots: list[Autopilot]) -> int:
+def _again(options: argparse.Namespace, fleet: VehicleFleet, pilots: list[Autopilot]) -> int:
     head, messages = read(options.replay)
     until = min(options.until, messages[-1][0] + 60.0 if messages else 0.0)
     replay(fleet, pilots, messages, until, float(head["tick"]))
@@ -123,7 +123,11 @@ def _again(options: argparse.Namespace, fleet: Fleet, pilots: list[Autopilot]) -
 
 
 def _live(
-    options: argparse.Namespace, fleet: Fleet, pilots: list[Autopilot], slots: list[Slot], stack: ExitStack
+    options: argparse.Namespace,
+    fleet: VehicleFleet,
+    pilots: list[Autopilot],
+    slots: list[VehicleSlot],
+    stack: ExitStack,
 ) -> int:
     bind = None if options.bind is None else address(options.bind, "--bind")
     made: list[Endpoint] = []
@@ -137,7 +141,9 @@ def _live(
     if options.aeroloop is not None:
         at = address(options.aeroloop, "--aeroloop")
         positions = stack.enter_context(Positions(at, [options.frame] * len(pilots)))
-    Fleet([_vehicle(options)], [(0.0, 0.0, 0.0)]).advance(options.tick)  # compiles, before anybody waits for answers
+    VehicleFleet([_vehicle(options)], [(0.0, 0.0, 0.0)]).advance(
+        options.tick
+    )  # compiles, before anybody waits for answers
     _tell(render(slots))
     ended = False
 

@@ -34,7 +34,7 @@ from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Nu
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.keys import Key
 from cosim.talk.sockets import Door
-from cosim.vehicles import Fleet
+from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 
 LARGEST = 1 << 20  # B of a message
@@ -266,7 +266,7 @@ class Hub:
             self._door.socket.send_multipart([identity, FROM_HUB.pack(kind, body, number=number)], zmq.NOBLOCK)
 
 
-class Member:
+class VehicleSession:
     """A vehicle's side: dials, asks again when it is not known, and forgets a hub that is silent."""
 
     def __init__(self, address: str, node: str, clock: Callable[[], float] = monotonic, key: Key | None = None) -> None:
@@ -349,14 +349,14 @@ def _done(body: Body) -> Done:
     return Done(body["row"], body["items"], places, tuple(body["said"]))
 
 
-def flown(fleet: Fleet, row: int) -> Flown:
+def flown(fleet: VehicleFleet, row: int) -> Flown:
     """The state and the mission of a vehicle as they travel: its mission begins at item 0."""
     state = fleet.state[row : row + 1].copy()
     state["first_item"] = 0
     return state.tobytes(), fleet.items(row).tobytes()
 
 
-def take(fleet: Fleet, row: int, state_bytes: bytes, items: bytes) -> None:
+def take(fleet: VehicleFleet, row: int, state_bytes: bytes, items: bytes) -> None:
     """Make what came from the other side the state of the vehicle at `row`; no `items`: its mission is the same."""
     state = np.frombuffer(state_bytes, STATE)[0].copy()
     if items:

@@ -23,7 +23,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class VehicleSlot:
     """One vehicle's place in the MAVLink network."""
 
     name: str
@@ -51,7 +51,7 @@ def plan(
     first: int = 1,
     taken: Sequence[int] = (),
     named: Mapping[str, int] | None = None,
-) -> list[Slot]:
+) -> list[VehicleSlot]:
     """Give vehicles (name, persona, frame) system ids and TCP ports.
 
     Those in `named` have the ids that stand there, the others the next from `first` on that are neither
@@ -72,7 +72,7 @@ def plan(
         raise ScenarioError(Problem(message, "tcp", hint="begin with a lower port"))
     numbers = iter(free)
     return [
-        Slot(
+        VehicleSlot(
             name,
             named[name] if name in named else next(numbers),
             persona,
@@ -84,7 +84,7 @@ def plan(
     ]
 
 
-def render(slots: Sequence[Slot]) -> str:
+def render(slots: Sequence[VehicleSlot]) -> str:
     """The plan as a table of text."""
     head = ("vehicle", "system id", "persona", "frame", "UDP to", "TCP at")
     rows = [

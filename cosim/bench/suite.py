@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cosim.peers.interval import (
-    Arrivals,
-    Fleet,
+    ContainerArrivals,
+    ContainerWorkload,
+    HostFleet,
     Interval,
+    IntervalView,
     Type,
-    View,
-    Workload,
     aiotbench,
     azure_fog,
     metanet_fleet,
@@ -48,8 +48,8 @@ class World:
 
     name: str
     summary: str
-    fleet: Fleet
-    workload: Workload
+    fleet: HostFleet
+    workload: ContainerWorkload
     length: float  # s of an interval
     slots: int
     switch_off: bool = False
@@ -81,25 +81,25 @@ FIGURES = Outcome._fields
 MEASURED = ("cpu", "wall")  # not the same when repeated
 
 
-def _memory(workload: Workload, factor: float) -> Workload:
+def _memory(workload: ContainerWorkload, factor: float) -> ContainerWorkload:
     demand = workload.demand.copy()
     demand[:, :, D_RAM] *= factor
     return replace(workload, demand=demand)
 
 
-def _slow(fleet: Fleet, rate: float) -> Fleet:
+def _slow(fleet: HostFleet, rate: float) -> HostFleet:
     """All links at `rate` MB/s, the router at ten times that."""
     return replace(fleet, types=tuple(replace(kind, up=rate, down=rate) for kind in fleet.types), router=10.0 * rate)
 
 
-def _gateways() -> Fleet:
+def _gateways() -> HostFleet:
     """16 small computers and 8 servers, whose watts per instruction differ."""
     pi = Type(4029, 8590, 32212, (4000, 4000), (40, 40), 117, 117, POWER["raspberry-pi-4b"], 0.003, 0.01)
     xeon = Type(20000, 34360, 1e6, (1e4, 1e4), (500, 500), 1250, 1250, POWER["xeon-x5570"], 0.020, 0.3)
-    return Fleet((pi, xeon), (0,) * 16 + (1,) * 8)
+    return HostFleet((pi, xeon), (0,) * 16 + (1,) * 8)
 
 
-def _daily(count: int = 40, samples: int = 48) -> Workload:
+def _daily(count: int = 40, samples: int = 48) -> ContainerWorkload:
     """Demands that rise and fall, each profile in its own time; drawn once and for all."""
     rng = np.random.Generator(np.random.PCG64(20))
     base, phase = rng.uniform(300.0, 1500.0, count), rng.uniform(0.0, 2.0 * np.pi, count)
@@ -108,14 +108,14 @@ def _daily(count: int = 40, samples: int = 48) -> Workload:
     demand[:, :, D_MIPS] = np.round(base[:, None] * swing * rng.lognormal(0.0, 0.2, (count, samples)), 3)
     demand[:, :, D_RAM] = np.round(rng.uniform(200.0, 1200.0, count), 3)[:, None]
     found = traces([f"vm-{k}" for k in range(count)], demand, 3000.0 + np.zeros(count), np.full(count, 100.0))
-    return replace(found, arrivals=Arrivals("poisson", 3.0), duration=(10.0, 2.0))
+    return replace(found, arrivals=ContainerArrivals("poisson", 3.0), duration=(10.0, 2.0))
 
 
 def worlds() -> tuple[World, ...]:
     """The eight worlds."""
 
-    def each(mean: float) -> Arrivals:
-        return Arrivals("poisson", mean)
+    def each(mean: float) -> ContainerArrivals:
+        return ContainerArrivals("poisson", mean)
 
     return (
         World("small", "12 hosts, always on", azure_fog(12), static(300.0, each(1.5)), 300.0, 24),
@@ -182,8 +182,8 @@ def run(world: World, name: str, seed: int) -> Outcome:
     )
 
 
-def _timed(decide: Callable[[View], ArrayLike], spent: list[Any]) -> Callable[[View], ArrayLike]:
-    def timed(view: View) -> ArrayLike:
+def _timed(decide: Callable[[IntervalView], ArrayLike], spent: list[Any]) -> Callable[[IntervalView], ArrayLike]:
+    def timed(view: IntervalView) -> ArrayLike:
         cpu, wall = time.process_time(), time.perf_counter()
         found = decide(view)
         spent[0] += time.process_time() - cpu

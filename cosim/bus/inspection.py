@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from math import inf
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
-from cosim.bus.scan import compile_all, finite, inside, inside_i4, inside_i8, sound_slots
-from cosim.compiling import jitted
+from cosim.bus.scan import CONSTANT, UNBOUNDED, Rules, compile_all, kind_of, rules_of, sound, usable
 from cosim.contract.entities import Scene
-from cosim.contract.frame import Array, Frame, fault, outside
+from cosim.contract.frame import Array, Frame, fault, misshapen, outside
 from cosim.contract.signals import LARGEST, Column, Signal
 from cosim.contract.tables import TableCheck
 from cosim.plan.plan import AdapterPlan
-
-_COMPILED: Mapping[str, Callable[..., int]] = {"float64": inside, "int32": inside_i4, "int64": inside_i8}
 
 
 @dataclass(slots=True)
@@ -37,17 +36,16 @@ class ContractRecord:
         return {"frames": self.frames, "rows": self.rows, "faults": dict(self.faults)}
 
 
-class _Limit(NamedTuple):
-    """How the values of one column are looked at."""
+@dataclass(slots=True)
+class _Layout:
+    """How the frames of one signal are looked at."""
 
-    name: str
-    dtype: np.dtype[Any]
-    scan: Callable[..., int] | None  # None: in plain numpy
-    low: float | int
-    high: float | int
-    optional: bool
-    checked: bool  # whether a value of this dtype can be at fault at all
-    column: Column
+    signal: Signal
+    names: tuple[str, ...]
+    pick: Callable[[Mapping[str, Array]], tuple[Array, ...]]  # the columns in the order of the declaration
+    rules: Rules
+    rest: tuple[Column, ...]  # what compiled code does not look at
+    last: tuple[object, ...] = ()  # keeps alive what `rules` remember by its address
 
 
 class Inspection:
@@ -64,32 +62,30 @@ class Inspection:
         self._capacity, self._workloads = scene.capacity, len(scene.workloads)
         self._simulated = plan.origin == "simulated"
         self._counting = counting
-        self._unique = {name: signal.rows == "node" for name, signal in self._signals.items()}
-        self._limits = {name: self._columns(signal) for name, signal in self._signals.items()}
+        self._layouts = {name: self._layout(signal) for name, signal in self._signals.items()}
         self._tables = TableCheck(plan.name, scene)
         self._owns = any(fleet.adapter == plan.name for fleet in scene.fleets)
-        self._mark = np.zeros(max(1, scene.capacity), np.int64)  # slot -> stamp of the frame that held it last
-        self._stamp = 0
+        self._mark = np.zeros(scene.capacity + 1, np.int64)  # see `cosim.bus.scan.sound_slots`
+        self._compiled = usable()
         compile_all()
-        # the loops take arrays of this process; what came from another one is read-only
-        self._plain = set(self._signals) if plan.isolated or plan.connect or not jitted() else set[str]()
 
-    def _columns(self, signal: Signal) -> tuple[_Limit, ...]:
-        found = []
+    def _layout(self, signal: Signal) -> _Layout:
+        columns, rest = [], []
         for column in signal.columns:
             dtype = np.dtype(column.dtype)
             low, high = column.bounds(self._capacity, self._workloads)
-            if dtype.kind in "iu":  # bounds as whole numbers of the dtype, so that nothing is converted
+            bounded = dtype.kind in "iuf" and (low > -LARGEST or high < LARGEST or high == inf)
+            if dtype.kind == "i":  # bounds as whole numbers of the dtype, so that nothing is converted
                 info = np.iinfo(dtype)
-                checked = low > info.min or high < info.max
+                bounded = low > info.min or high < info.max
                 low, high = int(max(low, info.min)), int(min(high, info.max))
-            else:
-                checked, low, high = dtype.kind == "f", float(low), float(high)
-            scan = _COMPILED.get(dtype.name) if checked else None
-            if scan is inside and (low, high, column.optional) == (-LARGEST, LARGEST, False):
-                scan = finite
-            found.append(_Limit(column.name, dtype, scan, low, high, column.optional, checked, column))
-        return tuple(found)
+            kind = kind_of(dtype, bounded=bounded, optional=column.optional)
+            if kind is None:
+                rest.append(column)
+            columns.append((dtype, UNBOUNDED if kind is None else kind, low, high))
+        names = tuple(column.name for column in signal.columns)
+        rules = rules_of(columns, self._capacity, unique=signal.rows == "node")
+        return _Layout(signal, names, _picker(names), rules, tuple(rest))
 
     def look(self, frame: Frame, time: float) -> str:
         """Why `frame`, published at `time` (s), breaks the contract of its signal; "" when it does not."""
@@ -97,86 +93,52 @@ class Inspection:
         self.record.frames += 1
         if frame.time != time and (self._simulated or not 0.0 <= frame.time <= time):
             return f"the '{name}' frame carries the time {frame.time!r} s at the step to {time!r} s"
-        if (name in self._plain or not self._sound(frame, name)) and (wrong := self._judge(frame, name)):
-            return wrong
+        layout = self._layouts[name]
+        if not (self._compiled and self._sound(frame, layout)):
+            wrong = self._judge(frame, layout)
+            if wrong:
+                return wrong
         self.record.rows += len(frame.slot)
         if self._owns or frame.table is not None:
             return self._tables.look(frame)
         return ""
 
-    def _sound(self, frame: Frame, name: str) -> bool:
-        """Whether nothing is suspicious. The loops refuse whatever is no plain array of the right kind."""
-        limits, slot, columns = self._limits[name], frame.slot, frame.columns
+    def _sound(self, frame: Frame, layout: _Layout) -> bool:
+        """Whether compiled code finds nothing suspicious."""
+        slot = frame.slot
         try:
-            shape, rows = slot.shape, len(slot)
-            self._stamp = stamp = self._stamp + 1
-            if not sound_slots(slot, self._mark, stamp, self._capacity, self._unique[name]):
+            columns = layout.pick(frame.columns)
+            if len(frame.columns) != len(layout.names):
                 return False
-            if len(columns) != len(limits):
-                return False
-            for column, dtype, scan, low, high, optional, _, declared in limits:
-                values = columns[column]
-                if values.shape != shape or values.dtype is not dtype:
-                    return False
-                if scan is not None:
-                    if scan(values, low, high, optional) != rows:
-                        return False
-                elif not values.flags.c_contiguous or outside(values, declared, self._capacity, self._workloads)[0]:
-                    return False
-        except (AttributeError, KeyError, TypeError):
-            self._plain.add(name)  # its producer hands out views; they are looked at with numpy from now on
+        except (KeyError, TypeError):
             return False
-        return True
+        if not sound(id(slot), id(columns), layout.rules, self._mark):
+            layout.rules[1:, CONSTANT] = 0
+            return False
+        layout.last = slot, columns
+        if not layout.rest:
+            return True
+        return not any(outside(frame[c.name], c, self._capacity, self._workloads)[0] for c in layout.rest)
 
-    def _judge(self, frame: Frame, name: str) -> str:
+    def _judge(self, frame: Frame, layout: _Layout) -> str:
         """The same in plain numpy, with the words for what is wrong."""
-        signal, limits = self._signals[name], self._limits[name]
-        if not self._shaped(frame, limits) or not self._slots_sound(frame.slot, self._unique[name]):
-            wrong = fault(frame, signal, self._capacity, self._workloads)
-            if wrong:
-                return wrong
-        for limit in limits:
-            if limit.checked and len(frame.slot):
-                wrong = self._value_at_fault(frame, signal, limit)
-                if wrong:
-                    return wrong
+        signal = layout.signal
+        wrong = misshapen(frame, signal, self._capacity)
+        if wrong:
+            return wrong
+        for column in signal.columns:
+            count, _ = outside(frame[column.name], column, self._capacity, self._workloads)
+            if count:
+                entry = f"{signal.name}.{column.name}"
+                self.record.faults[entry] = self.record.faults.get(entry, 0) + count
+                # slots are what readers find their rows by: a wrong one cannot be passed on
+                if not self._counting or column.role not in ("value", "counter"):
+                    return fault(frame, signal, self._capacity, self._workloads)
         return ""
 
-    def _shaped(self, frame: Frame, limits: tuple[_Limit, ...]) -> bool:
-        """Whether the arrays are as declared, as far as that is seen at a glance."""
-        slot, columns = frame.slot, frame.columns
-        if type(slot) is not np.ndarray or slot.ndim != 1 or not slot.flags.c_contiguous:
-            return False
-        if len(columns) != len(limits):
-            return False
-        shape = slot.shape
-        for limit in limits:
-            column = columns.get(limit.name)
-            if type(column) is not np.ndarray or column.dtype is not limit.dtype:
-                return False
-            if column.shape != shape or not column.flags.c_contiguous:
-                return False
-        return True
 
-    def _slots_sound(self, slot: Array, unique: bool) -> bool:
-        """Whether all of `slot` lie in the scene and, with `unique`, none is there twice."""
-        if slot.dtype != np.int32:
-            return False
-        if not len(slot):
-            return True
-        if not slot.flags.carray:  # a view of what another process sent
-            slot = np.array(slot, np.int32)
-        self._stamp += 1
-        return bool(sound_slots(slot, self._mark, self._stamp, self._capacity, unique))
-
-    def _value_at_fault(self, frame: Frame, signal: Signal, limit: _Limit) -> str:
-        name = limit.name
-        count, _ = outside(frame[name], limit.column, self._capacity, self._workloads)
-        if not count:
-            return ""
-        entry = f"{signal.name}.{name}"
-        self.record.faults[entry] = self.record.faults.get(entry, 0) + count
-        # slots are what readers find their rows by: a wrong one cannot be passed on
-        if self._counting and limit.column.role in ("value", "counter"):
-            return ""
-        return fault(frame, signal, self._capacity, self._workloads)
+def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Array]], tuple[Array, ...]]:
+    if len(names) == 1:
+        only = names[0]
+        return lambda columns: (columns[only],)
+    return itemgetter(*names) if names else lambda _columns: ()

@@ -30,7 +30,7 @@ class RefusedError(Exception):
     """The worker does not let us in."""
 
 
-class Link(Protocol):
+class WorkerLink(Protocol):
     """A connection to a worker."""
 
     def send(self, kind: str, number: int, body: Body, arrays: Sequence[Array] = ()) -> None:

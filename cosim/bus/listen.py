@@ -16,7 +16,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cosim.bus.channel import Channel
 from cosim.bus.messages import FROM_RUN, FROM_WORKER
-from cosim.bus.service import Service
+from cosim.bus.service import AdapterService
 from cosim.contract.errors import SetupError
 from cosim.talk.doorkeeper import raise_descriptors
 from cosim.talk.keys import server_key
@@ -58,7 +58,9 @@ class Listener:
             raise SetupError(f"cannot listen on {bind}: {error}") from error
         self.address: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def serve(self, service: Service, *, once: bool = False, leaving: Callable[[], bool] = lambda: False) -> None:
+    def serve(
+        self, service: AdapterService, *, once: bool = False, leaving: Callable[[], bool] = lambda: False
+    ) -> None:
         """Answer until told to end; with `once`, until the first run has closed its adapter or is gone.
 
         `leaving` tells of an exit that was asked for and then swallowed, for example by an import that
@@ -78,7 +80,7 @@ class Listener:
         self._socket.close(FAREWELL)
         self._zmq.term()  # waits for the last answer to leave
 
-    def _answer(self, service: Service) -> bool:
+    def _answer(self, service: AdapterService) -> bool:
         peer, *parts = self._socket.recv_multipart(copy=False)
         to = (peer.bytes,)
         greeted = service.session is None
@@ -91,7 +93,7 @@ class Listener:
             self._fd = int(peer.get(zmq.SRCFD))
         return ended
 
-    def _disconnected(self, service: Service) -> bool:
+    def _disconnected(self, service: AdapterService) -> bool:
         """Take note of a lost connection; whether it was that of the session."""
         event = recv_monitor_message(self._lost)
         if service.session is None or int(event["value"]) != self._fd:

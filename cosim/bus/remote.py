@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import zmq
 
-from cosim.bus.link import Link, PipeLink, RefusedError, SocketLink, spawn
+from cosim.bus.link import PipeLink, RefusedError, SocketLink, WorkerLink, spawn
 from cosim.bus.process import Child
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError
@@ -64,7 +64,7 @@ class RemoteAdapter:
         self._config = plain(config, "config")
         self._open = contextlib.ExitStack()
         self._child: Child | None = None
-        self._link: Link | None = None
+        self._link: WorkerLink | None = None
         self._encoder, self._decoder = Encoder(), Decoder()
         self._serial = 0
         self._asked: list[tuple[str, int, float, float | None]] = []  # verb, serial, when, simulated time
@@ -141,7 +141,7 @@ class RemoteAdapter:
 
     # -- the connection ------------------------------------------------------------------------
 
-    def _connect(self, context: Context) -> Link:
+    def _connect(self, context: Context) -> WorkerLink:
         if not self.connect:
             child, pipe = spawn(self.name, self.use, Path(context.scratch))
             self._child = child

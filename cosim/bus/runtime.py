@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
-from cosim.bus.schedule import Delivery, Station, compile_schedule, deliver
+from cosim.bus.schedule import Delivery, ScheduledAdapter, compile_schedule, deliver
 from cosim.contract.adapter import Adapter, Context, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import AdapterError, CosimError, ProtocolError, told
@@ -202,7 +202,7 @@ class Runtime:
             written=tuple(dict.fromkeys(name for adapter in self.plan.adapters for name in adapter.writes)),
         )
 
-    def _attempt(self, station: Station, phase: str, time: float | None, act: Callable[[], T]) -> T:
+    def _attempt(self, station: ScheduledAdapter, phase: str, time: float | None, act: Callable[[], T]) -> T:
         """What `act` returns; its time is the station's, and so is the blame for what it raises."""
         begun = perf_counter()
         try:
@@ -214,14 +214,15 @@ class Runtime:
         finally:
             station.wall += perf_counter() - begun
 
-    def _step(self, station: Station, tick: int, time: float) -> None:
+    def _step(self, station: ScheduledAdapter, tick: int, time: float) -> None:
         if station.split is not None:
             if station.asked != tick:
                 self._attempt(station, "step", time, partial(self._ask, station, tick, time))
             self._await(station, tick, time)
             return
         begun = perf_counter()
-        self._give_events(station, time)
+        if self.plan.events or self._injected:
+            self._give_events(station, time)
         try:
             frames = station.adapter.step(time, station.inputs)
         except CosimError:
@@ -231,7 +232,7 @@ class Runtime:
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)
 
-    def _step_together(self, due: Sequence[Station], tick: int, time: float) -> None:
+    def _step_together(self, due: Sequence[ScheduledAdapter], tick: int, time: float) -> None:
         """Steps of adapters that do not read from each other: those elsewhere work meanwhile."""
         for station in due:
             if station.split is not None and station.asked != tick:
@@ -239,7 +240,7 @@ class Runtime:
         for station in due:
             self._step(station, tick, time)
 
-    def _await(self, station: Station, tick: int, time: float) -> None:
+    def _await(self, station: ScheduledAdapter, tick: int, time: float) -> None:
         assert station.split is not None
         frames = self._attempt(station, "step", time, station.split.end_step)
         station.asked = -1
@@ -250,13 +251,13 @@ class Runtime:
             self._attempt(station, "step", after, partial(self._ask, station, following, after))
         self._publish(station, frames, time)
 
-    def _ask(self, station: Station, tick: int, time: float) -> None:
+    def _ask(self, station: ScheduledAdapter, tick: int, time: float) -> None:
         self._give_events(station, time)
         assert station.split is not None
         station.split.begin_step(time, station.inputs)
         station.asked = tick
 
-    def _give_events(self, station: Station, time: float) -> None:
+    def _give_events(self, station: ScheduledAdapter, time: float) -> None:
         events, first = self.plan.events, station.next_event
         if station.next_injected < len(self._injected):
             self._give_injected(station, time)
@@ -271,7 +272,7 @@ class Runtime:
         station.inputs.events = events[first:last]
         station.next_event = last
 
-    def _give_injected(self, station: Station, time: float) -> None:
+    def _give_injected(self, station: ScheduledAdapter, time: float) -> None:
         planned = []
         while station.next_event < len(self.plan.events) and self.plan.events[station.next_event].at <= time:
             planned.append(self.plan.events[station.next_event])
@@ -293,7 +294,7 @@ class Runtime:
             self._injected.append(event)
             self.on_event(event)
 
-    def _publish(self, station: Station, frames: Sequence[Frame], time: float) -> None:
+    def _publish(self, station: ScheduledAdapter, frames: Sequence[Frame], time: float) -> None:
         name = station.plan.name
         for read in station.once:
             read.clear()
@@ -326,12 +327,12 @@ class Runtime:
                     deliver(delivery, frame)
         station.steps += 1
 
-    def _complain_about_answer(self, station: Station, found: Sequence[object], time: float) -> NoReturn:
+    def _complain_about_answer(self, station: ScheduledAdapter, found: Sequence[object], time: float) -> NoReturn:
         kinds = ", ".join(type(each).__name__ for each in found)
         message = f"a step must return a list of frames, not {kinds}"
         raise AdapterError(message, adapter=station.plan.name, phase="step", time=time)
 
-    def _complain_about_signals(self, station: Station, frames: Sequence[Frame], time: float) -> NoReturn:
+    def _complain_about_signals(self, station: ScheduledAdapter, frames: Sequence[Frame], time: float) -> NoReturn:
         found = ", ".join(getattr(frame, "signal", type(frame).__name__) for frame in frames) or "nothing"
         expected = ", ".join(station.deliveries) or "nothing"
         raise AdapterError(

@@ -42,7 +42,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Station:
+class ScheduledAdapter:
     """An adapter on the schedule, with everything that a step of it needs."""
 
     plan: AdapterPlan
@@ -63,7 +63,7 @@ class Station:
 
 def compile_schedule(
     plan: Plan, adapters: Mapping[str, Adapter], signals: Mapping[str, Signal], *, counting: bool = False
-) -> list[list[Station]]:
+) -> list[list[ScheduledAdapter]]:
     """Stations in schedule order, grouped into stages of adapters that may work at the same time.
 
     `counting` has values at fault counted instead of ending the run.
@@ -93,11 +93,11 @@ def compile_schedule(
                 # a place of its own only where the row set replaces the one before
                 index = -1 if events else wire.sources.index(source)
                 deliveries[source][wire.signal].append(Delivery(frames, index, wire.delayed, events and late))
-    stages: list[list[Station]] = []
+    stages: list[list[ScheduledAdapter]] = []
     for each in plan.adapters:
         adapter = adapters[each.name]
         split = adapter if isinstance(adapter, SplitAdapter) else None
-        station = Station(
+        station = ScheduledAdapter(
             plan=each,
             adapter=adapter,
             split=split,
@@ -116,7 +116,7 @@ def compile_schedule(
     return stages
 
 
-def _reads_from(plan: AdapterPlan, stage: Sequence[Station]) -> bool:
+def _reads_from(plan: AdapterPlan, stage: Sequence[ScheduledAdapter]) -> bool:
     names = {station.plan.name for station in stage}
     return any(not wire.delayed and names.intersection(wire.sources) for wire in plan.reads)
 

@@ -1,6 +1,6 @@
 """The far end of a `RemoteAdapter`: answers hello, start, step, finish and close for one adapter.
 
-One run is served at a time; another one that knocks meanwhile is told so. When the connection of
+One run is served at a time; another one that asks meanwhile is told so. When the connection of
 the run is lost, its adapter is closed.
 """
 
@@ -37,7 +37,7 @@ Send = Callable[[str, int, Body, Sequence[Array]], None]  # kind, number, body, 
 
 
 @dataclass
-class Session:
+class RunSession:
     """What belongs to one run: its connection, the adapter, and the tables that both ends know."""
 
     peer: bytes
@@ -53,7 +53,7 @@ class Session:
             adapter.close()
 
 
-class Service:
+class AdapterService:
     """Answers the messages of a run, wherever they come from, for an adapter of kind `use`.
 
     `root` replaces the folder of the scenario when that is elsewhere on this machine. `fixed` are values of the
@@ -65,7 +65,7 @@ class Service:
         self, use: str, root: str = "", fixed: Mapping[str, Any] = MappingProxyType({}), *, trusted: bool = True
     ) -> None:
         self.use = use
-        self.session: Session | None = None
+        self.session: RunSession | None = None
         self._root, self._fixed, self._trusted = root, fixed, trusted
         self._scratch = contextlib.ExitStack()
 
@@ -108,7 +108,7 @@ class Service:
             if session is not None:
                 raise ProtocolError("'hello' came twice")
             self._greet(head.body)
-            self.session = Session(peer)
+            self.session = RunSession(peer)
             return {"pid": os.getpid(), "version": version()}, ()
         if session is None:
             raise ProtocolError(f"'{head.kind}' came before 'hello'")
@@ -138,7 +138,7 @@ class Service:
         if body["use"] != self.use:
             raise SetupError(f"the run asks for adapter '{body['use']}', this worker serves '{self.use}'")
 
-    def _start(self, session: Session, body: Body) -> None:
+    def _start(self, session: RunSession, body: Body) -> None:
         if session.adapter is not None:
             raise ProtocolError("'start' came twice")
         context = decode(Context, body["context"])
@@ -176,7 +176,7 @@ class Service:
             session.close()
 
 
-def serve_pipe(service: Service, pipe: Pipe) -> None:
+def serve_pipe(service: AdapterService, pipe: Pipe) -> None:
     """Answer the run at the other end of `pipe`, which waits, until it has closed the adapter or is gone."""
 
     def read() -> tuple[Message, Buffers]:

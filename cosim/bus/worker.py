@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from cosim.contract.errors import CosimError, SetupError
 
 if TYPE_CHECKING:
-    from cosim.bus.service import Service
+    from cosim.bus.service import AdapterService
 
 PATIENCE = 2.0  # s between SIGTERM and SIGKILL when the run has vanished
 
@@ -80,11 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _left[0] if _left else 0
 
 
-def _service(options: argparse.Namespace) -> Service:
-    from cosim.bus.service import Service  # after the fork in _follow: numpy starts threads
+def _service(options: argparse.Namespace) -> AdapterService:
+    from cosim.bus.service import AdapterService  # after the fork in _follow: numpy starts threads
 
     if options.pipe >= 0:
-        return Service(options.adapter, options.root)
+        return AdapterService(options.adapter, options.root)
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -97,10 +97,10 @@ def _service(options: argparse.Namespace) -> Service:
             fixed[key] = YAML(typ="safe").load(value)
         except YAMLError as error:
             raise SetupError(f"--set {text}: the value is no YAML: {error}") from error
-    return Service(options.adapter, options.root or str(Path.cwd()), fixed, trusted=False)
+    return AdapterService(options.adapter, options.root or str(Path.cwd()), fixed, trusted=False)
 
 
-def _serve(service: Service, options: argparse.Namespace) -> None:
+def _serve(service: AdapterService, options: argparse.Namespace) -> None:
     if options.pipe >= 0:
         from cosim.bus.messages import FROM_RUN, FROM_WORKER
         from cosim.bus.service import serve_pipe

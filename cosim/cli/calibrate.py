@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cosim.scenario.free import Free
     from cosim.scenario.load import Loaded
     from cosim.twin.calibration import Calibration, Judgement
-    from cosim.twin.problem import Problem as Task
+    from cosim.twin.problem import CalibrationProblem as Task
     from cosim.twin.search.meter import Budget, Progress
 
 _EVERY = 2.0  # s between two lines of progress

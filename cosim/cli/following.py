@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cosim.cli.console import emit
 
 if TYPE_CHECKING:
-    from cosim.twin.online.windows import Report
+    from cosim.twin.online.windows import WindowReport
 
 
 def follow_run(
@@ -27,7 +27,7 @@ def follow_run(
     from cosim.twin.online.following import Following
 
     following = Following(scenario, overrides, run, folder, seed=seed, workers=workers)
-    reports: list[Report] = []
+    reports: list[WindowReport] = []
     try:
         for report in following.follow():
             reports.append(report)
@@ -45,7 +45,7 @@ def follow_run(
     emit({**files, "windows": [asdict(report) for report in reports]}, as_json, text)
 
 
-def line(report: Report) -> str:
+def line(report: WindowReport) -> str:
     """One window as text."""
     values = ", ".join(f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in report.values.items())
     drift = " drift" if report.drift else ""

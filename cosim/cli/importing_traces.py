@@ -14,7 +14,7 @@ from cosim.cli.console import Json, errors
 from cosim.cli.importing import Force, Out, Strict, finish
 
 
-class Engine(StrEnum):
+class TargetModel(StrEnum):
     """The model that the scenario is for."""
 
     datacentre = "datacentre"
@@ -23,7 +23,7 @@ class Engine(StrEnum):
 
 _Source = Annotated[Path, typer.Argument(help="File or folder, plain or gzipped.")]
 _Model = Annotated[
-    Engine,
+    TargetModel,
     typer.Option(help="datacentre: machines with their utilisation; continuum: tasks, where the trace has some."),
 ]
 _Vms = Annotated[int | None, typer.Option(min=1, help="datacentre: at most so many machines, the first of the trace.")]
@@ -38,7 +38,7 @@ _Token = Annotated[str | None, typer.Option(help="continuum: work of a token of 
 
 # options of every trace, with their defaults
 _COMMON: dict[str, tuple[object, object]] = {
-    "model": (_Model, Engine.datacentre),
+    "model": (_Model, TargetModel.datacentre),
     "vms": (_Vms, None),
     "periods": (_Periods, None),
     "tasks": (_Tasks, None),
@@ -55,7 +55,7 @@ def _make(
     out: Path,
     name: str,
     *,
-    model: Engine,
+    model: TargetModel,
     hosts: int | None,
     force: bool,
     strict: bool,
@@ -64,11 +64,13 @@ def _make(
 ) -> None:
     given = {key for key, value in options.items() if value != _DEFAULTS[key]}
     with errors(as_json):
-        wrong = sorted(key for key in given if (key in _CONTINUUM) != (model is Engine.continuum))
+        wrong = sorted(key for key in given if (key in _CONTINUUM) != (model is TargetModel.continuum))
         if wrong:
             raise typer.BadParameter(f"it does not go with --model {model.value}", param_hint=f"--{wrong[0]}")
-        options = {key: value for key, value in options.items() if (key in _CONTINUUM) == (model is Engine.continuum)}
-        if model is Engine.continuum:
+        options = {
+            key: value for key, value in options.items() if (key in _CONTINUUM) == (model is TargetModel.continuum)
+        }
+        if model is TargetModel.continuum:
             from cosim.importing.tasks import read as read_tasks
 
             imported = read_tasks(name, source, hosts=hosts, tasks=options["tasks"], per_token=_tokens(options))

@@ -23,7 +23,7 @@ _PAGES = 100  # most runs that get a page of their own, half a second each
 _SHOWN = 20  # most failed runs that are listed; all of them are in the report
 
 if TYPE_CHECKING:
-    from cosim.results.executor import Result
+    from cosim.results.executor import JobResult
     from cosim.results.replications import Group
     from cosim.results.sweep import Progress, SweepFolder
     from cosim.scenario.sweep import Variant
@@ -219,7 +219,7 @@ def _progress() -> Progress:
     begun = shown = time.monotonic()
     kept = 0
 
-    def show(done: int, failed: int, total: int, result: Result | None) -> None:
+    def show(done: int, failed: int, total: int, result: JobResult | None) -> None:
         nonlocal kept, shown
         now = time.monotonic()
         if result is None:
@@ -243,7 +243,7 @@ def _words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-def _name(result: Result) -> str:
+def _name(result: JobResult) -> str:
     from cosim.scenario.sweep import Variant
 
     return Variant(result.parameters).label or "as it is"

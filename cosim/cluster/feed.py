@@ -32,8 +32,9 @@ from cosim.cluster.fabric import Fabric, fabric
 from cosim.cluster.jobs import Jobs
 from cosim.cluster.names import PATTERNS
 from cosim.cluster.order import all_orders, better
-from cosim.cluster.resources import Block, Resources, document, from_json, located, parsed, said
+from cosim.cluster.resources import Resources, document, from_json, located, parsed, said
 from cosim.cluster.simulate import Settings, Simulation
+from cosim.contract.block import Block
 from cosim.contract.errors import Problem, ScenarioError
 
 Name = Literal["local", "ring", "tree", "all-to-all", "pipeline", "experts"]

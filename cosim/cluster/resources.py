@@ -13,20 +13,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
+from cosim.contract.block import Block
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.units import BitRate, Bytes, Duration, Power
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _PORT = re.compile(r"(?P<id>[A-Za-z0-9_.-]+):(?P<side>up|p)(?P<number>\d+)")
 Layers = Literal["none", "spines", "ocs"]
-
-
-class Block(BaseModel):
-    """A part of the file: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class PowerBlock(Block):

@@ -53,7 +53,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class AgreementAccount:
     """An agreement in the ledger."""
 
     standing: Standing
@@ -96,7 +96,7 @@ def account(service: Floats, agreements: Mapping[int, Agreement], ended: Mapping
             _add(service[number], agreement, time - ended["created"][mine], ended["status"][mine] != 0, time)
 
 
-def conclude(service: Floats, agreements: Mapping[int, Agreement], now: float) -> dict[int, Service]:
+def conclude(service: Floats, agreements: Mapping[int, Agreement], now: float) -> dict[int, AgreementAccount]:
     """The agreements at `now`; changes nothing. Periods that are not over do not count."""
     found = {}
     for number, agreement in agreements.items():
@@ -106,5 +106,7 @@ def conclude(service: Floats, agreements: Mapping[int, Agreement], now: float) -
         standing = Standing(int(row[TASKS]), int(row[VIOLATIONS]), float(row[EXCESS]), int(row[BELOW]))
         kept = 1.0 - standing.violations / standing.tasks if standing.tasks else 1.0
         rule = RULES[agreement.rule] if isinstance(agreement.rule, str) else agreement.rule
-        found[number] = Service(standing, kept, kept >= agreement.target, agreement.penalty * float(rule(standing)))
+        found[number] = AgreementAccount(
+            standing, kept, kept >= agreement.target, agreement.penalty * float(rule(standing))
+        )
     return found

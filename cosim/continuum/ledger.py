@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.agreement import Service, account, conclude
+from cosim.continuum.agreement import AgreementAccount, account, conclude
 from cosim.continuum.billing import BILLED, bill
 from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
 from cosim.continuum.numbering import downlink, first_link_station, processor, uplink
@@ -62,7 +62,7 @@ class Ledger:
     green: Floats  # (nodes,) J of green energy, of nodes with a tariff
     brown: Floats  # (nodes,) J of the other energy of nodes with a tariff
     windows: Floats  # (windows, nodes) J in each price window of the node's tariff
-    services: Mapping[int, Service]  # by workload, of those with an agreement
+    services: Mapping[int, AgreementAccount]  # by workload, of those with an agreement
 
     @property
     def penalty(self) -> float:
@@ -126,7 +126,7 @@ def bills(s: State, system: System, energy: Floats) -> Floats:
     return bill(s.billed, energy, tariff, system.tariffs, float(s.meta["now"][0]))
 
 
-def services(s: State, system: System) -> dict[int, Service]:
+def services(s: State, system: System) -> dict[int, AgreementAccount]:
     """The standing of all agreements at the present time, tasks that are not drained included."""
     agreements = {number: load.sla for number, load in enumerate(system.workloads) if load.sla is not None}
     if not agreements:

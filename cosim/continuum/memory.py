@@ -13,12 +13,11 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from cosim.compiling import jitted
+from cosim.compiling import array_at, jitted
 from cosim.continuum import layout
 from cosim.continuum.layout import Record
-from cosim.continuum.rowtypes import PlainRow, Row, intrinsic, rows_of, types, view
+from cosim.continuum.rowtypes import PlainRow, Row, intrinsic, rows_of, types
 
-carray: Any = numba.carray  # type: ignore[attr-defined]
 njit: Any = numba.njit
 
 __all__ = ["Row", "rows_of"]
@@ -27,28 +26,6 @@ __all__ = ["Row", "rows_of"]
 def world(meta: NDArray[np.void]) -> Any:  # noqa: ANN401
     """`meta` as entry points take it: something whose first item has the fields as attributes."""
     return meta if jitted() else [PlainRow(meta[0])]
-
-
-def _array_of(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
-    """A compiled function (address, n) -> the array of n `dtype` at the address."""
-    if not jitted():
-        return lambda address, count: view(dtype, address, count)
-    element = numba.from_dtype(dtype)
-
-    def pointer(typing_context: object, address: object) -> Any:  # noqa: ANN401, ARG001
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
-            return builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(element)))
-
-        return types.CPointer(element)(types.int64), generate
-
-    cast = intrinsic(pointer)
-
-    def array(address: int, count: int) -> NDArray[Any]:
-        found: NDArray[Any] = carray(cast(address), count)
-        return found
-
-    compiled: Callable[[int, int], NDArray[Any]] = njit(array)
-    return compiled
 
 
 TASK_SIZE, STATION_SIZE = layout.TASK.itemsize, layout.STATION.itemsize  # B
@@ -112,5 +89,5 @@ def _ask(s: Record, what: int, a: int, b: int, now: float) -> int:
 beyond: Callable[[Record, int, int, int, float], int] = (
     njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(_ask) if jitted() else _ask
 )
-reals = _array_of(np.dtype("f8"))
-hosts = _array_of(layout.HOST)
+reals = array_at(np.dtype("f8"))
+hosts = array_at(layout.HOST)

@@ -24,7 +24,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from cosim.compiling import jitted
+from cosim.compiling import jitted, view
 
 # numba's stubs cover neither intrinsics nor pointers
 types: Any = numba.core.types
@@ -96,12 +96,6 @@ def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) 
     place = cgutils.get_record_member(builder, target, row.offset(name), context.get_data_type(kept))
     packed = context.cast(builder, value, given, kept)
     context.pack_value(builder, kept, packed, place, align=None if row.aligned else 1)
-
-
-def view(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
-    """The array of `count` `dtype` at the address, for plain Python."""
-    memory: Any = (ctypes.c_char * (dtype.itemsize * count)).from_address(int(address))
-    return np.ndarray((count,), dtype, memory)
 
 
 def rows_of(dtype: np.dtype[Any]) -> Row:

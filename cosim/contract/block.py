@@ -50,6 +50,10 @@ class NodeKey(Block):
                 return _parsed(cls, text)
         return None
 
+    def written(self) -> tuple[str, str]:
+        """As it stands in `Node.keys`."""
+        return self.KEY, self.model_dump_json(by_alias=True, exclude_unset=True)
+
 
 class EventKey(Block):
     """Base of an event that an adapter brings; a subclass adds ``do: Literal["name"]`` and keys of its own."""

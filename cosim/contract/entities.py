@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Literal
 
-from cosim.contract.reality import Live, Runs, Vehicle, Wifi
+from cosim.contract.reality import Live, Software, Wifi
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -154,13 +154,16 @@ class Node:
     scaling: Scaling | None = None
     battery: Battery | None = None
     radio_energy: tuple[RadioEnergy, ...] = ()
-    vehicle: Vehicle | None = None
     wifi: Wifi | None = None
-    runs: Runs | None = None
+    runs: Software | None = None
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
     keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`
     contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
+
+    def says(self, key: str) -> bool:
+        """Whether something is written under the key of an adapter."""
+        return any(own == key for own, _ in self.keys)
 
 
 _OWN = ("id", "position")

@@ -86,13 +86,18 @@ class Frame:
         )
 
 
+def constant(values: Array) -> Array:
+    """A copy of `values` (n,) that nobody can ever change: the bus looks at it once, not at every tick."""
+    return np.frombuffer(values.tobytes(), values.dtype)
+
+
 def fault(frame: Frame, signal: Signal, capacity: int, workloads: int = 2**15) -> str:
     """Why `frame` breaks the contract of `signal`, or "" when it does not.
 
     `capacity` is the number of slots of the scene, `workloads` that of its workloads. The bus asks
     compiled code first (`cosim.bus.inspection`) and this function for the words.
     """
-    wrong = _misshapen(frame, signal, capacity)
+    wrong = misshapen(frame, signal, capacity)
     if wrong:
         return wrong
     for column in signal.columns:
@@ -111,7 +116,7 @@ def outside(values: Array, column: Column, capacity: int, workloads: int) -> tup
     if values.dtype.kind not in "iuf" or not len(values):
         return 0, -1
     low, high = column.bounds(capacity, workloads)
-    inside = (values >= low) & (values <= high)
+    inside = (values >= np.float64(low)) & (values <= np.float64(high))  # a float32 cannot hold every bound
     if column.optional and values.dtype.kind == "f":
         inside |= np.isnan(values)
     count = len(values) - int(np.count_nonzero(inside))
@@ -131,7 +136,7 @@ def _allowed(column: Column, low: float, high: float) -> str:
     return f"allowed is {', '.join(filter(None, (finite, below)))}{' or NaN' if column.optional else ''}"
 
 
-def _misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
+def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
     """What is wrong with the arrays of `frame` whatever their values are, apart from slots."""
     slot = frame.slot
     if not isinstance(slot, np.ndarray) or slot.dtype != np.int32 or slot.ndim != 1:

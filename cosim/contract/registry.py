@@ -22,7 +22,7 @@ PLACE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"  # module:ATTRIBUTE
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class AdapterListing:
     """An adapter as `cosim adapters` shows it: its kind, or why there is none."""
 
     name: str
@@ -91,15 +91,15 @@ def engine_command(name: str) -> Callable[..., Sequence[str]]:
     return command
 
 
-def list_adapters() -> list[Listing]:
+def list_adapters() -> list[AdapterListing]:
     """All adapters, with what keeps each of them from being used."""
     listings = []
     for name in adapter_names():
         try:
             kind = adapter_kind(name)
         except SetupError as error:
-            listings.append(Listing(name, None, str(error)))
+            listings.append(AdapterListing(name, None, str(error)))
         else:
             missing = "; ".join(filter(None, (requirement.missing() for requirement in kind.requires)))
-            listings.append(Listing(name, kind, missing))
+            listings.append(AdapterListing(name, kind, missing))
     return listings

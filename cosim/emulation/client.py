@@ -12,7 +12,7 @@ import zmq
 
 from cosim.contract.errors import ProtocolError, RunError
 from cosim.emulation import message
-from cosim.emulation.message import LinkKey, Report
+from cosim.emulation.message import EmulationReport, LinkKey
 from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.routing import Hop, Table
@@ -38,7 +38,7 @@ class Client:
         self._links: dict[LinkKey, LinkState] = {}
         self._positions: dict[str, Position] = {}
         self._routes: dict[str, dict[str, Hop | None]] = {}
-        self._report: Report | None = None
+        self._report: EmulationReport | None = None
         self._healths: list[Health] = []
         self._counts: dict[LinkKey, PairCount] = {}
         self._earlier: dict[LinkKey, PairCount] = {}  # by services that are gone
@@ -67,7 +67,7 @@ class Client:
         self.close()
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> EmulationReport | None:
         """The service's last report; None: none has come yet."""
         return self._report
 

@@ -5,7 +5,7 @@ measured with their rates, routes of nodes new and withdrawn, and hello. A clien
 answered; what has a number that is not above the last one of its session is answered, but not applied again. A service
 that has another id than before has started anew and knows nothing of the past.
 
-From the service to all, each second: a report (`Report`). Tables of many rows travel as raw columns.
+From the service to all, each second: a report (`EmulationReport`). Tables of many rows travel as raw columns.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EmulationReport:
     """How the service fares; counts are totals since its start, of the pairs that changed since the last report."""
 
     service: bytes
@@ -185,7 +185,7 @@ def read_answer(data: bytes) -> Answer:
     return Answer(message.body["service"], message.number, message.body["error"])
 
 
-def report(said: Report) -> bytes:
+def report(said: EmulationReport) -> bytes:
     """A message to all."""
     return FROM_SERVICE.pack(
         "report",
@@ -201,13 +201,13 @@ def report(said: Report) -> bytes:
     )
 
 
-def read_report(data: bytes) -> Report:
+def read_report(data: bytes) -> EmulationReport:
     """Read a report; ProtocolError when it is none."""
     body = _of("report", data).body
     counts = {(row[0], row[1], row[2]): PairCount(*row[3:]) for row in body["counts"]}
     found = {(row[0], row[1], row[2]): Probe(*row[3:]) for row in body["probes"]}
     ports = frozenset((node, interface) for node, interface in body["ports"])
-    return Report(
+    return EmulationReport(
         body["service"], body["backend"], body["restarts"], ports, Health(*body["health"]), counts, found
     )  # fmt: skip
 

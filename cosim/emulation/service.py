@@ -34,7 +34,7 @@ from cosim.emulation import compiled, message
 from cosim.emulation.divided import Carrying, Divided
 from cosim.emulation.engine import EngineBackend
 from cosim.emulation.handover import Reception
-from cosim.emulation.message import Command, LinkKey, Report
+from cosim.emulation.message import Command, EmulationReport, LinkKey
 from cosim.emulation.probing import Orders
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.relay import Choice
@@ -53,7 +53,7 @@ CLIENTS = Limits(connections=16, silent=16, greeting=8, looks=True, message=mess
 OBSERVERS = Limits(connections=16, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 
 
-class Service:
+class EmulationService:
     """Sidecars on one side, clients on the other, a backend between them."""
 
     def __init__(
@@ -183,7 +183,7 @@ class Service:
         ports = frozenset(self._reception.ports)
         health, probes = backend.health(), dict(self._probes.found)
         name = _plain(backend.name) if isinstance(backend, Choice) else self._name
-        said = Report(self.id, name, backend.restarts, ports, health, changed, probes)
+        said = EmulationReport(self.id, name, backend.restarts, ports, health, changed, probes)
         self._reports.send(message.report(said), zmq.NOBLOCK)
 
 
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.info("%s", name)
         try:
             mode = int(options.mode, 8)
-            service = Service(backend, name, options.sidecars, mode, options.commands, options.reports)
+            service = EmulationService(backend, name, options.sidecars, mode, options.commands, options.reports)
         except CosimError:
             backend.close()
             raise

@@ -38,7 +38,7 @@ def mix(state: int) -> int:
     return state ^ (state >> 31)
 
 
-class Link:
+class SwitchLink:
     """State and counts of an ordered pair of ports."""
 
     __slots__ = (
@@ -77,11 +77,11 @@ class Switch:
         self._air: dict[int, int] = {}  # channel -> when its air is free, ns
         self._down: dict[int, int] = {}  # port of a cell -> when the transmitter of what it sends is free, ns
         self._up: dict[int, int] = {}  # and that of what is sent to it
-        self._links: dict[int, dict[int, Link]] = {}  # sender -> receiver -> link
+        self._links: dict[int, dict[int, SwitchLink]] = {}  # sender -> receiver -> link
         self._way: list[tuple[int, int, int, int, bytes]] = []  # due, serial, sender, receiver, frame
         self._serial = 0
         self._held = 0  # B on their way
-        self._changed: dict[tuple[int, int], Link] = {}
+        self._changed: dict[tuple[int, int], SwitchLink] = {}
         self.received = self.delivered = self.lost = self.refused = self.undelivered = 0
         self.lag_sum = self.lag_max = self.lag_count = 0  # ns, ns, frames
 
@@ -112,7 +112,7 @@ class Switch:
         links = self._links.setdefault(sender, {})
         link = links.get(receiver)
         if link is None:
-            link = links[receiver] = Link(mix(self._seed ^ (sender << 32 | receiver)))
+            link = links[receiver] = SwitchLink(mix(self._seed ^ (sender << 32 | receiver)))
         link.delay, link.jitter, link.loss, link.rate = delay, jitter, loss, rate
         link.room = min(self._wait, limit * 8 * SECOND // rate) if rate else 0
 
@@ -187,7 +187,7 @@ class Switch:
         for receiver, link in sharing:
             self._pass(sender, receiver, link, frame, sent)
 
-    def _send(self, now: int, sender: int, receiver: int, link: Link, frame: bytes) -> None:
+    def _send(self, now: int, sender: int, receiver: int, link: SwitchLink, frame: bytes) -> None:
         if link.loss >= ALL_LOST or not link.rate:
             self._pass(sender, receiver, link, frame, now)
             return
@@ -204,7 +204,7 @@ class Switch:
                 link.free_at = sent
         self._pass(sender, receiver, link, frame, sent)
 
-    def _on(self, busy: dict[int, int], key: int, now: int, link: Link, frame: bytes) -> int | None:
+    def _on(self, busy: dict[int, int], key: int, now: int, link: SwitchLink, frame: bytes) -> int | None:
         """Send a frame by a transmitter that several links share."""
         sent = self._transmit(now, busy.get(key, 0), link, len(frame))
         if sent is not None:
@@ -212,7 +212,7 @@ class Switch:
         return sent
 
     @staticmethod
-    def _transmit(now: int, free_at: int, link: Link, length: int) -> int | None:
+    def _transmit(now: int, free_at: int, link: SwitchLink, length: int) -> int | None:
         """When a frame has been sent, None when the queue refuses it."""
         begin = max(now, free_at)
         took = length * 8 * SECOND // link.rate
@@ -220,7 +220,7 @@ class Switch:
             return None
         return begin + took
 
-    def _pass(self, sender: int, receiver: int, link: Link, frame: bytes, sent: int | None) -> None:
+    def _pass(self, sender: int, receiver: int, link: SwitchLink, frame: bytes, sent: int | None) -> None:
         """Send a frame that left its transmitter at `sent` on its way."""
         number = link.offered
         link.offered += 1

@@ -23,7 +23,7 @@ from time import monotonic
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, RunError, ScenarioError, SetupError, refusals, refuse
 from cosim.emulation.netns import Namespaces, run_of
-from cosim.launch import cleanup as remains
+from cosim.launch import cleanup
 from cosim.launch.bridges import wire
 from cosim.launch.carrier import Carrier
 from cosim.launch.keys import PRIVATE, provide
@@ -78,11 +78,11 @@ class NetnsNodes:
         """Start everything; the variables by which adapters find it."""
         require_namespaces(self._scene)
         spaces = Namespaces()
-        for run in remains.dead():
-            remains.clear(run)
+        for run in cleanup.dead():
+            cleanup.clear(run)
             self._say(f"cleared away what run {run} has left")
-        self._keeper = remains.keeper(self._run)
-        self._spaces, folder = spaces, remains.folder_for(self._run)
+        self._keeper = cleanup.keeper(self._run)
+        self._spaces, folder = spaces, cleanup.folder_for(self._run)
         self._folder, links = folder, folder / "links.sock"
         variables = {
             "COSIM_NETWORK": f"ipc://{folder}/network",
@@ -90,7 +90,7 @@ class NetnsNodes:
             "COSIM_VEHICLES": f"ipc://{folder}/vehicles",
             "COSIM_GATEWAY": f"ipc://{folder}/gateway",
         }
-        own = {**os.environ, **variables, "COSIM_SOCKET": str(links), remains.VARIABLE: self._run}
+        own = {**os.environ, **variables, "COSIM_SOCKET": str(links), cleanup.VARIABLE: self._run}
         keys = {node.node: folder / "nodes" / node.node for node in self._nodes if node.keyed}
         if keys:
             variables["COSIM_KEYS"] = str(folder / "keys")

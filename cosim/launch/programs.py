@@ -124,7 +124,7 @@ def programs(scene: Scene) -> tuple[Program, ...]:
                 tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
                 node.tier == "device", node.cell is not None,
                 node.cell is not None or (routed and slot in wired and node.tier != "device"), routed,
-                node.vehicle is not None,
+                node.says("vehicle"),
             )
         )  # fmt: skip
     return tuple(found)

@@ -20,7 +20,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cosim.contract.errors import SetupError
 from cosim.inference.limits import boot_id
-from cosim.live.member import Member
+from cosim.live.member import AgentSession
 from cosim.live.meters import Meters, Model, clock_rate, cores
 from cosim.live.position import Position, position
 from cosim.live.protocol import MAX_MESSAGE, MAX_TASKS
@@ -111,7 +111,7 @@ class Agent:
         self._options = options
         self._where: Position = position(options.position)
         self._meters = Meters(model=options.power)
-        self._member = Member(facts, random=os.urandom, jitter=random.SystemRandom().random)
+        self._member = AgentSession(facts, random=os.urandom, jitter=random.SystemRandom().random)
         self._shaping = Keeper(options.shaper)
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stopping = ""

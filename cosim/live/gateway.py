@@ -21,11 +21,11 @@ from typing import Any
 import zmq
 
 from cosim.inference.limits import boot_id
-from cosim.live.lease import Slot, Standing
+from cosim.live.lease import NodeSlot, Standing
 from cosim.live.protocol import MAX_MESSAGE
 from cosim.live.roster import Out, Roster
-from cosim.live.shaping import Link
-from cosim.live.task_queue import QueuedTask, Result
+from cosim.live.shaping import Impairment
+from cosim.live.task_queue import QueuedTask, TaskResult
 from cosim.talk.control import ControlSocket, new_token
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.sockets import Door, each
@@ -45,7 +45,7 @@ class Gateway:
     """
 
     def __init__(
-        self, slots: Sequence[Slot], folder: Path, listen: str, *, queue: int = 256, control: Path | None = None
+        self, slots: Sequence[NodeSlot], folder: Path, listen: str, *, queue: int = 256, control: Path | None = None
     ) -> None:
         self.roster = Roster(slots, random=os.urandom, queue=queue, boot=boot_id())
         self.lock = threading.RLock()
@@ -85,13 +85,13 @@ class Gateway:
         self._wake()
         return taken
 
-    def shape(self, node: str, links: Sequence[Link]) -> None:
+    def shape(self, node: str, links: Sequence[Impairment]) -> None:
         """What links of the machine at `node` are to be from now on."""
         with self.lock:
             self.roster.shape(node, links)
         self._wake()
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[TaskResult]:
         """The tasks that have ended since the last call."""
         with self.lock:
             found = list(self.roster.results)

@@ -18,7 +18,7 @@ STRIKES = 200  # refused messages after which a session ends
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class NodeSlot:
     """A node's place for a machine."""
 
     number: int
@@ -88,7 +88,7 @@ class Limits:
 class Standing:
     """What is known of a slot, with or without a machine on it."""
 
-    slot: Slot
+    slot: NodeSlot
     state: State = "free"
     since: float = 0.0  # monotonic, of the state
     lease: Lease | None = None

@@ -36,7 +36,7 @@ class Held:
     told: float = -1e9  # when the result was last sent
 
 
-class Member:
+class AgentSession:
     """An agent's session with a gateway, over and over.
 
     `facts` are the fields of a hello besides `instance`. `random` gives unguessable bytes, `jitter` numbers in

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cosim.contract.errors import ProtocolError
-from cosim.live.lease import STRIKES, Lease, Limits, Slot, Standing
+from cosim.live.lease import STRIKES, Lease, Limits, NodeSlot, Standing
 from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, SESSION
-from cosim.live.shaping import Link
-from cosim.live.task_queue import QueuedTask, Result, TaskQueue
+from cosim.live.shaping import Impairment
+from cosim.live.task_queue import QueuedTask, TaskQueue, TaskResult
 from cosim.talk.codec import Body, Message
 
 Out = tuple[bytes, bytes]  # peer, data
@@ -35,10 +35,10 @@ class Roster:
     """
 
     def __init__(
-        self, slots: Sequence[Slot], *, random: Callable[[int], bytes], queue: int = 256, boot: str = ""
+        self, slots: Sequence[NodeSlot], *, random: Callable[[int], bytes], queue: int = 256, boot: str = ""
     ) -> None:
         self.run = random(SESSION)
-        self.results: deque[Result] = deque()
+        self.results: deque[TaskResult] = deque()
         self.counts: Counter[str] = Counter()  # messages that did not count, by reason
         self.standings = [Standing(slot) for slot in slots]
         self._queues = [TaskQueue(queue) for _ in slots]
@@ -173,7 +173,7 @@ class Roster:
         if "answered" in times:  # between two other machines: neither the way from here nor the way back counts
             created, ended, uploaded = times["received"], times["answered"], times.get("uploaded")
         self.results.append(
-            Result(
+            TaskResult(
                 queued.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
                 output, detail,
             )
@@ -218,7 +218,7 @@ class Roster:
         """Tasks at `node` without a result."""
         return len(self._queues[self._by_node[node]])
 
-    def shape(self, node: str, links: Sequence[Link]) -> None:
+    def shape(self, node: str, links: Sequence[Impairment]) -> None:
         """What links of the machine at `node` are to be, whoever comes; told at the next tick.
 
         Nothing where the scenario does not allow it. Links that are not named stay. Raises `RunError` when there are

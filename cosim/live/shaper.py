@@ -27,7 +27,7 @@ from cosim.emulation import rtnetlink, taps
 from cosim.emulation.rtnetlink import Netlink
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import HANDLE, TcBackend, probe_netem
-from cosim.live.shaping import Ability, Link, outside
+from cosim.live.shaping import Ability, Impairment, outside
 
 Networks = Sequence[ipaddress.IPv4Network]
 
@@ -134,7 +134,7 @@ class KernelShaper:
         finally:
             trial.close()
 
-    def impose(self, links: Mapping[str, Link]) -> tuple[int, str]:
+    def impose(self, links: Mapping[str, Impairment]) -> tuple[int, str]:
         """See `Shaper`."""
         why = self._refusal()
         states: dict[str, LinkState] = {}
@@ -240,7 +240,7 @@ def is_interface(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def _state(link: Link) -> LinkState:
+def _state(link: Impairment) -> LinkState:
     if link.rate == 0 or link.loss == 1:
         return DOWN
     return LinkState(

@@ -21,7 +21,7 @@ NOTHING: Body = {"serial": 0, "all": True, "links": []}
 Ability = Literal["none", "rate", "full"]
 
 
-class Link(NamedTuple):
+class Impairment(NamedTuple):
     """What becomes of packets to one address; None: not limited, none."""
 
     address: str
@@ -35,13 +35,13 @@ class Wishes:
     """The gateway's side: what the links of one machine shall be, and what of that it has not been told."""
 
     def __init__(self) -> None:
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, Impairment] = {}
         self.serial = 0  # of the last message
         self.repeated = 0  # how often all was told again
-        self._changed: dict[str, Link] = {}
+        self._changed: dict[str, Impairment] = {}
         self._sent: deque[tuple[int, float]] = deque(maxlen=4096)  # serials not acknowledged, and when (monotonic)
 
-    def want(self, links: Sequence[Link]) -> None:
+    def want(self, links: Sequence[Impairment]) -> None:
         """These are to be as they are here; others stay. Raises `RunError` when there are too many."""
         changed = {link.address: link for link in links if self.links.get(link.address) != link}
         self._changed.update(changed)
@@ -68,7 +68,7 @@ class Wishes:
         self.repeated += 1
         return self.whole(now)
 
-    def _messages(self, links: Sequence[Link], now: float, whole: bool) -> list[Body]:
+    def _messages(self, links: Sequence[Impairment], now: float, whole: bool) -> list[Body]:
         if whole:
             self._sent.clear()
         found = []
@@ -90,7 +90,7 @@ class Shaper(Protocol):
     def open(self) -> None:
         """Get ready. Raises `SetupError`."""
 
-    def impose(self, links: Mapping[str, Link]) -> tuple[int, str]:
+    def impose(self, links: Mapping[str, Impairment]) -> tuple[int, str]:
         """Make these all the links that are shaped; how many are as they should, and what is not, and why."""
 
     def trouble(self) -> str:
@@ -109,14 +109,16 @@ class Function:
     ability: Ability = "full"
     lacks = ""
 
-    def __init__(self, function: Callable[[list[Link]], object], within: Sequence[ipaddress.IPv4Network] = ()) -> None:
+    def __init__(
+        self, function: Callable[[list[Impairment]], object], within: Sequence[ipaddress.IPv4Network] = ()
+    ) -> None:
         self._function, self.within = function, tuple(within)
         self._shapes = False
 
     def open(self) -> None:
         """Nothing: the owner has done what is needed."""
 
-    def impose(self, links: Mapping[str, Link]) -> tuple[int, str]:
+    def impose(self, links: Mapping[str, Impairment]) -> tuple[int, str]:
         """See `Shaper`."""
         given = [link for link in links.values() if not self.within or inside(link.address, self.within)]
         if given or self._shapes:
@@ -140,7 +142,7 @@ class Keeper:
 
     def __init__(self, shaper: Shaper | None) -> None:
         self._shaper = shaper
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, Impairment] = {}
         self._obeyed, self._shaped, self._unshaped = 0, 0, ""
         self._open = False  # something was told that is not imposed yet
         self._again = math.inf  # monotonic, when what failed is tried again
@@ -156,7 +158,7 @@ class Keeper:
             return
         if order["all"]:
             self._links.clear()
-        self._links.update((row[0], Link(*row)) for row in order["links"])
+        self._links.update((row[0], Impairment(*row)) for row in order["links"])
         for address in list(self._links)[MAX_SHAPED:]:
             del self._links[address]
         self._obeyed, self._open = order["serial"], True

@@ -33,7 +33,7 @@ class QueuedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TaskResult:
     """How a task ended; times are the gateway's monotonic clock, None where it never came so far."""
 
     task: int

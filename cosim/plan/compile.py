@@ -14,7 +14,7 @@ from cosim.contract.signals import CATALOGUE, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
 from cosim.plan.scene import SceneBuilder
 from cosim.plan.warnings import warnings
-from cosim.plan.wiring import Station, wire
+from cosim.plan.wiring import UnwiredAdapter, wire
 from cosim.scenario.load import in_order, read
 from cosim.scenario.tree import Keys
 
@@ -192,7 +192,9 @@ def _text(nanoseconds: int) -> str:
     return f"{nanoseconds} ns"
 
 
-def _station(loaded: Loaded, name: str, step: int, signals: dict[str, Signal], problems: list[Problem]) -> Station:
+def _station(
+    loaded: Loaded, name: str, step: int, signals: dict[str, Signal], problems: list[Problem]
+) -> UnwiredAdapter:
     """What the plan needs to know of one adapter before it is wired."""
     used = loaded.adapters[name]
     config: Any = used.config  # AdapterConfig's keys; a foreign model may lack them
@@ -217,7 +219,7 @@ def _station(loaded: Loaded, name: str, step: int, signals: dict[str, Signal], p
         for signal in (*ports.writes, *(read.signal for read in ports.reads))
         if signal not in signals
     ]
-    return Station(
+    return UnwiredAdapter(
         plan=AdapterPlan(
             name=name,
             use=used.use,

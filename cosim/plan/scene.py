@@ -30,12 +30,12 @@ from cosim.contract.entities import (
     Tariff,
     Workload,
 )
-from cosim.contract.reality import Live, Pack, Runs, Vehicle, Wifi
+from cosim.contract.reality import Live, Software, Wifi
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
 from cosim.scenario.hardware import AcceleratorName, BatteryBlock, BootBlock, ScalingBlock
-from cosim.scenario.reality import RunsBlock, VehicleBlock
-from cosim.scenario.resolve import Resolved, World
+from cosim.scenario.reality import RunsBlock
+from cosim.scenario.resolve import Resolved, ResolvedNodes
 
 FOREVER = float("inf")
 
@@ -47,7 +47,7 @@ SENSITIVITY = {"compute": 1.0, "hybrid": 0.54, "memory": 0.06, "io": 0.0}
 class SceneBuilder:
     """Turns a scenario's names into slots."""
 
-    def __init__(self, scenario: model.Scenario, world: World) -> None:
+    def __init__(self, scenario: model.Scenario, world: ResolvedNodes) -> None:
         self.scenario, self.world = scenario, world
         templates: dict[int, Node] = {}  # the nodes of a range share their block
         self.nodes = tuple(node(entry, templates) for entry in world.nodes)
@@ -195,7 +195,6 @@ def _node(block: model.NodeBlock) -> Node:
         radio_energy=tuple(
             RadioEnergy(name, part.sent, part.received) for name, part in (block.radio_energy or {}).items()
         ),
-        vehicle=_vehicle(block.vehicle) if block.vehicle else None,
         wifi=Wifi(**dict(block.wifi)) if block.wifi else None,
         runs=_runs(block.runs) if block.runs else None,
         live=Live(**{**dict(block.live), "key": block.live.key or "", "address": block.live.address or ""})
@@ -203,22 +202,15 @@ def _node(block: model.NodeBlock) -> Node:
         else None,
         missing=block.missing,
         keys=tuple(
-            (key, value.model_dump_json(by_alias=True, exclude_unset=True))
+            value.written()
             for key in type(block).model_fields
             if key not in model.NodeBlock.model_fields and (value := getattr(block, key)) is not None
         ),
     )
 
 
-def _vehicle(block: VehicleBlock) -> Vehicle:
-    keys = dict(block)
-    return Vehicle(
-        **{**keys, "battery": Pack(**dict(block.battery)), "system": block.system or 0, "address": block.address or ""}
-    )
-
-
-def _runs(block: RunsBlock) -> Runs:
-    return Runs(block.image, tuple(block.command), tuple(block.environment.items()), tuple(block.ports))
+def _runs(block: RunsBlock) -> Software:
+    return Software(block.image, tuple(block.command), tuple(block.environment.items()), tuple(block.ports))
 
 
 def _states(block: model.NodeBlock) -> PowerStates:

@@ -9,7 +9,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import Loaded
 from cosim.scenario.sweep import Variant, expand
-from cosim.scenario.tree import Item, Place, dotted, place
+from cosim.scenario.tree import Item, SourcePlace, dotted, place
 
 MOST = 200  # variants that are checked, spread over all
 _MOST_NODES = 200_000  # over all checked variants
@@ -49,14 +49,14 @@ def _wrong(loaded: Loaded, variant: Variant) -> list[Problem]:
     return []
 
 
-def _written(loaded: Loaded, key: str, value: object) -> Place:
+def _written(loaded: Loaded, key: str, value: object) -> SourcePlace:
     """Where the value of a sweep was written: its place in a list, or that of the range."""
     written = loaded.scenario.sweep[key]
     index = [written.index(value)] if isinstance(written, list) and value in written else []
     return place(loaded.root, ("sweep", key, *index))
 
 
-def _item(value: Any, at: Place) -> Item:  # noqa: ANN401 - YAML data
+def _item(value: Any, at: SourcePlace) -> Item:  # noqa: ANN401 - YAML data
     if isinstance(value, Mapping):
         entries = {str(key): _item(child, at) for key, child in value.items()}
         return Item(entries, at, dict.fromkeys(entries, at))

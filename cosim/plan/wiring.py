@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class UnwiredAdapter:
     """An adapter whose reads are not wired yet."""
 
     plan: AdapterPlan
     reads: tuple[Read, ...]
 
 
-def wire(loaded: Loaded, stations: Sequence[Station], problems: list[Problem]) -> list[AdapterPlan]:
+def wire(loaded: Loaded, stations: Sequence[UnwiredAdapter], problems: list[Problem]) -> list[AdapterPlan]:
     """The adapters in the order of a tick, every read joined to all adapters that write its signal.
 
     Writers come before their readers, the order of the file decides where that leaves a choice, and
@@ -47,11 +47,11 @@ def wire(loaded: Loaded, stations: Sequence[Station], problems: list[Problem]) -
     ]
 
 
-def _writers(stations: Sequence[Station], reader: Station, signal: str) -> list[str]:
+def _writers(stations: Sequence[UnwiredAdapter], reader: UnwiredAdapter, signal: str) -> list[str]:
     return [s.plan.name for s in stations if signal in s.plan.writes and s is not reader]
 
 
-def _order(loaded: Loaded, stations: Sequence[Station], problems: list[Problem]) -> list[Station]:
+def _order(loaded: Loaded, stations: Sequence[UnwiredAdapter], problems: list[Problem]) -> list[UnwiredAdapter]:
     waits: dict[str, dict[str, str]] = {  # adapter -> writer it must follow -> signal
         station.plan.name: {
             writer: read.signal
@@ -61,7 +61,7 @@ def _order(loaded: Loaded, stations: Sequence[Station], problems: list[Problem])
         }
         for station in stations
     }
-    left, order = list(stations), list[Station]()
+    left, order = list(stations), list[UnwiredAdapter]()
     while left:
         done = {station.plan.name for station in order}
         ready = next((s for s in left if waits[s.plan.name].keys() <= done), None)
@@ -73,7 +73,7 @@ def _order(loaded: Loaded, stations: Sequence[Station], problems: list[Problem])
     return order
 
 
-def _cycle(loaded: Loaded, left: Sequence[Station], waits: dict[str, dict[str, str]]) -> Problem:
+def _cycle(loaded: Loaded, left: Sequence[UnwiredAdapter], waits: dict[str, dict[str, str]]) -> Problem:
     """Names one circle of adapters that wait for each other."""
     names = {station.plan.name for station in left}
     way = [left[0].plan.name]

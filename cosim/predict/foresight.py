@@ -31,7 +31,7 @@ class Capacities(Protocol):
     def mips(self) -> Floats: ...
 
 
-class State(Protocol):
+class ForesightState(Protocol):
     """What the policies read of the state of a datacentre."""
 
     @property
@@ -62,13 +62,13 @@ class Foresight:
             self._made = seen
         return self._mean, self._peak, self._life
 
-    def overloaded(self, state: State) -> NDArray[np.bool_]:
+    def overloaded(self, state: ForesightState) -> NDArray[np.bool_]:
         """(hosts,) over the limit in the last period, and foreseen to be so on average."""
         last = self._load(state, state.history[0])
         coming = self._load(state, self._mean * state.machines.mips)
         return (last > self.limit) & (coming > self.limit)
 
-    def leaves_first(self, state: State) -> Floats:
+    def leaves_first(self, state: ForesightState) -> Floats:
         """(machines,) the lowest leaves its host first."""
         need = self._peak * state.machines.mips
         excess = (self._load(state, need) - self.limit) * state.hosts.mips
@@ -77,7 +77,7 @@ class Foresight:
         beyond: Floats = np.where(spare >= 0.0, spare, np.max(need, initial=0.0) - spare)
         return beyond
 
-    def _load(self, state: State, capacity: Floats) -> Floats:
+    def _load(self, state: ForesightState, capacity: Floats) -> Floats:
         """(hosts,) share of each host's capacity that its machines want."""
         there = state.at >= 0
         hosts = len(state.hosts.mips)

@@ -30,16 +30,6 @@ def rsrp(received: float | Floats, blocks: int | NDArray[np.int64]) -> Floats:
     return np.asarray(received - 10.0 * np.log10(12.0 * np.asarray(blocks)))
 
 
-def rssi(*powers: float | Floats) -> Floats:
-    """All power in the band in dBm: the sum of signal, interference, jammer and noise (each dBm)."""
-    return decibels(sum(milliwatts(power) for power in powers) + np.float64(0.0))
-
-
-def rsrq(rsrp: float | Floats, rssi: float | Floats, blocks: int) -> Floats:
-    """10 log10 N_PRB + RSRP - RSSI in dB; TS 38.215 5.1.3."""
-    return np.asarray(10.0 * np.log10(blocks) + rsrp - rssi)
-
-
 def sinr(signal: float | Floats, interference: float | Floats, noise: float | Floats) -> Floats:
     """Signal over interference and noise in dB, from powers in mW over the same band."""
     return decibels(np.asarray(signal) / (np.asarray(interference) + noise))

@@ -12,7 +12,7 @@ from pathlib import Path
 from cosim.report.calibration_charts import courses, distributions, gap_chart, parameter_chart
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
-from cosim.report.tables import Cell, Table, Tile, amount, word
+from cosim.report.tables import ReportTable, TableCell, Tile, amount, word
 from cosim.report.text import NOTHING, duration, exact, finite, quantity
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
 from cosim.twin.fitting.evidence import Evidence
@@ -40,7 +40,7 @@ def write_calibration(calibration: Calibration, evidence: Sequence[Evidence], ou
         unexplained=left,
         assumptions=calibration.assumptions,
         sources=calibration.sources,
-        figures=Table(
+        figures=ReportTable(
             "further figures", ("Figure", "Value"),
             tuple((word(name), amount("", value, "")) for name, value in calibration.figures.items()),
         ),
@@ -83,7 +83,7 @@ def unexplained(calibration: Calibration) -> list[tuple[str, str, str]]:
     return told + [("Warning", warning, "warn") for warning in calibration.warnings]
 
 
-def gap_table(name: str, judgement: Judgement) -> Table:
+def gap_table(name: str, judgement: Judgement) -> ReportTable:
     """Every figure of every signal, before and after."""
     before = {gap.signal: gap for gap in judgement.before}
     rows = tuple(_gap_row(before.get(gap.signal), gap) for gap in judgement.after)
@@ -92,10 +92,10 @@ def gap_table(name: str, judgement: Judgement) -> Table:
         "NRMSE before", "NRMSE after", "R² before", "R² after", "RMSE before", "RMSE after", "Energy distance before",
         "Energy distance after",
     )  # fmt: skip
-    return Table(f"gaps {name}", heads, rows, empty="no signal was compared")
+    return ReportTable(f"gaps {name}", heads, rows, empty="no signal was compared")
 
 
-def _gap_row(before: Gap | None, after: Gap) -> tuple[Cell, ...]:
+def _gap_row(before: Gap | None, after: Gap) -> tuple[TableCell, ...]:
     times = after.w1 / after.floor if after.floor > 0.0 and math.isfinite(after.w1) else float("nan")
     mark = "" if not math.isfinite(times) else "good" if times <= _FAR else "warn"
     cells = [word(after.signal), amount("", after.count, "1"), amount("", after.floor, "")]
@@ -107,7 +107,7 @@ def _gap_row(before: Gap | None, after: Gap) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def parameter_table(estimates: Sequence[Estimate]) -> Table:
+def parameter_table(estimates: Sequence[Estimate]) -> ReportTable:
     """Values with intervals, bounds, sensitivity and verdict."""
     heads = (
         "Parameter",
@@ -126,16 +126,16 @@ def parameter_table(estimates: Sequence[Estimate]) -> Table:
             word(e.name, 48), _value(e.start, e.unit), _value(e.value, e.unit), amount("", e.low, e.unit),
             amount("", e.high, e.unit),
             word(" to ".join(quantity(end, e.unit) for end in e.bounds) if e.bounds is not None else ""),
-            amount("share", e.sensitivity, "1"), Cell(e.verdict, e.verdict, mark=_MARKS[e.verdict]),
+            amount("share", e.sensitivity, "1"), TableCell(e.verdict, e.verdict, mark=_MARKS[e.verdict]),
             word(e.reason, 200), word(", ".join(e.members), 120),
         )
         for e in estimates
     )  # fmt: skip
     note = "Sensitivity is the total effect on the misfit. Intervals are those of the posterior, where there is one."
-    return Table("parameters", heads, rows, note, "nothing was free")
+    return ReportTable("parameters", heads, rows, note, "nothing was free")
 
 
-def _value(value: object, unit: str) -> Cell:
+def _value(value: object, unit: str) -> TableCell:
     return word(value) if isinstance(value, str) else amount("", value, unit)
 
 

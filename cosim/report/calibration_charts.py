@@ -13,7 +13,7 @@ from cosim.report.svg import Axis, Canvas, Chart, csv_text
 from cosim.report.text import quantity, shorten
 from cosim.twin.calibration import Estimate, Judgement
 from cosim.twin.fitting.evidence import Evidence
-from cosim.twin.problem import Floats, Signal
+from cosim.twin.problem import Floats, MeasuredSignal
 
 MOST = 400  # points of a line
 _NAMES = ("measured", "before", "after")
@@ -173,7 +173,7 @@ def parameter_chart(estimates: Sequence[Estimate]) -> Chart:
     return Chart(title, canvas.finish(title), "", legend, csv=data)
 
 
-def _of(rows: Mapping[str, Floats], name: str, kept: NDArray[np.bool_], signal: Signal) -> Floats:
+def _of(rows: Mapping[str, Floats], name: str, kept: NDArray[np.bool_], signal: MeasuredSignal) -> Floats:
     """All finite simulated values of a signal; of a paired one only where something was measured."""
     values = np.atleast_2d(np.asarray(rows.get(name, np.empty((0, len(kept)))), np.float64))
     values = (values[:, kept] if signal.paired else values).ravel()
@@ -196,7 +196,7 @@ def _reach(real: Floats, simulated: Sequence[Floats]) -> float | None:
     return max(float(real.max()), min(bulk, float(real.max()) + 4.0 * span))
 
 
-def _near_zero(signal: Signal) -> bool:
+def _near_zero(signal: MeasuredSignal) -> bool:
     """Whether an axis from zero leaves room for the differences."""
     kept = signal.values[np.isfinite(signal.values)]
     return bool(len(kept) and kept.min() >= 0.0 and kept.min() < 2.0 * float(np.ptp(kept)))

@@ -9,7 +9,7 @@ from cosim.report.charts import Series, lines
 from cosim.report.folder import Folder
 from cosim.report.groups import Group
 from cosim.report.svg import Canvas, Chart
-from cosim.report.tables import Table, amount, word
+from cosim.report.tables import ReportTable, amount, word
 from cosim.report.text import duration
 
 POINTS = 240  # of a line
@@ -129,7 +129,7 @@ def _picture(leaves: int, rows: Sequence[tuple[float, int, int, bool]], time: fl
     return Chart(title, canvas.finish(title), note)
 
 
-def cluster_table(run: Folder) -> Table | None:
+def cluster_table(run: Folder) -> ReportTable | None:
     """The cluster's own figures, and where its GPU seconds went."""
     for adapter in run.manifest.get("adapters") or []:
         summary = adapter.get("summary") if isinstance(adapter, dict) else None
@@ -143,7 +143,7 @@ def cluster_table(run: Folder) -> Table | None:
             jobs = summary.get("jobs") or {}
             rows.append((word("Jobs done"), amount("", jobs.get("done"), "1")))
             rows.append((word("Waiting of a job, mean"), amount("", jobs.get("mean_waiting"), "s")))
-            return Table("cluster", ("Figure", "Value"), tuple(rows), empty="")
+            return ReportTable("cluster", ("Figure", "Value"), tuple(rows), empty="")
     return None
 
 

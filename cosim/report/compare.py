@@ -14,7 +14,7 @@ from cosim.report.folder import Folder
 from cosim.report.groups import Group, differences
 from cosim.report.measure import Responses
 from cosim.report.svg import Chart
-from cosim.report.tables import Cell, Table, amount, figures, rank, word
+from cosim.report.tables import ReportTable, TableCell, amount, figures, rank, word
 from cosim.report.text import NOTHING, digits, duration, interval, is_share, label, quantity
 
 WORKLOADS = 6
@@ -47,17 +47,17 @@ def unit_for(key: str, entry: dict[str, Any], values: Sequence[float]) -> str:
     return "%" if values and all(is_share(key, v, unit) for v in values) else unit
 
 
-def mean_cell(values: Sequence[float], unit: str) -> Cell:
+def mean_cell(values: Sequence[float], unit: str) -> TableCell:
     """Mean ± half width of the 95 % interval, or the one value there is."""
     m = effect.mean(values)
     if m.n == 0:
-        return Cell(NOTHING, number=True)
+        return TableCell(NOTHING, number=True)
     if m.n == 1:
         return amount("", m.value, unit)
-    return Cell(interval(m.value, m.half, unit), repr(m.value), f"{m.value!r} ± {m.half!r}, n = {m.n}", True)
+    return TableCell(interval(m.value, m.half, unit), repr(m.value), f"{m.value!r} ± {m.half!r}, n = {m.n}", True)
 
 
-def figure_comparison(groups: Sequence[Group]) -> Table:
+def figure_comparison(groups: Sequence[Group]) -> ReportTable:
     """One row per figure: every group's mean, and how each differs from the first."""
     first, *others = groups
     heads = ["Figure", *(g.key for g in groups)]
@@ -67,7 +67,7 @@ def figure_comparison(groups: Sequence[Group]) -> Table:
     for key, entry in entries([r for g in groups for r in g.runs]).items():
         values = [g.values(key) for g in groups]
         unit = unit_for(key, entry, [v for group in values for v in group])
-        row = [Cell(label(key), key, str(entry.get("meaning") or ""))]
+        row = [TableCell(label(key), key, str(entry.get("meaning") or ""))]
         row += [mean_cell(v, unit) for v in values]
         for other, found in zip(others, values[1:], strict=True):
             pairs = first.pairs(other, key)
@@ -76,7 +76,7 @@ def figure_comparison(groups: Sequence[Group]) -> Table:
             mark = "warn" if d.clear else ""
             shown = interval(d.value, d.half, unit) if math.isfinite(d.half) else quantity(d.value, unit)
             size = "" if not math.isfinite(d.half) else f"{d.value!r} ± {d.half!r}"
-            row.append(Cell(shown, "" if math.isnan(d.value) else repr(d.value), size, True, mark))
+            row.append(TableCell(shown, "" if math.isnan(d.value) else repr(d.value), size, True, mark))
             row.append(_signed(d.ratio, "%"))
             row.append(_signed(d.size, ""))
         rows.append(tuple(row))
@@ -92,18 +92,18 @@ def figure_comparison(groups: Sequence[Group]) -> Table:
         + "A shaded difference has an interval that leaves out zero, as one in twenty does by chance. "
         "Without replications there is no interval."
     )
-    return Table("figures", tuple(heads), tuple(rows), note, "no run has figures")
+    return ReportTable("figures", tuple(heads), tuple(rows), note, "no run has figures")
 
 
-def _signed(value: float, unit: str) -> Cell:
+def _signed(value: float, unit: str) -> TableCell:
     if not math.isfinite(value):
-        return Cell(NOTHING, number=True)
+        return TableCell(NOTHING, number=True)
     text = digits(value * 100 if unit else value).replace("-", "−")
     sign = "+" if value > 0 else ""
-    return Cell(f"{sign}{text}{unit and chr(0xA0) + unit}", repr(value), repr(value), True)
+    return TableCell(f"{sign}{text}{unit and chr(0xA0) + unit}", repr(value), repr(value), True)
 
 
-def group_table(groups: Sequence[Group]) -> Table:
+def group_table(groups: Sequence[Group]) -> ReportTable:
     """Which runs stand behind each letter."""
     heads = ("", "Configuration", "Runs", "Seeds", "Status", "Simulated", "Took", "Origin of the numbers")
     rows = []
@@ -117,13 +117,15 @@ def group_table(groups: Sequence[Group]) -> Table:
                 word(g.label, 60),
                 amount("", len(g.runs), "1"),
                 word(", ".join(seeds), 30),
-                Cell("complete" if not partial else f"{len(partial)} not complete", mark="bad" if partial else "good"),
+                TableCell(
+                    "complete" if not partial else f"{len(partial)} not complete", mark="bad" if partial else "good"
+                ),
                 word(duration(g.runs[0].manifest.get("reached"))),
                 word(duration(effect.mean([float(r.manifest.get("wall_seconds") or math.nan) for r in g.runs]).value)),
                 word(", ".join(origin)),
             )
         )
-    return Table("configurations", heads, tuple(rows))
+    return ReportTable("configurations", heads, tuple(rows))
 
 
 def pooled(groups: Sequence[Group]) -> dict[str, list[Responses]]:
@@ -152,7 +154,7 @@ def response_charts(samples: dict[str, list[Responses]]) -> list[Chart]:
     return charts
 
 
-def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]]) -> Table:
+def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]]) -> ReportTable:
     """Quantiles per workload and group, with Cliff's delta against the first group."""
     heads = ("Workload", "", "Tasks", "Median", "95 %", "99 %", "Δ median", "Cliff's δ", "Size")
     rows = []
@@ -168,9 +170,9 @@ def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]])
                     word(r.name),
                     amount("", len(r.values), "1"),
                     *(amount("", r.quantile(q), "s") for q in (0.5, 0.95, 0.99)),
-                    amount("", shift, "s") if other else Cell("", number=True),
-                    _signed(delta, "") if other else Cell("", number=True),
-                    Cell(effect.size_in_words(delta)),
+                    amount("", shift, "s") if other else TableCell("", number=True),
+                    _signed(delta, "") if other else TableCell("", number=True),
+                    TableCell(effect.size_in_words(delta)),
                 )
             )
     note = (
@@ -178,7 +180,7 @@ def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]])
         "longer minus the chance that it takes less. It describes only: tasks of one run depend on each other, "
         "so it has no interval."
     )
-    return Table("response times", heads, tuple(rows), note, "no tasks completed in these runs")
+    return ReportTable("response times", heads, tuple(rows), note, "no tasks completed in these runs")
 
 
 def split_chart(groups: Sequence[Group]) -> Chart:
@@ -246,10 +248,10 @@ def figure_charts(groups: Sequence[Group], most: int = 6) -> list[Chart]:
     return charts[:most]
 
 
-def scenario_table(groups: Sequence[Group]) -> Table:
+def scenario_table(groups: Sequence[Group]) -> ReportTable:
     """What is not the same in the resolved scenarios."""
     rows = tuple((word(path, 70), *(word(v, 60) for v in values)) for path, values in differences(groups))
-    return Table(
+    return ReportTable(
         "scenario",
         ("Key", *(g.key for g in groups)),
         rows,
@@ -259,7 +261,7 @@ def scenario_table(groups: Sequence[Group]) -> Table:
     )
 
 
-def environment_table(groups: Sequence[Group]) -> Table:
+def environment_table(groups: Sequence[Group]) -> ReportTable:
     """Versions, source and machine where they are not the same; they may explain a difference too."""
     found = []
     for g in groups:
@@ -280,6 +282,6 @@ def environment_table(groups: Sequence[Group]) -> Table:
         for k in keys
         if len({f.get(k, NOTHING) for f in found}) > 1
     )
-    return Table(
+    return ReportTable(
         "environment", ("", *(g.key for g in groups)), rows, empty="versions, source, driver and machine are the same"
     )

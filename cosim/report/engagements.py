@@ -9,7 +9,7 @@ from typing import Any
 from cosim.report.charts import Series, color, lines
 from cosim.report.folder import Folder
 from cosim.report.svg import Axis, Canvas, Chart, csv_text
-from cosim.report.tables import Table, amount, word
+from cosim.report.tables import ReportTable, amount, word
 from cosim.report.text import quantity, shorten
 from cosim.results.engagements import listed
 
@@ -46,7 +46,7 @@ def engagements(run: Folder) -> list[Mapping[str, Any]]:
     return listed({str(adapter.get("name")): adapter.get("summary") or {} for adapter in adapters})
 
 
-def engagement_table(run: Folder) -> Table:
+def engagement_table(run: Folder) -> ReportTable:
     """One row per engagement; empty when there were none."""
     rows = []
     for found in engagements(run):
@@ -69,7 +69,7 @@ def engagement_table(run: Folder) -> Table:
     note = (
         "To contact: from the command until the drone is at the stand-off point, to stay. Energy: of the whole flight."
     )
-    return Table("engagements", heads, tuple(rows), note, "no drone was engaged")
+    return ReportTable("engagements", heads, tuple(rows), note, "no drone was engaged")
 
 
 def vehicle_charts(run: Folder) -> list[Chart]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from cosim.report.charts import intervals
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
-from cosim.report.tables import Cell, Table, Tile, amount, unit_of, word
+from cosim.report.tables import ReportTable, TableCell, Tile, amount, unit_of, word
 from cosim.report.text import NOTHING, figure, label
 from cosim.twin.prediction.predict import Band, Prediction
 
@@ -27,7 +27,7 @@ def write_prediction(prediction: Prediction, level: float, out: Path) -> Path:
         runs=prediction.runs,
         tiles=[_tile(name, bands[name]) for name in some],
         charts=[_chart(prediction.scenario, name, bands[name]) for name in some],
-        bands=Table(
+        bands=ReportTable(
             "bands",
             ("Figure", "Low", "Middle", "High", "% per %", "Of"),
             tuple(_row(name, band) for name, band in bands.items()),
@@ -48,7 +48,7 @@ def _tile(name: str, band: Band) -> Tile:
     return Tile(label(name), f"{low} to {high}", repr(band.middle), f"middle {middle}")
 
 
-def _row(name: str, band: Band) -> tuple[Cell, ...]:
+def _row(name: str, band: Band) -> tuple[TableCell, ...]:
     unit = unit_of(name, {})
     mark = "warn" if band.amplification >= _AMPLIFIED else ""
     moved = amount("", band.amplification, "", mark) if band.by else word(NOTHING)

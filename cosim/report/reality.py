@@ -9,7 +9,7 @@ import numpy as np
 
 from cosim.report.folder import Folder
 from cosim.report.groups import Group, configuration
-from cosim.report.tables import ROWS, Table, amount, cut, word
+from cosim.report.tables import ROWS, ReportTable, amount, cut, word
 from cosim.report.text import NOTHING, digits, finite, quantity
 
 _LONGEST = 160  # characters of what a machine says
@@ -101,7 +101,7 @@ def _shaped(run: Folder) -> list[tuple[str, str, str]]:
     return [("Shaping", "; ".join(parts), "good" if sound else "warn")]
 
 
-def probe_table(run: Folder) -> Table | None:
+def probe_table(run: Folder) -> ReportTable | None:
     """Links as asked for and as measured; None when no link was probed."""
     if not run.has("link_probe"):
         return None
@@ -128,7 +128,7 @@ def probe_table(run: Folder) -> Table | None:
         "Loss asked", "Loss measured", "99.9 % interval", "Off, in thresholds",
     )  # fmt: skip
     note = "Asked: when the measurement began. The measured delay has the time that the probe's frame takes to be sent."
-    return Table("probed links", heads, tuple(rows), note + cut(len(rows)))
+    return ReportTable("probed links", heads, tuple(rows), note + cut(len(rows)))
 
 
 def involved(groups: Sequence[Group]) -> bool:
@@ -136,7 +136,7 @@ def involved(groups: Sequence[Group]) -> bool:
     return any(carried(run) for group in groups for run in group.runs)
 
 
-def comparison(groups: Sequence[Group]) -> Table:
+def comparison(groups: Sequence[Group]) -> ReportTable:
     """What may explain that runs with real nodes differ from others: who did what, and how late."""
     rows = []
     for group in groups:
@@ -161,10 +161,10 @@ def comparison(groups: Sequence[Group]) -> Table:
         "Probe, in thresholds",
     )  # fmt: skip
     note = "Of the first run of each configuration; times are the longest."
-    return Table("real nodes", heads, tuple(rows), note)
+    return ReportTable("real nodes", heads, tuple(rows), note)
 
 
-def apart(groups: Sequence[Group]) -> Table:
+def apart(groups: Sequence[Group]) -> ReportTable:
     """How far nodes were from where the first configuration had them at equal times, first run against first run."""
     base = _places(groups[0].runs[0])
     rows = []
@@ -183,7 +183,7 @@ def apart(groups: Sequence[Group]) -> Table:
         f"Against {groups[0].key}. Real programs learn of each other by packets, which come a little earlier or later "
         "than the model has them, so that who follows another flies a little differently."
     )
-    return Table(
+    return ReportTable(
         "places apart",
         ("", "Node", "Largest", "At", "Mean", "Times"),
         tuple(

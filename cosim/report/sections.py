@@ -9,11 +9,11 @@ from cosim.report import measure
 from cosim.report.charts import Series, bars, blank, distribution, heat, histogram, lines
 from cosim.report.folder import Folder
 from cosim.report.svg import Chart
-from cosim.report.tables import Table, amount, word
+from cosim.report.tables import ReportTable, amount, word
 from cosim.report.text import duration, finite
 
 
-def adapters(run: Folder) -> tuple[Chart, Table]:
+def adapters(run: Folder) -> tuple[Chart, ReportTable]:
     """Where the run's wall time went."""
     listed: Sequence[Mapping[str, Any]] = [a for a in run.manifest.get("adapters") or [] if isinstance(a, dict)]
     wall = finite(run.manifest.get("wall_seconds")) or 0.0
@@ -46,7 +46,7 @@ def adapters(run: Folder) -> tuple[Chart, Table]:
         )
         for a in listed
     )
-    return chart, Table("adapters", heads, rows, empty="no adapter is listed in the manifest")
+    return chart, ReportTable("adapters", heads, rows, empty="no adapter is listed in the manifest")
 
 
 def response_charts(run: Folder) -> list[Chart]:

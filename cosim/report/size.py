@@ -9,7 +9,7 @@ from typing import Any
 from cosim.report.charts import intervals
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
-from cosim.report.tables import Cell, Table, Tile
+from cosim.report.tables import ReportTable, TableCell, Tile
 from cosim.report.text import digits, duration, figure, interval, is_share, label
 from cosim.results.size import Sizing
 
@@ -51,7 +51,7 @@ def tiles(sizing: Sizing) -> list[Tile]:
     return found
 
 
-def table(sizing: Sizing) -> Table:
+def table(sizing: Sizing) -> ReportTable:
     """Every value that was tried."""
     names = list(sizing.limits)
     heads = [
@@ -64,15 +64,15 @@ def table(sizing: Sizing) -> Table:
     rows = []
     for row in sizing.tried:
         cells = [
-            Cell(str(row["value"]), str(row["value"]), number=True),
-            Cell(row["verdict"], row["verdict"], mark=_MARKS[row["verdict"]]),
-            Cell(str(row["runs"]), str(row["runs"]), number=True),
+            TableCell(str(row["value"]), str(row["value"]), number=True),
+            TableCell(row["verdict"], row["verdict"], mark=_MARKS[row["verdict"]]),
+            TableCell(str(row["runs"]), str(row["runs"]), number=True),
             *(_estimate(sizing, name, row["figures"][name]) for name in names),
         ]
         if sizing.cost:
-            cells.append(_estimate(sizing, sizing.cost, row["cost"]) if row["cost"] else Cell("–", number=True))
+            cells.append(_estimate(sizing, sizing.cost, row["cost"]) if row["cost"] else TableCell("–", number=True))
         rows.append(tuple(cells))
-    return Table("values", tuple(heads), tuple(rows))
+    return ReportTable("values", tuple(heads), tuple(rows))
 
 
 def charts(sizing: Sizing) -> list[Chart]:
@@ -131,8 +131,8 @@ def _unit(sizing: Sizing, name: str, values: list[float]) -> str:
     return "%" if all(is_share(name, value, unit) for value in values) else unit
 
 
-def _estimate(sizing: Sizing, name: str, entry: dict[str, Any]) -> Cell:
+def _estimate(sizing: Sizing, name: str, entry: dict[str, Any]) -> TableCell:
     mean, half = entry["mean"], entry["high"] - entry["mean"]
     unit = _unit(sizing, name, [mean])
     words = interval(mean, half, unit) if math.isfinite(half) else figure(name, mean, unit)
-    return Cell(words, repr(mean), f"{mean!r}, {entry['low']!r} to {entry['high']!r}", True)
+    return TableCell(words, repr(mean), f"{mean!r}, {entry['low']!r} to {entry['high']!r}", True)

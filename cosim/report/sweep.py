@@ -24,7 +24,7 @@ from cosim.report.compare import charted, entries, mean_cell, unit_for
 from cosim.report.folder import Folder
 from cosim.report.groups import SEED, configuration
 from cosim.report.svg import PALETTE, Chart
-from cosim.report.tables import Cell, Table, Tile, amount, figures, word
+from cosim.report.tables import ReportTable, TableCell, Tile, amount, figures, word
 from cosim.report.text import figure, finite, interval, label, quantity
 
 FIGURES = 6
@@ -33,7 +33,7 @@ _DEPTH = 4
 
 
 @dataclass
-class Member:
+class SweepRun:
     """One run of the sweep: with a folder, or only with the line that tells why it has none."""
 
     name: str
@@ -47,18 +47,18 @@ class Member:
         return finite(figures(self.run).get(key, {}).get("value")) if self.run else None
 
 
-def collect(folder: Path) -> list[Member]:
+def collect(folder: Path) -> list[SweepRun]:
     """All runs of a sweep, in the order of their names. Raises `RunError` when there are none."""
-    members: dict[str, Member] = {}
+    members: dict[str, SweepRun] = {}
     for path in sorted(_run_folders(folder, _DEPTH)):
         name = str(path.relative_to(folder))
         try:
             run = Folder(path)
         except RunError as error:
-            members[name] = Member(name, error=str(error))
+            members[name] = SweepRun(name, error=str(error))
             continue
         fault = run.manifest.get("error") or {}
-        members[name] = Member(
+        members[name] = SweepRun(
             name,
             {},
             str(run.manifest.get("seed")),
@@ -70,7 +70,7 @@ def collect(folder: Path) -> list[Member]:
         name = str(line.get("run") or line.get("folder") or "")
         name = name.removeprefix(f"{folder}/")
         entry = name or str(line.get("key") or json.dumps([line.get("parameters"), line.get("seed")], default=str))
-        member = members.setdefault(entry, Member(name or "–"))
+        member = members.setdefault(entry, SweepRun(name or "–"))
         member.parameters = dict(line.get("parameters") or {})
         member.seed = str(member.parameters.pop(SEED, line.get("seed", member.seed)))
         fault = line.get("error")
@@ -117,7 +117,7 @@ def _latest(folder: Path) -> list[Mapping[str, Any]]:
     return list(found.values())
 
 
-def _discover(members: Sequence[Member]) -> None:
+def _discover(members: Sequence[SweepRun]) -> None:
     """Fills in the parameters of runs that no line tells about: what differs between scenarios."""
     silent = [m for m in members if not m.parameters and m.run]
     settings = [configuration(m.run.resolved) for m in silent if m.run]
@@ -129,7 +129,7 @@ def _discover(members: Sequence[Member]) -> None:
                 member.parameters[path] = value
 
 
-def parameters(members: Sequence[Member]) -> dict[str, list[Any]]:
+def parameters(members: Sequence[SweepRun]) -> dict[str, list[Any]]:
     """What varies over the sweep: path -> its values, numbers in order, else as they come."""
     found: dict[str, dict[str, Any]] = {}
     for member in members:
@@ -157,7 +157,7 @@ def number(value: object) -> float | None:
     return finite(value)
 
 
-def charts(members: Sequence[Member]) -> list[tuple[str, list[Chart]]]:
+def charts(members: Sequence[SweepRun]) -> list[tuple[str, list[Chart]]]:
     """For each parameter, the first figures over it; the next parameter gives the colours."""
     known = parameters(members)
     keys = entries([m.run for m in members if m.run])
@@ -178,7 +178,7 @@ def charts(members: Sequence[Member]) -> list[tuple[str, list[Chart]]]:
 
 
 def _chart(
-    members: Sequence[Member],
+    members: Sequence[SweepRun],
     key: str,
     entry: Mapping[str, Any],
     path: str,
@@ -221,7 +221,7 @@ def _chart(
     )
 
 
-def tiles(members: Sequence[Member], most: int = 10) -> list[Tile]:
+def tiles(members: Sequence[SweepRun], most: int = 10) -> list[Tile]:
     """Mean and interval of the first figures over all runs: for replications of one scenario."""
     out = []
     for key, entry in entries([m.run for m in members if m.run]).items():
@@ -236,32 +236,32 @@ def tiles(members: Sequence[Member], most: int = 10) -> list[Tile]:
     return out[:most]
 
 
-def group_table(members: Sequence[Member], most: int = 8) -> Table:
+def group_table(members: Sequence[SweepRun], most: int = 8) -> ReportTable:
     """Every combination of parameters with mean and 95 % interval of its figures over its runs."""
     known = list(parameters(members))
     declared = entries([m.run for m in members if m.run])
     keys = sorted(declared.items(), key=charted)[:most]
-    groups: dict[tuple[str, ...], list[Member]] = {}
+    groups: dict[tuple[str, ...], list[SweepRun]] = {}
     for member in members:
         groups.setdefault(tuple(str(member.parameters.get(path)) for path in known), []).append(member)
     rows = tuple(
         (
             *(_parameter(group[0].parameters.get(path)) for path in known),
-            Cell(str(len(group)), str(len(group)), number=True),
+            TableCell(str(len(group)), str(len(group)), number=True),
             *(_mean(group, key, entry) for key, entry in keys),
         )
         for group in groups.values()
     )
     heads = (*(label(path.rsplit(".", 1)[-1]) for path in known), "Runs", *(label(key) for key, _ in keys))
-    return Table("combinations", heads, rows, empty="no run is complete")
+    return ReportTable("combinations", heads, rows, empty="no run is complete")
 
 
-def _mean(group: Sequence[Member], key: str, entry: dict[str, Any]) -> Cell:
+def _mean(group: Sequence[SweepRun], key: str, entry: dict[str, Any]) -> TableCell:
     values = [v for m in group if (v := m.value(key)) is not None]
     return mean_cell(values, unit_for(key, entry, values))
 
 
-def run_table(members: Sequence[Member], most: int = 8) -> Table:
+def run_table(members: Sequence[SweepRun], most: int = 8) -> ReportTable:
     """Every run with its parameters, status, error and first figures."""
     known = list(parameters(members))
     keys = list(entries([m.run for m in members if m.run]).items())[:most]
@@ -277,49 +277,51 @@ def run_table(members: Sequence[Member], most: int = 8) -> Table:
     rows = tuple(
         (
             replace(word(m.name, 44), href=_report_of(m)),
-            Cell(m.status, m.status, mark="good" if m.status == "complete" else "bad"),
+            TableCell(m.status, m.status, mark="good" if m.status == "complete" else "bad"),
             *(_parameter(m.parameters.get(p)) for p in known),
-            Cell(m.seed, m.seed, number=True),
+            TableCell(m.seed, m.seed, number=True),
             *(_value(m, k, e) for k, e in keys),
             amount("", m.run.manifest.get("wall_seconds") if m.run else None, "s"),
             word(m.error, 120),
         )
         for m in members
     )
-    return Table("runs", heads, rows)
+    return ReportTable("runs", heads, rows)
 
 
-def _report_of(member: Member) -> str:
+def _report_of(member: SweepRun) -> str:
     """Address of a run's own page, as seen from the sweep's; "" when there is none."""
     there = member.run is not None and (member.run.path / "report.html").is_file()
     return quote(f"{member.name}/report.html") if there else ""
 
 
-def _parameter(value: object) -> Cell:
+def _parameter(value: object) -> TableCell:
     text = "–" if value is None else str(value)
     n = number(value)
-    return Cell(text, repr(n) if n is not None else text, number=n is not None)
+    return TableCell(text, repr(n) if n is not None else text, number=n is not None)
 
 
-def _value(member: Member, key: str, entry: Mapping[str, Any]) -> Cell:
+def _value(member: SweepRun, key: str, entry: Mapping[str, Any]) -> TableCell:
     value = member.value(key)
     unit = str(entry.get("unit") or "")
     if value is None or not math.isfinite(value):
-        return Cell("–", number=True)
-    return Cell(figure(key, value, unit), repr(value), repr(value), True)
+        return TableCell("–", number=True)
+    return TableCell(figure(key, value, unit), repr(value), repr(value), True)
 
 
-def failed(members: Sequence[Member]) -> Table:
+def failed(members: Sequence[SweepRun]) -> ReportTable:
     """The runs that did not complete, with the reason."""
     rows = tuple(
         (
             word(m.name, 60),
             word(", ".join(f"{k} = {v}" for k, v in m.parameters.items()), 80),
             word(m.seed),
-            Cell(m.status, mark="bad"),
+            TableCell(m.status, mark="bad"),
             word(m.error or "no reason was recorded", 300),
         )
         for m in members
         if m.status != "complete"
     )
-    return Table("failed runs", ("Run", "Parameters", "Seed", "Status", "Error"), rows, empty="every run is complete")
+    return ReportTable(
+        "failed runs", ("Run", "Parameters", "Seed", "Status", "Error"), rows, empty="every run is complete"
+    )

@@ -13,7 +13,7 @@ ROWS = 1_500  # most rows of one table on the page
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One table cell: what is shown, what it sorts by, and every digit for the tooltip."""
 
     text: str
@@ -25,15 +25,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table that the page can sort and filter."""
 
     name: str
     heads: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
     empty: str = "nothing to list"
-    foot: tuple[Cell, ...] = ()
+    foot: tuple[TableCell, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,15 @@ class Tile:
     detail: str = ""
 
 
-def word(value: object, limit: int = 40) -> Cell:
+def word(value: object, limit: int = 40) -> TableCell:
     """A text cell; long names are shortened and stay whole in the tooltip."""
     text = NOTHING if value in (None, "") else str(value)
-    return Cell(shorten(text, limit), text, text if len(text) > limit else "")
+    return TableCell(shorten(text, limit), text, text if len(text) > limit else "")
 
 
-def amount(key: str, value: object, unit: str, mark: str = "") -> Cell:
+def amount(key: str, value: object, unit: str, mark: str = "") -> TableCell:
     """A number cell that carries the exact value."""
-    return Cell(figure(key, value, unit), exact(value), exact(value), True, mark)
+    return TableCell(figure(key, value, unit), exact(value), exact(value), True, mark)
 
 
 # What a figure's key says about its unit where a table gives none.
@@ -122,7 +122,7 @@ def tile(key: str, entry: Mapping[str, Any], detail: str = "") -> Tile:
     return Tile(label(key), figure(key, value, unit), exact(value), str(entry.get("meaning") or ""), detail)
 
 
-def figure_table(run: Folder) -> Table:
+def figure_table(run: Folder) -> ReportTable:
     """Every declared figure with unit and meaning; the glossary of the page."""
     rows = tuple(
         (
@@ -133,23 +133,23 @@ def figure_table(run: Folder) -> Table:
         )
         for k, e in figures(run).items()
     )
-    return Table("figures", ("Figure", "Value", "SI unit", "Meaning"), rows, empty="this run has no metrics.json")
+    return ReportTable("figures", ("Figure", "Value", "SI unit", "Meaning"), rows, empty="this run has no metrics.json")
 
 
-def named_table(name: str, first: str, data: object, known: Mapping[str, Any], empty: str) -> Table:
+def named_table(name: str, first: str, data: object, known: Mapping[str, Any], empty: str) -> ReportTable:
     """A table from {name: {figure: value}}, one column per figure that any row has."""
     if not isinstance(data, dict) or not data:
-        return Table(name, (first,), (), empty=empty)
+        return ReportTable(name, (first,), (), empty=empty)
     rows = {k: flatten(v) for k, v in data.items() if isinstance(v, dict)}
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
     body = tuple(
         (word(k), *(_any(key, row.get(key), unit_of(key, known)) for key in keys))
         for k, row in list(rows.items())[:ROWS]
     )
-    return Table(name, (first, *(label(k) for k in keys)), body, cut(len(rows)), empty)
+    return ReportTable(name, (first, *(label(k) for k in keys)), body, cut(len(rows)), empty)
 
 
-def _any(key: str, value: object, unit: str) -> Cell:
+def _any(key: str, value: object, unit: str) -> TableCell:
     return word(value) if isinstance(value, str) else amount(key, value, unit)
 
 
@@ -168,11 +168,11 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return out
 
 
-def node_table(run: Folder) -> Table:
+def node_table(run: Folder) -> ReportTable:
     """All nodes with where they were and for how long."""
     heads = ("Node", "Kind", "Tier", "Fleet", "East", "North", "First seen", "Last seen")
     if not run.has("nodes"):
-        return Table("nodes", heads, (), empty="the run recorded no nodes")
+        return ReportTable("nodes", heads, (), empty="the run recorded no nodes")
     (count,) = run.one("SELECT count(*) FROM nodes")
     rows = run.rows(
         "SELECT node::VARCHAR, kind::VARCHAR, tier::VARCHAR, fleet::VARCHAR, x, y, first_seen, last_seen "
@@ -180,18 +180,18 @@ def node_table(run: Folder) -> Table:
     )
     units = ("m", "m", "s", "s")
     body = tuple((*map(word, r[:4]), *(amount("", v, u) for v, u in zip(r[4:], units, strict=True))) for r in rows)
-    return Table("nodes", heads, body, cut(count))
+    return ReportTable("nodes", heads, body, cut(count))
 
 
-def event_table(run: Folder) -> Table:
+def event_table(run: Folder) -> ReportTable:
     """What happened during the run: failures, recoveries, degraded links."""
     heads = ("Time", "Event", "Node", "Detail")
     if not run.has("events"):
-        return Table("events", heads, (), empty="no events in this run")
+        return ReportTable("events", heads, (), empty="no events in this run")
     (count,) = run.one("SELECT count(*) FROM events")
     rows = run.rows(
         f"SELECT time, kind::VARCHAR, node::VARCHAR, detail::VARCHAR FROM events ORDER BY time LIMIT {ROWS}"
     )
-    return Table(
+    return ReportTable(
         "events", heads, tuple((amount("", r[0], "s"), *(word(v, 80) for v in r[1:])) for r in rows), cut(count)
     )

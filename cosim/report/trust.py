@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cosim.report.folder import Folder
-from cosim.report.tables import ROWS, Cell, Table, amount, cut, word
+from cosim.report.tables import ROWS, ReportTable, TableCell, amount, cut, word
 from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
 from cosim.twin.scenario.conditions import beyond
 
@@ -21,9 +21,9 @@ class Check:
     """One ledger: its parts, their sum, the total they must give, and whether they do."""
 
     name: str
-    parts: tuple[tuple[str, Cell], ...]
+    parts: tuple[tuple[str, TableCell], ...]
     whole: str
-    total: Cell
+    total: TableCell
     closes: bool
     gap: str
 
@@ -91,7 +91,7 @@ def _summed(by_node: object) -> dict[str, object]:
     return {"all nodes": math.fsum(v for raw in by_node.values() if (v := finite(raw)) is not None)}
 
 
-def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> Table:
+def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> ReportTable:
     """Energy, cost and, where any is known, CO2 by node, largest energy first, with the sums at the foot."""
     energy, cost, carbon = (_by_node(ledgers, what) for what in ("energy", "cost", "carbon"))
     names = sorted({*energy, *cost}, key=lambda n: (-(finite(energy.get(n)) or 0.0), n))
@@ -113,7 +113,7 @@ def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> Table:
         amount("", math.fsum(finite(v) or 0.0 for v in cost.values()), ""),
         *([amount("", math.fsum(carbon.values()), "g")] if carbon else []),
     )
-    return Table(
+    return ReportTable(
         "energy and cost",
         ("Node", "Energy", "Share of the energy", "Cost", *(["CO2"] if carbon else [])),
         rows,
@@ -245,12 +245,12 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
     return out
 
 
-def origins(run: Folder) -> Table:
+def origins(run: Folder) -> ReportTable:
     """Where each signal comes from, and how much of it was recorded."""
     rows = tuple(
         (
             word(name),
-            Cell(str(s.get("origin") or NOTHING), mark=f"origin-{s.get('origin')}"),
+            TableCell(str(s.get("origin") or NOTHING), mark=f"origin-{s.get('origin')}"),
             word(", ".join(map(str, s.get("adapters") or []))),
             amount("", s.get("rows"), "1"),
             word(", ".join(f"{c} ({u})" if u else str(c) for c, u in (s.get("columns") or {}).items()), 600),
@@ -258,6 +258,6 @@ def origins(run: Folder) -> Table:
         for name, s in (run.manifest.get("signals") or {}).items()
         if isinstance(s, dict)
     )
-    return Table(
+    return ReportTable(
         "signals", ("Signal", "Origin", "Adapter", "Rows", "Columns (unit)"), rows, empty="no signal was recorded"
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from cosim import version
 from cosim.contract.errors import SetupError
-from cosim.results.executor import LocalExecutor, Result, Task, failed
+from cosim.results.executor import JobResult, LocalExecutor, Task, failed
 from cosim.results.forkserver import task_from
 
 _RETRIES = 2  # attempts beyond the first at a run whose node or worker died
@@ -47,7 +47,7 @@ class RayExecutor:
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise SetupError(f"no Ray cluster at '{address}': {error}; start one with: ray start --head") from error
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
         ray = self._ray
         remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(run_packed)
         waiting = list(reversed(tasks))
@@ -69,7 +69,7 @@ class RayExecutor:
             for reference in pending:
                 ray.cancel(reference, force=True)
 
-    def _result(self, task: Task, reference: Any) -> Result:  # noqa: ANN401 - Ray has no types
+    def _result(self, task: Task, reference: Any) -> JobResult:  # noqa: ANN401 - Ray has no types
         try:
             data, archive = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
@@ -81,7 +81,7 @@ class RayExecutor:
             unpack(archive, Path(task.base))
         except OSError as error:
             return failed(task, f"the run's folder could not be written here: {error.strerror or error}")
-        return Result(**data)
+        return JobResult(**data)
 
 
 def _reach(address: str) -> None:

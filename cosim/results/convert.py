@@ -19,7 +19,7 @@ from cosim.plan.compact import expanded
 from cosim.results.arrays import numbers, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import DamagedError, RunFolder, digests
-from cosim.results.identity import Member, members_from
+from cosim.results.identity import SlotHolder, members_from
 from cosim.results.stream import SUFFIX, Spec, unpack_runs
 
 GROUP_ROWS = 2**19  # rows per row group: what conversion holds in memory at a time
@@ -122,7 +122,7 @@ def write_parquet(path: Path, groups: Iterable[pa.Table]) -> int:
     return rows
 
 
-def convert_run(folder: RunFolder, plan: Mapping[str, Any], members: Sequence[Member],
+def convert_run(folder: RunFolder, plan: Mapping[str, Any], members: Sequence[SlotHolder],
                 last_seen: Mapping[int, float], reached: float) -> dict[str, int]:  # fmt: skip
     """Make Parquet files of everything that was recorded, then remove what they were made from.
 
@@ -238,9 +238,9 @@ def read_plan(folder: Path) -> dict[str, Any]:
         raise DamagedError(f"{folder / 'plan.json'} cannot be read: {error}") from error
 
 
-def read_members(folder: Path, plan: Mapping[str, Any]) -> list[Member]:
+def read_members(folder: Path, plan: Mapping[str, Any]) -> list[SlotHolder]:
     """Static nodes from the plan and fleet members from the journal, by serial."""
-    members = [Member(i, node["id"], "", i, 0, 0.0) for i, node in enumerate(plan["scene"]["nodes"])]
+    members = [SlotHolder(i, node["id"], "", i, 0, 0.0) for i, node in enumerate(plan["scene"]["nodes"])]
     path = folder / "frames" / MEMBERS
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # behind the last newline: cut off
     try:

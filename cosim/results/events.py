@@ -15,7 +15,7 @@ from cosim.contract.entities import Event, Scene, SlotRange
 from cosim.plan.plan import Plan
 from cosim.results.arrays import table
 from cosim.results.folder import DamagedError
-from cosim.results.identity import Member
+from cosim.results.identity import SlotHolder
 
 JOURNAL = "events.jsonl"  # while running; events.parquet afterwards
 
@@ -95,7 +95,7 @@ def events_table(folder: Path) -> pa.Table:
 
 
 def nodes_table(
-    plan: Mapping[str, Any], members: Sequence[Member], last_seen: Mapping[int, float], reached: float
+    plan: Mapping[str, Any], members: Sequence[SlotHolder], last_seen: Mapping[int, float], reached: float
 ) -> pa.Table:
     """One row per static node and per taking of a fleet's slot, in order of appearance.
 

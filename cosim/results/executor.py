@@ -47,7 +47,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class JobResult:
     """What became of a task. `run` and `log` are relative to the task's base, "" when there is none."""
 
     key: str
@@ -64,7 +64,7 @@ class Result:
 class Executor(Protocol):
     """Carries out tasks; closing the iterator early stops what is still running."""
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
         """The results in the order in which the runs end."""
 
 
@@ -94,7 +94,7 @@ class LocalExecutor:
             self._keeps = False
             self._drop()
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
+    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
         waiting = deque(tasks)
         while waiting:  # again when a server was killed, without the runs that it took along
             server = self._kept or _Server(self.grace)
@@ -112,10 +112,10 @@ class LocalExecutor:
             server.close()
 
 
-def failed(task: Task, error: str, seconds: float = 0.0) -> Result:
+def failed(task: Task, error: str, seconds: float = 0.0) -> JobResult:
     """The result of a run that left nothing but, perhaps, a log."""
     log = log_of(task)
-    return Result(
+    return JobResult(
         task.key, task.parameters, "failed", "", error, log if (Path(task.base) / log).is_file() else "", {}, seconds,
         task.basis,
     )  # fmt: skip
@@ -154,7 +154,7 @@ class _Server:
             env={**THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
-    def serve(self, waiting: deque[Task], workers: int) -> Generator[Result, None, bool]:
+    def serve(self, waiting: deque[Task], workers: int) -> Generator[JobResult, None, bool]:
         """Takes tasks off `waiting` until none is left or the server has ended; whether it is still there."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -229,7 +229,7 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-def _result(task: Task, answer: Mapping[str, Any]) -> Result:
+def _result(task: Task, answer: Mapping[str, Any]) -> JobResult:
     seconds = float(answer["seconds"])
     outcome = answer["outcome"]
     file = Path(task.base) / log_of(task)
@@ -250,6 +250,6 @@ def _result(task: Task, answer: Mapping[str, Any]) -> Result:
     else:
         done, reason = outcome, outcome["error"]
     log = log_of(task) if file.is_file() else ""
-    return Result(
+    return JobResult(
         task.key, task.parameters, done["status"], done["run"], reason, log, done["figures"], seconds, task.basis
     )

@@ -13,7 +13,7 @@ from cosim.contract.entities import Scene
 from cosim.contract.frame import SlotTable
 
 
-class Member(NamedTuple):
+class SlotHolder(NamedTuple):
     """One taking of a slot: by a static node for the whole run, by a fleet's member for a while."""
 
     serial: int
@@ -33,7 +33,7 @@ class Identities:
 
     def __init__(self, scene: Scene) -> None:
         static = len(scene.nodes)
-        self.members: list[Member] = [Member(i, node.id, "", i, 0, 0.0) for i, node in enumerate(scene.nodes)]
+        self.members: list[SlotHolder] = [SlotHolder(i, node.id, "", i, 0, 0.0) for i, node in enumerate(scene.nodes)]
         self._scene = scene
         self._previous: list[int] = [-1] * static  # serial -> serial that held the same slot before
         # one place more than slots, so that slot -1 (nobody) finds the last place and reads -1
@@ -46,7 +46,7 @@ class Identities:
         self._epochs: dict[int, int] = {}  # first slot of a table -> its epoch
         self._present: dict[int, tuple[NDArray[np.int32], float]] = {}  # the same -> latest rows, not yet in _seen
 
-    def learn(self, table: SlotTable, time: float) -> list[Member]:
+    def learn(self, table: SlotTable, time: float) -> list[SlotHolder]:
         """The members that are new in `table`, which holds from `time` (s) on."""
         if self._epochs.get(table.first) == table.epoch:
             return []
@@ -75,7 +75,7 @@ class Identities:
         """Write the present serials of `slots` to `out`; slot -1 gives -1."""
         self._current.take(slots, out=out, mode="wrap")
 
-    def strangers(self, slots: NDArray[np.int32], time: float) -> list[Member]:
+    def strangers(self, slots: NDArray[np.int32], time: float) -> list[SlotHolder]:
         """Serials for those of `slots` that no table has introduced; the new members."""
         unknown = np.unique(slots[(slots >= 0) & (self._current.take(slots, mode="wrap") < 0)])
         if not len(unknown):
@@ -98,7 +98,9 @@ class Identities:
         now = zip(self._current[present].tolist(), self._seen[present].tolist(), strict=True)
         return {**self._last, **dict(now)}
 
-    def _take(self, slots: NDArray[Any], ids: Sequence[str], generations: Sequence[int], time: float) -> list[Member]:
+    def _take(
+        self, slots: NDArray[Any], ids: Sequence[str], generations: Sequence[int], time: float
+    ) -> list[SlotHolder]:
         """New members at `slots`, whose members until now have left."""
         self._settle()
         old = self._current[slots]
@@ -108,7 +110,7 @@ class Identities:
         first = len(self.members)
         fleets = self._fleets(slots)
         new = [
-            Member(first + i, identity, fleet, slot, generation, time)
+            SlotHolder(first + i, identity, fleet, slot, generation, time)
             for i, (identity, fleet, slot, generation) in enumerate(
                 zip(ids, fleets, slots.tolist(), generations, strict=True)
             )
@@ -137,10 +139,10 @@ class Identities:
         return f"slot#{slot}" if fleet is None else f"{fleet.name}#{slot - fleet.first}"
 
 
-def members_line(members: Sequence[Member]) -> bytes:
+def members_line(members: Sequence[SlotHolder]) -> bytes:
     """Members as one line of JSON; `members_from` reads it back."""
     return json.dumps(members, separators=(",", ":")).encode() + b"\n"
 
 
-def members_from(line: bytes) -> list[Member]:
-    return [Member(*fields) for fields in json.loads(line)]
+def members_from(line: bytes) -> list[SlotHolder]:
+    return [SlotHolder(*fields) for fields in json.loads(line)]

@@ -14,7 +14,7 @@ from cosim.results.compare import values_of
 from cosim.results.student import interval
 
 if TYPE_CHECKING:
-    from cosim.results.executor import Result
+    from cosim.results.executor import JobResult
 
 SEED = "run.seed"
 MAIN = (
@@ -82,7 +82,7 @@ def table(groups: Sequence[Group], figures: Sequence[str], level: float = 0.95) 
     return rows
 
 
-def groups_of_sweep(folder: Path, results: Iterable[Result]) -> list[Group]:
+def groups_of_sweep(folder: Path, results: Iterable[JobResult]) -> list[Group]:
     """Groups of the complete runs among a sweep's `results`; units are those of the first run."""
     units: dict[str, str] = {}
     runs = []

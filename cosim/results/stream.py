@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Array
 from cosim.contract.signals import Column, Signal
-from cosim.results.identity import Member, members_line
+from cosim.results.identity import SlotHolder, members_line
 
 CHUNK_BYTES = 4 * 2**20
 DIRECT_BYTES = 2**20  # frames of this size and more are not copied
@@ -223,11 +223,11 @@ class Writer:
         self._opener = opener
         self._path = members
         self._members: BinaryIO | None = None
-        self._queue: queue.SimpleQueue[tuple[Stream, Chunk] | list[Member] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Stream, Chunk] | list[SlotHolder] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
-    def put(self, item: tuple[Stream, Chunk] | list[Member]) -> None:
+    def put(self, item: tuple[Stream, Chunk] | list[SlotHolder]) -> None:
         self._queue.put(item)
 
     def stop(self, streams: list[Stream]) -> None:
@@ -265,7 +265,7 @@ class Writer:
         except (OSError, pa.ArrowException) as error:
             self.failure = (path, error if isinstance(error, OSError) else OSError(str(error)))
 
-    def _introduce(self, members: list[Member]) -> None:
+    def _introduce(self, members: list[SlotHolder]) -> None:
         if self._members is None:
             self._members = self._path.open("ab", buffering=0)
         view = memoryview(members_line(members))

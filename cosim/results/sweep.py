@@ -34,7 +34,7 @@ from cosim.contract.errors import RunError, SetupError
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import Plan
 from cosim.results.compiled import compile_first
-from cosim.results.executor import Executor, Result, Task
+from cosim.results.executor import Executor, JobResult, Task
 from cosim.results.folder import RunFolder, write_json
 from cosim.scenario.load import load
 from cosim.scenario.sweep import Variant
@@ -42,7 +42,7 @@ from cosim.scenario.sweep import Variant
 log = logging.getLogger("cosim.sweep")
 
 FORMAT = 1
-Progress = Callable[[int, int, int, Result | None], None]  # done, failed, all, the run that just ended
+Progress = Callable[[int, int, int, JobResult | None], None]  # done, failed, all, the run that just ended
 
 
 class SweepFolder:
@@ -84,22 +84,22 @@ class SweepFolder:
         finally:
             os.close(handle)
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[JobResult]:
         """The results so far, the last one of each run; a line cut off by a crash is passed over."""
-        known = {field.name for field in fields(Result)}
-        found: dict[str, Result] = {}
+        known = {field.name for field in fields(JobResult)}
+        found: dict[str, JobResult] = {}
         if self.results_file.exists():
             with self.results_file.open(encoding="utf-8", errors="replace") as file:
                 for line in file:
                     try:
                         data = json.loads(line)
-                        result = Result(**{key: value for key, value in data.items() if key in known})
+                        result = JobResult(**{key: value for key, value in data.items() if key in known})
                     except (ValueError, TypeError, AttributeError):
                         continue
                     found[result.key] = result
         return list(found.values())
 
-    def append(self, result: Result) -> None:
+    def append(self, result: JobResult) -> None:
         """Add a result so that it survives whatever happens next."""
         line = json.dumps(asdict(result), default=str) + "\n"
         try:
@@ -135,7 +135,7 @@ class SweepFolder:
             },
         )
 
-    def discard(self, result: Result) -> None:
+    def discard(self, result: JobResult) -> None:
         """Remove the folders of earlier attempts at a run that has now completed."""
         for folder in (self.path / "runs").glob(f"*/*-{result.key[:8]}*"):
             if os.path.relpath(folder, self.path) == result.run:
@@ -251,13 +251,13 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _kept(folder: SweepFolder, result: Result) -> bool:
+def _kept(folder: SweepFolder, result: JobResult) -> bool:
     """Whether the folder of a complete run is still there."""
     return bool(result.run) and (folder.path / result.run / "manifest.json").is_file()
 
 
 @contextmanager
-def _closing(results: Iterator[Result]) -> Iterator[Iterator[Result]]:
+def _closing(results: Iterator[JobResult]) -> Iterator[Iterator[JobResult]]:
     """`results`, closed at the end, so that what is running is stopped."""
     try:
         yield results

@@ -15,7 +15,7 @@ from cosim.contract.signals import CATALOGUE, Signal
 from cosim.scenario.calibrate import TASK_DURATIONS
 from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
-from cosim.scenario.resolve import Resolved, World, resolve
+from cosim.scenario.resolve import Resolved, ResolvedNodes, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
 from cosim.scenario.wording import did_you_mean, shorten
@@ -33,7 +33,7 @@ def check(
     *,
     folder: Path,
     certain: bool,
-) -> World:
+) -> ResolvedNodes:
     """The nodes of `scenario`, after adding to `problems` every name that leads nowhere.
 
     `certain` is False when parts of the scenario had to be left out: then a name that leads nowhere
@@ -67,7 +67,7 @@ def check(
 
 
 class _Checks:
-    def __init__(self, scenario: Scenario, world: World, report: Any, folder: Path, certain: bool) -> None:  # noqa: ANN401
+    def __init__(self, scenario: Scenario, world: ResolvedNodes, report: Any, folder: Path, certain: bool) -> None:  # noqa: ANN401
         self.scenario, self.world, self.report, self.certain = scenario, world, report, certain
         self.folder = folder  # of the scenario file
 

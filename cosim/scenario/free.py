@@ -19,7 +19,7 @@ from cosim.scenario.calibrate import CalibrateBlock, FreeBlock
 from cosim.scenario.form import Form, between
 from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
-from cosim.scenario.resolve import World
+from cosim.scenario.resolve import ResolvedNodes
 from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, problems_of, shorten
 
@@ -60,7 +60,9 @@ class Free:
 class FreeValues:
     """Reads `calibrate.free` of a scenario whose other parts are right; mistakes go to `problems`."""
 
-    def __init__(self, scenario: Scenario, root: Item, world: World, configs: Configs, problems: list[Problem]) -> None:
+    def __init__(
+        self, scenario: Scenario, root: Item, world: ResolvedNodes, configs: Configs, problems: list[Problem]
+    ) -> None:
         self._scenario, self._root, self._world, self._configs = scenario, root, world, configs
         self._problems = problems
 
@@ -222,7 +224,7 @@ class FreeValues:
     def _fits(self, keys: Keys, value: object) -> bool:
         return not self._wrong(keys, value, self._root.place)
 
-    def _wrong(self, keys: Keys, value: object, place: tree.Place) -> list[Problem]:
+    def _wrong(self, keys: Keys, value: object, place: tree.SourcePlace) -> list[Problem]:
         """What is wrong with the field at `keys` when it has `value`, which was written at `place`."""
         root = tree.put(self._root, keys, Item(value, place))
         model: type[BaseModel] = type(self._scenario)
@@ -255,7 +257,9 @@ class FreeValues:
         return leaf(self._scenario, keys)
 
 
-def free_values(scenario: Scenario, root: Item, world: World, configs: Configs) -> tuple[list[Free], list[Problem]]:
+def free_values(
+    scenario: Scenario, root: Item, world: ResolvedNodes, configs: Configs
+) -> tuple[list[Free], list[Problem]]:
     """The free values of a scenario with a block `calibrate`, and the mistakes in it."""
     problems: list[Problem] = []
     if scenario.calibrate is None:

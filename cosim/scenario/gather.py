@@ -12,7 +12,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario.model import Scenario
 from cosim.scenario.parameters import BLOCK, as_written
 from cosim.scenario.reading import read_file, read_text
-from cosim.scenario.tree import Item, Keys, Place, at, dotted, merge, plain, problem, put
+from cosim.scenario.tree import Item, Keys, SourcePlace, at, dotted, merge, plain, problem, put
 from cosim.scenario.wording import did_you_mean, found, keys_of, shorten
 
 FILE = "scenario.cosim.yaml"  # what a scenario's folder holds
@@ -147,7 +147,7 @@ def _override(root: Item, text: str, problems: list[Problem]) -> Item:
 
 def _placed(item: Item) -> Item:
     """`item` without lines, which an override does not have."""
-    where = Place(SET)
+    where = SourcePlace(SET)
     if isinstance(item.value, dict):
         entries = {key: _placed(child) for key, child in item.value.items()}
         return Item(entries, where, dict.fromkeys(entries, where))

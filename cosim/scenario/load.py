@@ -23,7 +23,7 @@ from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
 from cosim.scenario.model import BUILT_IN_EVENTS, NodeBlock, Scenario, scenario_with
 from cosim.scenario.parameters import as_written, filled
-from cosim.scenario.resolve import World
+from cosim.scenario.resolve import ResolvedNodes
 from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, found, problems_of, shorten
 
@@ -49,7 +49,7 @@ class Loaded:
     path: Path  # of the scenario file
     files: tuple[Path, ...]  # every file that was read, the scenario file first
     adapters: Mapping[str, UsedAdapter]  # in the order of the file
-    world: World
+    world: ResolvedNodes
     root: Item  # with parameters put in
     source: Item  # as it was written, after includes and overrides
 
@@ -64,7 +64,7 @@ class Loaded:
         """The scenario after includes and overrides, as YAML; parameters stay parameters."""
         return tree.dump(tree.plain(self.source))
 
-    def place(self, path: str | Keys) -> tree.Place:
+    def place(self, path: str | Keys) -> tree.SourcePlace:
         """File, line and column of the value at `path`, for example ``nodes.uav-1.battery``."""
         return tree.place(self.root, split(self.root, path) if isinstance(path, str) else path)
 

@@ -46,7 +46,7 @@ from cosim.scenario.hardware import (
     WorkClass,
 )
 from cosim.scenario.placement import Place
-from cosim.scenario.reality import LiveBlock, RunsBlock, VehicleBlock, WifiBlock
+from cosim.scenario.reality import LiveBlock, RunsBlock, WifiBlock
 from cosim.scenario.text import (
     ArrivalLaw,
     Arrivals,
@@ -178,7 +178,6 @@ class KindBlock(Block):
     radio_energy: dict[Name, RadioEnergyBlock] | None = Field(
         None, description="by the technology of the cell; other cells: radio_energy_sent, radio_energy_received"
     )
-    vehicle: VehicleBlock | None = Field(None, description="a drone or rover, moved by the vehicle adapter")
     wifi: WifiBlock | None = Field(None, description="a Wi-Fi interface, for the wifi adapter")
     runs: RunsBlock | None = Field(None, description="its software when nodes are containers or namespaces")
     live: LiveBlock | None = Field(None, description="a real machine takes this node's place")

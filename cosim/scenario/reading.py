@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cosim.contract.errors import Problem
-from cosim.scenario.tree import Item, Place
+from cosim.scenario.tree import Item, SourcePlace
 
 LARGEST_FILE = 4_000_000  # bytes
 MOST_VALUES = 400_000  # after aliases are followed
@@ -129,7 +129,7 @@ class _Reader:
                 if root is not None:
                     raise self._stop(event, "a second document starts here", "a scenario is one document; remove '---'")
                 root = self._value(next(events), events, 0)
-        return root if root is not None else Item(None, Place(self.file, 1, 1))
+        return root if root is not None else Item(None, SourcePlace(self.file, 1, 1))
 
     def _value(self, event: Any, events: Iterator[Any], depth: int) -> Item:  # noqa: ANN401 - see _events
         from ruamel.yaml import events as kinds
@@ -237,8 +237,8 @@ class _Reader:
             self._add(event, f"tag '{tag.replace(_CORE, '!!')}' is not allowed here", "a scenario holds plain values")
         return short
 
-    def _place(self, event: Any) -> Place:  # noqa: ANN401
-        return Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+    def _place(self, event: Any) -> SourcePlace:  # noqa: ANN401
+        return SourcePlace(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _problem(self, event: Any, message: str, hint: str = "") -> Problem:  # noqa: ANN401
         where = self._place(event)

@@ -1,4 +1,4 @@
-"""The blocks of what a node may be beyond a computer: a vehicle, a Wi-Fi station, a container, a live machine."""
+"""The blocks of what a node may be beyond a computer: a Wi-Fi station, a container, a live machine."""
 
 from __future__ import annotations
 
@@ -7,74 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from cosim.contract import units
 from cosim.contract.block import Block, Name
-from cosim.contract.units import Distance, Duration, Fraction, Frequency, Gain, Level, Period, Power
-
-Positive = Annotated[float, Field(gt=0.0)]
-Mass = Annotated[float, units.Unit("mass", gt=0.0)]
-Charge = Annotated[float, units.Unit("charge", gt=0.0)]
-Resistance = Annotated[float, units.Unit("resistance", ge=0.0)]
-Angle = Annotated[float, units.Unit("angle", gt=0.0)]
-Bearing = Annotated[float, units.Unit("angle", ge=-360.0, le=360.0)]
-Acceleration = Annotated[float, units.Unit("acceleration", gt=0.0)]
-
-
-class PackBlock(Block):
-    """The battery that a vehicle moves on: cells in series. Its electronics and its radio are inside `idle`."""
-
-    capacity: Charge | None = Field(None, description="when full; default: 5.2 Ah in a copter, 40 Ah in a rover")
-    cells: Annotated[int, Field(ge=1, le=100, strict=True)] | None = Field(
-        None, description="in series; default: 4 in a copter, 7 in a rover"
-    )
-    resistance: Resistance | None = Field(None, description="of the pack; default: 20 mohm, 30 mohm in a rover")
-    level: Fraction = Field(1.0, description="charge in the beginning")
-    low: Fraction = Field(0.2, description="charge at which `action` is taken")
-    critical: Fraction = Field(0.08, description="charge at which a copter lands wherever it is")
-    action: Literal["return", "land", "none"] = Field("return", description="at the charge `low`")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> PackBlock:
-        if self.critical > self.low:
-            raise ValueError("'critical' is above 'low'")
-        return self
-
-
-class VehicleBlock(Block):
-    """A drone or a rover. Keys that are not given have the values of `cosim.vehicles`; `at` is its home."""
-
-    frame: Literal["copter", "rover"] = Field(description="flies or drives")
-    dynamics: Literal["point", "rigid"] = Field("point", description="of a copter: mass with a lag, or four rotors")
-    steering: Literal["skid", "ackermann"] = Field("skid", description="of a rover")
-    heading: Bearing = Field(0.0, description="in the beginning, clockwise from north")
-    mass: Mass | None = Field(None, description="default: 1.5 kg, rovers 60 kg")
-    speed: Annotated[float, units.Unit("speed", gt=0.0)] | None = Field(
-        None, description="greatest over ground; default: 10 m/s, rovers 2 m/s"
-    )
-    climb: Annotated[float, units.Unit("speed", gt=0.0)] | None = Field(None, description="default: 2.5 m/s")
-    descent: Annotated[float, units.Unit("speed", gt=0.0)] | None = Field(None, description="default: 1.5 m/s")
-    acceleration: Acceleration | None = Field(None, description="default: 2.5 m/s2, rovers 1 m/s2")
-    wheelbase: Annotated[float, units.Unit("length", gt=0.0)] | None = Field(
-        None, description="of an Ackermann rover; default: 0.8 m"
-    )
-    hover_power: Power | None = Field(None, description="from the battery; default: by momentum theory")
-    battery: PackBlock = Field(PackBlock(), description="what it moves on")
-    autopilot: Literal["builtin", "ardupilot-json", "external"] = Field(
-        "builtin", description="ours, a real ArduPilot that flies our dynamics, or any MAVLink vehicle"
-    )
-    persona: Literal["ardupilot", "px4"] = Field("ardupilot", description="whose MAVLink dialect ours speaks")
-    system: Annotated[int, Field(ge=1, le=254, strict=True)] | None = Field(
-        None, description="MAVLink system id; default: numbered in the order of the file"
-    )
-    address: str | None = Field(None, description="of an external autopilot: udp://HOST:PORT or tcp://HOST:PORT")
-
-    @model_validator(mode="after")
-    def _sound(self) -> VehicleBlock:
-        if self.frame == "rover" and self.dynamics == "rigid":
-            raise ValueError("'dynamics: rigid' is for copters")
-        if (self.autopilot == "external") != (self.address is not None):
-            raise ValueError("'autopilot: external' and 'address' go together")
-        return self
+from cosim.contract.units import Distance, Duration, Frequency, Gain, Level, Period
 
 
 class WifiBlock(Block):

@@ -49,7 +49,7 @@ class Resolved:
 
 
 @dataclass
-class World:
+class ResolvedNodes:
     """All nodes and fleets of a scenario in the order of the file; complete before it is asked anything."""
 
     nodes: list[Resolved] = field(default_factory=list)
@@ -125,14 +125,14 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
     return ids
 
 
-def resolve(scenario: Scenario, report: Report, folder: Path = Path()) -> World:
+def resolve(scenario: Scenario, report: Report, folder: Path = Path()) -> ResolvedNodes:
     """All nodes of `scenario` with their keys. Mistakes go to `report`; the nodes in question are left out.
 
     `folder` is where files of points are looked for.
     """
     known = _Kinds(scenario, report)
     groups = _groups(scenario, report)
-    world = World()
+    world = ResolvedNodes()
     owner = world.names
     for key, block in scenario.nodes.items():
         at: Keys = ("nodes", key)

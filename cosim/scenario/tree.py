@@ -20,7 +20,7 @@ Keys = tuple[str | int, ...]  # way from the root to a value
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """Where something was written. Overrides have no line."""
 
     file: Path | None = None
@@ -37,8 +37,8 @@ class Item:
     """
 
     value: Any  # dict[str, Item] | list[Item] | str | int | float | bool | None
-    place: Place
-    keys: dict[str, Place] = field(default_factory=dict)
+    place: SourcePlace
+    keys: dict[str, SourcePlace] = field(default_factory=dict)
     size: int = 1  # values in it after aliases are followed
 
 
@@ -89,7 +89,7 @@ def at(root: Item, keys: Sequence[str | int]) -> Item | None:
     return item
 
 
-def place(root: Item, keys: Sequence[str | int], *, key: bool = False) -> Place:
+def place(root: Item, keys: Sequence[str | int], *, key: bool = False) -> SourcePlace:
     """Where the value at `keys` was written, or as much of the way as there is.
 
     For a mapping, a list or nothing it is the place of their key, as it is with `key`.

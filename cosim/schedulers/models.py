@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.continuum.layout import RUN, UP
 from cosim.continuum.stepping import Decisions
 from cosim.continuum.stepping import View as StepView
-from cosim.peers.interval.simulator import Interval
-from cosim.peers.interval.simulator import View as IntervalView
+from cosim.peers.interval.simulator import Interval, IntervalView
 from cosim.schedulers.state import CLOUD, EDGE, HOST, KEEP, LOCAL, TASK, Ended, Floats, Policy, State, answers
 
 _MEGA = 1e6

@@ -67,7 +67,7 @@ WAITING = 2  # messages kept for an observer whose connection is full
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TickSnapshot:
     """What a run published at one tick."""
 
     tick: int
@@ -173,7 +173,7 @@ class Subscriber(_End):
         self._scene: Mapping[str, Any] = {}
         self._tables: dict[int, SlotTable] = {}
 
-    def latest(self, timeout: float) -> Snapshot | None:
+    def latest(self, timeout: float) -> TickSnapshot | None:
         """What was published last and not seen yet; None when nothing comes within `timeout` s."""
         if not self._socket.poll(max(int(timeout * 1e3), 0)):
             return None
@@ -190,7 +190,7 @@ class Subscriber(_End):
             frame.table = None if first is None else self._tables[first]
             frames.append(frame)
         buffers.end()
-        return Snapshot(message.number, float(body["time"]), tuple(frames), self._run, self._scene, body["state"])
+        return TickSnapshot(message.number, float(body["time"]), tuple(frames), self._run, self._scene, body["state"])
 
     def close(self) -> None:
         """Stop observing."""

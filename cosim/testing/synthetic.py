@@ -15,7 +15,7 @@ import numpy as np
 
 from cosim.contract.entities import Cell, Event, Fleet, Geo, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
 from cosim.contract.frame import Array, Frame, SlotTable
-from cosim.contract.reality import Vehicle, Wifi
+from cosim.contract.reality import Wifi
 from cosim.contract.signals import TASK_STATUS, Column, Signal
 
 # unit -> range of plausible values
@@ -45,7 +45,7 @@ def small_scene(owner: str, *, fleet: bool = True) -> Scene:
         "", "uav", "device", radio=Radio(23.0, 0.0, 9.0, 1.5), radio_energy_sent=4.7e-8,
         wifi=Wifi("station", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0),
     )  # fmt: skip
-    drone = replace(device, vehicle=Vehicle("copter"))
+    drone = replace(device, keys=(("vehicle", '{"frame":"copter"}'),))
     site = Node(
         "",
         "edge",

@@ -13,7 +13,7 @@ import numpy as np
 from cosim.traces.google import parts
 from cosim.traces.grid import Grid
 from cosim.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.traces.table import Column, blocks, fault, percent
+from cosim.traces.table import TraceColumn, blocks, fault, percent
 
 PERIOD = 300.0  # s
 AGGREGATE_PERIOD = 30.0  # s
@@ -37,9 +37,10 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
     out: the publishers give it in shares of an unknown size. At most `tasks` are kept.
     """
     wanted = (
-        Column("task", "text"), Column("job", "text"), Column("status", "text"), Column("begin", at_least=0.0),
-        Column("end", optional=True), Column("instances", optional=True, at_least=0.0),
-        Column("plan_cpu", optional=True, at_least=0.0),
+        TraceColumn("task", "text"), TraceColumn("job", "text"), TraceColumn("status", "text"),
+        TraceColumn("begin", at_least=0.0),
+        TraceColumn("end", optional=True), TraceColumn("instances", optional=True, at_least=0.0),
+        TraceColumn("plan_cpu", optional=True, at_least=0.0),
     )  # fmt: skip
     ids: list[str] = []
     columns: dict[str, list[Floats]] = {name: [] for name in ("begin", "duration", "cores")}
@@ -94,8 +95,8 @@ def read_aggregate(path: Path, *, period: float = AGGREGATE_PERIOD) -> Utilisati
 def _read(
     source: Path, names: tuple[str, ...], who: str, period: float, vms: int | None, periods: int | None
 ) -> UtilisationTraces:
-    wanted = (Column(who, "text"), Column("time", at_least=0.0), Column("cpu", optional=True),
-              Column("memory", optional=True))  # fmt: skip
+    wanted = (TraceColumn(who, "text"), TraceColumn("time", at_least=0.0), TraceColumn("cpu", optional=True),
+              TraceColumn("memory", optional=True))  # fmt: skip
     grid, memory = Grid(period, vms=vms, periods=periods), Grid(period, vms=vms, periods=periods)
     for path in parts(source):
         for block in blocks(path, wanted, names=names):

@@ -16,7 +16,7 @@ import pyarrow.compute
 from cosim.traces.google import parts
 from cosim.traces.grid import Grid
 from cosim.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.traces.table import Column, blocks, fault, line_of, percent
+from cosim.traces.table import TraceColumn, blocks, fault, line_of, percent
 
 PERIOD = 300.0  # s
 _GB = 1e9
@@ -37,7 +37,7 @@ def read_usage(
     periods: int | None = None,
 ) -> UtilisationTraces:
     """`vm_cpu_readings` (a file or a folder of them); cores and memory from the VM table, if given."""
-    wanted = (Column("time", at_least=0.0), Column("vm", "text"), percent("max_cpu"),
+    wanted = (TraceColumn("time", at_least=0.0), TraceColumn("vm", "text"), percent("max_cpu"),
               percent("average_cpu"))  # fmt: skip
     grid = Grid(period, vms=vms, periods=periods)
     for path in parts(readings):
@@ -56,8 +56,8 @@ def read_usage(
 def read_tasks(vmtable: Path, *, tasks: int | None = None) -> TaskTrace:
     """`vmtable`: each VM as a task from creation to deletion; VMs there at time 0 arrive then."""
     wanted = (
-        Column("vm", "text"), Column("created", at_least=0.0), Column("deleted", at_least=0.0),
-        percent("average_cpu"), Column("cores", "text"), Column("memory", "text"),
+        TraceColumn("vm", "text"), TraceColumn("created", at_least=0.0), TraceColumn("deleted", at_least=0.0),
+        percent("average_cpu"), TraceColumn("cores", "text"), TraceColumn("memory", "text"),
     )  # fmt: skip
     ids: list[str] = []
     columns: dict[str, list[Floats]] = {name: [] for name in ("created", "deleted", "average_cpu", "cores", "memory")}
@@ -91,7 +91,7 @@ def read_tasks(vmtable: Path, *, tasks: int | None = None) -> TaskTrace:
 
 def read_aggregate(path: Path) -> tuple[Floats, Floats]:
     """CPU in cores and assigned memory in B of all VMs together, (periods of 300 s,) each."""
-    wanted = (Column("cpu_usage", at_least=0.0), Column("assigned_mem", at_least=0.0))
+    wanted = (TraceColumn("cpu_usage", at_least=0.0), TraceColumn("assigned_mem", at_least=0.0))
     read = list(blocks(path, wanted))
     cpu, memory = (np.concatenate([block.columns[name] for block in read]) for name in ("cpu_usage", "assigned_mem"))
     return cpu * 0.01, memory * _GB
@@ -101,11 +101,11 @@ def read_requests(
     path: Path, *, work_per_context_token: float = np.nan, work_per_generated_token: float = np.nan
 ) -> TaskTrace:
     """Requests to a language model; their work (cycles) is that of their tokens, NaN where none is given."""
-    count = Column("ContextTokens", at_least=0.0), Column("GeneratedTokens", at_least=0.0)
+    count = TraceColumn("ContextTokens", at_least=0.0), TraceColumn("GeneratedTokens", at_least=0.0)
     times: list[Floats] = []
     context: list[Floats] = []
     generated: list[Floats] = []
-    for block in blocks(path, (Column("TIMESTAMP", "text"), *count)):
+    for block in blocks(path, (TraceColumn("TIMESTAMP", "text"), *count)):
         moments = _moments(path, block.words["TIMESTAMP"])
         times.append(moments[block.columns["TIMESTAMP"]])
         context.append(block.columns["ContextTokens"])
@@ -132,7 +132,7 @@ def read_invocations(path: Path, *, tasks: int | None = None) -> TaskTrace:
     """
     ends: list[Floats] = []
     spans: list[Floats] = []
-    for block in blocks(path, (Column("end_timestamp", at_least=0.0), Column("duration", at_least=0.0))):
+    for block in blocks(path, (TraceColumn("end_timestamp", at_least=0.0), TraceColumn("duration", at_least=0.0))):
         ends.append(block.columns["end_timestamp"])
         spans.append(block.columns["duration"])
         if tasks is not None and sum(map(len, ends)) >= tasks:
@@ -174,7 +174,7 @@ def _bucket(path: Path, name: str, text: str) -> float:
 def _sizes(vmtable: Path, index: dict[str, int]) -> tuple[Floats, Floats]:
     """Cores and memory (B) of the known VMs, NaN for those that are not in the table."""
     cores, memory = np.full(len(index), np.nan), np.full(len(index), np.nan)
-    wanted = (Column("vm", "text"), Column("cores", "text"), Column("memory", "text"))
+    wanted = (TraceColumn("vm", "text"), TraceColumn("cores", "text"), TraceColumn("memory", "text"))
     for block in blocks(vmtable, wanted, names=VMTABLE):
         known = np.array([index.get(word, -1) for word in block.words["vm"]], np.int64)
         row = known[block.columns["vm"]]

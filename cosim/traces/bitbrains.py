@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cosim.traces.grid import Grid
 from cosim.traces.model import Floats, UtilisationTraces
-from cosim.traces.table import Column, blocks, fault, header, line_of
+from cosim.traces.table import TraceColumn, blocks, fault, header, line_of
 
 PERIOD = 300.0  # s
 LONGEST = 6 * 3600.0  # s
@@ -48,8 +48,8 @@ def read(
 
 def read_raw(files: list[Path], *, period: float = PERIOD) -> UtilisationTraces:
     """One file per VM; utilisation is usage over provisioned capacity, memory the largest capacity."""
-    columns = [Column(name, at_least=0.0) for name in RAW]
-    columns[0] = Column(RAW[0], at_least=1.0)
+    columns = [TraceColumn(name, at_least=0.0) for name in RAW]
+    columns[0] = TraceColumn(RAW[0], at_least=1.0)
     parts: list[dict[str, Floats]] = []
     for path in files:
         # The tab that follows each `;` is white space to the parser of numbers, but not to the header.
@@ -85,8 +85,8 @@ def read_packed(usage: Path, table: Path, *, period: float = PERIOD, longest: fl
     """The packed tables; memory is left out, as its unit is not stated."""
     ids, cores, capacity = _vms(table)
     index = {name: row for row, name in enumerate(ids)}
-    wanted = (Column("id", "text"), Column("timestamp", "text"), Column("duration", at_least=1.0),
-              Column("cpu_usage", at_least=0.0))  # fmt: skip
+    wanted = (TraceColumn("id", "text"), TraceColumn("timestamp", "text"), TraceColumn("duration", at_least=1.0),
+              TraceColumn("cpu_usage", at_least=0.0))  # fmt: skip
     rows: list[NDArray[np.int64]] = []
     ends: list[Floats] = []
     spans: list[Floats] = []
@@ -118,7 +118,11 @@ def read_packed(usage: Path, table: Path, *, period: float = PERIOD, longest: fl
 
 def _vms(table: Path) -> tuple[tuple[str, ...], Floats, Floats]:
     """Ids, cores and capacity in MHz over all cores of the VM table."""
-    wanted = (Column("id", "text"), Column("cpu_count", at_least=1.0), Column("cpu_capacity", at_least=1e-9))
+    wanted = (
+        TraceColumn("id", "text"),
+        TraceColumn("cpu_count", at_least=1.0),
+        TraceColumn("cpu_capacity", at_least=1e-9),
+    )
     ids: list[str] = []
     cores: list[Floats] = []
     capacity: list[Floats] = []

@@ -14,7 +14,7 @@ import numpy as np
 
 from cosim.traces.grid import Grid
 from cosim.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.traces.table import Block, Column, blocks, fault
+from cosim.traces.table import RowBlock, TraceColumn, blocks, fault
 
 PERIOD = 300.0  # s
 _US = 1e-6
@@ -52,9 +52,9 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
     trace began (time 0) count as submitted then. At most `tasks` tasks are kept, the first submitted.
     """
     wanted = (
-        Column("time", at_least=0.0), Column("job", "whole"), Column("task", "whole"),
-        Column("event", "whole", at_least=0, at_most=8), Column("cpu_request", optional=True, at_least=0.0),
-        Column("memory_request", optional=True, at_least=0.0),
+        TraceColumn("time", at_least=0.0), TraceColumn("job", "whole"), TraceColumn("task", "whole"),
+        TraceColumn("event", "whole", at_least=0, at_most=8), TraceColumn("cpu_request", optional=True, at_least=0.0),
+        TraceColumn("memory_request", optional=True, at_least=0.0),
     )  # fmt: skip
     runs = _Runs()
     for path in parts(source):
@@ -79,7 +79,7 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
     )
 
 
-def _events(runs: _Runs, block: Block, most: int | None) -> None:
+def _events(runs: _Runs, block: RowBlock, most: int | None) -> None:
     columns = block.columns
     rows = zip(
         columns["time"].tolist(), columns["job"].tolist(), columns["task"].tolist(), columns["event"].tolist(),
@@ -113,9 +113,10 @@ def read_usage(
 ) -> UtilisationTraces:
     """`task_usage`: each task as a VM whose cores are the whole machine; peaks are the maximum CPU rate."""
     wanted = (
-        Column("start", at_least=0.0), Column("end", at_least=0.0), Column("job", "text"), Column("task", "text"),
-        Column("cpu_rate", optional=True, at_least=0.0), Column("max_cpu_rate", optional=True, at_least=0.0),
-        Column("memory", optional=True, at_least=0.0),
+        TraceColumn("start", at_least=0.0), TraceColumn("end", at_least=0.0), TraceColumn("job", "text"),
+        TraceColumn("task", "text"),
+        TraceColumn("cpu_rate", optional=True, at_least=0.0), TraceColumn("max_cpu_rate", optional=True, at_least=0.0),
+        TraceColumn("memory", optional=True, at_least=0.0),
     )  # fmt: skip
     grid = Grid(period, vms=vms, periods=periods)
     memory = Grid(period, vms=vms, periods=periods)
@@ -145,7 +146,7 @@ def read_usage(
 
 def read_aggregate(path: Path, *, period: float = PERIOD) -> UtilisationTraces:
     """`avg_cpu, avg_mem, ...` of a whole cell, one row per period: a single trace."""
-    wanted = (Column("avg_cpu", at_least=0.0, at_most=1.0), Column("avg_mem", at_least=0.0, at_most=1.0))
+    wanted = (TraceColumn("avg_cpu", at_least=0.0, at_most=1.0), TraceColumn("avg_mem", at_least=0.0, at_most=1.0))
     read = list(blocks(path, wanted))
     cpu, memory = (_row(read, name) for name in ("avg_cpu", "avg_mem"))
     name = path.name.split(".")[0]
@@ -162,5 +163,5 @@ def parts(source: Path) -> list[Path]:
     return found
 
 
-def _row(read: list[Block], name: str) -> Floats:
+def _row(read: list[RowBlock], name: str) -> Floats:
     return np.concatenate([block.columns[name] for block in read])[None, :]

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from cosim.traces.model import Floats, TaskTrace
-from cosim.traces.table import Column, blocks, fault, header, line_of, opened
+from cosim.traces.table import TraceColumn, blocks, fault, header, line_of, opened
 
 _MOST: Final = 1e6  # GPUs of a job
 SOURCES: Final = ("philly", "helios", "alibaba")
@@ -67,9 +67,9 @@ def _philly(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
         if file.read(1) in (b"[", b"{"):
             return _philly_log(path)
     wanted = (
-        Column("timestamp", "text"),
-        Column("duration", at_least=0.0),
-        Column("num_gpus", at_least=0.0, at_most=_MOST),
+        TraceColumn("timestamp", "text"),
+        TraceColumn("duration", at_least=0.0),
+        TraceColumn("num_gpus", at_least=0.0, at_most=_MOST),
     )
     parts = [
         (
@@ -112,9 +112,9 @@ def _philly_log(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
 
 def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     wanted = (
-        Column("submit_time", "text"),
-        Column("duration", at_least=0.0),
-        Column("gpu_num", at_least=0.0, at_most=_MOST),
+        TraceColumn("submit_time", "text"),
+        TraceColumn("duration", at_least=0.0),
+        TraceColumn("gpu_num", at_least=0.0, at_most=_MOST),
     )
     parts = [
         (
@@ -130,12 +130,12 @@ def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
 
 def _alibaba(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     wanted = [
-        Column("num_gpu", at_least=0.0, at_most=_MOST), Column("gpu_milli", at_least=0.0, at_most=1000.0),
-        Column("creation_time", at_least=0.0), Column("deletion_time", optional=True, at_least=0.0),
+        TraceColumn("num_gpu", at_least=0.0, at_most=_MOST), TraceColumn("gpu_milli", at_least=0.0, at_most=1000.0),
+        TraceColumn("creation_time", at_least=0.0), TraceColumn("deletion_time", optional=True, at_least=0.0),
     ]  # fmt: skip
     scheduled = "scheduled_time" in header(path)
     if scheduled:
-        wanted.append(Column("scheduled_time", optional=True, at_least=0.0))
+        wanted.append(TraceColumn("scheduled_time", optional=True, at_least=0.0))
     parts = []
     for block in blocks(path, wanted):
         begun = block.columns["scheduled_time"] if scheduled else block.columns["creation_time"]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from cosim.traces.grid import Grid
 from cosim.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.traces.table import Column, blocks, fault, line_of
+from cosim.traces.table import TraceColumn, blocks, fault, line_of
 
 PERIOD = 300.0  # s
 
 _TASK = (
-    Column("id", "text"), Column("submission_time", "whole"), Column("duration", at_least=0.0),
-    Column("cpu_count", at_least=1.0), Column("cpu_capacity", at_least=1e-9),
+    TraceColumn("id", "text"), TraceColumn("submission_time", "whole"), TraceColumn("duration", at_least=0.0),
+    TraceColumn("cpu_count", at_least=1.0), TraceColumn("cpu_capacity", at_least=1e-9),
 )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def read_usage(tasks: Path, fragments: Path, *, period: float = PERIOD, vms: int
 
 def _fragments(path: Path, index: dict[str, int]) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
     """Row, span (s) and use (MHz) of each fragment, block after block."""
-    wanted = (Column("id", "text"), Column("duration", at_least=0.0), Column("cpu_usage", at_least=0.0))
+    wanted = (TraceColumn("id", "text"), TraceColumn("duration", at_least=0.0), TraceColumn("cpu_usage", at_least=0.0))
     for block in blocks(path, wanted):
         known = np.array([index.get(word, -2) for word in block.words["id"]], np.int64)
         row = known[block.columns["id"]]

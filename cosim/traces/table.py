@@ -22,7 +22,7 @@ Kind = Literal["number", "whole", "text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TraceColumn:
     """One column that a reader wants; empty cells of a number are NaN where `optional`."""
 
     name: str
@@ -32,13 +32,13 @@ class Column:
     at_most: float = np.inf
 
 
-def percent(name: str) -> Column:
+def percent(name: str) -> TraceColumn:
     """A column of numbers in 0..100."""
-    return Column(name, at_least=0.0, at_most=100.0)
+    return TraceColumn(name, at_least=0.0, at_most=100.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RowBlock:
     """Some consecutive rows: numbers as float64, whole numbers as int64, text dictionary-encoded."""
 
     columns: dict[str, np.ndarray[Any, np.dtype[Any]]]  # (rows,) numbers, or indices into `words[name]`
@@ -82,12 +82,12 @@ def header(path: Path, delimiter: str = ",") -> list[str]:
 
 def blocks(
     path: Path,
-    columns: Sequence[Column],
+    columns: Sequence[TraceColumn],
     *,
     names: Sequence[str] | None = None,
     skip: int | None = None,
     delimiter: str = ",",
-) -> Iterator[Block]:
+) -> Iterator[RowBlock]:
     """The wanted columns, block after block.
 
     `names` are those of all columns of a file without header; without them the first line is the header.
@@ -138,7 +138,7 @@ def line_of(path: Path, row: int, skip: int) -> int:
     return row + skip + 1
 
 
-def _block(path: Path, batch: pa.RecordBatch, columns: Sequence[Column], first: int, skip: int) -> Block:
+def _block(path: Path, batch: pa.RecordBatch, columns: Sequence[TraceColumn], first: int, skip: int) -> RowBlock:
     arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
     words: dict[str, list[str]] = {}
     for column in columns:
@@ -161,7 +161,7 @@ def _block(path: Path, batch: pa.RecordBatch, columns: Sequence[Column], first: 
             message = f"column '{column.name}' is {values[row]:g}, not in {column.at_least:g}..{column.at_most:g}"
             raise fault(path, message, line=line_of(path, first + row, skip))
         arrays[column.name] = values
-    return Block(arrays, words, first)
+    return RowBlock(arrays, words, first)
 
 
 def _explained(path: Path, message: str, skip: int) -> ScenarioError:

@@ -24,7 +24,7 @@ Simulate = Callable[[Floats, int], Mapping[str, Floats]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Signal:
+class MeasuredSignal:
     """What one signal measured. NaN stands for a value that is missing.
 
     A paired signal's value k is compared with the simulated value k (the same task, time, place); of
@@ -47,7 +47,7 @@ class Signal:
         return span if span > 0.0 else 1.0
 
 
-Observed = Mapping[str, Signal]
+Observed = Mapping[str, MeasuredSignal]
 # Values by parameter -> what follows from them for a scenario, by name and as fields are written.
 Results = Callable[[Mapping[str, Value]], Mapping[str, Any]]
 
@@ -63,7 +63,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class CalibrationProblem:
     """All that a calibration needs. Without `held_back` its judgement says that there is none."""
 
     name: str

@@ -1,8 +1,8 @@
 """Drones and rovers as columns: dynamics, battery and autopilot behaviour, compiled, without any I/O.
 
-    from cosim.vehicles import Copter, Fleet, Rover, Waypoint
+    from cosim.vehicles import Copter, Rover, VehicleFleet, Waypoint
 
-    fleet = Fleet([Copter(), Rover()], homes=[(0, 0, 0), (20, 0, 0)])
+    fleet = VehicleFleet([Copter(), Rover()], homes=[(0, 0, 0), (20, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 15.0)
     fleet.advance(10.0)
@@ -18,15 +18,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.vehicles.airframe import Battery, Copter, Rover
-    from cosim.vehicles.fleet import Fleet, Waypoint, compiled
+    from cosim.vehicles.airframe import BatteryPack, Copter, Rover
+    from cosim.vehicles.fleet import VehicleFleet, Waypoint, compiled
 
-__all__ = ["Battery", "Copter", "Fleet", "Rover", "Waypoint", "compiled"]
+__all__ = ["BatteryPack", "Copter", "Rover", "VehicleFleet", "Waypoint", "compiled"]
 
 # Scenarios are checked with the words of this package; only who flies needs a compiler.
 _MODULE = {
-    "Battery": "airframe", "Copter": "airframe", "Rover": "airframe",
-    "Fleet": "fleet", "Waypoint": "fleet", "compiled": "fleet",
+    "BatteryPack": "airframe", "Copter": "airframe", "Rover": "airframe",
+    "VehicleFleet": "fleet", "Waypoint": "fleet", "compiled": "fleet",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ ACTIONS = {"none": -1, "land": int(LAND), "return": int(RETURN)}
 
 
 @dataclass(frozen=True, slots=True)
-class Battery:
+class BatteryPack:
     """A pack of cells in series."""
 
     capacity: float = 5.2  # Ah
@@ -94,7 +94,7 @@ class Copter:
     rotor_lag: float = 0.04  # s
     torque: float = 0.016  # m, of a rotor's drag torque per thrust
     thrust_ratio: float = 2.2  # most thrust per weight
-    battery: Battery = field(default_factory=Battery)
+    battery: BatteryPack = field(default_factory=BatteryPack)
 
     def row(self) -> NDArray[np.void]:
         """(1,) AIRFRAME.
@@ -149,7 +149,7 @@ class Rover:
     efficiency: float = 0.7  # battery to wheels
     idle: float = 15.0  # W
     radius: float = 1.0  # m within which a waypoint counts as reached
-    battery: Battery = field(default_factory=lambda: Battery(capacity=40.0, cells=7, resistance=0.03))
+    battery: BatteryPack = field(default_factory=lambda: BatteryPack(capacity=40.0, cells=7, resistance=0.03))
 
     def row(self) -> NDArray[np.void]:
         """(1,) AIRFRAME."""
@@ -161,7 +161,7 @@ class Rover:
         return _with_battery(row, self.battery)
 
 
-def _with_battery(row: NDArray[np.void], battery: Battery) -> NDArray[np.void]:
+def _with_battery(row: NDArray[np.void], battery: BatteryPack) -> NDArray[np.void]:
     for name in ("cells", "low", "critical"):
         row[name] = getattr(battery, name)
     row["capacity"], row["resistance"] = 3600.0 * battery.usable, battery.internal

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from cosim.vehicles.airframe import GRAVITY, Battery, Copter
+from cosim.vehicles.airframe import GRAVITY, BatteryPack, Copter
 from cosim.vehicles.power import rotor_power
 
 
@@ -71,7 +71,7 @@ def airframe(name: str) -> Copter:
         drag2=GRAVITY * math.tan(tilt) / sheet.top**2,
         hover_power=sheet.hover_power,
         idle=sheet.idle,
-        battery=replace(Battery(), capacity=sheet.energy / (3.85 * sheet.cells), cells=sheet.cells),
+        battery=replace(BatteryPack(), capacity=sheet.energy / (3.85 * sheet.cells), cells=sheet.cells),
     )
 
 

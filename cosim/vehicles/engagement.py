@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.vehicles import phases as ph
 from cosim.vehicles.coverage import Coverage
-from cosim.vehicles.fleet import Fleet
+from cosim.vehicles.fleet import VehicleFleet
 from cosim.vehicles.follow import apart, fenced, stand_off
 from cosim.vehicles.layout import EMPTY, GO, LAND, NONE, RETURN
 from cosim.vehicles.layout import FENCE as FENCED
@@ -61,7 +61,7 @@ class Engagements:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: VehicleFleet,
         drones: ArrayLike,
         targets: ArrayLike,
         rules: Follow | Sequence[Follow] = Follow(),  # noqa: B008 - frozen

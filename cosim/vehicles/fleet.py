@@ -148,7 +148,7 @@ def compiled() -> bool:
     return ready(_advance)
 
 
-class Fleet:
+class VehicleFleet:
     """Vehicles side by side.
 
     `vehicles` are `Copter` or `Rover`; `homes` (n, 3) m; `headings` (n,) rad. `substep` is the

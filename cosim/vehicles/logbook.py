@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cosim.vehicles import phases as ph
 from cosim.vehicles.coverage import Coverage
-from cosim.vehicles.fleet import Fleet
+from cosim.vehicles.fleet import VehicleFleet
 from cosim.vehicles.follow import stand_off
 from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
@@ -28,7 +28,7 @@ class Logbook:
     """One open record per pair, and one for an order that is not carried out yet."""
 
     def __init__(
-        self, fleet: Fleet, drones: Ints, targets: Ints, rule: Mapping[str, Floats], coverage: Coverage | None
+        self, fleet: VehicleFleet, drones: Ints, targets: Ints, rule: Mapping[str, Floats], coverage: Coverage | None
     ) -> None:
         self._fleet, self._drones, self._targets, self._rule = fleet, drones, targets, rule
         self.coverage = coverage

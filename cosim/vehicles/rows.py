@@ -54,10 +54,6 @@ class Rows:
         along = math.atan2(to_x - x, to_y - y)
         return x + part * (to_x - x), y + part * (to_y - y), along
 
-    def item_of(self, row: int) -> int:
-        """The number of the waypoint at the end of a row."""
-        return int(np.flatnonzero(self.course()[1] == row)[0])
-
     def box(self, margin: float = 0.0) -> tuple[float, float, float, float]:
         """West, south, east, north of the rows, half a pitch beside them included, in m."""
         forth, right = self._axes()

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.vehicles import phases as ph
 from cosim.vehicles.airframe import Copter, Rover
 from cosim.vehicles.engagement import Engagements
-from cosim.vehicles.fleet import Fleet
+from cosim.vehicles.fleet import VehicleFleet
 from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
 from cosim.vehicles.rows import Rows
@@ -139,7 +139,9 @@ def _fly(
     count = len(homes)
     spots = np.array([field.on_row(*where) for where in positions])
     starts = np.column_stack([np.concatenate([homes, spots[:, :2]]), np.zeros(2 * count)])
-    fleet = Fleet([copter] * count + [rover] * count, starts, np.concatenate([np.zeros(count), spots[:, 2]]), substep)
+    fleet = VehicleFleet(
+        [copter] * count + [rover] * count, starts, np.concatenate([np.zeros(count), spots[:, 2]]), substep
+    )
     drones, tractors = np.arange(count), np.arange(count, 2 * count)
     course, row_of = field.course()
     fleet.share_mission(tractors, course)

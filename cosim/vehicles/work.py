@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.vehicles import phases as ph
-from cosim.vehicles.fleet import Fleet
+from cosim.vehicles.fleet import VehicleFleet
 from cosim.vehicles.layout import COPTER, MISSION
 
 Flags = NDArray[np.bool_]
@@ -25,7 +25,7 @@ class Works:
 
     def __init__(
         self,
-        fleet: Fleet,
+        fleet: VehicleFleet,
         vehicles: ArrayLike,
         starts: ArrayLike,
         row_of: Ints,

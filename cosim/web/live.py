@@ -13,7 +13,7 @@ import numpy as np
 
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array, Frame, SlotTable
-from cosim.talk.publish import Snapshot, Subscriber
+from cosim.talk.publish import Subscriber, TickSnapshot
 from cosim.web.figures import FOLLOWED, figures_of, split
 from cosim.web.history import History
 from cosim.web.message import pack, pack_columns
@@ -37,7 +37,7 @@ class LiveSource:
         self._lock = threading.Lock()
         self._rings: set[Callable[[], None]] = set()
         self._run = b""
-        self._snapshot: Snapshot | None = None
+        self._snapshot: TickSnapshot | None = None
         self._scene: dict[str, Any] = {}
         self._frames: dict[str, dict[int, Frame]] = {}  # signal -> writer -> its newest frame
         self._tables: dict[int, SlotTable] = {}
@@ -138,7 +138,7 @@ class LiveSource:
         finally:
             self._subscriber.close()
 
-    def _take(self, snapshot: Snapshot) -> None:
+    def _take(self, snapshot: TickSnapshot) -> None:
         if snapshot.run != self._run:
             self._run, self._frames, self._tables = snapshot.run, {}, {}
             self._scene = {**snapshot.scene}

@@ -11,7 +11,7 @@ import pytest
 
 from adapters.network.routes import Routes
 from cosim.contract.entities import Cell, Link, Node, Radio, Scene, SlotRange
-from cosim.contract.reality import Runs
+from cosim.contract.reality import Software
 from cosim.emulation import netns, probe
 from cosim.emulation.client import Client
 from cosim.emulation.state import DOWN, LinkState
@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
-IDLE = Runs("box", ("sleep", "600"))
+IDLE = Software("box", ("sleep", "600"))
 SCENE = Scene.build(
     (
         Node("uav-1", "uav", "device", (0, 0, 0), radio=RADIO, runs=IDLE),

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from adapters.ns3.build import engine, wheel
-from adapters.ns3.radio import Radio, live
+from adapters.ns3.radio import RadioParameters, live
 from benchmarks import ns3_range
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.emulation import netns, taps
@@ -57,7 +57,7 @@ def nodes():
 
 @pytest.fixture
 def backend(nodes):
-    made = live(Radio())
+    made = live(RadioParameters())
     for node in ("a", "b"):
         made.attach(node, "wlan0", nodes.tap(node), MACS[node])
     made.move({"a": (0.0, 0.0, 0.0), "b": (5.0, 0.0, 0.0)})
@@ -112,7 +112,7 @@ def test_nodes_may_come_while_it_runs(nodes, backend):
 @ready
 @privileged
 def test_media_do_not_hear_each_other(nodes):
-    backend = EngineBackend(Radio().command(engine()), shared=["wlan0"])  # all on medium 0
+    backend = EngineBackend(RadioParameters().command(engine()), shared=["wlan0"])  # all on medium 0
     try:
         for node in MACS:
             backend.attach(node, "wlan0", nodes.tap(node), MACS[node])
@@ -123,7 +123,7 @@ def test_media_do_not_hear_each_other(nodes):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         process = subprocess.Popen(
-            [*Radio().command(engine()), f"--control={theirs.fileno()}"],
+            [*RadioParameters().command(engine()), f"--control={theirs.fileno()}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(),),
@@ -167,7 +167,7 @@ def test_an_engine_that_is_killed_is_replaced_and_the_nodes_keep_their_interface
     os.geteuid() != 0 or not Path("/proc/self/autogroup").exists(), reason="needs root and grouping by session"
 )
 def test_the_engine_has_its_priority_among_all_sessions():
-    backend = live(Radio(nice=-7))
+    backend = live(RadioParameters(nice=-7))
     try:
         assert Path(f"/proc/{backend.pid}/autogroup").read_text().split()[-1] == "-7"
         assert os.getpriority(os.PRIO_PROCESS, backend.pid) == -7
@@ -178,7 +178,7 @@ def test_the_engine_has_its_priority_among_all_sessions():
 @ready
 @privileged
 def test_stations_talk_through_an_access_point(nodes):
-    backend = live(Radio(access=(MACS["a"],)))
+    backend = live(RadioParameters(access=(MACS["a"],)))
     try:
         for node in MACS:
             backend.attach(node, "wlan0", nodes.tap(node), MACS[node])
@@ -197,7 +197,7 @@ def test_wrong_words_are_counted_not_fatal(tmp_path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         process = subprocess.Popen(
-            [*Radio().command(engine()), f"--control={theirs.fileno()}"],
+            [*RadioParameters().command(engine()), f"--control={theirs.fileno()}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(theirs.fileno(),),
@@ -222,7 +222,7 @@ def test_wrong_words_are_counted_not_fatal(tmp_path):
 
 @ready
 def test_the_engine_ends_with_its_input_and_with_its_parent():
-    process = subprocess.Popen(Radio().command(engine()), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(RadioParameters().command(engine()), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin
     assert process.stdout
     process.stdout.readline()
@@ -230,7 +230,8 @@ def test_the_engine_ends_with_its_input_and_with_its_parent():
     assert process.wait(5) == 0
     process.stdout.close()
     script = (
-        f"import subprocess, time; subprocess.Popen({Radio().command(engine())}, stdin=subprocess.PIPE); time.sleep(60)"
+        f"import subprocess, time; subprocess.Popen({RadioParameters().command(engine())}, stdin=subprocess.PIPE); "
+        "time.sleep(60)"
     )
 
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
@@ -255,12 +256,12 @@ def _lives(pid: int) -> bool:
 @ready
 def test_parameters_that_do_not_fit_end_the_start():
     with pytest.raises(SetupError, match="signal 6"):
-        live(Radio(rate="NoSuchMode"))
+        live(RadioParameters(rate="NoSuchMode"))
 
 
 def test_wrong_parameters_are_all_named():
     with pytest.raises(ScenarioError) as caught:
-        Radio(standard="g", band=3.0, fading=0.1, access=("x",))
+        RadioParameters(standard="g", band=3.0, fading=0.1, access=("x",))
     assert [problem.path for problem in caught.value.problems] == [
         "ns3.standard",
         "ns3.band",

@@ -21,7 +21,7 @@ from cosim.emulation import netns
 from cosim.emulation.tc import probe_netem
 from cosim.live import shaper
 from cosim.live.shaper import KernelShaper
-from cosim.live.shaping import Keeper, Link
+from cosim.live.shaping import Impairment, Keeper
 from cosim.talk import control, keys
 from tests.integration.test_live import PATIENCE, eventually
 
@@ -276,20 +276,20 @@ def opened(world):
     call(made.close)
 
 
-def order(*links: Link) -> dict:
+def order(*links: Impairment) -> dict:
     return {"serial": 1, "all": True, "links": [list(link) for link in links]}
 
 
 def test_each_address_has_its_own_rate_and_all_else_is_free(world, opened):
     made, call = opened
-    assert call(lambda: made.impose({THERE: Link(THERE, 3e6)})) == (1, "")
+    assert call(lambda: made.impose({THERE: Impairment(THERE, 3e6)})) == (1, "")
     assert near(world.datagrams(5e6, 1.0), 3e6)
     assert world.datagrams(20e6, 0.5, RUN) > 15e6
-    assert call(lambda: made.impose({THERE: Link(THERE, 8e6)})) == (1, "")
+    assert call(lambda: made.impose({THERE: Impairment(THERE, 8e6)})) == (1, "")
     assert near(world.datagrams(12e6, 1.0), 8e6)
-    assert call(lambda: made.impose({THERE: Link(THERE, 0.0, None, None, 1.0)})) == (1, "")
+    assert call(lambda: made.impose({THERE: Impairment(THERE, 0.0, None, None, 1.0)})) == (1, "")
     assert world.datagrams(5e6, 0.3) == 0.0
-    assert call(lambda: made.impose({THERE: Link(THERE)})) == (1, "")
+    assert call(lambda: made.impose({THERE: Impairment(THERE)})) == (1, "")
     assert world.datagrams(40e6, 0.5) > 30e6
     assert call(lambda: made.impose({})) == (0, "")
     assert world.queues() == world.before
@@ -303,9 +303,9 @@ def test_what_must_not_be_shaped_is_refused(world, opened, monkeypatch):
         HERE: "no other machine", "10.9.0.255": "no address of a machine", "10.9.0.0": "no address of a machine",
     }  # fmt: skip
     for address, why in refused.items():
-        assert call(lambda a=address: made.impose({a: Link(a, 1.0)})) == (0, f"{why}: {address}")
+        assert call(lambda a=address: made.impose({a: Impairment(a, 1.0)})) == (0, f"{why}: {address}")
         assert world.queues() == world.before
-    count, said = call(lambda: made.impose({a: Link(a, 1e6) for a in (*refused, THERE)}))
+    count, said = call(lambda: made.impose({a: Impairment(a, 1e6) for a in (*refused, THERE)}))
     assert count == 1
     assert all(why in said for why in refused.values())
 
@@ -314,7 +314,7 @@ def test_without_a_known_way_to_the_run_nothing_is_shaped(world, opened):
     made, call = opened
     made._server = "tcp://no-such-host.invalid:5580"
     keeper = Keeper(made)
-    keeper.take(order(Link(THERE, 1e6)))
+    keeper.take(order(Impairment(THERE, 1e6)))
     call(lambda: keeper.act(0.0))
     assert "cannot be spared" in keeper.report(0.0)["unshaped"]
     assert world.queues() == world.before
@@ -324,7 +324,7 @@ def test_without_a_known_way_to_the_run_nothing_is_shaped(world, opened):
 def test_without_netem_rates_hold_and_delays_are_told(world, opened):
     made, call = opened
     assert made.ability == "rate"
-    count, said = call(lambda: made.impose({THERE: Link(THERE, 2e6, 0.02, 0.0, 0.1)}))
+    count, said = call(lambda: made.impose({THERE: Impairment(THERE, 2e6, 0.02, 0.0, 0.1)}))
     assert (count, said) == (0, f"neither delay nor loss, as this kernel has no netem: {THERE}")
     assert world.limit() == "2Mbit"
 
@@ -332,7 +332,7 @@ def test_without_netem_rates_hold_and_delays_are_told(world, opened):
 def test_a_queue_that_somebody_takes_away_is_made_again(world, opened):
     made, call = opened
     keeper = Keeper(made)
-    keeper.take(order(Link(THERE, 1e6)))
+    keeper.take(order(Impairment(THERE, 1e6)))
     call(lambda: keeper.act(0.0))
     subprocess.run(["tc", "-n", world.here.name, "qdisc", "del", "dev", "veth0", "root"], check=True)
     assert "taken our queue" in keeper.report(1.0)["unshaped"]

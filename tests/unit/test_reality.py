@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from adapters.vehicle.keys import Pack, Vehicle
 from cosim.contract.errors import ScenarioError
-from cosim.contract.reality import Live, Pack, Runs, Vehicle
+from cosim.contract.reality import Live, Software
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
@@ -16,7 +17,7 @@ apiVersion: cosim/v1
 kind: Scenario
 name: farm
 run: {duration: 10 s}
-adapters: {continuum: {}}
+adapters: {continuum: {}, vehicle: {mavlink: false}}
 kinds:
   drone:
     kind: uav
@@ -33,14 +34,15 @@ nodes:
 def test_they_become_records(tmp_path):
     (tmp_path / "s.cosim.yaml").write_text(TEXT, encoding="utf-8")
     nodes = {node.id: node for node in compile_plan(load(tmp_path / "s.cosim.yaml")).scene.nodes}
-    assert nodes["uav-2"].vehicle == Vehicle("copter", battery=Pack(capacity=4.5 * 3600))
+    assert Vehicle.of(nodes["uav-2"]) == Vehicle(frame="copter", battery=Pack(capacity="4500 mAh"))
     assert nodes["uav-1"].wifi is not None
     assert nodes["uav-1"].wifi.carrier == 5.18e9
-    assert nodes["uav-1"].runs == Runs("vuav")
-    assert nodes["tractor"].vehicle == Vehicle("rover", steering="ackermann", mass=3000.0, system=7)
+    assert nodes["uav-1"].runs == Software("vuav")
+    assert Vehicle.of(nodes["tractor"]) == Vehicle(frame="rover", steering="ackermann", mass="3 t", system=7)
+    assert not nodes["edge"].says("vehicle")
     assert nodes["edge"].live == Live("lab", 10.0, True, False, 1.0, 60.0)
     assert nodes["edge"].missing == "wait"
-    assert nodes["edge"].runs == Runs("vedgenode", ports=(8080,))
+    assert nodes["edge"].runs == Software("vedgenode", ports=(8080,))
     assert nodes["uav-1"].missing == "model"
 
 

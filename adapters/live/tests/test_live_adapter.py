@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from adapters.live import ADAPTER
 from adapters.live.arrivals import Arrivals
-from adapters.live.books import Books
+from adapters.live.books import LiveTaskAccounts
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.readings import Readings
 from cosim.continuum.arrivals import Task
@@ -25,11 +25,11 @@ from cosim.contract.entities import Geo, Law, Node, Scene, SlotRange, Workload
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.presence import Presence
-from cosim.contract.reality import Live, Vehicle
+from cosim.contract.reality import Live
 from cosim.contract.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
 from cosim.live import agent
-from cosim.live.lease import Lease, Slot, Standing
-from cosim.live.task_queue import Result
+from cosim.live.lease import Lease, NodeSlot, Standing
+from cosim.live.task_queue import TaskResult
 from cosim.results.ledgers import ledger_faults
 from cosim.talk import keys
 
@@ -251,14 +251,14 @@ endings = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(endings)
 def test_the_books_close_whatever_happens(ends):
-    books = Books((workload(), workload(name="other", deadline=0.001)))
+    books = LiveTaskAccounts((workload(), workload(name="other", deadline=0.001)))
     for number, status in ends:
         made = books.make(number, Task(1.0, 0, 100, 10, 1e6, 100), 1.0)
         if status == "refused":
             books.refuse(made, 1.0)
         elif status != "open":
             word = "done" if status == "twice" else status
-            result = Result(made.serial, 1, word, 1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 10, "")
+            result = TaskResult(made.serial, 1, word, 1.0, 1.0, 1.1, 1.2, 1.3, 1.4, 10, "")
             books.end(result)
             if status == "twice":
                 books.end(result)
@@ -282,11 +282,11 @@ def reported(moment, **values):
 
 
 def test_where_a_vehicle_is_its_autopilot_alone_says():
-    plain, drone = live("pi"), replace(live("uav"), vehicle=Vehicle("copter"))
+    plain, drone = live("pi"), replace(live("uav"), keys=(("vehicle", '{"frame":"copter"}'),))
     scene = Scene.build((plain, drone), geo=Geo(39.0, 22.0, 0.0))
     readings = Readings(scene, {0: plain, 1: drone}, Presence(scene))
     standings = [
-        Standing(Slot(k, node.id, node.id, 5.0, 1.0, True, False), **reported(1.0, position=[39.0, 22.0, 0.0]))
+        Standing(NodeSlot(k, node.id, node.id, 5.0, 1.0, True, False), **reported(1.0, position=[39.0, 22.0, 0.0]))
         for k, node in enumerate(scene.nodes)
     ]
     resources, mobility = readings.frames(1.0, standings)
@@ -298,7 +298,7 @@ def test_counters_go_on_and_speeds_come_from_the_way():
     node = live()
     scene = Scene.build((UAV, node), geo=Geo(39.0, 22.0, 0.0))
     readings = Readings(scene, {1: node}, Presence(scene))
-    standing = Standing(Slot(1, "pi", "pi", 5.0, 1.0, True, False))
+    standing = Standing(NodeSlot(1, "pi", "pi", 5.0, 1.0, True, False))
 
     def at(moment, received, latitude):
         standing.lease = Lease(0, b"p", b"s", b"i", {}, 0.0, 9.0)

@@ -24,7 +24,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
 from cosim.contract.reality import Live
 from cosim.contract.slots import SlotBook
-from cosim.live.lease import Lease, Slot
+from cosim.live.lease import Lease, NodeSlot
 from cosim.live.roster import Roster
 from cosim.results.ledgers import ledger_faults
 
@@ -56,7 +56,7 @@ def link(**cells):
 def roster(found, *idle):
     """All live nodes are there; those in `idle` offer no service."""
     live = [(slot, node) for slot, node in found.computers() if node.live is not None]
-    made = Roster([Slot(slot, node.id, node.id, 9.0, 1.0, True, False) for slot, node in live], random=bytes)
+    made = Roster([NodeSlot(slot, node.id, node.id, 9.0, 1.0, True, False) for slot, node in live], random=bytes)
     for standing in made.standings:
         name = standing.slot.node
         works = [] if name in idle else ["call"] if name.startswith("trucks") else ["forward"]

@@ -18,20 +18,20 @@ from adapters.live.tests.test_live_adapter import checked, context, live, worklo
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Law, Node, Scene, SlotRange
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.contract.reality import Runs, Wifi
+from cosim.contract.reality import Software, Wifi
 from cosim.contract.signals import TASK_STATUS
 from cosim.inference.kernels import Kernel
 from cosim.inference.service import application
 from cosim.inference.station import Station
 from cosim.launch.keys import PRIVATE, provide
 from cosim.live import agent
-from cosim.live.lease import Lease, Slot
+from cosim.live.lease import Lease, NodeSlot
 from cosim.live.roster import Roster
 from cosim.live.task_queue import QueuedTask
 from cosim.results.ledgers import ledger_faults
 
 WIFI = Wifi("adhoc", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
-RUNS = Runs("vedgenode")
+RUNS = Software("vedgenode")
 MOST_STEPS = 150
 CALLS = {"run": "forward", "kernel": "slow", "path": "network"}
 
@@ -208,7 +208,7 @@ def test_a_call_goes_to_the_host_with_the_fewest_tasks_on_a_common_medium():
         replace(real("wired"), wifi=None, radio=None, cell=object()), real("away"),
     )  # fmt: skip
     choice = Choice(found)
-    roster = Roster([Slot(k, n.id, n.id, 9.0, 1.0, True, False) for k, n in enumerate(found.nodes)], random=bytes)
+    roster = Roster([NodeSlot(k, n.id, n.id, 9.0, 1.0, True, False) for k, n in enumerate(found.nodes)], random=bytes)
     for standing in roster.standings:
         if standing.slot.node != "away":
             works = ["call"] if standing.slot.node == "uav" else ["forward"]
@@ -233,7 +233,7 @@ def test_only_real_devices_can_send_over_the_network():
     found = unsendable(scene(real("uav", "device"), Node("ghost", "uav", "device"), workloads=(load,)), blocks, "live")
     assert "ghost" in found[0].message
     assert "vuav" in found[0].hint
-    drone = replace(real("two", "device"), runs=Runs("vuav"))
+    drone = replace(real("two", "device"), runs=Software("vuav"))
     assert unsendable(scene(real("uav", "device"), drone, workloads=(load,)), blocks, "live") == []
 
 

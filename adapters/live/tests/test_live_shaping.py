@@ -16,9 +16,9 @@ from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
 from cosim.contract.entities import Link as Wire
 from cosim.contract.frame import Frame
-from cosim.contract.reality import Live, Runs, Wifi
+from cosim.contract.reality import Live, Software, Wifi
 from cosim.contract.slots import SlotBook
-from cosim.live.shaping import Function, Link
+from cosim.live.shaping import Function, Impairment
 from cosim.plan.plan import AdapterPlan
 from cosim.plan.warnings import warnings
 
@@ -88,7 +88,7 @@ def test_a_way_over_a_cell_and_a_wire_has_the_least_rate_and_all_delays_and_loss
 
 
 def test_a_member_of_a_fleet_passes_packets_on_while_it_is_there():
-    relay = Node("relays", "edge", "edge", runs=Runs("vedgenode"))
+    relay = Node("relays", "edge", "edge", runs=Software("vedgenode"))
     ends = tuple(Node(name, "edge", "edge", live=live(f"10.0.0.{k}")) for k, name in enumerate(("one", "two"), 1))
     scene = Scene.build(ends, (Fleet("relays", "sumo", 0, 1, relay),), (wire(0, 2), wire(2, 1)))
     shaping, book = Shaping(scene, dict(enumerate(ends))), SlotBook(2, 1, "relays")
@@ -101,7 +101,7 @@ def test_what_no_model_has_spoken_of_yet_is_left_alone_and_what_is_out_of_reach_
     shaping = Shaping(SCENE, LIVE)
     assert told(shaping.changed(inputs())) == {}
     found = told(shaping.changed(inputs(cells((0, -1, 0.0, 0.0)))))
-    assert found["uav"]["10.0.0.4"] == Link("10.0.0.4", 0.0, 0.0, 0.0, 1.0)
+    assert found["uav"]["10.0.0.4"] == Impairment("10.0.0.4", 0.0, 0.0, 0.0, 1.0)
     assert found["edge"]["10.0.0.1"].loss == 1.0
 
 
@@ -109,7 +109,7 @@ def test_wifi_is_direct_and_comes_first():
     shaping = Shaping(SCENE, LIVE)
     frame = peers((0, 1, 5e6, 0.002, 0.001, 0.05, -70), (1, 0, 6e6, 0.002, 0.001, 0.05, -70))
     found = told(shaping.changed(inputs(frame, cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 2e7)))))
-    assert found["uav"]["10.0.0.2"] == Link("10.0.0.2", 5e6, 0.002, 0.001, 0.05)
+    assert found["uav"]["10.0.0.2"] == Impairment("10.0.0.2", 5e6, 0.002, 0.001, 0.05)
     found = told(shaping.changed(inputs(peers(), cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 3e6)))))
     assert found["uav"]["10.0.0.2"][1:] == (3e6, pytest.approx(0.008), 0.0, pytest.approx(0.19))  # over the cell
 
@@ -131,7 +131,7 @@ def test_only_what_has_changed_is_told_and_failures_count():
 def test_an_unlimited_wire_says_so():
     scene = Scene.build((NODES[3], NODES[4]), (), (wire(0, 1, math.inf, 0.0),))
     found = told(Shaping(scene, dict(enumerate(scene.nodes))).changed(inputs()))
-    assert found["edge"]["10.0.0.5"] == Link("10.0.0.5", None, 0.0, 0.0, 0.0)
+    assert found["edge"]["10.0.0.5"] == Impairment("10.0.0.5", None, 0.0, 0.0, 0.0)
 
 
 def test_who_has_nobody_to_be_shaped_towards_is_warned_of():
@@ -170,4 +170,4 @@ def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, allo
     finally:
         made.close()
     if allowed:
-        assert calls[0] == [Link("10.0.0.5", 3e6, 0.02, 0.0, 0.0)]
+        assert calls[0] == [Impairment("10.0.0.5", 3e6, 0.02, 0.0, 0.0)]

@@ -14,7 +14,7 @@ import pytest
 from adapters.mosaik import ADAPTER
 from adapters.mosaik.adapter import MosaikAdapter
 from adapters.mosaik.config import MosaikConfig
-from adapters.mosaik.wiring import Roster
+from adapters.mosaik.wiring import SlotNames
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.errors import AdapterError, ScenarioError
@@ -152,12 +152,12 @@ def test_a_signal_of_the_catalogue_may_be_written_whole(start):
     ],
 )  # fmt: skip
 def test_nodes_are_selected_as_elsewhere_in_a_scenario(selector, slots):
-    assert Roster(SCENE).static(selector) == slots
+    assert SlotNames(SCENE).static(selector) == slots
 
 
 def test_members_of_a_fleet_are_selected_by_its_name():
-    assert Roster(SCENE).members("c*r") == [4, 5, 6]
-    assert Roster(SCENE).members("kind:car") == [4, 5, 6]
+    assert SlotNames(SCENE).members("c*r") == [4, 5, 6]
+    assert SlotNames(SCENE).members("kind:car") == [4, 5, 6]
 
 
 def test_each_attribute_is_requested_once(start):

@@ -15,8 +15,8 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
 from cosim.contract.errors import RunError, SetupError
 from cosim.contract.frame import Frame, fault
-from cosim.contract.reality import Runs, Wifi
-from cosim.emulation.message import Report
+from cosim.contract.reality import Software, Wifi
+from cosim.emulation.message import EmulationReport
 from cosim.emulation.state import DOWN, Health, LinkState
 from cosim.launch.programs import programs
 from cosim.launch.states import States
@@ -25,11 +25,11 @@ from cosim.testing import check_adapter
 WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
 RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
 NODES = (
-    Node("uav", "uav", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, runs=Runs("vuav")),
+    Node("uav", "uav", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, runs=Software("vuav")),
     Node("ghost", "uav", "device", (0, 0, 0), wifi=WIFI),
-    Node("rover", "rover", "device", (0, 0, 0), wifi=WIFI, runs=Runs("vrover")),
-    Node("mast", "base-station", "edge", (0, 0, 0), cell=CELL, runs=Runs("vedgenode")),
-    Node("cloud", "cloud", "cloud", runs=Runs("vedgenode")),
+    Node("rover", "rover", "device", (0, 0, 0), wifi=WIFI, runs=Software("vrover")),
+    Node("mast", "base-station", "edge", (0, 0, 0), cell=CELL, runs=Software("vedgenode")),
+    Node("cloud", "cloud", "cloud", runs=Software("vedgenode")),
 )
 SCENE = Scene.build(
     NODES, (), (Link((SlotRange(3),), (SlotRange(4),), 1e8, 0.02, 0.01, 0.0),), real="netns"
@@ -116,7 +116,7 @@ def test_a_service_with_nothing_to_do_is_not_silent(monkeypatch):
     health = Health(True, 0.0, 0.0, 0, 0, 0, 0.5, 0.0)
     adapter._client = client = SimpleNamespace(healths=list)
     for _ in range(10):
-        client.report = Report("s", "linkd", 0, frozenset(), health, {}, {})
+        client.report = EmulationReport("s", "linkd", 0, frozenset(), health, {}, {})
         adapter._listen(1.0)
     adapter._listen(1.0)
     adapter._listen(1.0)

@@ -21,7 +21,7 @@ from adapters.sumo.backend import Moves, explain
 from adapters.sumo.check import problems
 from adapters.sumo.config import Demand, Region, SumoConfig
 from adapters.sumo.demand import Roads, largest_component, write_trips
-from adapters.sumo.roster import Roster
+from adapters.sumo.roster import PresentVehicles
 from adapters.sumo.space import FASTEST, Alignment, Fence
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Geo, Node, Scene
@@ -151,7 +151,7 @@ def test_errors_carry_the_end_of_the_log(tmp_path: Path) -> None:
 def test_the_roster_equals_the_full_list_at_every_step(script: list[list[tuple[str, int]]]) -> None:
     road: dict[str, None] = {}
     flying: set[str] = set()
-    roster = Roster()
+    roster = PresentVehicles()
     shown: set[str] = set()
     for actions in script:
         departed, arrived, landed, jumped = [], [], [], False
@@ -181,7 +181,7 @@ def test_the_roster_equals_the_full_list_at_every_step(script: list[list[tuple[s
 
 def test_unwanted_vehicles_are_asked_about_once() -> None:
     asked = []
-    roster = Roster(lambda name: asked.append(name) is None and name != "bus")
+    roster = PresentVehicles(lambda name: asked.append(name) is None and name != "bus")
     roster.update(Moves(["car", "bus"], [], [], False, 2), lambda: ("car", "bus"))
     roster.update(Moves([], [], [], True, 2), lambda: ("bus", "car"))
     assert list(roster.present) == ["car"]

@@ -12,10 +12,11 @@ import pytest
 
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.keys import Vehicle
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.contract.reality import Runs, Vehicle
+from cosim.contract.reality import Software
 from tests.unit.autopilot.stand_in import Program
 
 HOME = (10.0, 20.0, 5.0)
@@ -23,10 +24,10 @@ HOME = (10.0, 20.0, 5.0)
 
 def drone(missing="model", **changes):
     vehicle = Vehicle(**{"frame": "copter", "autopilot": "ardupilot-json", **changes})
-    return Node("uav", "uav", "device", HOME, vehicle=vehicle, missing=missing)
+    return Node("uav", "uav", "device", HOME, keys=(vehicle.written(),), missing=missing)
 
 
-ROVER = Node("rover", "rover", "device", (0.0, 0.0, 0.0), vehicle=Vehicle("rover"))
+ROVER = Node("rover", "rover", "device", (0.0, 0.0, 0.0), keys=(Vehicle(frame="rover").written(),))
 
 
 def free_port():
@@ -70,7 +71,7 @@ def test_it_flies_on_our_physics_beside_our_own_vehicles(caplog):
     port = free_port()
     mission = {"rover": [["20 m", "0 m"]]}
     with programs(Program(port, (8.0, 5.0, -10.0))), caplog.at_level(logging.WARNING):
-        run = Run(drone(heading=0.0), ROVER, port=port, geo=Geo(39.36, 22.95, 60.0), missions=mission)
+        run = Run(drone(heading="0 deg"), ROVER, port=port, geo=Geo(39.36, 22.95, 60.0), missions=mission)
         run.to(0.0)
         assert run.place() == pytest.approx(HOME)
         run.to(20.0)
@@ -182,10 +183,10 @@ def test_what_cannot_be_is_refused():
     engage = [{"drone": "uav", "target": "rover", "commands": [{"at": "5 s"}]}]
     with pytest.raises(ScenarioError, match="give it its mission by MAVLink"):
         Run(drone(), ROVER, engage=engage)
-    both = Node("uav", "uav", "device", HOME, vehicle=drone().vehicle, runs=Runs("vuav"))
+    both = Node("uav", "uav", "device", HOME, keys=drone().keys, runs=Software("vuav"))
     with pytest.raises(ScenarioError, match="a program of its own"):
         Run(both, real="netns")
-    many = [Node(f"u{k}", "uav", "device", HOME, vehicle=drone().vehicle) for k in range(3)]
+    many = [Node(f"u{k}", "uav", "device", HOME, keys=drone().keys) for k in range(3)]
     with pytest.raises(ScenarioError, match="end beyond 65535"):
         Run(*many, port=65520)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:

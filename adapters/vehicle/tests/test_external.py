@@ -13,10 +13,10 @@ import pytest
 
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.keys import Vehicle
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.contract.reality import Vehicle
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,7 @@ LIMIT = 60.0  # s of wall time
 
 def drone(address, name="uav", missing="model", **changes):
     vehicle = Vehicle(**{"frame": "copter", "autopilot": "external", "address": address, **changes})
-    return Node(name, "uav", "device", (50.0, 0.0, 0.0), vehicle=vehicle, missing=missing)
+    return Node(name, "uav", "device", (50.0, 0.0, 0.0), keys=(vehicle.written(),), missing=missing)
 
 
 def free_port(kind=socket.SOCK_STREAM):

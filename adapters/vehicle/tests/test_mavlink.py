@@ -13,21 +13,22 @@ import zmq
 
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
+from adapters.vehicle.keys import Vehicle
 from adapters.vehicle.mavlink import Mavlink
-from adapters.vehicle.roster import Roster
+from adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import ScenarioError
 from cosim.contract.geo import to_ecef
-from cosim.contract.reality import Runs, Vehicle
-from cosim.vehicles import Fleet
+from cosim.contract.reality import Software
+from cosim.vehicles import VehicleFleet
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
 GEO = Geo(39.36, 22.95, 60.0)
 
 
 def node(name, **vehicle):
-    return Node(name, "uav", "device", (0.0, 0.0, 0.0), vehicle=Vehicle(**{"frame": "copter", **vehicle}))
+    return Node(name, "uav", "device", (0.0, 0.0, 0.0), keys=(Vehicle(**{"frame": "copter", **vehicle}).written(),))
 
 
 def free_port():
@@ -89,11 +90,11 @@ def test_what_cannot_be_is_refused():
 
 @pytest.mark.parametrize("way", ["real", "json"])
 def test_vehicles_flown_elsewhere_have_their_own_endpoints(way, tmp_path):
-    away = node("b", autopilot="ardupilot-json") if way == "json" else replace(node("b"), runs=Runs("vuav"))
+    away = node("b", autopilot="ardupilot-json") if way == "json" else replace(node("b"), runs=Software("vuav"))
     scene = Scene.build((node("a"), away, node("c")), geo=GEO, real="netns" if way == "real" else "")
     context = Context("vehicle", scene, 0.2, 100.0, (1,), ".", str(tmp_path))
-    roster = Roster(context, VehicleConfig())
-    fleet = Fleet(roster.airframes, roster.homes)
+    roster = VehicleRoster(context, VehicleConfig())
+    fleet = VehicleFleet(roster.airframes, roster.homes)
     port = free_port()
     made = Mavlink(context, fleet, roster, MavlinkPart(udp=None, tcp=port))
     made.close()

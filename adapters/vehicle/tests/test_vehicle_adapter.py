@@ -15,18 +15,20 @@ from pydantic import ValidationError
 
 from adapters.vehicle import ADAPTER, BEHAVIOUR, ENGAGEMENT
 from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.keys import Pack, Vehicle
 from adapters.vehicle.roster import airframe
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Geo, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
-from cosim.contract.reality import Pack, Vehicle
 from cosim.contract.signals import MOBILITY, VEHICLE
 from cosim.testing import check_adapter
 from cosim.vehicles import Copter, Rover, phases
 
-DRONE = Node("uav", "uav", "device", (0.0, 0.0, 2.0), vehicle=Vehicle("copter"))
-TRACTOR = Node("tractor", "rover", "device", (20.0, 0.0, 0.0), vehicle=Vehicle("rover", speed=1.5))
+DRONE = Node("uav", "uav", "device", (0.0, 0.0, 2.0), keys=(Vehicle(frame="copter").written(),))
+TRACTOR = Node(
+    "tractor", "rover", "device", (20.0, 0.0, 0.0), keys=(Vehicle(frame="rover", speed="1.5 m/s").written(),)
+)
 HOUSE = Node("house", "edge", "edge", (0.0, 0.0, 0.0))
 WORK = {"tractor": {"rows": {"corner": ["20 m", "5 m"], "rows": 2, "length": "60 m", "pitch": "4 m"}}}
 ENGAGE = {"drone": "uav", "target": "tractor", "commands": [{"at": "5 s", "for": "30 s"}]}
@@ -178,11 +180,12 @@ def test_a_line_of_geojson_is_a_mission(tmp_path):
 
 
 def test_airframes_are_those_of_the_nodes():
-    copter = airframe(Vehicle("copter", mass=2.0, speed=12.0, acceleration=3.0, battery=Pack(capacity=3600.0, low=0.3)))
+    pack = Pack(capacity="1000 mAh", low="30 %")
+    copter = airframe(Vehicle(frame="copter", mass="2 kg", speed="12 m/s", acceleration="3 m/s2", battery=pack))
     assert isinstance(copter, Copter)
     assert (copter.mass, copter.speed, copter.accel, copter.climb) == (2.0, 12.0, 3.0, Copter().climb)
     assert (copter.battery.capacity, copter.battery.low) == (1.0, 0.3)
-    rover = airframe(Vehicle("rover", steering="ackermann", wheelbase=2.0))
+    rover = airframe(Vehicle(frame="rover", steering="ackermann", wheelbase="2 m"))
     assert rover == Rover(steering="ackermann", wheelbase=2.0)
     assert math.isclose(rover.battery.capacity, 40.0)
 
@@ -208,7 +211,7 @@ def test_impossible_scenes_are_refused():
     with pytest.raises(ScenarioError, match="no node of the scenario has a 'vehicle' block"):
         Run(nodes=(HOUSE,))
     with pytest.raises(ScenarioError, match="'uav' has no home"):
-        Run(nodes=(Node("uav", "uav", "device", vehicle=Vehicle("copter")),))
+        Run(nodes=(Node("uav", "uav", "device", keys=(Vehicle(frame="copter").written(),)),))
     swarm = Fleet("swarm", "replay", 0, 4, DRONE)
     adapter = ADAPTER.build(VehicleConfig())
     with pytest.raises(ScenarioError, match="vehicles are static nodes"):
@@ -242,8 +245,9 @@ def test_the_readme_shows_what_is_here():
 @pytest.mark.slow
 def test_after_a_flight_without_a_camera_nothing_is_left_to_compile(tmp_path):
     code = (
-        "from cosim.contract.registry import adapter_kind; from cosim.vehicles import Copter, Fleet; "
+        "from cosim.contract.registry import adapter_kind; from cosim.vehicles import Copter, VehicleFleet; "
         "kind = adapter_kind('vehicle'); "
-        "assert not kind.is_compiled(); Fleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); assert kind.is_compiled()"
+        "assert not kind.is_compiled(); VehicleFleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); "
+        "assert kind.is_compiled()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})

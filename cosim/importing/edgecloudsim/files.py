@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cosim.importing.edgecloudsim.source import Branch, Findings
 from cosim.importing.xml import read_xml
-from cosim.peers.offloading.study import Application, Place, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Vm
 
 MOST_MACHINES = 1_000_000
 APPLICATION_NUMBERS = (  # key, attribute of Application, least, most, default (None: mandatory)
@@ -71,7 +71,7 @@ def applications(file: Path, findings: Findings) -> tuple[Application, ...]:
     return tuple(found)
 
 
-def places(file: Path, findings: Findings, extended: bool) -> tuple[Place, ...]:
+def places(file: Path, findings: Findings, extended: bool) -> tuple[EdgePlace, ...]:
     """The edge datacentres in `file`; `extended`: with the keys of the UNICAL extension."""
     top = _top(file, "edge_devices", findings)
     if top is None:
@@ -95,7 +95,7 @@ def places(file: Path, findings: Findings, extended: bool) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def _place(branch: Branch, at: int, extended: bool) -> Place:
+def _place(branch: Branch, at: int, extended: bool) -> EdgePlace:
     findings = branch.findings
     costs = tuple(branch.number(key) for key in ("costPerBw", "costPerSec", "costPerMem", "costPerStorage"))
     power = (0.0, 0.0)
@@ -131,7 +131,7 @@ def _place(branch: Branch, at: int, extended: bool) -> Place:
     if not hosts:
         findings.wrong(branch.file, branch.element.line, f"{branch.path}.hosts", "has no host")
     branch.finish()
-    return Place(
+    return EdgePlace(
         name=f"edge-{at}", x=x, y=y, wlan=wlan, attractiveness=attractiveness, hosts=tuple(hosts),
         costs=(costs[0], costs[1], costs[2], costs[3]), power=power,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from cosim.importing.edgecloudsim.choices import architecture_of, words
 from cosim.importing.edgecloudsim.study import Asked, Physics, Survey, survey
 from cosim.importing.imported import Imported
 from cosim.peers.offloading.quirks import compatible
-from cosim.peers.offloading.study import Application, Energy, Model, Place, Study, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Energy, Model, Study, Vm
 
 STEPS = (5.0, 2.0, 1.0, 0.5, 0.1, 0.01)  # s, the first that divides the duration is taken
 NO_IDLE = 1e-9  # s; a scenario's idle phase has a length
@@ -149,7 +149,7 @@ def _workload(app: Application, model: Model) -> dict[str, Any]:
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: EdgePlace) -> dict[str, Any]:
     return {
         "wlan": place.wlan,
         "attractiveness": place.attractiveness,
@@ -157,7 +157,7 @@ def _place(place: Place) -> dict[str, Any]:
     }
 
 
-def _node(place: Place) -> dict[str, Any]:
+def _node(place: EdgePlace) -> dict[str, Any]:
     return {
         "kind": "edge",
         "at": [f"{_plain(place.x)} m", f"{_plain(place.y)} m"],

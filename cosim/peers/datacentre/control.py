@@ -33,7 +33,7 @@ from cosim.peers.datacentre.layout import (
     Rules,
     Wan,
 )
-from cosim.peers.datacentre.tally import Books, View, is_over, judging, pull, push, watts
+from cosim.peers.datacentre.tally import HostSums, View, is_over, judging, pull, push, watts
 
 
 @jit
@@ -56,7 +56,16 @@ def move_cost(m: Machines, wan: Wan, v: int, here: int, there: int) -> float:
 
 @jit
 def _badness(
-    b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, v: int, h: int, origin: int
+    b: HostSums,
+    hosts: Hosts,
+    kinds: Kinds,
+    m: Machines,
+    view: View,
+    rules: Rules,
+    wan: Wan,
+    v: int,
+    h: int,
+    origin: int,
 ) -> float:
     """What the placement policy minimises."""
     kind = hosts.kind[h]
@@ -88,7 +97,7 @@ def _badness(
 
 @jit
 def _place(
-    b: Books,
+    b: HostSums,
     hosts: Hosts,
     kinds: Kinds,
     m: Machines,
@@ -152,7 +161,7 @@ def determination(rows: Floats) -> Floats:
 
 
 @jit
-def _select(b: Books, view: View, movable: Bools, h: int) -> int:
+def _select(b: HostSums, view: View, movable: Bools, h: int) -> int:
     """The machine that leaves host h next, -1 if none may."""
     count = 0
     v = b.first[h]
@@ -189,7 +198,7 @@ def _by_demand(view: View, who: Ints) -> Ints:
 
 @jit
 def _empty(
-    b: Books,
+    b: HostSums,
     hosts: Hosts,
     kinds: Kinds,
     m: Machines,
@@ -241,7 +250,7 @@ def _empty(
 
 
 @jit
-def _sheds(b: Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int) -> bool:
+def _sheds(b: HostSums, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int) -> bool:
     """Whether over-loaded host h, some machines less, must give up another."""
     if b.first[h] < 0:
         return False
@@ -252,7 +261,7 @@ def _sheds(b: Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: W
 
 @jit
 def _insist(
-    b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools, stays: Bools,
+    b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools, stays: Bools,
     moved: Ints, count: int,
 ) -> int:  # fmt: skip
     """Hosts whose machines fitted nowhere offer their others, until they are no longer over-loaded.
@@ -285,7 +294,7 @@ def _insist(
 
 @jit
 def _relocate(
-    b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools,
+    b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools,
     target_of: Bools, moved: Ints, count: int,
 ) -> int:  # fmt: skip
     """Empty hosts at dear places into cheaper ones where that pays. The new number of moves."""
@@ -315,7 +324,7 @@ def consolidate(
     A machine without a place stays where it is, or homeless.
     """
     n_hosts, n = len(hosts.kind), len(m.mips)
-    b = Books(
+    b = HostSums(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
         np.zeros((n_hosts, HISTORY)), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),

@@ -14,7 +14,7 @@ from cosim.peers.datacentre.tally import View
 
 if TYPE_CHECKING:
     from cosim.peers.datacentre.model import Datacentres
-    from cosim.peers.datacentre.settings import State
+    from cosim.peers.datacentre.settings import DatacentreState
 
 
 def rules_of(model: Datacentres, detector: int, admission: bool = False) -> Rules:
@@ -38,7 +38,7 @@ def rules_of(model: Datacentres, detector: int, admission: bool = False) -> Rule
     )
 
 
-def view_of(model: Datacentres, state: State, score: Floats, flags: Bools, point: Ints) -> View:
+def view_of(model: Datacentres, state: DatacentreState, score: Floats, flags: Bools, point: Ints) -> View:
     """What the compiled procedure may look at."""
     there = model.alive & ((model.at >= 0) | model.crashed)
     order = np.argsort(model.came)
@@ -86,7 +86,7 @@ def demand_of(model: Datacentres) -> Floats:
     return model.seen[-1].copy() if model.seen else np.where(model.alive, mips, 0.0)
 
 
-def score_of(model: Datacentres, state: State) -> Floats:
+def score_of(model: Datacentres, state: DatacentreState) -> Floats:
     """(machines,) the lowest leaves first."""
     m, selector = model.machines, model.settings.selector
     if callable(selector):
@@ -102,7 +102,7 @@ def score_of(model: Datacentres, state: State) -> Floats:
     return m.ram  # mmt, and mc where there are too few machines to correlate
 
 
-def point_of(model: Datacentres, state: State) -> Ints:
+def point_of(model: Datacentres, state: DatacentreState) -> Ints:
     """(hosts,) the operating points of the coming period."""
     governor = model.settings.governor
     if callable(governor):
@@ -154,7 +154,7 @@ def consolidate(model: Datacentres) -> None:
         model.point = point_of(model, model.state(state.demand))
 
 
-def _by_function(model: Datacentres, state: State, view: View, rules: Rules) -> tuple[Ints, Ints]:
+def _by_function(model: Datacentres, state: DatacentreState, view: View, rules: Rules) -> tuple[Ints, Ints]:
     """The moves under a placement function of the user's, which is asked for hosts that are open and have room."""
     placer = model.settings.placer
 
@@ -167,7 +167,7 @@ def _by_function(model: Datacentres, state: State, view: View, rules: Rules) -> 
     return Plain(model.hosts, model.kinds, model.machines, view, rules, model.wan, choose).moves()
 
 
-def _past_point(model: Datacentres, state: State) -> Ints:
+def _past_point(model: Datacentres, state: DatacentreState) -> Ints:
     """The point at which the past is judged when over-load is told."""
     if not model.quirk("efficient-point"):
         return govern.top(model.hosts, model.kinds)

@@ -32,8 +32,8 @@ from cosim.peers.datacentre.layout import (
     Wan,
     owned,
 )
-from cosim.peers.datacentre.settings import Settings, State
-from cosim.peers.datacentre.sla import RULES, Service, levels
+from cosim.peers.datacentre.settings import DatacentreState, Settings
+from cosim.peers.datacentre.sla import RULES, DeliveredService, levels
 
 
 def local(places: int = 1) -> Wan:
@@ -148,11 +148,11 @@ class Datacentres:
         """Hosts are repaired; they may take machines from the next period on."""
         self.up[hosts] = True
 
-    def state(self, demand: Floats) -> State:
+    def state(self, demand: Floats) -> DatacentreState:
         """What policies may look at."""
         there = self.at >= 0
         load = np.bincount(self.at[there], demand[there], len(self.hosts.kind)) / self.hosts.mips
-        return State(
+        return DatacentreState(
             self.period, self.time, self.hosts, self.kinds, self.machines, self.at, demand, self.history(), load,
             self.point, self.up, self.prices(), self.random,
         )  # fmt: skip
@@ -282,7 +282,7 @@ class Datacentres:
         if not self.quirk("vanishing-migrants"):
             s.crash += stake * away
         s.paid += machines.price * np.where(self.alive, span - away, 0.0)
-        service = Service(
+        service = DeliveredService(
             machines.rate, machines.price, np.where(self.alive, span, 0.0), o.overload, o.shortfall, o.headroom,
             wanted, o.done,
         )  # fmt: skip

@@ -25,7 +25,7 @@ from cosim.peers.datacentre.sla import RULES, Rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class DatacentreState:
     """What a policy function sees at the beginning of a period. The arrays are the model's own; look, do not write."""
 
     period: int  # number of the period that begins
@@ -43,10 +43,12 @@ class State:
     random: np.random.Generator
 
 
-Detector = Callable[[State], Bools]  # (hosts,) over-loaded
-Selector = Callable[[State], Floats]  # (machines,) the lowest leaves an over-loaded host first
-Placer = Callable[[State, int, Floats, Floats], int]  # machine, loads and free MB per host so far -> host, -1 none
-Governor = Callable[[State], Ints]  # (hosts,) operating points
+Detector = Callable[[DatacentreState], Bools]  # (hosts,) over-loaded
+Selector = Callable[[DatacentreState], Floats]  # (machines,) the lowest leaves an over-loaded host first
+Placer = Callable[
+    [DatacentreState, int, Floats, Floats], int
+]  # machine, loads and free MB per host so far -> host, -1 none
+Governor = Callable[[DatacentreState], Ints]  # (hosts,) operating points
 # history of utilisation (machines, periods) oldest first, auxiliary (machines, 2) age in s and largest
 # utilisation so far -> mean, peak utilisation of the next period, remaining life in s; (machines,) each
 Predictor = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]

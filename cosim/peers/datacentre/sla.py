@@ -1,6 +1,6 @@
 """Service levels: what a period owes to the users, by rules that can be exchanged, and the usual figures.
 
-A rule is a function of `Service`, arrays over machines, that gives the penalty of each machine for a
+A rule is a function of `DeliveredService`, arrays over machines, that gives the penalty of each machine for a
 period in currency. Own rules are plain functions; `RULES` names those built in.
 """
 
@@ -17,7 +17,7 @@ from cosim.peers.datacentre.layout import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Service:
+class DeliveredService:
     """What each machine got in a period; (machines,) arrays."""
 
     rate: Floats  # weight q of the service level
@@ -35,25 +35,25 @@ class Service:
         return self.rate * self.price
 
 
-Rule = Callable[[Service], Floats]
+Rule = Callable[[DeliveredService], Floats]
 
 
-def proportional(service: Service) -> Floats:
+def proportional(service: DeliveredService) -> Floats:
     """q p dt (r_max - given) / r_max while the host is over-loaded, r_max the share of the machine's full size."""
     return service.stake * service.headroom
 
 
-def flat(service: Service) -> Floats:
+def flat(service: DeliveredService) -> Floats:
     """q p dt while the host is over-loaded, however little is missing."""
     return service.stake * service.overload
 
 
-def shortfall(service: Service) -> Floats:
+def shortfall(service: DeliveredService) -> Floats:
     """q p dt (asked - given) / asked while the host is over-loaded."""
     return service.stake * service.shortfall
 
 
-def undone(service: Service) -> Floats:
+def undone(service: DeliveredService) -> Floats:
     """q p dt times the part of the period's work that was not done in it, for whatever reason."""
     part = 1.0 - service.done / np.where(service.wanted > 0.0, service.wanted, 1.0)
     return service.stake * service.seconds * np.where(service.wanted > 0.0, np.maximum(part, 0.0), 0.0)

@@ -46,7 +46,7 @@ class View(NamedTuple):
     correlated: int  # 1: select by the correlation of loads instead of the score
 
 
-class Books(NamedTuple):
+class HostSums(NamedTuple):
     """Running sums per host while moves are tried."""
 
     at: Ints
@@ -85,7 +85,7 @@ def judging(kinds: Kinds, rules: Rules, kind: int, work: int, point: int) -> flo
 
 
 @jit
-def push(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+def push(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
     """Put machine v at the end of host h's list."""
     b.at[v] = h
     b.after[v] = -1
@@ -99,7 +99,7 @@ def push(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: R
 
 
 @jit
-def count_in(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+def count_in(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
     share = view.demand[v] / hosts.mips[h]
     b.load[h] += share
     b.judged[h] += share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
@@ -112,7 +112,7 @@ def count_in(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rule
 
 
 @jit
-def pull(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> None:
+def pull(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> None:
     """Take machine v off its host, whose sums are made anew so that they do not drift."""
     h = b.at[v]
     if b.before[v] >= 0:
@@ -135,7 +135,7 @@ def pull(b: Books, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: R
 
 @jit
 def is_over(
-    b: Books, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float
+    b: HostSums, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float
 ) -> bool:
     """Whether host h is over-loaded, with machine v on it too unless v is -1."""
     load = b.judged[h] + extra

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cosim.peers.interval.fleet import (
-        Fleet,
+        HostFleet,
         Type,
         azure_fog,
         bitbrain_fog,
@@ -30,21 +30,31 @@ if TYPE_CHECKING:
     )
     from cosim.peers.interval.quirks import QUIRKS, compatible
     from cosim.peers.interval.replicas import batch
-    from cosim.peers.interval.simulator import Interval, Snapshot, View
+    from cosim.peers.interval.simulator import Interval, IntervalSnapshot, IntervalView
     from cosim.peers.interval.warm import compiled
-    from cosim.peers.interval.workload import Arrivals, Workload, aiotbench, bitbrains, defog, static, traces
+    from cosim.peers.interval.workload import (
+        ContainerArrivals,
+        ContainerWorkload,
+        aiotbench,
+        bitbrains,
+        defog,
+        static,
+        traces,
+    )
 
 _PLACES = {
-    "Arrivals": "workload", "Fleet": "fleet", "Interval": "simulator", "QUIRKS": "quirks", "Snapshot": "simulator",
-    "Type": "fleet", "View": "simulator", "Workload": "workload", "aiotbench": "workload", "azure_fog": "fleet",
+    "ContainerArrivals": "workload", "ContainerWorkload": "workload", "HostFleet": "fleet", "Interval": "simulator",
+    "IntervalSnapshot": "simulator", "IntervalView": "simulator", "QUIRKS": "quirks", "Type": "fleet",
+    "aiotbench": "workload", "azure_fog": "fleet",
     "batch": "replicas", "bitbrain_fog": "fleet", "bitbrains": "workload", "compatible": "quirks",
     "compiled": "warm", "defog": "workload", "metanet_fleet": "fleet", "simple_fog": "fleet",
     "simtune_testbed": "fleet", "static": "workload", "traces": "workload",
 }  # fmt: skip
 
 __all__ = [
-    "QUIRKS", "Arrivals", "Fleet", "Interval", "Snapshot", "Type", "View", "Workload", "aiotbench", "azure_fog",
-    "batch", "bitbrain_fog", "bitbrains", "compatible", "compiled", "defog", "metanet_fleet", "simple_fog",
+    "QUIRKS", "ContainerArrivals", "ContainerWorkload", "HostFleet", "Interval", "IntervalSnapshot",
+    "IntervalView", "Type", "aiotbench", "azure_fog", "batch", "bitbrain_fog", "bitbrains", "compatible",
+    "compiled", "defog", "metanet_fleet", "simple_fog",
     "simtune_testbed", "static", "traces",
 ]  # fmt: skip
 

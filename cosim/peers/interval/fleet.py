@@ -46,7 +46,7 @@ class Type:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fleet:
+class HostFleet:
     """Hosts by type; `place` says which type each host has."""
 
     types: tuple[Type, ...]
@@ -93,18 +93,18 @@ _B4MS = Type(4029, 17180, 32212, (1800, 1525), (51.9, 6.19), 5000, 5000, POWER["
 _B8MS = Type(16111, 34360, 32212, (1882.7, 1333.75), (58.2, 11.64), 5000, 5000, POWER["B8ms"], FAR, 0.333)
 
 
-def azure_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
+def azure_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
     """Azure machines in the pattern 4 B2s, 4 B4ms, 2 B8ms; the peer's default, there with 50 hosts at most."""
     pattern = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2)
     near = round(hosts * _NEAR_SHARE)
     latency = tuple(NEAR if i < near else FAR for i in range(hosts)) if "latency-by-index" in quirks else None
     place = tuple(pattern[i % len(pattern)] for i in range(hosts))
-    return Fleet((_B2S, _B4MS, _B8MS), place, latency, swapped="swapped-bandwidth" in quirks)
+    return HostFleet((_B2S, _B4MS, _B8MS), place, latency, swapped="swapped-bandwidth" in quirks)
 
 
-def _three(mips: tuple[float, float, float], hosts: int, quirks: frozenset[str]) -> Fleet:
+def _three(mips: tuple[float, float, float], hosts: int, quirks: frozenset[str]) -> HostFleet:
     pi = POWER["raspberry-pi-3b"]
-    return Fleet(
+    return HostFleet(
         (
             Type(mips[0], 3000, 30000, (3000, 3000), (2000, 2000), 1000, 2000, POWER["one-watt"]),
             Type(mips[1], 4000, 40000, (2000, 2000), (2000, 2000), 2000, 4000, pi),
@@ -115,12 +115,12 @@ def _three(mips: tuple[float, float, float], hosts: int, quirks: frozenset[str])
     )
 
 
-def bitbrain_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
+def bitbrain_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
     """Three types of 5000, 10000 and 50000 MIPS in turn; no latency."""
     return _three((5000, 10000, 50000), hosts, quirks)
 
 
-def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> Fleet:
+def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
     """Three types of 20000, 30000 and 40000 MIPS in turn; no latency."""
     return _three((20000, 30000, 40000), hosts, quirks)
 
@@ -130,15 +130,15 @@ def _pi(memory: float) -> Type:
     return Type(4029, memory, 32212, (4000, 4000), (40, 40), 117, 117, POWER["raspberry-pi-4b"], NEAR, 0.0)
 
 
-def simtune_testbed() -> Fleet:
+def simtune_testbed() -> HostFleet:
     """SimTune's testbed: 16 Raspberry Pi 4B (half with 4, half with 8 GB), 20 machines in one region, 14 in another."""
     types = (_pi(4295), _pi(8590), _B2S, _B4MS, replace(_B4MS, latency=FAR), _B8MS)
-    return Fleet(types, (0,) * 8 + (1,) * 8 + (2,) * 10 + (3,) * 10 + (4,) * 7 + (5,) * 7)
+    return HostFleet(types, (0,) * 8 + (1,) * 8 + (2,) * 10 + (3,) * 10 + (4,) * 7 + (5,) * 7)
 
 
-def metanet_fleet() -> Fleet:
+def metanet_fleet() -> HostFleet:
     """MetaNet's 100 machines: 60 B2s and 20 B4ms near, 20 B8ms far."""
-    return Fleet((_B2S, _B4MS, _B8MS), (0,) * 60 + (1,) * 20 + (2,) * 20)
+    return HostFleet((_B2S, _B4MS, _B8MS), (0,) * 60 + (1,) * 20 + (2,) * 20)
 
 
 FLEETS = {"azure-fog": azure_fog, "bitbrain-fog": bitbrain_fog, "simple-fog": simple_fog}

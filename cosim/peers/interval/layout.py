@@ -142,7 +142,7 @@ RULES = _record(
     ("head", "i8"), ("queued", "i8"),  # of the ring of waiting containers
     ("turn", "i8"),  # of the policy round-robin
     ("ended_count", "i8"),  # rows of `ended` in use
-    # sizes and addresses of the arrays of `World`
+    # sizes and addresses of the arrays of `IntervalState`
     ("host_count", "i8"), ("slot_count", "i8"), ("profile_count", "i8"), ("samples", "i8"), ("given_count", "i8"),
     ("queue_room", "i8"), ("ended_room", "i8"), ("row_room", "i8"),
     ("branch", "i8"),  # address of the rules of the world in which candidates are tried, 0: none
@@ -159,7 +159,7 @@ ENDED = _record(
 )  # fmt: skip
 
 
-class World(NamedTuple):
+class IntervalState(NamedTuple):
     """All arrays of one simulation. Compiled code gets `rules`, which holds the addresses of the others."""
 
     rules: Records  # (1,) RULES
@@ -179,7 +179,7 @@ class World(NamedTuple):
 CHANGING = ("rules", "hosts", "slots", "given", "queue", "ended", "row")  # what a snapshot holds
 
 
-def link_up(w: World) -> World:
+def link_up(w: IntervalState) -> IntervalState:
     """Write sizes and addresses of the arrays into `rules`; needed whenever an array is replaced."""
     for name in ARRAYS:
         w.rules[name] = getattr(w, name).ctypes.data

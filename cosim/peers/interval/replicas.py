@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from cosim.continuum.memory import world
 from cosim.peers.interval import kernel
-from cosim.peers.interval.fleet import Fleet, Type
+from cosim.peers.interval.fleet import HostFleet, Type
 from cosim.peers.interval.layout import D_RAM, FIGURES, WAITING, Floats, link_up
 from cosim.peers.interval.simulator import Interval
-from cosim.peers.interval.workload import Workload
+from cosim.peers.interval.workload import ContainerWorkload
 
 _NONE = np.empty((0, 2), np.int64)
 
@@ -39,14 +39,18 @@ class Batch:
         return sums
 
 
-def _types(change: Callable[[Type], Type]) -> Callable[[Fleet, Workload], tuple[Fleet, Workload]]:
-    def apply(fleet: Fleet, workload: Workload) -> tuple[Fleet, Workload]:
+def _types(
+    change: Callable[[Type], Type],
+) -> Callable[[HostFleet, ContainerWorkload], tuple[HostFleet, ContainerWorkload]]:
+    def apply(fleet: HostFleet, workload: ContainerWorkload) -> tuple[HostFleet, ContainerWorkload]:
         return replace(fleet, types=tuple(map(change, fleet.types))), workload
 
     return apply
 
 
-def applied(name: str, value: float, fleet: Fleet, workload: Workload) -> tuple[Fleet, Workload]:
+def applied(
+    name: str, value: float, fleet: HostFleet, workload: ContainerWorkload
+) -> tuple[HostFleet, ContainerWorkload]:
     """Fleet and workload with one parameter at `value`; factors of 1 and the present values change nothing."""
     if name == "speed":
         return _types(lambda kind: replace(kind, mips=kind.mips * value))(fleet, workload)
@@ -95,8 +99,8 @@ PARAMETERS: Mapping[str, str] = {
 
 
 def batch(
-    fleet: Fleet,
-    workload: Workload,
+    fleet: HostFleet,
+    workload: ContainerWorkload,
     seeds: Sequence[int],
     intervals: int,
     *,
@@ -150,7 +154,8 @@ def _sets(parameters: Mapping[str, ArrayLike]) -> list[dict[str, float]]:
 
 
 def _simulate(
-    fleet: Fleet, workload: Workload, seeds: np.ndarray[Any, Any], intervals: int, values: dict[str, float],
+    fleet: HostFleet, workload: ContainerWorkload, seeds: np.ndarray[Any, Any], intervals: int,
+    values: dict[str, float],
     options: dict[str, Any],
 ) -> Floats:  # fmt: skip
     for name, value in values.items():

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.memory import world
 from cosim.peers.interval import kernel, quirks
-from cosim.peers.interval.fleet import Fleet
+from cosim.peers.interval.fleet import HostFleet
 from cosim.peers.interval.layout import (
     CALLER,
     CHANGING,
@@ -26,21 +26,21 @@ from cosim.peers.interval.layout import (
     SLOT,
     WAITING,
     Floats,
+    IntervalState,
     Ints,
     Records,
-    World,
     link_up,
 )
-from cosim.peers.interval.workload import Workload
+from cosim.peers.interval.workload import ContainerWorkload
 
 _NO_DECISIONS = np.empty((0, 2), np.int64)
 _NO_SEEDS = np.zeros(1, np.uint64)
 COLUMNS = tuple(ENDED.names or ())
 
-Decide = Callable[["View"], ArrayLike]
+Decide = Callable[["IntervalView"], ArrayLike]
 
 
-class View(NamedTuple):
+class IntervalView(NamedTuple):
     """What a policy sees before it decides: copies, nobody else's.
 
     Containers are those that have a slot; those with host -1 wait for a decision.
@@ -68,7 +68,7 @@ class View(NamedTuple):
     deadline: Floats  # (C,) intervals left
 
 
-class Snapshot(NamedTuple):
+class IntervalSnapshot(NamedTuple):
     """All that changes, at a moment between two steps."""
 
     arrays: tuple[NDArray[Any], ...]
@@ -79,7 +79,7 @@ class Interval:
 
     Containers come at the beginning of an interval and take free slots, in order of creation; decisions
     (slot, host) place or move them; then the interval passes. `policy` is one of `layout.POLICIES`, a
-    function of a `View` that returns decisions (k, 2), or None when `step` is given them. `quirks` are
+    function of an `IntervalView` that returns decisions (k, 2), or None when `step` is given them. `quirks` are
     names of `quirks.QUIRKS`: none is the corrected physics, `quirks.compatible()` the peer's. `length`
     (s) of an interval; `slots` defaults to one per host. `overhead` (s) is added to every transfer.
     With `switch_off` hosts without containers use nothing and need `boot` s (at most an interval) when
@@ -90,8 +90,8 @@ class Interval:
 
     def __init__(
         self,
-        fleet: Fleet,
-        workload: Workload,
+        fleet: HostFleet,
+        workload: ContainerWorkload,
         seed: int,
         *,
         policy: str | Decide | None = "least-loaded",
@@ -128,7 +128,7 @@ class Interval:
         places = np.zeros(count, SLOT)
         places["container"] = places["host"] = places["next"] = NONE
         self.world = link_up(
-            World(
+            IntervalState(
                 rules, hosts, power, places, profiles, demand, sums, given,
                 queue=np.zeros(1024 + 4 * count, WAITING),
                 pairs=np.zeros(2 * count, PAIR),
@@ -137,7 +137,7 @@ class Interval:
             )
         )  # fmt: skip
         self._kept: list[Records] = []
-        self._copy: World | None = None
+        self._copy: IntervalState | None = None
         self._call(kernel.RUN, 0, _NO_DECISIONS)
         self._make_ready()
 
@@ -172,7 +172,7 @@ class Interval:
         return dict(zip(FIGURES, row.tolist(), strict=True))
 
     def decide_by(self, policy: Decide) -> None:
-        """From now on `policy` decides, a function of a `View`."""
+        """From now on `policy` decides, a function of an `IntervalView`."""
         self._decide = policy
         self.world.rules["policy"] = CALLER
 
@@ -214,10 +214,10 @@ class Interval:
         if not mean >= 0.0:
             raise ValueError(f"a mean of {mean} containers per interval; expected 0 or more")
         if self.workload.given is not None:
-            raise ValueError("these containers are given: Workload.replay")
+            raise ValueError("these containers are given: ContainerWorkload.replay")
         self.world.rules["mean"] = mean
 
-    def state(self) -> View:
+    def state(self) -> IntervalView:
         """What is to be decided about. Looking changes nothing."""
         w = self.world
         hosts, now = w.hosts, self.interval
@@ -233,7 +233,7 @@ class Interval:
         def on_hosts(values: Floats) -> Floats:
             return np.bincount(slots["host"][placed], values[placed], len(hosts)).astype(np.float64)
 
-        return View(
+        return IntervalView(
             interval=now, mips=hosts["mips"].copy(), ram=hosts["ram"].copy(), demanded=on_hosts(demand),
             ram_used=on_hosts(size), utilisation=hosts["used"] / hosts["mips"], power=hosts["joules"] / self.length,
             latency=hosts["latency"].copy(), up=hosts["up"] != 0, slot=there, container=slots["container"].copy(),
@@ -272,13 +272,13 @@ class Interval:
             raise ValueError(f"there is no host {wrong[0]}; there are 0 to {len(self.world.hosts) - 1}")
         return numbers
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> IntervalSnapshot:
         """A copy of all that changes; rows of ended containers that have not been drained included."""
         self._empty()
         kept = np.concatenate([np.zeros(0, ENDED), *self._kept])
-        return Snapshot((*(getattr(self.world, name).copy() for name in CHANGING), kept))
+        return IntervalSnapshot((*(getattr(self.world, name).copy() for name in CHANGING), kept))
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: IntervalSnapshot) -> None:
         """Go back (or on) to a snapshot of this simulation; what follows is equal to the bit."""
         *arrays, kept = (array.copy() for array in snapshot.arrays)
         self.world = link_up(self.world._replace(**dict(zip(CHANGING, arrays, strict=True))))

@@ -33,7 +33,7 @@ MIPS_PER_MHZ = 2054.0 / 1200.0  # Dhrystone of the Pentium III that the peer sca
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class ContainerArrivals:
     """How many containers are created per interval.
 
     `poisson` with `mean`, or `normal`: max(1, int(N(mean, deviation))), so never none.
@@ -45,7 +45,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Workload:
+class ContainerWorkload:
     """Profiles and laws. `names` are those of the profiles.
 
     Work is either `work[p]` MI, times a log-normal factor with sigma `spread`, with a deadline drawn
@@ -61,7 +61,7 @@ class Workload:
     peak: Floats  # (P,) MIPS
     disk: Floats  # (P,) MB
     share: Floats  # (P,) chance, any scale
-    arrivals: Arrivals = Arrivals()
+    arrivals: ContainerArrivals = ContainerArrivals()
     work: Floats | None = None  # (P,) MI
     spread: float = 0.0
     due: Ints | None = None  # (P, 2) intervals
@@ -107,7 +107,7 @@ class Workload:
             raise ValueError("a workload with 'work' needs 'due'")
         return profiles, np.array(self.demand, np.float64, order="C"), sums, np.array(given, np.float64, order="C")
 
-    def replay(self, rows: ArrayLike) -> Workload:
+    def replay(self, rows: ArrayLike) -> ContainerWorkload:
         """These containers and no others: rows of (interval of creation, profile, MI, deadline in intervals)."""
         return replace(self, given=np.array(rows, np.float64).reshape(-1, 4))
 
@@ -120,14 +120,14 @@ def _constant(
     return tuple(names), demand, np.ones(len(names), np.int64), np.array(peak, np.float64), np.array(disk, np.float64)
 
 
-def static(length: float, arrivals: Arrivals = Arrivals()) -> Workload:
+def static(length: float, arrivals: ContainerArrivals = ContainerArrivals()) -> ContainerWorkload:
     """Four sizes k = 1..4, equally likely: 1000 k MIPS, at most 1500 k, for 4 k intervals, due after 3 k.
 
     `length` (s) of the intervals. The peer's static workload; memory and disk are 100 k MB here.
     """
     k = np.arange(1, 5)
     parts = _constant([f"size-{i}" for i in k], 1000.0 * k, 100.0 * k, 100.0 * k, 1500.0 * k)
-    return Workload(
+    return ContainerWorkload(
         *parts,
         np.ones(4),
         arrivals,
@@ -146,7 +146,7 @@ AIOTBENCH = {
 DEFOG = {"yolo": (0.2, 4.0), "pocketsphinx": (0.4, 2.0), "aeneas": (0.4, 1.0)}
 
 
-def aiotbench(work: float = 400_000.0, arrivals: Arrivals = Arrivals()) -> Workload:
+def aiotbench(work: float = 400_000.0, arrivals: ContainerArrivals = ContainerArrivals()) -> ContainerWorkload:
     """Seven image networks by the peer's weights, due after 5, 6 or 7 intervals.
 
     `work` (MI) is what a container does on average over the mix; the networks share it in proportion
@@ -158,25 +158,29 @@ def aiotbench(work: float = 400_000.0, arrivals: Arrivals = Arrivals()) -> Workl
     return _mix(names, share, size, work, arrivals)
 
 
-def defog(work: float = 400_000.0, arrivals: Arrivals = Arrivals()) -> Workload:
+def defog(work: float = 400_000.0, arrivals: ContainerArrivals = ContainerArrivals()) -> ContainerWorkload:
     """Object detection, speech recognition and text alignment by the peer's weights; otherwise as `aiotbench`."""
     share, size = np.array(list(DEFOG.values())).T
     return _mix(list(DEFOG), share, size, work, arrivals)
 
 
-def _mix(names: list[str], share: Floats, size: Floats, work: float, arrivals: Arrivals) -> Workload:
+def _mix(names: list[str], share: Floats, size: Floats, work: float, arrivals: ContainerArrivals) -> ContainerWorkload:
     each = work * size / np.average(size, weights=share)
     parts = _constant(names, np.full(len(names), 1000.0), 500.0, np.full(len(names), 100.0), np.full(len(names), 4e3))
-    return Workload(*parts, share, arrivals, work=each, due=np.tile([5, 7], (len(names), 1)))
+    return ContainerWorkload(*parts, share, arrivals, work=each, due=np.tile([5, 7], (len(names), 1)))
 
 
 def traces(
-    names: Sequence[str], demand: Floats, peak: ArrayLike, disk: ArrayLike, arrivals: Arrivals = Arrivals()
-) -> Workload:
+    names: Sequence[str],
+    demand: Floats,
+    peak: ArrayLike,
+    disk: ArrayLike,
+    arrivals: ContainerArrivals = ContainerArrivals(),
+) -> ContainerWorkload:
     """Containers that repeat recorded demands (P, T, 6); NaN ends a record that is shorter than T."""
     ends = np.isnan(demand[:, :, D_MIPS])
     length = np.where(ends.any(axis=1), ends.argmax(axis=1), demand.shape[1])
-    return Workload(
+    return ContainerWorkload(
         tuple(names), np.nan_to_num(demand), length.astype(np.int64), np.array(peak, np.float64),
         np.array(disk, np.float64), np.ones(len(names)), arrivals,
     )  # fmt: skip
@@ -189,9 +193,9 @@ def bitbrains(
     *,
     disk_kb_s: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
     network_kb_s: tuple[ArrayLike, ArrayLike] = (0.0, 0.0),
-    arrivals: Arrivals = Arrivals(),
+    arrivals: ContainerArrivals = ContainerArrivals(),
     quirks: frozenset[str] = frozenset(),
-) -> Workload:
+) -> ContainerWorkload:
     """Containers from traces of virtual machines (GWA-T-12): used MHz (P, T), provisioned MHz (P,), used kB.
 
     MIPS are MHz x 2054/1200. A machine counts when its sample 10 lies between 500 and 3000 MIPS, as

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cosim.peers.offloading.quirks import QUIRKS, Quirk, compatible
-from cosim.peers.offloading.study import Application, Energy, Links, Place, Study, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Energy, Links, Study, Vm
 
 if TYPE_CHECKING:
     from cosim.peers.offloading.books import Outcome
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "QUIRKS",
     "Application",
+    "EdgePlace",
     "Energy",
     "Links",
     "Outcome",
-    "Place",
     "Quirk",
     "Request",
     "Simulation",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum import queue
 from cosim.peers.offloading import layout
-from cosim.peers.offloading.layout import CLOUD, EDGE, FIXED_EVENTS, META, MOBILE, State
+from cosim.peers.offloading.layout import CLOUD, EDGE, FIXED_EVENTS, META, MOBILE, OffloadingState
 from cosim.peers.offloading.quirks import QUIRKS, field
 from cosim.peers.offloading.study import Application, Study, Vm
 
@@ -75,7 +75,7 @@ def machines(study: Study) -> list[tuple[Vm, int, int, int, int]]:
     return rows
 
 
-def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool = True) -> State:
+def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool = True) -> OffloadingState:
     """The state at time 0 with everything that all models share; `devices` with a machine each if the study says so."""
     n = study.devices
     meta = np.zeros(1, META)
@@ -161,7 +161,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
     }
     queue.begin(meta)
     meta["free"] = -1
-    state = State(meta, arrays)
+    state = OffloadingState(meta, arrays)
     _make_events(state, first)
     make_room(state)
     return state
@@ -188,7 +188,7 @@ def _trees(study: Study, meta: NDArray[np.void], *, custom: bool) -> dict[str, N
     }  # fmt: skip
 
 
-def _make_events(state: State, more: int) -> None:
+def _make_events(state: OffloadingState, more: int) -> None:
     """Room for `more` event numbers in the queue."""
     state.arrays |= queue.more_events(state.meta, state.arrays, more)
 
@@ -206,7 +206,7 @@ def _draw_machines(study: Study, seed: int, mine: NDArray[np.void]) -> None:
     mine["image"] = min(a.image, b.image) + x[2] * abs(a.image - b.image)
 
 
-def make_room(state: State) -> None:
+def make_room(state: OffloadingState) -> None:
     """Double whichever of `tasks` and `ended` is full."""
     meta, arrays = state.meta, state.arrays
     if meta["free"][0] < 0:

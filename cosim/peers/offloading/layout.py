@@ -185,7 +185,7 @@ META = record(
 
 
 @dataclass
-class State:
+class OffloadingState:
     """Everything that a kernel knows: one META row and the arrays whose addresses it holds."""
 
     meta: NDArray[np.void]

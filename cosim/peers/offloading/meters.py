@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.peers.offloading.layout import CLOUD, EDGE, State
+from cosim.peers.offloading.layout import CLOUD, EDGE, OffloadingState
 from cosim.peers.offloading.study import Study
 
 
-def energies(s: State, study: Study) -> dict[str, float]:
+def energies(s: OffloadingState, study: Study) -> dict[str, float]:
     """J by meter: mobile, edge, cloud, network; nothing without an energy model. Looking changes nothing."""
     if study.energy is None:
         return {}
@@ -26,14 +26,14 @@ def energies(s: State, study: Study) -> dict[str, float]:
     }
 
 
-def _busy(s: State, tier: int, now: float) -> tuple[np.ndarray, np.ndarray]:
+def _busy(s: OffloadingState, tier: int, now: float) -> tuple[np.ndarray, np.ndarray]:
     """The tier's machines and the s that the cores of each have been busy."""
     vms = s["vms"][s["vms"]["tier"] == tier]
     late = np.minimum(vms["used"], vms["cores"]) * np.maximum(now - vms["since"], 0.0)
     return vms, vms["busy"] + np.where(vms["active"] > 0, late, 0.0)
 
 
-def _edge(s: State, study: Study, now: float) -> float:
+def _edge(s: OffloadingState, study: Study, now: float) -> float:
     """Per host idle + (max - idle) * (busy cores / cores of its machines); or what the quirk adds up."""
     if "edge-on-cloud-power" in study.quirks:
         alive = s["centres"]["alive"][s["vms"]["centre"]] != 0
@@ -50,7 +50,7 @@ def _edge(s: State, study: Study, now: float) -> float:
     return total
 
 
-def _cloud(s: State, study: Study, now: float) -> float:
+def _cloud(s: OffloadingState, study: Study, now: float) -> float:
     """Per machine idle + (max - idle) * (busy cores / cores); none with quirk cloud-energy-missing."""
     if study.energy is None or "cloud-energy-missing" in study.quirks:
         return 0.0

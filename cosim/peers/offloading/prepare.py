@@ -18,7 +18,7 @@ from cosim.peers.offloading.checks import check
 from cosim.peers.offloading.choosing import ARCHITECTURES, POLICIES, SINGLE_TIER
 from cosim.peers.offloading.flow import BASIC, REACH, RELAY
 from cosim.peers.offloading.kernel import begin
-from cosim.peers.offloading.layout import State
+from cosim.peers.offloading.layout import OffloadingState
 from cosim.peers.offloading.study import Energy, Study
 
 _FLOWS = {"app1": BASIC, "tutorial5": BASIC, "app2": RELAY, "app4": RELAY, "app3": REACH, "app6": REACH}
@@ -44,7 +44,7 @@ def accept(study: Study, *, custom: bool) -> None:
     _check_places(study, custom=custom)
 
 
-def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> State:
+def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> OffloadingState:
     """The study, if `accept` takes it, as the place kernel wants it, with everything due at time 0 done."""
     accept(study, custom=custom)
     state = lay_out(study, seed, trace=trace, custom=custom)
@@ -117,7 +117,7 @@ def _check_places(study: Study, *, custom: bool) -> None:
         raise ScenarioError(found)
 
 
-def _give_energy(state: State, study: Study, energy: Energy, seed: int) -> None:
+def _give_energy(state: OffloadingState, study: Study, energy: Energy, seed: int) -> None:
     """Batteries and powers. Capacities are drawn uniformly; the lower bound may be given last."""
     meta = state.meta
     meta["energy"], meta["mortal"] = 1, energy.mortal

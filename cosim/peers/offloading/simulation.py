@@ -14,7 +14,7 @@ from cosim.peers.offloading import kernel, prepare
 from cosim.peers.offloading.books import Outcome
 from cosim.peers.offloading.build import make_room
 from cosim.peers.offloading.flow import FREE, OWN, REFUSED
-from cosim.peers.offloading.layout import ENDED, State
+from cosim.peers.offloading.layout import ENDED, OffloadingState
 from cosim.peers.offloading.meters import energies
 from cosim.peers.offloading.study import Study
 
@@ -60,7 +60,7 @@ class Simulation:
             from cosim.peers.offloading import vehicular
 
             self._kernel: Any = vehicular
-            self._state: State = vehicular.prepare(study, seed, trace=trace, custom=choose is not None)
+            self._state: OffloadingState = vehicular.prepare(study, seed, trace=trace, custom=choose is not None)
         else:
             self._kernel = kernel
             self._state = prepare.prepare(study, seed, trace=trace, custom=choose is not None)
@@ -129,7 +129,7 @@ class Simulation:
     def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
         """Go back (or on) to a `snapshot` of a simulation of the same study."""
         arrays = {name: array.copy() for name, array in snapshot.items() if name != "meta"}
-        self._state = State(snapshot["meta"].copy(), arrays)
+        self._state = OffloadingState(snapshot["meta"].copy(), arrays)
         self._state.link_up()
 
     def outcome(self) -> Outcome:

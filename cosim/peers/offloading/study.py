@@ -44,7 +44,7 @@ class Vm:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EdgePlace:
     """An edge datacentre and the access point beside it."""
 
     name: str
@@ -96,7 +96,7 @@ class Study:
     duration: float  # s
     warm_up: float  # s
     applications: tuple[Application, ...]
-    places: tuple[Place, ...]
+    places: tuple[EdgePlace, ...]
     links: Links
     cloud: tuple[tuple[Vm, ...], ...] = ()  # the virtual machines of every cloud host
     device_vm: tuple[Vm, Vm] | None = None  # bounds between which each device's own machine is drawn

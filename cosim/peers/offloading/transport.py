@@ -7,10 +7,9 @@ and of its published input: forty access points 400 m apart, each with two machi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from cosim.peers.offloading.study import Application, Links, Place, Study, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Links, Study, Vm
 
 _APPLICATIONS: Final = (
     Application(
@@ -45,7 +44,7 @@ def ring_road(
     networks that all share. `duration` and `warm_up` in s.
     """
     places = tuple(
-        Place(f"rsu-{k}", _SEGMENT * (k + 0.5), 0.0, k, int(_CLASSES[k % 40]), ((Vm(2, 10000.0),) * 2,))
+        EdgePlace(f"rsu-{k}", _SEGMENT * (k + 0.5), 0.0, k, int(_CLASSES[k % 40]), ((Vm(2, 10000.0),) * 2,))
         for k in range(40 * scale)
     )
     return Study(
@@ -62,8 +61,3 @@ def ring_road(
         load_interval=1.5,
         quirks=quirks,
     )
-
-
-def with_policy(study: Study, policy: str) -> Study:
-    """The same study under another policy."""
-    return replace(study, policy=policy)

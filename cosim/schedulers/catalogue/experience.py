@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.peers.interval import Arrivals, Fleet, Interval, Type, Workload, aiotbench, azure_fog, static
+from cosim.peers.interval import (
+    ContainerArrivals,
+    ContainerWorkload,
+    HostFleet,
+    Interval,
+    Type,
+    aiotbench,
+    azure_fog,
+    static,
+)
 from cosim.peers.interval.fleet import POWER
 from cosim.schedulers.catalogue.features import Features, features
 from cosim.schedulers.catalogue.objective import Scale, costs
@@ -51,11 +60,11 @@ def world(rng: np.random.Generator) -> Interval:
         for k, f in zip(chosen, factor, strict=True)
     )  # fmt: skip
     count = int(rng.integers(6, 61))
-    fleet = Fleet(types, tuple(rng.integers(0, len(types), count).tolist()))
+    fleet = HostFleet(types, tuple(rng.integers(0, len(types), count).tolist()))
     length = float(rng.choice([10.0, 60.0, 300.0]))
     speed = sum(types[k].mips for k in fleet.place)
     load = float(rng.uniform(0.2, 0.9)) * speed * length
-    sizes: Workload = static(length)
+    sizes: ContainerWorkload = static(length)
     if rng.random() >= 0.5:
         sizes = aiotbench(float(rng.uniform(0.5, 8.0)) * 2000.0 * length)
     demand = sizes.demand.copy()
@@ -64,9 +73,10 @@ def world(rng: np.random.Generator) -> Interval:
     work = sizes.work * (min(1.0, 15.0 * speed / count / 4000.0))
     peak = sizes.peak * float(rng.uniform(0.7, 2.0))
     mean = float(np.average(work, weights=sizes.share))
-    workload = Workload(
+    workload = ContainerWorkload(
         sizes.names, demand, sizes.length, peak, sizes.disk, sizes.share,
-        Arrivals("poisson", min(load / mean, 12.0)), work=work, spread=float(rng.uniform(0.0, 0.5)), due=sizes.due,
+        ContainerArrivals("poisson", min(load / mean, 12.0)), work=work, spread=float(rng.uniform(0.0, 0.5)),
+        due=sizes.due,
     )  # fmt: skip
     off = bool(rng.random() < 0.5)
     return Interval(

@@ -318,7 +318,8 @@ def _place_within(
     for z in order:
         bound[first[free[z]]] = z
         first[free[z]] += 1
-    for z in bound:
+    for k in range(requests):
+        z = int(bound[k])
         best, least = -1, np.inf
         for q in range(edges):
             if back[q, z] > caps[q, 1]:

@@ -23,11 +23,11 @@ from cosim.twin.fitting.methods import AUTO, METHODS, SURROGATES, Searching, cho
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.predictive import Unexplained, check
-from cosim.twin.fitting.runs import Journal, Runs, cpu_seconds, fingerprint
+from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
 from cosim.twin.fitting.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
 from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
-from cosim.twin.problem import Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
 
@@ -41,7 +41,7 @@ _ROWS = 4  # points that share a seed while a posterior is made, where a call wo
 
 
 def calibrate(
-    problem: Problem,
+    problem: CalibrationProblem,
     *,
     budget: Budget | None = None,
     seed: int = 1,
@@ -83,7 +83,7 @@ class _Session:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: CalibrationProblem,
         budget: Budget,
         seed: int,
         progress: Callable[[Progress], None] | None,
@@ -94,7 +94,7 @@ class _Session:
         self.space, self.case = problem.space, problem.fit
         self.misfit, self.summaries = Misfit(self.case.observed), Summaries(self.case.observed)
         start = self.space.units(self.space.start)[0]
-        self.runs = Runs(
+        self.runs = SimulatedPoints(
             self.space, start, Journal(state), problem.cost, f"{problem.name} {fingerprint(self.case.observed)}"
         )
         self.runs.report = self._told

@@ -15,7 +15,7 @@ import numpy as np
 
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.problem import Case, Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget
 
 BINS = 5
@@ -38,7 +38,7 @@ class Coverage:
 
 
 def coverage(
-    problem: Problem,
+    problem: CalibrationProblem,
     count: int = 20,
     *,
     budget: Budget | None = None,

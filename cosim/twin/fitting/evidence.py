@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosim.twin.calibration import Calibration
-from cosim.twin.problem import Case, Floats, Observed, Problem, Simulate
+from cosim.twin.problem import CalibrationProblem, Case, Floats, Observed, Simulate
 from cosim.twin.space import Space
 
 
@@ -45,7 +45,9 @@ def numbers(space: Space, calibration: Calibration) -> Floats:
     ])  # fmt: skip
 
 
-def gather(problem: Problem, calibration: Calibration, *, seeds: Sequence[int] = (1, 2, 3)) -> tuple[Evidence, ...]:
+def gather(
+    problem: CalibrationProblem, calibration: Calibration, *, seeds: Sequence[int] = (1, 2, 3)
+) -> tuple[Evidence, ...]:
     """Simulations of the fitted and the held-back part before and after calibration, under `seeds`."""
     before, after = problem.space.start, numbers(problem.space, calibration)
     seeds = seeds[:1] if problem.deterministic else seeds

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
-from cosim.twin.problem import Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget, Meter, bayesian, cma_es, descend, halving, least_squares, regression
 from cosim.twin.search.regression import features
 
@@ -23,7 +23,7 @@ _LEVELS = 8  # of a whole number, from which on it is taken as a real one
 EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to run
 
 
-def choose(problem: Problem, searched: NDArray[np.bool_], runs: int) -> str:
+def choose(problem: CalibrationProblem, searched: NDArray[np.bool_], runs: int) -> str:
     """The method for a problem with these parameters left to search, and so many runs.
 
     Least squares for deterministic models with paired signals and real parameters; Bayesian for runs of

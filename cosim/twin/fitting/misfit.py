@@ -4,7 +4,7 @@
     losses = misfit.losses(problem.fit.simulate(values, seed))  # (n,)
     told = gaps(problem.fit.observed, replicate(problem.fit.simulate, best, range(1, 21)))  # .evidence
 
-All figures are scaled by the range of the measured values (`Signal.span`), so that signals with
+All figures are scaled by the range of the measured values (`MeasuredSignal.span`), so that signals with
 different units can be added. `gaps` always tells the noise floor beside them: the distance of one
 half of the measurement to the other, below which no model can be told to be better.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.calibration import Gap
 from cosim.twin.fitting.distances import energy_distance, wasserstein
-from cosim.twin.problem import Floats, Observed, Signal
+from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
 Distance = Literal["w1", "energy"]
 ALL = "all"  # the row of `gaps` that sums up
@@ -30,7 +30,7 @@ class Misfit:
 
     A paired signal counts with its NRMSE, the others with the distance between their distributions:
     W1 over the range, or the energy distance of the values over the range. `losses` is the mean over
-    signals, weighted by `Signal.weight`; signals of weight 0 are only reported. Raises `ScenarioError`
+    signals, weighted by `MeasuredSignal.weight`; signals of weight 0 are only reported. Raises `ScenarioError`
     when a signal has no measured value or all weights are 0.
     """
 
@@ -58,7 +58,7 @@ class Misfit:
             total = total + signal.weight / self._total * self._loss(name, signal, rows)
         return np.asarray(total, np.float64)
 
-    def _loss(self, name: str, signal: Signal, rows: Floats) -> Floats:
+    def _loss(self, name: str, signal: MeasuredSignal, rows: Floats) -> Floats:
         real, span = self._values[name], signal.span
         if signal.paired:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -87,7 +87,7 @@ class Misfit:
 
 
 def noise_floor(
-    signal: Signal, halves: Literal["time", "random"] | None = None, *, repeats: int = 20, seed: int = 1
+    signal: MeasuredSignal, halves: Literal["time", "random"] | None = None, *, repeats: int = 20, seed: int = 1
 ) -> float:
     """W1 over the range of one measured half against the other; NaN with fewer than two values.
 
@@ -134,7 +134,7 @@ def gaps(observed: Observed, simulated: Mapping[str, Floats]) -> tuple[Gap, ...]
     return (*told, together)
 
 
-def _gap(name: str, signal: Signal, rows: Floats) -> Gap:
+def _gap(name: str, signal: MeasuredSignal, rows: Floats) -> Gap:
     _check(name, signal)
     kept = np.isfinite(signal.values)
     real, span = signal.values[kept], signal.span
@@ -171,7 +171,7 @@ def _vector_length(observed: Observed, simulated: Mapping[str, Floats]) -> float
         return _mean(np.sqrt(np.sum(squares, axis=0)).mean(axis=1))
 
 
-def _blocks(rows: Floats, signal: Signal) -> Floats | None:
+def _blocks(rows: Floats, signal: MeasuredSignal) -> Floats | None:
     """`rows` cut into blocks of as many values as were measured; None when they do not come out even."""
     length = len(signal.values)
     return rows.reshape(-1, length) if rows.shape[1] % length == 0 else None
@@ -183,13 +183,13 @@ def _mean(figures: Floats) -> float:
     return mean if np.isfinite(mean) else float("inf")
 
 
-def _check(name: str, signal: Signal) -> None:
+def _check(name: str, signal: MeasuredSignal) -> None:
     if not np.isfinite(signal.values).any():
         message = f"signal '{name}' has no measured value"
         raise ScenarioError(Problem(message, "calibrate", hint="look at its column in the data, or leave it out"))
 
 
-def _rows(name: str, signal: Signal, simulated: Mapping[str, Floats]) -> Floats:
+def _rows(name: str, signal: MeasuredSignal, simulated: Mapping[str, Floats]) -> Floats:
     if name not in simulated:
         known = ", ".join(simulated) or "none"
         raise ScenarioError(Problem(f"the simulation has no signal '{name}'; it has {known}", "calibrate"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.problem import Case, Floats, Signal
+from cosim.twin.problem import Case, Floats, MeasuredSignal
 
 Figure = Callable[[Floats], float]
 
@@ -193,7 +193,7 @@ def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Do
     return Doubt(tuple(found), tuple(levels))
 
 
-def _of(name: str, signal: Signal, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
+def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
     values, ordered = _in_order(signal)
     quantiles = all(bool((np.diff(row) >= 0.0).all()) for row in rows)  # not in order of time
     chosen = [figure for figure, (_, in_order, _) in FIGURES.items() if not in_order or (ordered and not quantiles)]
@@ -247,7 +247,7 @@ def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, bool
     return rest, bool(normal > _TOGETHER)
 
 
-def _in_order(signal: Signal) -> tuple[Floats, bool]:
+def _in_order(signal: MeasuredSignal) -> tuple[Floats, bool]:
     """The measured values in order of time, and whether they have an order."""
     values = signal.values
     if signal.times is not None:

@@ -109,7 +109,7 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-class Runs:
+class SimulatedPoints:
     """Simulates points of the cube of the `searched` parameters, the others at `rest` (d,), and counts."""
 
     def __init__(self, space: Space, rest: Floats, journal: Journal, cost: float, token: str = "") -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.screen import morris
-from cosim.twin.problem import Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Floats
 
 _SEEDS = 3
 _TRAJECTORIES = 10
@@ -28,7 +28,7 @@ class Sensitivity:
     effect: bool  # whether any change can be told from chance
 
 
-def sensitivities(problem: Problem, *, seed: int = 1) -> tuple[Sensitivity, ...]:
+def sensitivities(problem: CalibrationProblem, *, seed: int = 1) -> tuple[Sensitivity, ...]:
     """Morris' effects of every parameter on the misfit, whole and by signal; 30 (d + 1) runs, 10 (d + 1) of a
     deterministic problem.
     """

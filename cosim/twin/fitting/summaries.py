@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cosim.twin.fitting.posterior import independent
-from cosim.twin.problem import Floats, Observed, Signal
+from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
 _LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 _STRETCHES = 16
@@ -21,7 +21,7 @@ _STRETCHES = 16
 class _One:
     """The summaries of one signal."""
 
-    def __init__(self, signal: Signal) -> None:
+    def __init__(self, signal: MeasuredSignal) -> None:
         self._kept = np.isfinite(signal.values)
         self.values = signal.values[self._kept]
         self.paired, self.count = signal.paired, len(self.values)

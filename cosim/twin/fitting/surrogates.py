@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.problem import Floats, Problem
+from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.surrogate.methods import Pipeline, Tuned, tune
 
 NAMES = {"simtune": "SimTune", "hgp": "HGP+ES", "lstm": "LSTM+SGD"}  # as `calibrate.method` has them
@@ -21,7 +21,14 @@ LEARNED = 0.3  # R2 below which it is told to know little
 
 
 def through_surrogate(
-    problem: Problem, searched: NDArray[np.bool_], rest: Floats, method: str, *, runs: int, seconds: float, seed: int
+    problem: CalibrationProblem,
+    searched: NDArray[np.bool_],
+    rest: Floats,
+    method: str,
+    *,
+    runs: int,
+    seconds: float,
+    seed: int,
 ) -> Tuned:
     """What the surrogate `method` proposes for the `searched` parameters (d,); the others stay at `rest`."""
     names = [name for name, one in zip(problem.space.names, searched, strict=True) if one]

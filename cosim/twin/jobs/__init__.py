@@ -16,7 +16,7 @@ from pathlib import Path
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.scenario.wording import did_you_mean
-from cosim.twin.problem import Problem
+from cosim.twin.problem import CalibrationProblem
 
 # The name an author writes -> the module that makes its problems.
 JOBS: Mapping[str, str] = {
@@ -28,7 +28,7 @@ JOBS: Mapping[str, str] = {
 }
 
 
-def load(name: str) -> Callable[[Path, Mapping[str, object]], list[Problem]]:
+def load(name: str) -> Callable[[Path, Mapping[str, object]], list[CalibrationProblem]]:
     """`problems` of job `name`. Raises `ScenarioError` for a name that no job has, and for its settings likewise."""
     if name not in JOBS:
         raise ScenarioError(
@@ -36,14 +36,14 @@ def load(name: str) -> Callable[[Path, Mapping[str, object]], list[Problem]]:
         )
     module = import_module(JOBS[name])
 
-    def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+    def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
         for key in settings:
             if key not in module.SETTINGS:
                 hint = did_you_mean(key, module.SETTINGS, otherwise="settings")
                 raise ScenarioError(
                     Mistake(f"job '{name}' has no such setting", f"calibrate.settings.{key}", hint=hint)
                 )
-        found: list[Problem] = module.problems(data, settings)
+        found: list[CalibrationProblem] = module.problems(data, settings)
         return found
 
     return problems

@@ -22,7 +22,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.files import column, find, held_back, numbers, setting, table
 from cosim.twin.models import discharge
 from cosim.twin.models.discharge import PER_SECOND, Flights
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
 Floats = NDArray[np.float64]
 SETTINGS = ("capacity", "seen", "held_back")
@@ -69,10 +69,12 @@ def read(data: Path) -> tuple[list[Flight], list[str]]:
     return flights, warnings
 
 
-def problem(fit: list[Flight], judged: list[Flight], *, capacity: float = CAPACITY, seen: float = SEEN) -> Problem:
+def problem(
+    fit: list[Flight], judged: list[Flight], *, capacity: float = CAPACITY, seen: float = SEEN
+) -> CalibrationProblem:
     """The calibration of the battery to the voltages of `fit`, judged on `judged`."""
     power = NOMINAL * CAPACITY * 3.6 / ENDURANCE
-    return Problem(
+    return CalibrationProblem(
         "battery",
         discharge.space(power, sags=seen > 0.0),
         fit=_case(fit, capacity, seen),
@@ -92,7 +94,7 @@ def problem(fit: list[Flight], judged: list[Flight], *, capacity: float = CAPACI
     )
 
 
-def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
     """The one problem of the flights below `data`, which take turns in fit and judgement."""
     flights, warnings = read(data)
     later = held_back(settings)
@@ -102,7 +104,7 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
         capacity=setting(settings, "capacity", CAPACITY), seen=setting(settings, "seen", SEEN),
     )  # fmt: skip
     return [
-        Problem(
+        CalibrationProblem(
             made.name, made.space, made.fit, made.held_back, made.deterministic, made.cost, made.assumptions,
             made.sources, tuple(warnings),
         )
@@ -128,8 +130,8 @@ def _case(flights: list[Flight], capacity: float, seen: float) -> Case:
 
     names = tuple(flight.name for flight, (load, *_) in zip(flights, known, strict=True) for _ in load[::PER_SECOND])
     observed = {
-        "voltage": Signal(measured, "V", paired=True, groups=names),
-        "end": Signal(
+        "voltage": MeasuredSignal(measured, "V", paired=True, groups=names),
+        "end": MeasuredSignal(
             np.array([measured[e - 5 : e].mean() for e in ends]), "V", paired=True, weight=0.0,
             groups=tuple(flight.name for flight in flights),
         ),

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from cosim.twin.jobs.edge_telemetry import FEW, Telemetry, Window, read
 from cosim.twin.models.edge import CLOCK, Replay, Requests
 from cosim.twin.models.service_time import ServiceTime, fit_all
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space, Value
 
 Floats = NDArray[np.float64]
@@ -101,7 +101,7 @@ class Twin:
         return next(window for window in self.telemetry.windows if window.node == node)
 
 
-def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
     """The one problem of the measurement below `data`; see `read` for what is refused.
 
     The setting `held_back` names a folder with another measurement, whose loads are judged instead.
@@ -142,11 +142,11 @@ def space(of: Twin) -> Space:
     return Space(parameters)
 
 
-def problem(of: Twin) -> Problem:
+def problem(of: Twin) -> CalibrationProblem:
     """The calibration of the twin: the windows of the fit, and those held back."""
     fit, held_back = of.telemetry.of("fit"), of.telemetry.of("held-back")
     workers = {window.node: window.concurrency for window in of.telemetry.windows}
-    return Problem(
+    return CalibrationProblem(
         "edge",
         space(of),
         fit=_case(of, fit),
@@ -233,9 +233,9 @@ def _case(of: Twin, part: Telemetry) -> Case:
     by_size, by_load = cells(part, sizes=True), cells(part, sizes=False)
     overhead = (part.uploaded - part.assigned) + (part.ended - part.computed)
     observed = {
-        "computed": Signal(np.log(by_size.middle(part.busy)), "ln s", paired=True, groups=by_size.names),
-        "response": Signal(np.log(by_load.take(part.response)), "ln s", paired=True, groups=by_load.names),
-        "overhead": Signal(np.log([np.median(overhead)]), "ln s", paired=True, weight=0.1),
+        "computed": MeasuredSignal(np.log(by_size.middle(part.busy)), "ln s", paired=True, groups=by_size.names),
+        "response": MeasuredSignal(np.log(by_load.take(part.response)), "ln s", paired=True, groups=by_load.names),
+        "overhead": MeasuredSignal(np.log([np.median(overhead)]), "ln s", paired=True, weight=0.1),
     }
 
     def simulate(values: Floats, seed: int) -> dict[str, Floats]:

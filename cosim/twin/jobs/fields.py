@@ -10,14 +10,14 @@ from cosim.contract.errors import ScenarioError
 from cosim.scenario.gather import split
 from cosim.scenario.load import load
 from cosim.scenario.wording import did_you_mean
-from cosim.twin.problem import Problem
+from cosim.twin.problem import CalibrationProblem
 from cosim.twin.space import Value
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
 
 
-def fields(loaded: Loaded, problem: Problem, values: Mapping[str, Value]) -> dict[str, Any]:
+def fields(loaded: Loaded, problem: CalibrationProblem, values: Mapping[str, Value]) -> dict[str, Any]:
     """Dotted path -> value as the field is written, from the values of the job's parameters.
 
     Raises `ScenarioError` for a result that the job does not have, and for an entry of a list, which an
@@ -40,7 +40,7 @@ def fields(loaded: Loaded, problem: Problem, values: Mapping[str, Value]) -> dic
     return found
 
 
-def check(loaded: Loaded, overrides: Sequence[str], problem: Problem) -> None:
+def check(loaded: Loaded, overrides: Sequence[str], problem: CalibrationProblem) -> None:
     """Try the fields with what the parameters have before. Raises `ScenarioError` when one does not take it."""
     space = problem.space
     told = {one.name: one.told(at) for one, at in zip(space.parameters, space.start, strict=True)}

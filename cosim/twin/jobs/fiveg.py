@@ -24,7 +24,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.models import cellular
 from cosim.twin.models.cellular import LTE, NR, SLOW, Receptions, Samples
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
 Floats = NDArray[np.float64]
 SETTINGS = ("set", "day", "held_back")
@@ -91,7 +91,7 @@ def read_drives(data: Path) -> Drives:
     return _joined(parts)
 
 
-def throughput(fit: Drives, judged: Drives | None) -> Problem:
+def throughput(fit: Drives, judged: Drives | None) -> CalibrationProblem:
     """The rate model fitted to the seconds of `fit`, judged on those of `judged`."""
 
     def case(drives: Drives) -> Case:
@@ -99,11 +99,13 @@ def throughput(fit: Drives, judged: Drives | None) -> Problem:
             return {"throughput.root": np.sqrt(cellular.throughput(values, drives.samples))}
 
         observed = {
-            "throughput.root": Signal(np.sqrt(drives.throughput), "sqrt(Mbit/s)", True, groups=tuple(drives.day))
+            "throughput.root": MeasuredSignal(
+                np.sqrt(drives.throughput), "sqrt(Mbit/s)", True, groups=tuple(drives.day)
+            )
         }
         return Case(observed, simulate, "days " + ", ".join(sorted(set(drives.day.tolist()))))
 
-    return Problem(
+    return CalibrationProblem(
         "5g throughput",
         cellular.throughput_space(),
         fit=case(fit.where(np.arange(len(fit)) % STRIDE == 0)),
@@ -158,7 +160,7 @@ def alternate(flights: Flights) -> tuple[Flights, Flights]:
     return flights.where(first), flights.where(~first)
 
 
-def level(fit: Flights, judged: Flights) -> Problem:
+def level(fit: Flights, judged: Flights) -> CalibrationProblem:
     """Path loss, height and antenna fitted to the levels of `fit`, judged on those of `judged`."""
 
     def case(flights: Flights) -> Case:
@@ -167,9 +169,11 @@ def level(fit: Flights, judged: Flights) -> Problem:
 
         heights = ", ".join(f"{height:g}" for height in np.unique(flights.seen.height))
         groups = tuple(flights.names[k] for k in flights.seen.cell)
-        return Case({"rsrp": Signal(flights.level, "dBm", True, groups=groups)}, simulate, f"altitudes {heights} m")
+        return Case(
+            {"rsrp": MeasuredSignal(flights.level, "dBm", True, groups=groups)}, simulate, f"altitudes {heights} m"
+        )
 
-    return Problem(
+    return CalibrationProblem(
         "level from the air",
         cellular.level_space(len(fit.names)),
         fit=case(fit),
@@ -184,7 +188,7 @@ def level(fit: Flights, judged: Flights) -> Problem:
     )
 
 
-def _throughput_problem(data: Path, settings: Mapping[str, object]) -> Problem:
+def _throughput_problem(data: Path, settings: Mapping[str, object]) -> CalibrationProblem:
     drives, later = read_drives(data), held_back(settings)
     if later is not None:
         return throughput(drives, read_drives(later))
@@ -197,7 +201,7 @@ def _throughput_problem(data: Path, settings: Mapping[str, object]) -> Problem:
     return throughput(drives.where(drives.day != last), drives.where(drives.day == last))
 
 
-def _level_problem(data: Path, settings: Mapping[str, object]) -> Problem:
+def _level_problem(data: Path, settings: Mapping[str, object]) -> CalibrationProblem:
     flights, later = read_flights(data), held_back(settings)
     if later is None:
         return level(*alternate(flights))
@@ -209,9 +213,9 @@ def _level_problem(data: Path, settings: Mapping[str, object]) -> Problem:
     return level(flights, judged)
 
 
-def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
     """The problem of the set asked for. Raises `ScenarioError`."""
-    makers: dict[str, Callable[[], Problem]] = {
+    makers: dict[str, Callable[[], CalibrationProblem]] = {
         "throughput": lambda: _throughput_problem(data, settings),
         "level": lambda: _level_problem(data, settings),
     }

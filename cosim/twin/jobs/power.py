@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
-from cosim.twin.models.power import LEVELS, Fleet
-from cosim.twin.problem import Case, Problem, Signal, Simulate
+from cosim.twin.models.power import LEVELS, MeasuredMachines
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
 from cosim.twin.telemetry.hygiene import told
 from cosim.twin.telemetry.inputs import examine_inputs
@@ -67,13 +67,15 @@ def read_servers(data: Path) -> Servers:
     return Servers(tuple(names), np.concatenate(parts), ", ".join(path.name for path in paths))
 
 
-def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prior: Servers | None = None) -> Problem:
+def server(
+    servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prior: Servers | None = None
+) -> CalibrationProblem:
     """The curve of one server from its watts at `loads` (%), judged at the loads between.
 
     Free are the power at full load and how much the shape of the curve has of the first principal
     components of the other servers' shapes, or of those of `prior`, in their standard deviations.
     """
-    fleet = Fleet(servers.watts).without(machine) if prior is None else Fleet(prior.watts)
+    fleet = MeasuredMachines(servers.watts).without(machine) if prior is None else MeasuredMachines(prior.watts)
     mean, components = fleet.components(COMPONENTS)
     watts = servers.watts[machine]
     at = _levels(loads)
@@ -91,7 +93,7 @@ def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prio
 
     def case(levels: NDArray[np.int64]) -> Case:
         told = ", ".join(f"{100 * level:.0f}" for level in LEVELS[levels])
-        return Case({"power": Signal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {told} %")
+        return Case({"power": MeasuredSignal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {told} %")
 
     def curve(values: Mapping[str, Value]) -> dict[str, list[str]]:
         scores = np.array([values[f"shape.{k + 1}"] for k in range(COMPONENTS)], np.float64)
@@ -100,7 +102,7 @@ def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prio
         return {"curve": [f"{value:.4g} W" for value in predicted]}
 
     rest = np.setdiff1d(np.arange(len(LEVELS)), at)
-    return Problem(
+    return CalibrationProblem(
         servers.names[machine],
         space,
         fit=case(at),
@@ -116,7 +118,7 @@ def server(servers: Servers, machine: int, loads: Sequence[int] = LOADS, *, prio
     )
 
 
-def counters(data: Path) -> Problem:
+def counters(data: Path) -> CalibrationProblem:
     """Platform power (W) from the processor's counters of an interval, fitted on every other block of time."""
     path = find(data, "abs_acpi_counteronly.csv*", "*acpi*counteronly*.csv*")[0]
     found = table(path)
@@ -148,12 +150,12 @@ def counters(data: Path) -> Problem:
             return {"power": watts}
 
         return Case(
-            {"power": Signal(measured[kept], "W", paired=True)},
+            {"power": MeasuredSignal(measured[kept], "W", paired=True)},
             run,
             f"{'odd' if odd else 'even'} blocks of {BLOCK} rows",
         )
 
-    return Problem(
+    return CalibrationProblem(
         "platform power by counters",
         space,
         fit=case(0),
@@ -166,7 +168,7 @@ def counters(data: Path) -> Problem:
     )
 
 
-def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
     """A problem for every server asked for, or that of the counters. Raises `ScenarioError`."""
     which = settings.get("set", "servers")
     if which == "counters":

@@ -22,7 +22,7 @@ from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.twin.jobs.files import find, held_back, matrix, setting
 from cosim.twin.models import intervals
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.telemetry.hygiene import told
 from cosim.twin.telemetry.inputs import examine_inputs
 
@@ -150,7 +150,7 @@ def idle_noise(log: Log, weight: float) -> float:
     return float(idle.mean()) / intervals.STEP if len(idle) else 0.0
 
 
-def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Problem:
+def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> CalibrationProblem:
     """The calibration of the queueing model to `fit`, judged on `judged`.
 
     Raises `ScenarioError` for CPU figures that are missing or impossible.
@@ -162,7 +162,7 @@ def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Pr
     testbed = replace(plain, noise=noise)
     logs = [fit] + ([judged] if judged is not None else [])
     cases = [_case(log, curve, testbed, replicates) for log in logs]
-    return Problem(
+    return CalibrationProblem(
         "simtune",
         intervals.space(),
         fit=cases[0],
@@ -179,7 +179,7 @@ def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Pr
     )
 
 
-def problems(data: Path, settings: Mapping[str, object]) -> list[Problem]:
+def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
     """The one problem of the log below `data`."""
     rows = int(setting(settings, "rows", FIT_ROWS))
     fit, judged, log = parts(data, held_back(settings), rows)
@@ -200,8 +200,8 @@ def _case(log: Log, curve: Floats, testbed: intervals.Testbed, replicates: int) 
         return intervals.simulate(values, seeds, POINTS, curve, until=until, first=log.first, testbed=testbed)
 
     observed = {
-        "energy": Signal(log.energy, "J", origin="modelled"),
-        "response": Signal(log.response, "intervals"),
+        "energy": MeasuredSignal(log.energy, "J", origin="modelled"),
+        "response": MeasuredSignal(log.response, "intervals"),
     }
     return Case(observed, simulate, f"rows {log.first + 1} to {until}")
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cosim.compiling import entry
 from cosim.continuum.jit import jit
 from cosim.twin.space import Parameter, Space
-from cosim.vehicles.airframe import Battery
+from cosim.vehicles.airframe import BatteryPack
 from cosim.vehicles.battery import current, open_circuit
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ def space(power: float, *, sags: bool) -> Space:
 
     With known `sags` the resistance follows from them, and there is no parameter for it.
     """
-    resistance = Parameter("resistance", 0.005, 1.0, scale="log", unit="ohm", start=Battery(1.0).resistance)
+    resistance = Parameter("resistance", 0.005, 1.0, scale="log", unit="ohm", start=BatteryPack(1.0).resistance)
     return Space([
         Parameter("power", 1.0, 20.0, scale="log", unit="W", start=power),  # in hover
         Parameter("motors", 0.2, 5.0, scale="log", unit="ohm", start=0.5),  # all of them, at full duty

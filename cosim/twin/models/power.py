@@ -24,7 +24,7 @@ class Curve:
     sd: Floats  # (11,) W, of what the fleet leaves open
 
 
-class Fleet:
+class MeasuredMachines:
     """Machines whose power was measured at every level: the prior of another machine's curve.
 
     The shape of a curve, power over power at full load, is taken as normal over the fleet, with its mean
@@ -41,9 +41,9 @@ class Fleet:
             )
         self._shapes = self.watts / self.watts[:, -1:]
 
-    def without(self, machine: int) -> Fleet:
+    def without(self, machine: int) -> MeasuredMachines:
         """The other machines."""
-        return Fleet(np.delete(self.watts, machine, axis=0))
+        return MeasuredMachines(np.delete(self.watts, machine, axis=0))
 
     def components(self, count: int) -> tuple[Floats, Floats]:
         """The mean shape (11,) and `count` principal components (count, 11), each of one standard deviation."""

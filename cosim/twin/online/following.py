@@ -19,8 +19,8 @@ from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import Online, Report, Settings, Span, spans
-from cosim.twin.problem import Case, Problem
+from cosim.twin.online.windows import Online, Settings, Span, WindowReport, spans
+from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.recording import EmptyError
 from cosim.twin.scenario.study import Study, study
@@ -62,7 +62,7 @@ class Following:
         assert self._twin is not None
         return self._twin
 
-    def follow(self, *, wait: bool = True) -> Iterator[Report]:
+    def follow(self, *, wait: bool = True) -> Iterator[WindowReport]:
         """A report per window, until the run has ended (`wait`), or of the windows that are there."""
         done = 0
         while True:
@@ -91,7 +91,7 @@ class Following:
         known = [float(row[0]) if row is not None and row[0] is not None else 0.0 for row in latest]
         return min(known) - self._how.settle
 
-    def _window(self, span: Span) -> Report | None:
+    def _window(self, span: Span) -> WindowReport | None:
         """What a window said; None for one without measurements before there was any."""
         try:
             first = self._study(span)
@@ -127,7 +127,7 @@ class Following:
     def _case(self, span: Span) -> Case:
         return self._study(span).problem.fit
 
-    def _search(self, problem: Problem) -> Calibration:
+    def _search(self, problem: CalibrationProblem) -> Calibration:
         return calibrate(problem, budget=Budget(self._how.runs, math.inf), seed=self._seed, method=self._method)
 
     def _tell(self) -> None:

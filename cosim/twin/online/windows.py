@@ -24,7 +24,7 @@ from cosim.twin.fitting.evidence import numbers
 from cosim.twin.fitting.judging import before_and_after
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.online.drift import Drift
-from cosim.twin.problem import Case, Floats, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Space, Value
 
 Span = tuple[float, float]  # s
@@ -43,7 +43,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WindowReport:
     """What a window said."""
 
     number: int
@@ -68,7 +68,7 @@ class Online:
         name: str,
         space: Space,
         case: Callable[[Span], Case],
-        search: Callable[[Problem], Calibration],
+        search: Callable[[CalibrationProblem], Calibration],
         *,
         settings: Settings | None = None,
         drift: Drift | None = None,
@@ -78,7 +78,7 @@ class Online:
         self._case, self._search, self._drift = case, search, drift or Drift()
         self._deterministic = deterministic
         self.numbers: Floats = space.start
-        self.reports: list[Report] = []
+        self.reports: list[WindowReport] = []
         self.adopted: list[Calibration] = []
         self._cases: list[Case] = []
         self._spans: list[Span] = []
@@ -92,7 +92,7 @@ class Online:
         """The values in use, as an author writes them."""
         return dict(self.space.told(self.numbers))
 
-    def window(self, span: Span) -> Report:
+    def window(self, span: Span) -> WindowReport:
         """Compare the next window, and do what is to be done."""
         case = self._case(span)
         number = len(self._spans)
@@ -119,18 +119,20 @@ class Online:
                 act, self._settled = self._calibrate(self._begin()), number + 1 + self.settings.last
             elif self._settled is not None and number >= self._settled:
                 act, self._settled = self._calibrate(number + 1 - self.settings.last), None
-        report = Report(number, *span, misfit, self._drift.statistic, drift, act, self.values)
+        report = WindowReport(number, *span, misfit, self._drift.statistic, drift, act, self.values)
         self.reports.append(report)
         for old in range(len(self._cases) - 2 * self.settings.last):
             self._cases[old] = Case({}, case.simulate)  # nothing looks back farther
         return report
 
-    def skip(self, span: Span) -> Report:
+    def skip(self, span: Span) -> WindowReport:
         """Nothing was measured in the next window."""
         self._spans.append(span)
         self._cases.append(Case({}, lambda values, seed: {}))  # noqa: ARG005 - the signature of a simulation
         statistic = self._drift.statistic
-        report = Report(len(self.reports), *span, float("nan"), statistic, drift=False, act="", values=self.values)
+        report = WindowReport(
+            len(self.reports), *span, float("nan"), statistic, drift=False, act="", values=self.values
+        )
         self.reports.append(report)
         return report
 
@@ -160,7 +162,7 @@ class Online:
         start = dict(zip(self.space.names, self.numbers.tolist(), strict=True))
         space = Space([replace(p, start=float(np.clip(start[p.name], p.low, p.high))) for p in self.space.parameters])
         try:
-            problem = Problem(self.name, space, self._case(span), deterministic=self._deterministic)
+            problem = CalibrationProblem(self.name, space, self._case(span), deterministic=self._deterministic)
             found = self._search(problem)
         except ScenarioError:  # too little was measured; there will be more
             return ""
@@ -184,7 +186,7 @@ class Online:
         return "adopted"
 
 
-def _scale(signal: Signal) -> float:
+def _scale(signal: MeasuredSignal) -> float:
     """The range of a signal in a window; of one that hardly varies a part of its size."""
     known = np.abs(signal.values[np.isfinite(signal.values)])
     return max(signal.span, _PART * float(np.median(known))) if len(known) else signal.span

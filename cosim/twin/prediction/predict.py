@@ -23,7 +23,7 @@ import numpy as np
 from cosim.contract.errors import RunError
 from cosim.contract.seeds import stream
 from cosim.plan.compile import compile_plan
-from cosim.results.executor import Executor, Result, Task, make_executor
+from cosim.results.executor import Executor, JobResult, Task, make_executor
 from cosim.scenario.load import load
 from cosim.twin.prediction.draws import Settings, overrides
 from cosim.twin.problem import Floats
@@ -87,7 +87,7 @@ def predict(
         if k == 0:
             warnings = [w for w in plan.warnings if "calibration" in w]
         tasks.append(Task(f"{k}-{plan.hash[:24]}", str(scenario.resolve()), own, {}, str(base.resolve())))
-    made: dict[int, Result] = {}
+    made: dict[int, JobResult] = {}
     failures: list[str] = []
     try:
         runner = executor or make_executor("local", workers or len(os.sched_getaffinity(0)))

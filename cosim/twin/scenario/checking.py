@@ -16,7 +16,7 @@ import numpy as np
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.problem import Floats
-from cosim.twin.scenario.recording import Pairs, Recording
+from cosim.twin.scenario.recording import Pairs, RecordingReader
 from cosim.twin.telemetry.quantities import Pairing
 
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
@@ -36,7 +36,9 @@ _STILL = 0.02  # of the mean: a simulated node that moves by more than this at e
 _CROSSED = 0.6  # of the distance as named: two nodes agree better crosswise
 
 
-def check(recording: Recording, pairs: Pairs, simulated: Mapping[str, Floats], arrivals_free: bool) -> tuple[str, ...]:
+def check(
+    recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floats], arrivals_free: bool
+) -> tuple[str, ...]:
     """Warnings about signals of one part, given simulations (n, m) of each all over the bounds.
 
     Raises `ScenarioError` with everything that cannot be, at once.
@@ -94,7 +96,7 @@ def _size(name: str, measured: Floats, rows: Floats) -> tuple[list[Problem], lis
     return [], [f"{text}: no free value reaches it; look at the unit, the bounds and what else the scenario says"]
 
 
-def _counts(name: str, measured: int, simulated: int, recording: Recording) -> list[str]:
+def _counts(name: str, measured: int, simulated: int, recording: RecordingReader) -> list[str]:
     """Whether about as many tasks were measured as the simulation makes."""
     laws = {load.arrivals.law for load in recording.loaded.scenario.workloads.values()}
     slack = 5.0 * np.sqrt(measured + simulated) if laws - {"trace", "every"} else 0.0
@@ -104,7 +106,7 @@ def _counts(name: str, measured: int, simulated: int, recording: Recording) -> l
     return [text + "or the arrivals are others than the scenario's"]
 
 
-def by_node(recording: Recording) -> Pairs:
+def by_node(recording: RecordingReader) -> Pairs:
     """Distributions of every measured node of every signal of hosts and the like with two nodes or more."""
     found = {}
     for name, one in recording.series.items():
@@ -116,7 +118,7 @@ def by_node(recording: Recording) -> Pairs:
     return found
 
 
-def still(recording: Recording, pairs: Pairs, simulated: Mapping[str, Floats]) -> tuple[str, ...]:
+def still(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floats]) -> tuple[str, ...]:
     """Leave nodes out that never move while the simulation's always do; what was left out."""
     told = []
     for label, (_, pairing) in pairs.items():
@@ -137,7 +139,7 @@ def still(recording: Recording, pairs: Pairs, simulated: Mapping[str, Floats]) -
     return tuple(told)
 
 
-def crossed(recording: Recording, pairs: Pairs, simulated: Mapping[str, Floats]) -> tuple[str, ...]:
+def crossed(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floats]) -> tuple[str, ...]:
     """Pairs of nodes whose values agree far better with each other's simulation, at the best point for either way."""
     told = []
     names = dict.fromkeys(label.partition("\0")[0] for label in pairs)

@@ -24,7 +24,7 @@ from cosim.scenario import tree
 from cosim.scenario.calibrated import CalibratedBlock
 from cosim.scenario.gather import split
 from cosim.scenario.reading import read_file
-from cosim.scenario.tree import Item, Keys, Place
+from cosim.scenario.tree import Item, Keys, SourcePlace
 from cosim.scenario.wording import problems_of
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
 from cosim.twin.scenario.conditions import seen
@@ -63,8 +63,8 @@ def document(
     fields, by their dotted paths, that follow from the values.
     """
     by_name = {value.name: value for value in free}
-    root = loaded.root if loaded is not None else Item({}, Place())
-    overlay = Item({}, Place())
+    root = loaded.root if loaded is not None else Item({}, SourcePlace())
+    overlay = Item({}, SourcePlace())
     values: dict[str, Any] = {}
     for estimate in calibration.estimates:
         known = by_name.get(estimate.name)
@@ -73,7 +73,7 @@ def document(
         values[estimate.name] = _value(estimate, known, [tree.dotted(keys) for keys in members])
         if estimate.verdict in ("fitted", "correlated"):
             for keys in members:
-                overlay = _put(overlay, root, keys, Item(value, Place()))
+                overlay = _put(overlay, root, keys, Item(value, SourcePlace()))
     fields = fields or {}
     for path, written in fields.items():
         overlay = _put(overlay, root, split(root, path), _item(written))
@@ -150,7 +150,7 @@ def _put(overlay: Item, root: Item, keys: Keys, value: Item) -> Item:
 
 
 def _item(value: object) -> Item:
-    return Item([_item(part) for part in value] if isinstance(value, list) else value, Place())
+    return Item([_item(part) for part in value] if isinstance(value, list) else value, SourcePlace())
 
 
 def _value(estimate: Estimate, free: Free | None, members: list[str]) -> dict[str, Any]:

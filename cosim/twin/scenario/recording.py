@@ -17,7 +17,7 @@ from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
 from cosim.scenario.calibrate import CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
-from cosim.twin.problem import Floats, Signal
+from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import Finding, examine, told
 from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
@@ -58,7 +58,7 @@ class Series:
         return replace(self, rows=self.rows.only(kept), loads=None if self.loads is None else self.loads[kept])
 
 
-class Recording:
+class RecordingReader:
     """Reads one recording, examines it and cuts it into parts."""
 
     def __init__(
@@ -441,7 +441,7 @@ class Recording:
 
     # Answers.
 
-    def signals(self, pairs: Pairs) -> dict[str, Signal]:
+    def signals(self, pairs: Pairs) -> dict[str, MeasuredSignal]:
         found = {}
         for label, (_, pairing) in pairs.items():
             name = self.declared(label)
@@ -450,14 +450,14 @@ class Recording:
             found[label] = replace(one, weight=self.block.observed[name].weight / split)
         return found
 
-    def _signal(self, name: str, rows: Rows, timed: bool, paired: bool = False) -> Signal:
+    def _signal(self, name: str, rows: Rows, timed: bool, paired: bool = False) -> MeasuredSignal:
         bags = len(rows.times) > len(np.unique(np.column_stack([rows.times, rows.nodes]), axis=0))
         times = (
             None if bags or not timed else rows.times
         )  # of tasks made at once; a clock that stands still looks alike
         groups = None if (rows.nodes < 0).any() else tuple(self.nodes.name(k) for k in rows.nodes.tolist())
         unit = unit_of(self.block.observed[name].signal, self._units)
-        return Signal(rows.values, unit, paired, 1.0, self._origin.get(name, "measured"), times, groups)
+        return MeasuredSignal(rows.values, unit, paired, 1.0, self._origin.get(name, "measured"), times, groups)
 
     def _label(self, name: str) -> str:
         return f"{self.name} {name}" if self.name else name

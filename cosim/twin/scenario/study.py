@@ -23,11 +23,11 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.units import show
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
-from cosim.twin.problem import Case, Problem
+from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario import checking
 from cosim.twin.scenario.batched import BatchedRuns, Pairs
 from cosim.twin.scenario.effects import NotBatchableError
-from cosim.twin.scenario.recording import EmptyError, Recording
+from cosim.twin.scenario.recording import EmptyError, RecordingReader
 from cosim.twin.scenario.replay import WHOLE, Placed, Span, shifted, traces
 from cosim.twin.scenario.whole import WholeRuns
 from cosim.twin.space import Parameter, Prior, Space, Value
@@ -48,7 +48,7 @@ _WHOLE = 2.0  # s of CPU that a run of its own is taken to cost until one was ma
 class Study:
     """A scenario's calibration: the problem, and what its answer means in the scenario."""
 
-    problem: Problem
+    problem: CalibrationProblem
     free: tuple[Free, ...]
     how: str  # in batches, or run by run and why
     conditions: Mapping[str, tuple[str, str]]  # dotted path -> between which values it lay in what was recorded
@@ -115,7 +115,7 @@ def study(
         raise ScenarioError(loaded.problem("calibrate.fit", "nothing is left to fit: all recordings are held back"))
     observed = cases["fit"].observed.values()
     paired = all(signal.paired for signal in observed)
-    problem = Problem(
+    problem = CalibrationProblem(
         loaded.scenario.name,
         space,
         cases["fit"],
@@ -153,7 +153,7 @@ def _together(part: str, sides: Sequence[_Side]) -> Case:
     )
 
 
-def _copies(recordings: Sequence[Recording]) -> list[str]:
+def _copies(recordings: Sequence[RecordingReader]) -> list[str]:
     """Recordings that hold the same data."""
     seen: dict[str, str] = {}
     return list(
@@ -178,7 +178,7 @@ class _Side:
         source = block.recordings.get(name)
         settings = [*overrides, *(f"{path}={json.dumps(v)}" for path, v in (source.settings if source else {}).items())]
         loaded = load(base.path, settings) if source and source.settings else base
-        self.recording = Recording(loaded, name, source, run=run, window=window, span=span)
+        self.recording = RecordingReader(loaded, name, source, run=run, window=window, span=span)
         held = block.held_back.recordings if block.held_back and block.held_back.recordings else None
         fitted = block.fit.recordings
         self._held = (

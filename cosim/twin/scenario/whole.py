@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cosim import version
 from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
-from cosim.results.executor import Executor, LocalExecutor, Result, Task
+from cosim.results.executor import Executor, JobResult, LocalExecutor, Task
 from cosim.results.load import load as load_run
 from cosim.scenario.load import load
 from cosim.twin.scenario.batched import SEEDS, Pairs
@@ -103,7 +103,7 @@ class WholeRuns:
         finally:
             shutil.rmtree(base, ignore_errors=True)
 
-    def _keep(self, result: Result, base: Path, suffix: str, pairs: Pairs) -> None:
+    def _keep(self, result: JobResult, base: Path, suffix: str, pairs: Pairs) -> None:
         self.seconds.append(result.wall_seconds)
         if result.status != "complete":
             self._failed(result.error)

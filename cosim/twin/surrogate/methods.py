@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Wrong
 from cosim.contract.errors import ScenarioError
-from cosim.twin.problem import Problem
+from cosim.twin.problem import CalibrationProblem
 from cosim.twin.surrogate import evolution, tree
 from cosim.twin.surrogate.encoding import Encoding
 from cosim.twin.surrogate.layers import Architecture
@@ -67,7 +67,7 @@ class Tuned:
 
 
 def tune(
-    problem: Problem,
+    problem: CalibrationProblem,
     method: str,
     *,
     pipeline: Pipeline | None = None,
@@ -97,7 +97,7 @@ def tune(
 
 
 def _told(
-    problem: Problem, method: str, unit: Floats, gap: float, simulator: Simulator, began: float, r2: float
+    problem: CalibrationProblem, method: str, unit: Floats, gap: float, simulator: Simulator, began: float, r2: float
 ) -> Tuned:
     values = problem.space.values(unit)[0]
     return Tuned(method, unit, values, gap, simulator.spent, process_time() - began, r2)

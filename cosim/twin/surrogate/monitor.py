@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.peers.interval import Fleet, Interval, View, Workload
+from cosim.peers.interval import ContainerWorkload, HostFleet, Interval, IntervalView
 from cosim.peers.interval.replicas import applied
-from cosim.peers.interval.simulator import Snapshot
+from cosim.peers.interval.simulator import IntervalSnapshot
 from cosim.twin.space import Space
 
 Floats = NDArray[np.float64]
@@ -43,8 +43,8 @@ class Model:
     The names of the space are of `cosim.peers.interval.replicas.PARAMETERS`.
     """
 
-    fleet: Fleet
-    workload: Workload
+    fleet: HostFleet
+    workload: ContainerWorkload
     space: Space
     length: float = 300.0  # s
     steps: int = 6  # T, intervals that W holds
@@ -80,15 +80,15 @@ class Testbed:
         self._past = np.zeros((model.steps - 1, 2 * len(hosts)))
         self._response = 0.0
 
-    def view(self) -> View:
+    def view(self) -> IntervalView:
         """What a scheduler decides about."""
         return self.simulation.state()
 
-    def series(self, view: View, decisions: Decisions) -> Floats:
+    def series(self, view: IntervalView, decisions: Decisions) -> Floats:
         """(T, 2 H) W of the interval about to pass under `decisions`."""
         return np.concatenate([self._past, self.step(view, decisions)[None]])
 
-    def step(self, view: View, decisions: Decisions) -> Floats:
+    def step(self, view: IntervalView, decisions: Decisions) -> Floats:
         """(2 H,) shares of MIPS demanded and memory used per host, once `decisions` are enacted."""
         host = view.host.copy()
         at = {int(slot): k for k, slot in enumerate(view.slot)}
@@ -99,7 +99,7 @@ class Testbed:
         memory = np.bincount(host[placed], view.size[placed], count) / self._said["ram"]
         return np.asarray(np.minimum(np.concatenate([demand, memory]), 3.0), np.float64)
 
-    def graph(self, view: View) -> Floats:
+    def graph(self, view: IntervalView) -> Floats:
         """(H, 4) G: what the fleet is said to be, before the parameters are applied, and its utilisation."""
         return np.concatenate([self._known, view.utilisation[:, None]], axis=1)
 
@@ -118,7 +118,7 @@ class Testbed:
             self._response = intervals / (intervals + _USUAL)
         return np.array([min(figures["energy"] / self._full, 1.0), self._response])
 
-    def foretold(self, snapshot: Snapshot, response: float, decisions: Decisions) -> Floats:
+    def foretold(self, snapshot: IntervalSnapshot, response: float, decisions: Decisions) -> Floats:
         """(2,) f(W, G; phi): what this simulation makes of another's state in one interval under `decisions`.
 
         `snapshot` and `response` are `Testbed.snapshot` of the other one. The other's work already done
@@ -132,12 +132,12 @@ class Testbed:
         self._response = response
         return self._qos(self.simulation.step(decisions))
 
-    def snapshot(self) -> tuple[Snapshot, float]:
+    def snapshot(self) -> tuple[IntervalSnapshot, float]:
         """The state, for `foretold` of another testbed of the same model."""
         return self.simulation.snapshot(), self._response
 
 
-def random_decisions(view: View, random: np.random.Generator) -> Decisions:
+def random_decisions(view: IntervalView, random: np.random.Generator) -> Decisions:
     """A random scheduler: new containers anywhere, and each other one moves anywhere with chance 0.1."""
     chosen = view.slot[(view.host < 0) | (random.random(len(view.slot)) < 0.1)]
     return np.stack([chosen, random.integers(len(view.mips), size=len(chosen))], axis=1).astype(np.int64)

@@ -8,7 +8,7 @@ from time import process_time
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.twin.problem import Problem
+from cosim.twin.problem import CalibrationProblem
 from cosim.twin.surrogate.encoding import Encoding
 from cosim.twin.surrogate.target import Target
 
@@ -22,7 +22,7 @@ class Simulator:
     `runs` simulations of one vector under one seed may be spent, and `seconds` of CPU from now on.
     """
 
-    problem: Problem
+    problem: CalibrationProblem
     runs: int
     seconds: float = float("inf")
     seed: int = 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.problem import Observed, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, MeasuredSignal, Observed
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Target:
         """(q,) the measured vector."""
         return np.full(self.width, 0.5)
 
-    def _blocked(self, signal: Signal, rows: Floats) -> Floats:
+    def _blocked(self, signal: MeasuredSignal, rows: Floats) -> Floats:
         """(n, <= blocks) figures of rows (n, m) in the unit of the signal."""
         if signal.paired:
             kept = np.isfinite(signal.values)
@@ -81,7 +81,7 @@ class Conditions:
     hosts: Floats  # (H, C), each column in 0..1
 
     @staticmethod
-    def of(problem: Problem) -> Conditions:
+    def of(problem: CalibrationProblem) -> Conditions:
         """The conditions of a calibration, from what was measured in its fit part.
 
         W: every signal averaged over `STEPS` parts in order of its rows. G: a host for every group that a

@@ -41,7 +41,7 @@ class Tree:
 
 
 @dataclass(slots=True)
-class Node:
+class TreeNode:
     """The paper's triple (v, phi, n), and what hangs on it."""
 
     unit: Floats  # (d,) phi
@@ -50,7 +50,7 @@ class Node:
     value: float  # v: before there are children the loss, then the frequency-weighted mean of theirs
     visits: int = 1  # n
     gradient: Floats | None = None  # (e,), once there are children
-    children: list[Node] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +59,10 @@ class Found:
 
     units: Floats  # (n, d)
     losses: Floats  # (n,)
-    root: Node
+    root: TreeNode
 
 
-def bounds(node: Node, exploration: float) -> Floats:
+def bounds(node: TreeNode, exploration: float) -> Floats:
     """(children,) of equation 7 for the children of `node`; c is `exploration`."""
     gradient = node.gradient if node.gradient is not None else np.zeros_like(node.features)
     values = np.array([child.value for child in node.children])
@@ -84,7 +84,7 @@ def search(
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x6D63]))
     unit = np.clip(np.asarray(start, np.float64), 0.0, 1.0)
     first = float(_finite(loss(unit[None]))[0])
-    root = Node(unit, encoding.features(unit)[0], first, first)
+    root = TreeNode(unit, encoding.features(unit)[0], first, first)
     exploration = tree.exploration * first * first
     nodes = [root]
     for _ in range(tree.rollouts):
@@ -103,7 +103,7 @@ def _finite(losses: Floats) -> Floats:
     return np.where(np.isfinite(losses), losses, 1e9)
 
 
-def _back_propagate(node: Node) -> None:
+def _back_propagate(node: TreeNode) -> None:
     """v becomes the frequency-weighted mean of the children's, n the sum of theirs."""
     visits = np.array([child.visits for child in node.children], np.float64)
     node.value = float(visits @ np.array([child.value for child in node.children]) / visits.sum())
@@ -111,18 +111,19 @@ def _back_propagate(node: Node) -> None:
 
 
 def _expand(
-    node: Node, encoding: Encoding, loss: Loss, gradient: Gradient, tree: Tree, random: np.random.Generator
-) -> list[Node]:
+    node: TreeNode, encoding: Encoding, loss: Loss, gradient: Gradient, tree: Tree, random: np.random.Generator
+) -> list[TreeNode]:
     node.gradient = np.nan_to_num(gradient(node.unit))
     units = np.array(_perturbed(node, encoding, tree, random))
     features, losses = encoding.features(units), _finite(loss(units))
     node.children = [
-        Node(unit, row, float(value), float(value)) for unit, row, value in zip(units, features, losses, strict=True)
+        TreeNode(unit, row, float(value), float(value))
+        for unit, row, value in zip(units, features, losses, strict=True)
     ]
     return node.children
 
 
-def _perturbed(node: Node, encoding: Encoding, tree: Tree, random: np.random.Generator) -> list[Floats]:
+def _perturbed(node: TreeNode, encoding: Encoding, tree: Tree, random: np.random.Generator) -> list[Floats]:
     """At most `width` neighbours: steps along the gradient, then discrete ones (half), then random ones."""
     found: list[Floats] = []
     slope = node.gradient[encoding.real_features] if node.gradient is not None else np.zeros(len(encoding.real))

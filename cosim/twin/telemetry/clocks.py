@@ -96,21 +96,3 @@ def corrected(times: Floats, nodes: Sequence[str], known: Mapping[str, Clock]) -
         rows = named == node
         result[rows] = own.to_reference(result[rows])
     return result
-
-
-def out_of_order(earlier: Floats, later: Floats, nodes: Sequence[str]) -> tuple[Finding, ...]:
-    """Findings for nodes where what comes later bears the earlier time: a way in one direction tells no more.
-
-    `earlier` and `later` (m,) in s are times of one event after another, such as sent and received.
-    """
-    named = np.array(nodes)
-    findings = []
-    for node in dict.fromkeys(nodes):
-        difference = (later - earlier)[named == node]
-        wrong = difference < 0.0
-        if wrong.any():
-            message = (
-                f"{int(wrong.sum())} events end before they begin: clocks differ by {-difference.min():g} s or more"
-            )
-            findings.append(Finding("clock", node, message, int(wrong.sum())))
-    return tuple(findings)

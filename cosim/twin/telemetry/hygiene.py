@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.twin.problem import Floats, Observed, Signal
-from cosim.twin.problem import Problem as Task
+from cosim.twin.problem import CalibrationProblem as Task
+from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import lag
 from cosim.twin.telemetry.outliers import far, robust, spikes
 from cosim.twin.telemetry.timing import apart, gaps, runs, sampled
@@ -93,7 +93,7 @@ def examine(
     loads: Mapping[str, Floats] | None = None,
     limits: Mapping[str, tuple[float, float]] | None = None,
     rules: Rules | None = None,
-) -> tuple[dict[str, Signal], tuple[Finding, ...]]:
+) -> tuple[dict[str, MeasuredSignal], tuple[Finding, ...]]:
     """`observed` with what cannot be true blanked, and everything that was found wrong.
 
     `loads` gives the load of the node (m,) beside a signal that should follow it; `limits` replaces
@@ -101,7 +101,7 @@ def examine(
     there are fewer values in all than two for each of the `parameters` to be fitted.
     """
     rules = rules or Rules()
-    cleaned: dict[str, Signal] = {}
+    cleaned: dict[str, MeasuredSignal] = {}
     findings: list[Finding] = []
     refusals: list[Problem] = []
     for name, signal in observed.items():
@@ -158,7 +158,7 @@ class _Examined:
     """One signal under examination: `values` are blanked as faults are found."""
 
     def __init__(
-        self, name: str, signal: Signal, load: Floats | None, least: float, greatest: float, rules: Rules
+        self, name: str, signal: MeasuredSignal, load: Floats | None, least: float, greatest: float, rules: Rules
     ) -> None:
         self.name, self.signal, self.load, self.rules = name, signal, load, rules
         self.least, self.greatest = least, greatest

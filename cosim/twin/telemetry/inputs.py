@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.twin.problem import Floats, Signal
+from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.telemetry.hygiene import Finding, Rules, bounds, examine
 from cosim.twin.telemetry.lag import lag
 
@@ -36,7 +36,7 @@ def examine_inputs(
     table = values[:, None] if values.ndim == 1 else values
     nodes = nodes or [f"{name} {k + 1}" for k in range(table.shape[1])]
     groups = tuple(np.repeat(np.array(nodes), len(table)).tolist()) if table.shape[1] > 1 else None
-    signal = Signal(table.T.ravel(), unit, groups=groups)
+    signal = MeasuredSignal(table.T.ravel(), unit, groups=groups)
     bounded = np.isfinite(limits or bounds(unit)).all()
     _, findings = examine(
         {name: signal},

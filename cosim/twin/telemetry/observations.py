@@ -22,7 +22,7 @@ from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.signals import CATALOGUE
 from cosim.scenario.wording import did_you_mean
-from cosim.twin.problem import Floats, Observed, Signal
+from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.hygiene import Finding, Rules, bounds, examine, told
 from cosim.twin.telemetry.tables import Table, numbers, stamps
 
@@ -32,7 +32,7 @@ _NO_UNIT = {"charge": "A s", "fraction": "1"}  # SI names that scenarios do not 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One column of a table as a signal; see `cosim.twin.problem.Signal` for what the flags mean."""
+    """One column of a table as a signal; see `cosim.twin.problem.MeasuredSignal` for what the flags mean."""
 
     column: str
     unit: str = ""  # in the file: ms, mW, %; "" takes what the catalogue says, or the bare number
@@ -113,12 +113,12 @@ def observe(
             message = f"there are no rows between {window[0]:g} s and {window[1]:g} s"
             raise ScenarioError(Problem(message, "calibrate", table.path, hint=there))
     groups = tuple(str(name) for name in table.column(group)[kept]) if group else None
-    signals: dict[str, Signal] = {}
+    signals: dict[str, MeasuredSignal] = {}
     limits: dict[str, tuple[float, float]] = {}
     for name, how in measured.items():
         found = _quantity(table, how.column, how.unit, name, findings)
         limits[name] = how.limits or found.limits
-        signals[name] = Signal(
+        signals[name] = MeasuredSignal(
             found.values[kept],
             found.unit,
             how.paired,
@@ -136,9 +136,9 @@ def observe(
     return Observation(observed, (*findings, *more), table.source, ranges)
 
 
-def between(observed: Observed, start: float, stop: float) -> dict[str, Signal]:
+def between(observed: Observed, start: float, stop: float) -> dict[str, MeasuredSignal]:
     """The values of signals with times from `start` until before `stop` (s): a window to fit, or to hold back."""
-    parts: dict[str, Signal] = {}
+    parts: dict[str, MeasuredSignal] = {}
     for name, signal in observed.items():
         if signal.times is None:
             raise ScenarioError(Problem(f"signal '{name}' has no times, so it has no windows", "calibrate"))

@@ -48,10 +48,10 @@ class Persona(Peer):
 
     def __init__(self, persona: str = "ardupilot", frame: str = "copter") -> None:
         from cosim.autopilot import Autopilot
-        from cosim.vehicles import Copter, Fleet, Rover
+        from cosim.vehicles import Copter, Rover, VehicleFleet
 
         super().__init__()
-        self.fleet = Fleet([Copter() if frame == "copter" else Rover()], [(0.0, 0.0, 0.0)])
+        self.fleet = VehicleFleet([Copter() if frame == "copter" else Rover()], [(0.0, 0.0, 0.0)])
         self.autopilot = Autopilot(self.fleet, 0, persona=persona, origin=(38.2466, 21.7346, 60.09), ready_after=5.0)
         self._decoder = mavlink.MAVLink(None)
         self._wall = 0.0

@@ -19,7 +19,7 @@ from cosim.emulation import netns
 from cosim.emulation.state import DOWN, LinkState
 from cosim.emulation.tc import TcBackend, probe_netem
 from cosim.live.shaper import KernelShaper
-from cosim.live.shaping import Link
+from cosim.live.shaping import Impairment
 
 ADDRESSES = {("a", "veth0"): "10.0.0.1", ("b", "veth0"): "10.0.0.2", ("c", "veth0"): "10.0.0.3"}
 OTHER = "10.0.0.4"  # of no node
@@ -140,7 +140,10 @@ def machine() -> dict[str, Any]:
     shaper = KernelShaper("veth0")
     shaper.open()
     try:
-        links = {"10.0.0.2": Link("10.0.0.2", None, 0.05, None, 0.2), "10.0.0.3": Link("10.0.0.3", 1e6, 0.02)}
+        links = {
+            "10.0.0.2": Impairment("10.0.0.2", None, 0.05, None, 0.2),
+            "10.0.0.3": Impairment("10.0.0.3", 1e6, 0.02),
+        }
         imposed = list(shaper.impose(links))
         first, second, other = ping("10.0.0.2", 300), ping("10.0.0.3", 100), ping(OTHER, 100)
         return {"ability": shaper.ability, "imposed": imposed, "first": first, "second": second, "other": other}

@@ -11,7 +11,7 @@ from cosim.autopilot.external import LOST, External
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Copter, Fleet
+from cosim.vehicles import Copter, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN
 
 
@@ -23,7 +23,7 @@ def free(kind):
 
 @pytest.mark.parametrize("way", ["udp", "tcp"])
 def test_hears_position_attitude_and_battery(way):
-    fleet = Fleet([Copter()], [(10.0, 20.0, 5.0)], headings=1.0)
+    fleet = VehicleFleet([Copter()], [(10.0, 20.0, 5.0)], headings=1.0)
     one = Autopilot(fleet, 0, sysid=7, origin=ORIGIN, ready_after=0.0)
     fleet.arm([0])
     fleet.take_off([0], 10.0)

@@ -8,7 +8,7 @@ import pytest
 
 from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
-from cosim.vehicles import Battery, Copter, Fleet
+from cosim.vehicles import BatteryPack, Copter, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, rover, station
 
 GUIDED, AUTO, RTL, LAND, FOLLOW = 4, 3, 6, 9, 23  # custom_mode of ArduCopter
@@ -191,7 +191,7 @@ def test_a_rover_drives():
 
 @pytest.mark.parametrize("persona", ["ardupilot", "px4"])
 def test_a_low_battery_brings_it_home(persona):
-    copter = Copter(battery=Battery(capacity=0.6, low=0.5, critical=0.1))
+    copter = Copter(battery=BatteryPack(capacity=0.6, low=0.5, critical=0.1))
     s = flying(persona, vehicle=copter)
     s.until(lambda v: not v.armed)
     s.run(0.1)
@@ -219,7 +219,7 @@ def test_a_low_voltage_counts_after_its_time():
 
 
 def test_an_empty_battery_drops_it():
-    s = flying(height=8.0, vehicle=Copter(battery=Battery(capacity=0.25, low=0.0, critical=0.0, action="none")))
+    s = flying(height=8.0, vehicle=Copter(battery=BatteryPack(capacity=0.25, low=0.0, critical=0.0, action="none")))
     s.until(lambda v: v.crashed)
     s.run(0.1)
     assert any("motors stopped" in text for text in s.texts())
@@ -270,7 +270,7 @@ def test_sees_what_the_fleet_is_told_by_others():
 
 
 def test_wrong_identities_are_refused():
-    fleet = Fleet([Copter()], [(0, 0, 0)])
+    fleet = VehicleFleet([Copter()], [(0, 0, 0)])
     with pytest.raises(ValueError, match="system id 255"):
         Autopilot(fleet, 0, sysid=255)
     with pytest.raises(ValueError, match="known are ardupilot, px4"):

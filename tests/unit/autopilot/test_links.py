@@ -23,7 +23,7 @@ from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, address, plan, render
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.geo import LocalFrame, to_ecef
-from cosim.vehicles import Copter, Fleet, Rover
+from cosim.vehicles import Copter, Rover, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN
 
 
@@ -43,7 +43,7 @@ def ground():
 
 
 def autopilots(count=1, **options):
-    fleet = Fleet([Copter()] * count, [(5.0 * k, 0, 0) for k in range(count)])
+    fleet = VehicleFleet([Copter()] * count, [(5.0 * k, 0, 0) for k in range(count)])
     made = [Autopilot(fleet, k, sysid=k + 1, origin=ORIGIN, ready_after=0.0, **options) for k in range(count)]
     return fleet, made
 
@@ -103,7 +103,7 @@ def test_tcp_serves_several_clients_and_outlives_them():
 
 
 def test_a_drone_follows_a_rover_that_sends_to_its_port():
-    fleet = Fleet([Copter(), Rover()], [(0, 0, 0), (10, 0, 0)])
+    fleet = VehicleFleet([Copter(), Rover()], [(0, 0, 0), (10, 0, 0)])
     drone, tractor = (Autopilot(fleet, k, sysid=k + 1, origin=ORIGIN, ready_after=0.0) for k in range(2))
     own = Address("127.0.0.1", free_port())
     endpoints = Endpoints([Endpoint(drone, bind=own), Endpoint(tractor, [own])])

@@ -19,7 +19,7 @@ from cosim.autopilot.parameters import Parameters, table
 from cosim.autopilot.personas import PERSONAS
 from cosim.autopilot.streams import DEFAULT
 from cosim.autopilot.telemetry import BUILDERS
-from cosim.vehicles import Copter, Fleet
+from cosim.vehicles import Copter, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, station
 
 
@@ -257,7 +257,7 @@ def messages(draw):
 @settings(max_examples=150, deadline=None)
 @given(persona=st.sampled_from(["ardupilot", "px4"]), sent=st.lists(messages(), max_size=12))
 def test_no_message_breaks_it(persona, sent):
-    fleet = Fleet([Copter()], [(0, 0, 0)])
+    fleet = VehicleFleet([Copter()], [(0, 0, 0)])
     autopilot = Autopilot(fleet, 0, persona=persona, origin=ORIGIN, ready_after=0.0)
     encoder = mavlink.MAVLink(None, 255, 190)
     autopilot.pilot.arm()

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import zmq
 
-from cosim.autopilot.remote import FROM_HUB, FROM_MEMBER, LAYOUT, Done, Entry, Hub, Lock, Member, flown, take
+from cosim.autopilot.remote import FROM_HUB, FROM_MEMBER, LAYOUT, Done, Entry, Hub, Lock, VehicleSession, flown, take
 from cosim.contract.errors import ProtocolError, SetupError
 from cosim.talk import keys
 from cosim.talk.codec import Message
-from cosim.vehicles import Copter, Fleet, Waypoint
+from cosim.vehicles import Copter, VehicleFleet, Waypoint
 from cosim.vehicles.layout import ITEM, STATE
 
 
@@ -29,14 +29,14 @@ class Remote:
         self._thread.start()
 
     def _serve(self):
-        member = Member(self.address, self.node)
+        member = VehicleSession(self.address, self.node)
         while not self._stop.is_set():
             message = member.turn()
             if message is None:
                 member.socket.poll(10)
                 continue
             if message.kind == "welcome":
-                self.fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+                self.fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
                 state, items = np.frombuffer(message.body["row"], STATE), np.frombuffer(message.body["items"], ITEM)
                 self.fleet.restore(state, items, message.body["now"])
             elif message.kind == "bye":
@@ -57,7 +57,7 @@ class Remote:
 
 @pytest.fixture
 def scene():
-    fleet = Fleet([Copter(), Copter()], [(0.0, 0.0, 0.0), (50.0, 0.0, 0.0)])
+    fleet = VehicleFleet([Copter(), Copter()], [(0.0, 0.0, 0.0), (50.0, 0.0, 0.0)])
     fleet.set_mission(0, [Waypoint(30, 0, 10), Waypoint(30, 40, 10)])
     fleet.set_mission(1, [Waypoint(50, 30, 20)])
     rows = {"a": flown(fleet, 0), "b": flown(fleet, 1)}
@@ -96,7 +96,7 @@ def locked(scene, tmp_path):
     members = []
 
     def member(name, node, **more):
-        members.append(Member(address, node, key=replace(made[name], **more)))
+        members.append(VehicleSession(address, node, key=replace(made[name], **more)))
         return members[-1]
 
     yield hub, member, address
@@ -130,7 +130,7 @@ def test_nobody_gets_in_by_another_key_than_the_vehicles_own(locked, caplog):
     hub, member, address = locked
     own = member("node-a", "a")
     assert heard(hub, own) == "welcome"
-    for other in (member("node-b", "a"), member("stranger", "a"), Member(address, "a"),
+    for other in (member("node-b", "a"), member("stranger", "a"), VehicleSession(address, "a"),
                   member("node-a", "a", server=keys.make("x").public)):  # fmt: skip
         assert heard(hub, other, 0.7) == ""
         assert hub.present == {"a"}
@@ -169,7 +169,7 @@ def step(hub, fleet, until, timeout=30.0):
 
 def test_a_member_flies_as_the_run_would_have(scene):
     hub, fleet, come, _ = scene
-    alone = Fleet([Copter(), Copter()], [(0.0, 0.0, 0.0), (50.0, 0.0, 0.0)])
+    alone = VehicleFleet([Copter(), Copter()], [(0.0, 0.0, 0.0), (50.0, 0.0, 0.0)])
     alone.set_mission(0, [Waypoint(30, 0, 10), Waypoint(30, 40, 10)])
     alone.set_mission(1, [Waypoint(50, 30, 20)])
     come("a")
@@ -210,7 +210,7 @@ def test_nobody_comes_to_a_run_that_is_over(scene):
     remote = come("a")
     late = threading.Thread(target=hub.close)
     late.start()
-    other = Member(address, "b")
+    other = VehicleSession(address, "b")
     end = time.monotonic() + 3.0
     while late.is_alive() and time.monotonic() < end:
         assert other.turn() is None
@@ -223,7 +223,7 @@ def test_nobody_comes_to_a_run_that_is_over(scene):
 
 def test_a_late_answer_is_not_taken_for_a_new_one(scene):
     hub, fleet, _, address = scene
-    member = Member(address, "a")
+    member = VehicleSession(address, "a")
     while "a" not in hub.present:
         member.turn()
         hub.wait(["a"], 0.05)

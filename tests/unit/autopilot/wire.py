@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
-from cosim.vehicles import Copter, Fleet, Rover
+from cosim.vehicles import Copter, Rover, VehicleFleet
 
 ORIGIN = (38.24, 21.73, 60.0)  # deg, deg, m
 
@@ -104,7 +104,7 @@ class Station:
 
 def station(persona="ardupilot", vehicle=None, ready_after=0.0, **options):
     """A station with one vehicle at the origin."""
-    fleet = Fleet([vehicle or Copter()], [(0.0, 0.0, 0.0)], **options)
+    fleet = VehicleFleet([vehicle or Copter()], [(0.0, 0.0, 0.0)], **options)
     return Station(Autopilot(fleet, 0, persona=persona, origin=ORIGIN, ready_after=ready_after))
 
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.bus import loop_driver
+from cosim.bus.inspection import Inspection
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Runtime
-from cosim.bus.scan import inside, inside_i4, inside_i8, sound_slots
 from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.errors import AdapterError
-from cosim.contract.frame import Frame, SlotTable, fault, outside
-from cosim.contract.signals import CATALOGUE, Column, Signal
+from cosim.contract.frame import Frame, SlotTable, constant, fault, outside
+from cosim.contract.signals import CATALOGUE, LARGEST, Column, Signal
 from tests.unit.bus.chain import adapter_plan, make_plan
 
 NODES, CARS, TICKS = 4, 6, 8
@@ -245,37 +245,96 @@ def test_faults_of_values_can_be_counted_instead(tmp_path):
         run(tmp_path, Hostile(put("link", "cell", 99), 3), counting=True)
 
 
-FLOATS = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=64), max_size=40)
+def looked_at(signal, slot, columns, capacity):
+    """Whether a new inspection finds nothing wrong, the second time either; both ways of looking must agree."""
+    plan = adapter_plan("one", writes=(signal.name,))
+    scene = Scene(nodes=(), capacity=capacity)
+    frame = Frame(signal.name, 0.0, slot, columns)
+    inspection, plain = Inspection(plan, {signal.name: signal}, scene), Inspection(plan, {signal.name: signal}, scene)
+    plain._compiled = False
+    found = inspection.look(frame, 0.0)
+    assert found == inspection.look(frame, 0.0) == plain.look(frame, 0.0)
+    return found == ""
 
 
-@settings(deadline=None, max_examples=60)
-@given(FLOATS, st.floats(-5, 5), st.floats(-5, 5), st.booleans())
-def test_the_compiled_bounds_are_those_of_plain_python(values, a, b, optional):
+FLOATS = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=40)
+ENDS = st.sampled_from([-LARGEST, -3.0, 0.0, 0.5, 4.0, LARGEST, np.inf])
+
+
+@settings(deadline=None, max_examples=120)
+@given(FLOATS, ENDS, ENDS, st.booleans(), st.sampled_from(["float64", "float32"]))
+def test_the_compiled_bounds_are_those_of_plain_python(values, a, b, optional, dtype):
     low, high = min(a, b), max(a, b)
-    array = np.array(values)
-    expected = sum(low <= v <= high or (optional and v != v) for v in values)
-    assert inside(array, low, high, optional) == expected
-    assert outside(array, Column("c", "float64", "", "", low=low, high=high, optional=optional), 1, 1)[0] == (
-        len(values) - expected
-    )
+    column = Column("c", dtype, "", "", low=low, high=high, optional=optional)
+    expected = [low <= v <= high or (optional and v != v) for v in values]
+    array, slot = np.array(values, dtype), np.arange(len(values), dtype=np.int32)
+    assert outside(array, column, 1, 1)[0] == expected.count(False)
+    assert looked_at(Signal("s", "", (column,)), slot, {"c": array}, 40) == all(expected)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.integers(-5, 30), max_size=40), st.integers(-5, 5), st.integers(5, 30))
-def test_the_compiled_bounds_of_whole_numbers(values, low, high):
-    expected = sum(low <= v <= high for v in values)
-    assert inside_i4(np.array(values, np.int32), low, high, False) == expected
-    assert inside_i8(np.array(values, np.int64), low, high, False) == expected
+@given(
+    st.lists(st.integers(-5, 30), max_size=40), st.integers(-5, 5), st.integers(5, 30),
+    st.sampled_from(["int8", "int16", "int32", "int64", "uint8"]),
+)  # fmt: skip
+def test_the_compiled_bounds_of_whole_numbers(values, low, high, dtype):
+    values = [max(v, 0) for v in values] if dtype == "uint8" else values
+    column = Column("c", dtype, "", "", low=low, high=high)
+    array, slot = np.array(values, dtype), np.arange(len(values), dtype=np.int32)
+    found = looked_at(Signal("s", "", (column,)), slot, {"c": array}, 40)
+    assert found == all(low <= v <= high for v in values)
 
 
 @settings(deadline=None, max_examples=80)
-@given(st.lists(st.integers(-1, 21), min_size=1, max_size=20), st.booleans())
-def test_the_compiled_look_at_slots_is_that_of_sets(values, unique):
-    mark, good = np.zeros(20, np.int64), all(0 <= v < 20 for v in values)
-    if unique:
-        good = good and len(set(values)) == len(values)
-    for stamp in (1, 2):  # a second look must not be misled by the marks of the first
-        assert sound_slots(np.array(values, np.int32), mark, stamp, 20, unique) == good
+@given(st.lists(st.integers(-1, 21), max_size=20), st.sampled_from(["node", "event"]))
+def test_the_compiled_look_at_slots_is_that_of_sets(values, rows):
+    good = all(0 <= v < 20 for v in values) and (rows == "event" or len(set(values)) == len(values))
+    assert looked_at(Signal("s", "", (), rows=rows), np.array(values, np.int32), {}, 20) == good
+
+
+@pytest.mark.parametrize("row", [0, 4095, 4096, 8191, 8192, 9999])
+@pytest.mark.parametrize("column", ["slot", *"fbihlcs"])
+def test_no_row_of_a_long_frame_is_left_out(column, row):
+    n = 10_000
+    signal = Signal("s", "", (
+        Column("f", "float64", "", ""), Column("b", "float64", "", "", low=0.0, high=1.0),
+        Column("i", "int8", "", "", low=0.0, high=3.0), Column("h", "int16", "", "", low=0.0, high=3.0),
+        Column("l", "int64", "", "", low=0.0, high=3.0), Column("c", "int32", "", "", role="slot"),
+        Column("s", "float32", "", "", low=0.0, high=1.0, optional=True),
+    ))  # fmt: skip
+    slot = np.arange(n, dtype=np.int32)
+    columns = {c.name: np.zeros(n, c.dtype) for c in signal.columns}
+    assert looked_at(signal, slot, columns, n)
+    if column == "slot":
+        slot[row] = slot[row - 5]
+    elif column == "f":
+        columns[column][row] = np.nan
+    else:
+        columns[column][row] = -2
+    assert not looked_at(signal, slot, columns, n)
+
+
+def test_what_cannot_change_is_read_once_and_what_can_is_read_every_time():
+    signal = Signal("s", "", (Column("v", "float64", "", ""),))
+    slot = np.arange(3, dtype=np.int32)
+    inspection = Inspection(adapter_plan("one", writes=("s",)), {"s": signal}, Scene(nodes=(), capacity=3))
+    fixed, loose = constant(np.ones(3)), np.ones(3)
+    shown = loose[:]
+    shown.flags.writeable = False  # its owner still writes
+    assert not fixed.flags.writeable
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        fixed.flags.writeable = True
+    for values in (fixed, fixed, shown, shown, loose, fixed):
+        assert inspection.look(Frame("s", 0.0, slot, {"v": values}), 0.0) == ""
+    loose[1] = np.nan
+    for values in (fixed, shown, loose):
+        wrong = inspection.look(Frame("s", 0.0, slot, {"v": values}), 0.0)
+        assert bool(wrong) == (values is not fixed)
+    bad = constant(np.array([1.0, np.inf, 1.0]))
+    for values in (bad, bad, fixed, bad):
+        assert bool(inspection.look(Frame("s", 0.0, slot, {"v": values}), 0.0)) == (values is bad)
+    fixed.shape = (1, 3)
+    assert "values for 3 rows" in inspection.look(Frame("s", 0.0, slot, {"v": fixed}), 0.0)
 
 
 def test_read_only_frames_of_other_processes_are_looked_at_as_well():

@@ -9,7 +9,7 @@ import pytest
 
 from cosim.bus.listen import Listener, own_machine
 from cosim.bus.remote import RemoteAdapter
-from cosim.bus.service import Service, merged
+from cosim.bus.service import AdapterService, merged
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Scene
 from cosim.contract.errors import SetupError
@@ -54,7 +54,7 @@ CONFIG = {"simulator": {"command": "touch PWNED %(addr)s"}}
 
 
 def refused(config, fixed=None, use="mosaik", root="/nowhere"):
-    service = Service(use, root, fixed or {}, trusted=False)
+    service = AdapterService(use, root, fixed or {}, trusted=False)
     model = adapter_kind(use).load_config()
     service._refuse(model, config)
 
@@ -87,7 +87,7 @@ def test_a_worker_with_keys_works_for_none_but_those_who_have_one(tmp_path):
     for name in ("run", "stranger"):
         keys.write(keys.make(name, server.public), tmp_path)
     (tmp_path / "run.pub").rename(folder / "run.pub")
-    service = Service("tests.chaos.misbehaving:ADAPTER", str(tmp_path), trusted=False)
+    service = AdapterService("tests.chaos.misbehaving:ADAPTER", str(tmp_path), trusted=False)
     listener = Listener("tcp://127.0.0.1:*", folder)
     stop = threading.Event()
     worker = threading.Thread(target=listener.serve, args=(service,), kwargs={"leaving": stop.is_set})

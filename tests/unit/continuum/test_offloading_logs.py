@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cosim.peers.offloading.logs import java, prefix_of, write_logs
 from cosim.peers.offloading.simulation import Simulation
-from cosim.peers.offloading.study import Application, Links, Place, Study, Vm
+from cosim.peers.offloading.study import Application, EdgePlace, Links, Study, Vm
 
 
 def study(**changes):
@@ -21,7 +21,7 @@ def study(**changes):
             Application("VIDEO", 60.0, 5.0, 45.0, 15.0, 1500.0, 25.0, 2000.0, 1, 20.0, 0.3, 2.0, 20.0, 2.0),
             Application("HEALTH", 40.0, 3.0, 45.0, 15.0, 100.0, 25.0, 900.0, 1, 20.0, 0.0, 0.0, 30.0, 2.0),
         ),
-        "places": tuple(Place(f"p{k}", k, 0.0, k, k, host, (0.1, 3.0, 0.0, 0.0)) for k in range(3)),
+        "places": tuple(EdgePlace(f"p{k}", k, 0.0, k, k, host, (0.1, 3.0, 0.0, 0.0)) for k in range(3)),
         "cloud": ((Vm(4, 10000.0),) * 2,), "load_interval": 6.0, "location_interval": 60.0, "access_interval": 30.0,
     } | changes))  # fmt: skip
 

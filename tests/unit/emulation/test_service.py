@@ -291,7 +291,7 @@ def test_a_report_arrives_as_it_was_sent():
     health = Health(True, 0.1, 0.2, 3, 2, 1, 0.5, 1e6)
     ports = frozenset({("a", "w"), ("b", "w")})
     probes = {("a", "b", "w"): Probe(SESSION, 3, 0.1, 0.2, 4, 5, 6.0, "why")}
-    said = message.Report(SESSION, "linkd", 1, ports, health, {("a", "b", "w"): PairCount(1, 2, 3, 4)}, probes)
+    said = message.EmulationReport(SESSION, "linkd", 1, ports, health, {("a", "b", "w"): PairCount(1, 2, 3, 4)}, probes)
     assert message.read_report(message.report(said)) == said
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from cosim.live.lease import Slot
-from cosim.live.member import Member
+from cosim.live.lease import NodeSlot
+from cosim.live.member import AgentSession
 from cosim.live.roster import Roster
 from cosim.live.task_queue import QueuedTask
 
@@ -27,11 +27,11 @@ def bytes_of(seed: int):
 
 
 def slot(node="pi", *, key=None, number=0, lease=10.0, tasks=True, shaping=False, interval=1.0):
-    return Slot(number, node, key or node, lease, interval, tasks, shaping)
+    return NodeSlot(number, node, key or node, lease, interval, tasks, shaping)
 
 
 def member(seed=1, **facts):
-    return Member({**FACTS, **facts}, random=bytes_of(seed), jitter=lambda: 0.5)
+    return AgentSession({**FACTS, **facts}, random=bytes_of(seed), jitter=lambda: 0.5)
 
 
 def queued(task, created=0.0, limit=10.0, payload=b"in"):
@@ -50,7 +50,7 @@ class Wire:
     def __init__(self, roster: Roster, key: str = "pi", ahead: float = 0.0, wall_ahead: float = 0.0) -> None:
         self.roster, self.key = roster, key
         self.now, self.ahead, self.wall_ahead = 100.0, ahead, wall_ahead
-        self.connections: dict[bytes, Member] = {}
+        self.connections: dict[bytes, AgentSession] = {}
         self.log: list[tuple[bytes, bytes]] = []  # what agents sent
         self.reading = lambda: READING
         self._numbers = itertools.count(1)
@@ -59,7 +59,7 @@ class Wire:
     def there(self) -> float:
         return self.now + self.ahead
 
-    def connect(self, agent: Member) -> bytes:
+    def connect(self, agent: AgentSession) -> bytes:
         """A new connection and a hello."""
         for peer in [peer for peer, known in self.connections.items() if known is agent]:
             del self.connections[peer]

@@ -15,7 +15,7 @@ from cosim.live.lease import MESSAGES, STRIKES
 from cosim.live.member import LONGEST
 from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY
 from cosim.live.roster import Roster
-from cosim.live.shaping import Keeper, Link
+from cosim.live.shaping import Impairment, Keeper
 from tests.unit.live.pair import READING, Wire, bytes_of, joined, member, queued, slot
 
 
@@ -207,7 +207,7 @@ def test_a_flood_is_left_out_and_ends_the_session():
 @pytest.mark.parametrize(("allowed", "ability"), [(True, "full"), (True, "rate"), (True, "none"), (False, "full")])
 def test_shaping_needs_the_permission_of_both_ends(allowed, ability):
     roster, agent, wire = joined(slot(shaping=allowed), shaping=ability)
-    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    roster.shape("pi", [Impairment("10.9.0.2", 1e6)])
     wire.pass_time(0.5)
     told = [order["links"] for order in agent.shapes if order["links"]]
     assert told == ([[["10.9.0.2", 1e6, None, None, None]]] if allowed and ability != "none" else [])
@@ -223,10 +223,10 @@ def kept(agent, keeper):
 def test_changes_of_links_are_told_and_everything_in_a_new_session():
     roster, agent, wire = joined(slot(shaping=True))
     keeper = Keeper(None)
-    roster.shape("pi", [Link("10.9.0.2", 1e6), Link("10.9.0.3", 2e6)])
+    roster.shape("pi", [Impairment("10.9.0.2", 1e6), Impairment("10.9.0.3", 2e6)])
     wire.pass_time(0.5)
-    roster.shape("pi", [Link("10.9.0.3", 3e6)])
-    roster.shape("pi", [Link("10.9.0.3", 4e6)])  # the latest wins
+    roster.shape("pi", [Impairment("10.9.0.3", 3e6)])
+    roster.shape("pi", [Impairment("10.9.0.3", 4e6)])  # the latest wins
     wire.pass_time(0.5)
     assert [order["links"] for order in agent.shapes][-1] == [["10.9.0.3", 4e6, None, None, None]]
     assert kept(agent, keeper) == {"10.9.0.2": 1e6, "10.9.0.3": 4e6}
@@ -246,10 +246,10 @@ def test_links_that_were_lost_on_the_way_are_told_again():
     keeper = Keeper(None)
     kept(agent, keeper)
     wire.reading = lambda: {**READING, **keeper.report(wire.now)}
-    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    roster.shape("pi", [Impairment("10.9.0.2", 1e6)])
     roster.tick(wire.now, wire.now)  # and nothing of it arrives
     for k in range(40):  # changes over and over
-        roster.shape("pi", [Link("10.9.0.3", 1e6 + k)])
+        roster.shape("pi", [Impairment("10.9.0.3", 1e6 + k)])
         wire.pass_time(0.5)
         kept(agent, keeper)
     wire.pass_time(3.0)
@@ -260,7 +260,7 @@ def test_links_that_were_lost_on_the_way_are_told_again():
 def shaped(lease=4.0):
     """A machine that has one link shaped."""
     roster, agent, wire = joined(slot(shaping=True, lease=lease))
-    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    roster.shape("pi", [Impairment("10.9.0.2", 1e6)])
     wire.pass_time(0.5)
     keeper = Keeper(None)
     assert kept(agent, keeper)
@@ -463,7 +463,7 @@ def noise(count: int, seed: int) -> None:
     """`count` mutated messages both ways: nothing raises, no slot changes hands, what works goes on working."""
     chance = random.Random(seed)
     roster, agent, wire = joined(slot(lease=60.0, shaping=True), slot("other", number=1, key="other"))
-    roster.shape("pi", [Link("10.9.0.2", 1e6)])
+    roster.shape("pi", [Impairment("10.9.0.2", 1e6)])
     wire.pass_time(3.0)
     keeper = Keeper(None)
     own = [data for _, data in wire.log]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from cosim.contract.errors import ProtocolError, RunError, SetupError
 from cosim.live import shaper as module
 from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_LINKS, MAX_SHAPED
-from cosim.live.shaping import NOTHING, PATIENCE, Function, Keeper, Link, Wishes, networks
+from cosim.live.shaping import NOTHING, PATIENCE, Function, Impairment, Keeper, Wishes, networks
 from cosim.live.unit import unit
 from tests.unit.live.pair import READING
 
-LINK = Link("10.9.0.2", 1e6, 0.01, 0.0, 0.1)
+LINK = Impairment("10.9.0.2", 1e6, 0.01, 0.0, 0.1)
 
 
 def order(*links, serial=1, whole=True):
@@ -66,7 +66,7 @@ def test_links_that_are_none_are_refused(link):
 
 
 def test_links_go_over_the_wire_as_they_are_and_not_too_many():
-    body = order(LINK, Link("0.0.0.0"))
+    body = order(LINK, Impairment("0.0.0.0"))
     assert FROM_GATEWAY.unpack(FROM_GATEWAY.pack("shape", body)).body == body
     with pytest.raises(ProtocolError, match="'links'"):
         FROM_GATEWAY.pack("shape", order(*[LINK] * (MAX_LINKS + 1)))
@@ -88,7 +88,7 @@ def test_an_agent_that_hears_in_order_has_what_is_wished(steps):
     wishes, keeper, now = Wishes(), Keeper(None), 0.0
     for links, what in steps:
         now += 1.0
-        wishes.want([Link(address, rate) for address, rate in links])
+        wishes.want([Impairment(address, rate) for address, rate in links])
         messages = wishes.changes(now)
         if what == 1:  # lost
             messages = []
@@ -109,7 +109,7 @@ def test_an_agent_that_hears_in_order_has_what_is_wished(steps):
 
 def test_many_links_go_in_parts_and_too_many_are_refused():
     wishes, keeper = Wishes(), Keeper(None)
-    many = [Link(str(ipaddress.IPv4Address(k + 1)), 1.0) for k in range(MAX_SHAPED + 1)]
+    many = [Impairment(str(ipaddress.IPv4Address(k + 1)), 1.0) for k in range(MAX_SHAPED + 1)]
     wishes.want(many[:-1])
     parts = wishes.whole(0.0)
     assert len(parts) == MAX_SHAPED // MAX_LINKS
@@ -124,7 +124,7 @@ def test_many_links_go_in_parts_and_too_many_are_refused():
 def test_changes_behind_a_gap_wait_until_all_is_told():
     keeper = Keeper(None)
     keeper.take(order(LINK))
-    keeper.take(order(Link("10.9.0.3"), serial=3, whole=False))
+    keeper.take(order(Impairment("10.9.0.3"), serial=3, whole=False))
     assert keeper.report(0.0) == {"obeyed": 1, "shaped": 0, "unshaped": ""}
     assert list(keeper._links) == ["10.9.0.2"]
 
@@ -168,7 +168,7 @@ def test_the_owners_function_gets_all_links_within_its_networks_and_none_in_the_
     function = Function(calls.append, networks("10.9.0.0/24, 10.8.0.0/16"))
     keeper = Keeper(function)
     keeper.act(0.0)
-    keeper.take(order(LINK, Link("10.7.0.1")))
+    keeper.take(order(LINK, Impairment("10.7.0.1")))
     keeper.act(1.0)
     assert keeper.report(1.0) == {"obeyed": 1, "shaped": 1, "unshaped": "1 links are outside 10.9.0.0/24, 10.8.0.0/16"}
     keeper.close()

@@ -20,16 +20,6 @@ def test_rsrp_spreads_the_power():
     assert power.rsrp(-70.0, 106) == pytest.approx(-101.04, abs=0.01)
 
 
-def test_equal_powers_add_three_decibels():
-    assert power.rssi(-80.0, -80.0) == pytest.approx(-76.99, abs=0.01)
-
-
-def test_a_jammer_raises_rssi_and_lowers_rsrq_while_rsrp_holds():
-    quiet, jammed = power.rssi(-80.0, -95.0), power.rssi(-80.0, -95.0, -70.0)
-    assert jammed > quiet
-    assert power.rsrq(-110.0, jammed, 51) < power.rsrq(-110.0, quiet, 51)
-
-
 def test_no_power_is_a_finite_level():
     assert power.decibels(0.0) == -200.0
 

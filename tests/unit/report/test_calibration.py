@@ -15,7 +15,7 @@ from cosim.report.calibration_charts import courses, distributions, gap_chart, p
 from cosim.twin.calibration import Calibration, Estimate, Judgement
 from cosim.twin.fitting.evidence import Evidence, gather, replicate
 from cosim.twin.fitting.misfit import gaps
-from cosim.twin.problem import Case, Floats, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 
 
@@ -31,7 +31,7 @@ def simulate(load: Floats):
     return run
 
 
-def problem() -> Problem:
+def problem() -> CalibrationProblem:
     space = Space([
         Parameter("idle", 1.0, 6.0, unit="W", start=5.0), Parameter("span", 1.0, 8.0, unit="W", start=2.0),
         Parameter("service", 1e-3, 1.0, scale="log", unit="s", start=0.02),
@@ -46,17 +46,21 @@ def problem() -> Problem:
         parts.append(
             Case(
                 {
-                    "power": Signal(power, "W", paired=True, times=times),
-                    "response": Signal(told["response"][0], "s", times=times),
+                    "power": MeasuredSignal(power, "W", paired=True, times=times),
+                    "response": MeasuredSignal(told["response"][0], "s", times=times),
                 },
                 simulate(load),
                 f"day {seed}",
             )
         )
-    return Problem("edge host", space, parts[0], parts[1], assumptions=("one queue",), sources=("power.csv: 240 rows",))
+    return CalibrationProblem(
+        "edge host", space, parts[0], parts[1], assumptions=("one queue",), sources=("power.csv: 240 rows",)
+    )
 
 
-def calibration(of: Problem, best: tuple[float, ...] = (2.71, 3.55, 0.098), **changes: object) -> Calibration:
+def calibration(
+    of: CalibrationProblem, best: tuple[float, ...] = (2.71, 3.55, 0.098), **changes: object
+) -> Calibration:
     def judged(part: Case) -> Judgement:
         before, after = (
             gaps(part.observed, replicate(part.simulate, np.array(values), range(5)))
@@ -93,7 +97,7 @@ class _Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[Problem, Calibration]:
+def told() -> tuple[CalibrationProblem, Calibration]:
     of = problem()
     return of, calibration(of)
 
@@ -176,7 +180,7 @@ def test_charts_live_through_odd_data(told):
 
 
 def test_a_simulation_shows_only_where_something_was_measured():
-    watts = Signal(np.array([1.0, np.nan, 2.0, 3.0]), "W", paired=True)
+    watts = MeasuredSignal(np.array([1.0, np.nan, 2.0, 3.0]), "W", paired=True)
     rows = {"power": np.array([[1.1, 9e6, 2.1, 3.1]])}
     (chart,) = courses(Evidence("fitted", {"power": watts}, rows, rows))
     assert "MW" not in str(chart.svg)
@@ -185,7 +189,7 @@ def test_a_simulation_shows_only_where_something_was_measured():
 
 
 def test_a_gap_of_rounding_errors_leaves_room_for_the_floor():
-    watts = Signal(np.arange(10.0), "W", paired=True)
+    watts = MeasuredSignal(np.arange(10.0), "W", paired=True)
     before, after = (gaps({"power": watts}, {"power": watts.values[None] + d}) for d in (4.0, 1e-15))
     text = str(gap_chart("gap", Judgement("all", before, after)).svg)
     labels = re.findall(r">([^<]*\d)</text>", text)
@@ -195,7 +199,7 @@ def test_a_gap_of_rounding_errors_leaves_room_for_the_floor():
 
 def test_curves_are_thinned_and_end_at_one(told):
     of, found = told
-    long = Signal(np.random.default_rng(1).normal(size=5000))
+    long = MeasuredSignal(np.random.default_rng(1).normal(size=5000))
     evidence = replace(gather(of, found)[0], observed={"x": long}, before={}, after={})
     (chart,) = distributions(evidence)
     assert chart.svg

@@ -79,7 +79,7 @@ def test_numbers_with_units_are_drawn_to_scale():
     assert sweep.number(3) == 3
     assert sweep.number("fast") is None
     assert sweep.number(True) is None
-    members = [sweep.Member(str(v), {"a": f"{v} ms"}) for v in (100, 20, 3)]
+    members = [sweep.SweepRun(str(v), {"a": f"{v} ms"}) for v in (100, 20, 3)]
     assert sweep.parameters(members) == {"a": ["3 ms", "20 ms", "100 ms"]}
 
 

@@ -77,7 +77,9 @@ def test_ranges(name: str, ids: list[str]) -> None:
     assert expand(name) == ids
 
 
-@pytest.mark.parametrize("name", ["", "a[2..1]", "a[1..1000001]", "a[1..9999]b[1..999]", "a[1..]", "1a", "a b", "x" * 65])
+@pytest.mark.parametrize(
+    "name", ["", "a[2..1]", "a[1..1000001]", "a[1..9999]b[1..999]", "a[1..]", "1a", "a b", "x" * 65]
+)
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match=r"backwards|more than|not a name"):
         expand(name)

@@ -11,7 +11,7 @@ import pytest
 
 import cosim.schedulers.catalogue as catalogue
 from adapters.continuum import ADAPTER as CONTINUUM
-from cosim.peers.interval import Arrivals, Interval, aiotbench, azure_fog, static
+from cosim.peers.interval import ContainerArrivals, Interval, aiotbench, azure_fog, static
 from cosim.schedulers import scheduler
 from cosim.schedulers.catalogue import CATALOGUE
 from cosim.schedulers.catalogue.estimate import Estimate
@@ -30,14 +30,14 @@ LEARNED = sorted(path.parent.name for path in FOLDER.glob("*/train.py"))
 
 
 def seen(hosts=12, mean=2.0, intervals=6, seed=3, **options):
-    one = Interval(azure_fog(hosts), static(300.0, Arrivals("poisson", mean)), seed, slots=80, **options)
+    one = Interval(azure_fog(hosts), static(300.0, ContainerArrivals("poisson", mean)), seed, slots=80, **options)
     one.run(intervals)
     return one, interval_state(one, one.state())
 
 
 def short(name, seed=7, intervals=25):
     """A run of a kind that nothing was trained or tuned on."""
-    one = Interval(azure_fog(14), aiotbench(1.5e6, Arrivals("poisson", 3.0)), seed, slots=40, switch_off=True)
+    one = Interval(azure_fog(14), aiotbench(1.5e6, ContainerArrivals("poisson", 3.0)), seed, slots=40, switch_off=True)
     one.decide_by(per_interval(scheduler(name).policy("interval"), one))
     return one.run(intervals)
 
@@ -148,7 +148,7 @@ def test_training_runs(name):
 
 def test_the_cost_of_a_decision_is_that_of_the_run_by_littles_law():
     """Over a whole run that ends empty: the seconds present are the response times of all containers."""
-    one = Interval(azure_fog(12), static(300.0, Arrivals("poisson", 2.0)), 5, slots=40)
+    one = Interval(azure_fog(12), static(300.0, ContainerArrivals("poisson", 2.0)), 5, slots=40)
     rows = [one.step() for _ in range(10)]
     one.expect(0.0)
     rows += [one.step() for _ in range(60)]

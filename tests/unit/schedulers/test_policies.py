@@ -11,7 +11,7 @@ from adapters.interval import ADAPTER as INTERVAL
 from adapters.interval.tests import test_interval_adapter as containers
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Link, SlotRange
-from cosim.peers.interval import Arrivals, Interval, azure_fog, static
+from cosim.peers.interval import ContainerArrivals, Interval, azure_fog, static
 from cosim.peers.offloading.choosing import POLICIES as OFFLOADING
 from cosim.peers.offloading.simulation import Simulation
 from cosim.peers.offloading.vehicular.choices import POLICIES as VEHICULAR
@@ -138,7 +138,7 @@ def test_search_takes_less_energy_and_less_time_than_least_loaded():
     for name in ("least-loaded", "search"):
         rows = []
         for seed in (1, 2, 3):
-            one = Interval(azure_fog(12), static(300.0, Arrivals("poisson", 1.5)), seed)
+            one = Interval(azure_fog(12), static(300.0, ContainerArrivals("poisson", 1.5)), seed)
             if name == "search":
                 one.decide_by(per_interval(scheduler(name).policy("interval"), one))
             rows.append(one.run(40))
@@ -156,7 +156,7 @@ def test_wrong_answers_are_named():
     def short(state):
         return np.zeros(1 + len(state.tasks), np.int64)
 
-    one = Interval(azure_fog(3), static(300.0, Arrivals("poisson", 3.0)), 3, policy=None)
+    one = Interval(azure_fog(3), static(300.0, ContainerArrivals("poisson", 3.0)), 3, policy=None)
     for policy, said in ((wrong, "answered host 99; expected 0..2"), (short, "expected\\s+one integer each")):
         one.decide_by(per_interval(policy, one))
         with pytest.raises(ValueError, match=said):
@@ -166,7 +166,7 @@ def test_wrong_answers_are_named():
 
 
 def test_a_state_is_a_view_of_numbers():
-    one = Interval(azure_fog(10), static(300.0, Arrivals("poisson", 3.0)), 3)
+    one = Interval(azure_fog(10), static(300.0, ContainerArrivals("poisson", 3.0)), 3)
     one.run(10)
     seen = interval_state(one, one.state())
     hosts = matrix(seen.hosts)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
 from cosim.traces import TaskTrace, UtilisationTraces, alibaba, azure, bitbrains, google, planetlab, store, surf
-from cosim.traces.table import Column, blocks
+from cosim.traces.table import TraceColumn, blocks
 
 READERS = {
     "planetlab": planetlab.read,
@@ -95,15 +95,15 @@ def test_lines_are_counted_with_header_and_empty_lines(tmp_path):
     path = tmp_path / "file.csv"
     path.write_text("a,b\n1,2\n\n3,4\n5,x\n")
     with pytest.raises(ScenarioError, match=r"file\.csv:5: .*invalid value 'x'"):
-        list(blocks(path, [Column("b")]))
+        list(blocks(path, [TraceColumn("b")]))
     path.write_text("a,b\n1,2\n\n3,-4\n")
     with pytest.raises(ScenarioError, match=r"file\.csv:4: column 'b' is -4, not in 0\.\.inf"):
-        list(blocks(path, [Column("b", at_least=0.0)]))
+        list(blocks(path, [TraceColumn("b", at_least=0.0)]))
     path.write_text("a,b\n1,2\n3\n")
     with pytest.raises(ScenarioError, match=r"file\.csv:3: .*Expected 2 columns, got 1"):
-        list(blocks(path, [Column("b")]))
+        list(blocks(path, [TraceColumn("b")]))
     with pytest.raises(ScenarioError, match=r"has no column 'c' \(columns found: a, b\)"):
-        list(blocks(path, [Column("c")]))
+        list(blocks(path, [TraceColumn("c")]))
 
 
 @given(

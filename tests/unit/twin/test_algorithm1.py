@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.peers.interval import Arrivals, azure_fog, static
+from cosim.peers.interval import ContainerArrivals, azure_fog, static
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate import tree
 from cosim.twin.surrogate.monitor import Model, explore, random_decisions
 from cosim.twin.surrogate.placement import LearnedPlacement, features
 
 SPACE = Space([Parameter("power", 0.5, 1.5, start=1.0), Parameter("overhead", 0.0, 60.0, start=0.0)])
-MODEL = Model(azure_fog(10), static(300.0, Arrivals("poisson", 1.5)), SPACE, steps=3)
+MODEL = Model(azure_fog(10), static(300.0, ContainerArrivals("poisson", 1.5)), SPACE, steps=3)
 START = SPACE.units(SPACE.start)[0]
 NONE = np.empty((0, 2), np.int64)
 

@@ -6,7 +6,7 @@ import pytest
 from cosim.contract.errors import ScenarioError
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.sensitivity import sensitivities
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
 
@@ -34,10 +34,12 @@ def power_problem(noise=0.05, seed=1, **settings):
     clean = power(TRUE_POWER, 0)["power"][0]
     errors = noise * np.random.default_rng(seed).standard_normal((2, len(clean)))
     parts = [
-        Case({"power": Signal(clean + one, "W", paired=True)}, power, name)
+        Case({"power": MeasuredSignal(clean + one, "W", paired=True)}, power, name)
         for one, name in zip(errors, "ab", strict=True)
     ]
-    return Problem("power", POWER, parts[0], parts[1], deterministic=True, assumptions=("one curve",), **settings)
+    return CalibrationProblem(
+        "power", POWER, parts[0], parts[1], deterministic=True, assumptions=("one curve",), **settings
+    )
 
 
 WAITS = Space(
@@ -60,8 +62,10 @@ def waits(values, seed):
 
 def waits_problem(seed=9):
     later = waits(TRUE_WAITS, seed + 1)["response"][0]
-    observed = {"response": Signal(waits(TRUE_WAITS, seed)["response"][0], "s")}
-    return Problem("waits", WAITS, Case(observed, waits), Case({"response": Signal(later, "s")}, waits))
+    observed = {"response": MeasuredSignal(waits(TRUE_WAITS, seed)["response"][0], "s")}
+    return CalibrationProblem(
+        "waits", WAITS, Case(observed, waits), Case({"response": MeasuredSignal(later, "s")}, waits)
+    )
 
 
 def by_name(answer):
@@ -130,7 +134,7 @@ def test_a_calibration_goes_on_where_it_ended(tmp_path):
             raise OSError("the machine is switched off")
         return waits(values, seed)
 
-    cut = Problem("waits", WAITS, Case(problem.fit.observed, stopping), problem.held_back)
+    cut = CalibrationProblem("waits", WAITS, Case(problem.fit.observed, stopping), problem.held_back)
     with pytest.raises(OSError, match="switched off"):
         calibrate(cut, budget=Budget(3_000), state=state)
     spent = [0]
@@ -139,7 +143,7 @@ def test_a_calibration_goes_on_where_it_ended(tmp_path):
         spent[0] += len(values)
         return waits(values, seed)
 
-    rest = Problem("waits", WAITS, Case(problem.fit.observed, counting), problem.held_back)
+    rest = CalibrationProblem("waits", WAITS, Case(problem.fit.observed, counting), problem.held_back)
     again = calibrate(rest, budget=Budget(3_000), state=state)
     assert again.estimates == whole.estimates
     assert spent[0] < whole.runs - 600
@@ -169,7 +173,9 @@ def test_an_interrupted_search_answers_with_the_best_so_far():
         return waits(values, seed)
 
     problem = waits_problem()
-    answer = calibrate(Problem("waits", WAITS, Case(problem.fit.observed, interrupted)), budget=Budget(20_000))
+    answer = calibrate(
+        CalibrationProblem("waits", WAITS, Case(problem.fit.observed, interrupted)), budget=Budget(20_000)
+    )
     assert answer.stopped == "interrupted"
     assert answer.fit.after[-1].w1 < answer.fit.before[-1].w1
     assert any("no data were held back" in warning for warning in answer.warnings)
@@ -185,7 +191,9 @@ def test_what_was_interrupted_before_its_search_has_fitted_nothing():
         return waits(values, seed)
 
     problem = waits_problem()
-    answer = calibrate(Problem("waits", WAITS, Case(problem.fit.observed, interrupted)), budget=Budget(20_000))
+    answer = calibrate(
+        CalibrationProblem("waits", WAITS, Case(problem.fit.observed, interrupted)), budget=Budget(20_000)
+    )
     assert answer.stopped == "interrupted"
     assert {one.verdict for one in answer.estimates} == {"fixed"}
     assert all(one.value == one.start for one in answer.estimates)
@@ -200,7 +208,7 @@ def test_the_time_left_counts_neither_compilation_nor_what_is_known(monkeypatch,
         return waits(values, seed)
 
     told = []
-    problem = Problem("waits", WAITS, Case(waits_problem().fit.observed, slow_at_first))
+    problem = CalibrationProblem("waits", WAITS, Case(waits_problem().fit.observed, slow_at_first))
     first, state = Budget(2_000), tmp_path / "state.npz"
     calibrate(problem, budget=first, progress=told.append, state=state)
     known = [one.seconds_left for one in told if np.isfinite(one.seconds_left)]
@@ -214,12 +222,12 @@ def test_the_time_left_counts_neither_compilation_nor_what_is_known(monkeypatch,
 def test_a_signal_of_weight_0_is_left_out_of_the_screen():
     given = power_problem()
     watts = given.fit.observed["power"]
-    observed = {"power": watts, "told": Signal(watts.values, "W", paired=True, weight=0.0)}
+    observed = {"power": watts, "told": MeasuredSignal(watts.values, "W", paired=True, weight=0.0)}
 
     def simulate(values, seed):
         return dict.fromkeys(observed, power(values, seed)["power"])
 
-    rows = sensitivities(Problem("power", POWER, Case(observed, simulate), deterministic=True))
+    rows = sensitivities(CalibrationProblem("power", POWER, Case(observed, simulate), deterministic=True))
     assert all(list(row.signals) == ["power"] for row in rows)
     assert [row.effect for row in rows] == [True, True, True, False]
 
@@ -239,14 +247,16 @@ def test_values_that_do_worse_elsewhere_are_told():
     right = Space([Parameter(p.name, p.low, p.high, scale=p.scale, start=v) for p, v in zip(
         WAITS.parameters, TRUE_WAITS[0], strict=True
     )])  # fmt: skip
-    odd = {"response": Signal(0.08 + 0.001 * np.random.default_rng(1).random(80), "s")}
-    answer = calibrate(Problem("odd", right, Case(odd, waits), waits_problem().held_back), budget=Budget(6_000))
+    odd = {"response": MeasuredSignal(0.08 + 0.001 * np.random.default_rng(1).random(80), "s")}
+    answer = calibrate(
+        CalibrationProblem("odd", right, Case(odd, waits), waits_problem().held_back), budget=Budget(6_000)
+    )
     assert any("less with the data held back" in warning for warning in answer.warnings)
 
 
 def test_a_model_that_cannot_be_right_says_so():
-    two = {"response": Signal(np.repeat([0.06, 0.3], 40), "s")}
-    answer = calibrate(Problem("two", WAITS, Case(two, waits)), budget=Budget(6_000))
+    two = {"response": MeasuredSignal(np.repeat([0.06, 0.3], 40), "s")}
+    answer = calibrate(CalibrationProblem("two", WAITS, Case(two, waits)), budget=Budget(6_000))
     assert answer.figures["widened"] > 1.5
     assert any("does not reproduce the data" in warning for warning in answer.warnings)
 
@@ -274,8 +284,8 @@ def test_categories_and_whole_numbers_are_found():
         return {"time": work * load / cores + 0.01 * chance[0], "idle": (8 - cores) + 0.1 * chance[1]}
 
     truth = model(np.array([[1.0, 5.0, 4.0]]), 77)
-    observed = {"time": Signal(truth["time"][0], paired=True), "idle": Signal(truth["idle"][0])}
-    found = by_name(calibrate(Problem("mixed", space, Case(observed, model)), budget=Budget(12_000)))
+    observed = {"time": MeasuredSignal(truth["time"][0], paired=True), "idle": MeasuredSignal(truth["idle"][0])}
+    found = by_name(calibrate(CalibrationProblem("mixed", space, Case(observed, model)), budget=Budget(12_000)))
     assert found["law"].value == "square"
     assert found["law"].low is None
     assert found["cores"].value == 5
@@ -293,7 +303,7 @@ def test_a_budget_of_time_is_kept(monkeypatch):
     monkeypatch.setattr("cosim.twin.fitting.runs.time.monotonic", lambda: now[0])
     monkeypatch.setattr("cosim.twin.fitting.runs.time.perf_counter", lambda: now[0])
     problem = waits_problem()
-    answer = calibrate(Problem("waits", WAITS, Case(problem.fit.observed, slow)), budget=Budget(10**6, 20.0))
+    answer = calibrate(CalibrationProblem("waits", WAITS, Case(problem.fit.observed, slow)), budget=Budget(10**6, 20.0))
     assert answer.stopped in ("budget of time", "converged")
     assert 12.0 < now[0] < 23.0
     assert by_name(answer)["delay"].low is not None
@@ -301,7 +311,7 @@ def test_a_budget_of_time_is_kept(monkeypatch):
 
 def test_expensive_runs_get_intervals_from_few():
     dear = waits_problem()
-    dear = Problem("waits", WAITS.only(["delay", "work"]), Case(dear.fit.observed, two_of_four), cost=2.0)
+    dear = CalibrationProblem("waits", WAITS.only(["delay", "work"]), Case(dear.fit.observed, two_of_four), cost=2.0)
     answer = calibrate(dear, budget=Budget(250))
     found = by_name(answer)
     assert answer.method == "bayesian"

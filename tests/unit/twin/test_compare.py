@@ -8,7 +8,7 @@ import pytest
 from benchmarks import twin_algorithm1, twin_compare
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.twin.jobs import simtune
-from cosim.twin.problem import Case, Signal
+from cosim.twin.problem import Case, MeasuredSignal
 from cosim.twin.surrogate.methods import METHODS
 
 RANDOM = np.random.default_rng(9)
@@ -43,7 +43,7 @@ def test_held_back_rows_are_those_after_the_fit(tmp_path, rows, judged, energy):
 
 def test_a_judgement_is_scaled_by_the_range_of_all_rows():
     values = np.linspace(0.0, 1.0, 20)
-    case = Case({"energy": Signal(values)}, lambda v, seed: {"energy": values[None] + v})
+    case = Case({"energy": MeasuredSignal(values)}, lambda v, seed: {"energy": values[None] + v})
     told = twin_compare._judged(case, np.array([0.5]), {"energy": 2.0})
     assert told["W1 energy"] == pytest.approx(0.25)
     assert told["G1"] == pytest.approx(0.25)

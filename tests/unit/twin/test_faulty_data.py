@@ -7,7 +7,7 @@ import pytest
 
 from cosim.contract.errors import ScenarioError
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.problem import Case, Floats, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.search.meter import Budget
 from cosim.twin.space import Parameter, Space
 
@@ -19,15 +19,15 @@ def simulate(values: Floats, seed: int) -> dict[str, Floats]:
     return {"power": values[:, :1] + values[:, 1:] * LOAD}
 
 
-def problem(values: Floats, held_back: Floats | None = None) -> Problem:
+def problem(values: Floats, held_back: Floats | None = None) -> CalibrationProblem:
     space = Space([Parameter("idle", 0.5, 8.0, unit="W", start=6.0), Parameter("span", 0.5, 9.0, unit="W", start=1.0)])
     groups = tuple(np.repeat(("north", "south"), 60).tolist())
 
     def case(measured: Floats) -> Case:
-        return Case({"power": Signal(measured, "W", paired=True, groups=groups)}, simulate)
+        return Case({"power": MeasuredSignal(measured, "W", paired=True, groups=groups)}, simulate)
 
     later = sound(2) if held_back is None else held_back
-    return Problem("nodes", space, case(values), case(later), deterministic=True, cost=1e-6)
+    return CalibrationProblem("nodes", space, case(values), case(later), deterministic=True, cost=1e-6)
 
 
 def sound(seed: int = 1) -> Floats:

@@ -16,7 +16,7 @@ from cosim.results.folder import run_folders
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.twin.online.following import Following
-from cosim.twin.online.windows import Report
+from cosim.twin.online.windows import WindowReport
 from cosim.twin.scenario.overlay import read
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,7 +69,7 @@ def written(tmp_path: Path) -> Callable[[bool], Path]:
     return write
 
 
-def check(reports: list[Report], following: Following) -> None:
+def check(reports: list[WindowReport], following: Following) -> None:
     """200 is learned from the first windows, 400 soon after the middle."""
     drifts = [report.since for report in reports if report.drift]
     assert 40.0 <= drifts[0] <= 50.0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cosim.contract.errors import ScenarioError
 from cosim.twin.fitting.distances import coupling, energy_distance, wasserstein
 from cosim.twin.fitting.misfit import Misfit, gaps, noise_floor
-from cosim.twin.problem import Signal
+from cosim.twin.problem import MeasuredSignal
 
 stats = pytest.importorskip("scipy.stats")
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"
@@ -67,9 +67,9 @@ def test_parts_do_not_change_the_answer(monkeypatch):
 @pytest.mark.parametrize("distance", ["w1", "energy"])
 def test_losses_are_the_weighted_mean_over_signals(distance):
     random = np.random.default_rng(1)
-    paired = Signal(np.array([1.0, np.nan, 3.0, 5.0]), paired=True, weight=3.0)
-    free = Signal(random.normal(size=12), weight=1.0)
-    only_told = Signal(np.array([1.0, 2.0]), weight=0.0)
+    paired = MeasuredSignal(np.array([1.0, np.nan, 3.0, 5.0]), paired=True, weight=3.0)
+    free = MeasuredSignal(random.normal(size=12), weight=1.0)
+    only_told = MeasuredSignal(np.array([1.0, 2.0]), weight=0.0)
     simulated = {"a": random.normal(3, 1, (5, 4)), "b": random.normal(size=(5, 7))}
     simulated["a"][:, 1] = np.nan  # nothing was measured there
     losses = Misfit({"a": paired, "b": free, "c": only_told}, distance).losses(simulated)
@@ -89,7 +89,7 @@ def test_losses_of_a_row_do_not_depend_on_its_company(paired, distance):
     random = np.random.default_rng(3)
     real = random.normal(size=31)
     real[4] = np.nan
-    misfit = Misfit({"a": Signal(real, paired=paired)}, distance)
+    misfit = Misfit({"a": MeasuredSignal(real, paired=paired)}, distance)
     rows = np.asfortranarray(random.normal(size=(64, 31)))
     alone = [misfit.losses({"a": row})[0] for row in rows]
     assert misfit.losses({"a": rows}).tolist() == alone
@@ -102,16 +102,16 @@ def test_losses_of_a_row_do_not_depend_on_its_company(paired, distance):
 def test_a_row_that_failed_is_infinitely_far(paired, distance, bad):
     rows = np.tile([1.0, 2.0, 3.0], (3, 1))
     rows[1, 2] = bad
-    losses = Misfit({"a": Signal(np.array([1.0, 2.0, 4.0]), paired=paired)}, distance).losses({"a": rows})
+    losses = Misfit({"a": MeasuredSignal(np.array([1.0, 2.0, 4.0]), paired=paired)}, distance).losses({"a": rows})
     assert np.isinf(losses).tolist() == [False, True, False]
-    told = gaps({"a": Signal(np.array([1.0, 2.0, 4.0]), paired=paired)}, {"a": rows})
+    told = gaps({"a": MeasuredSignal(np.array([1.0, 2.0, 4.0]), paired=paired)}, {"a": rows})
     assert all(np.isinf(gap.w1) and np.isinf(gap.nrmse) and np.isinf(gap.g1) for gap in told)
 
 
 def test_residuals_square_to_the_misfit():
     observed = {
-        "a": Signal(np.array([1.0, np.nan, 3.0]), paired=True, weight=2.0),
-        "b": Signal(np.array([10.0, 30.0, 20.0, 25.0]), paired=True),
+        "a": MeasuredSignal(np.array([1.0, np.nan, 3.0]), paired=True, weight=2.0),
+        "b": MeasuredSignal(np.array([10.0, 30.0, 20.0, 25.0]), paired=True),
     }
     simulated = {"a": np.array([[1.5, 9.0, 2.0]]), "b": np.array([[12.0, 20.0, 20.0, 31.0]])}
     residuals = Misfit(observed).residuals(simulated)
@@ -122,18 +122,22 @@ def test_residuals_square_to_the_misfit():
 
 def test_residuals_refuse_a_signal_without_pairs():
     with pytest.raises(ScenarioError, match="signal 'a' is not paired"):
-        Misfit({"a": Signal(np.array([1.0, 2.0]))}).residuals({"a": np.array([[1.0, 2.0]])})
+        Misfit({"a": MeasuredSignal(np.array([1.0, 2.0]))}).residuals({"a": np.array([[1.0, 2.0]])})
 
 
 @pytest.mark.parametrize(
     ("observed", "simulated", "words"),
     [
         ({}, {}, "no measured signal counts"),
-        ({"a": Signal(np.array([1.0]), weight=0.0)}, {}, "no measured signal counts"),
-        ({"a": Signal(np.array([np.nan, np.nan]))}, {}, "signal 'a' has no measured value"),
-        ({"a": Signal(np.array([1.0, 2.0]))}, {"b": np.ones((1, 2))}, "has no signal 'a'; it has b"),
-        ({"a": Signal(np.array([1.0, 2.0]), paired=True)}, {"a": np.ones((1, 3))}, "2 measured values, 3 simulated"),
-        ({"a": Signal(np.array([1.0, 2.0]))}, {"a": np.ones((1, 0))}, "has no values"),
+        ({"a": MeasuredSignal(np.array([1.0]), weight=0.0)}, {}, "no measured signal counts"),
+        ({"a": MeasuredSignal(np.array([np.nan, np.nan]))}, {}, "signal 'a' has no measured value"),
+        ({"a": MeasuredSignal(np.array([1.0, 2.0]))}, {"b": np.ones((1, 2))}, "has no signal 'a'; it has b"),
+        (
+            {"a": MeasuredSignal(np.array([1.0, 2.0]), paired=True)},
+            {"a": np.ones((1, 3))},
+            "2 measured values, 3 simulated",
+        ),
+        ({"a": MeasuredSignal(np.array([1.0, 2.0]))}, {"a": np.ones((1, 0))}, "has no values"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(observed, simulated, words):
@@ -144,7 +148,7 @@ def test_what_cannot_be_compared_is_refused(observed, simulated, words):
 def test_gaps_of_paired_rows_follow_their_definitions():
     real, simulated = np.array([0.0, 4.0, 8.0, 10.0]), np.array([1.0, 4.0, 6.0, 13.0])
     other, beside = np.array([1.0, 3.0, 2.0, 2.0]), np.array([1.0, 1.0, 2.0, 3.0])
-    observed = {"e": Signal(real, "J", paired=True), "r": Signal(other, paired=True)}
+    observed = {"e": MeasuredSignal(real, "J", paired=True), "r": MeasuredSignal(other, paired=True)}
     energy, response, together = gaps(observed, {"e": simulated, "r": beside})
     assert energy.rmse == pytest.approx(np.sqrt((1 + 0 + 4 + 9) / 4))
     assert energy.nrmse == pytest.approx(energy.rmse / 10)
@@ -159,17 +163,17 @@ def test_gaps_of_paired_rows_follow_their_definitions():
 
 def test_gaps_of_unpaired_rows_compare_ranks():
     real, simulated = np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
-    (gap, _) = gaps({"a": Signal(real)}, {"a": simulated})
+    (gap, _) = gaps({"a": MeasuredSignal(real)}, {"a": simulated})
     assert (gap.w1, gap.rmse, gap.r2) == (0.0, 0.0, 1.0)
     assert gap.g1 == pytest.approx((2 + 1 + 1) / 3 / 2)  # as the rows stand
-    (gap, together) = gaps({"a": Signal(real)}, {"a": np.array([1.0, 3.0])})
+    (gap, together) = gaps({"a": MeasuredSignal(real)}, {"a": np.array([1.0, 3.0])})
     assert np.isnan(gap.g1)
     assert np.isnan(together.g1)
 
 
 def test_several_courses_in_a_row_are_blocks_of_g1():
     random = np.random.default_rng(9)
-    observed = {"e": Signal(random.normal(size=20)), "r": Signal(random.normal(size=20))}
+    observed = {"e": MeasuredSignal(random.normal(size=20)), "r": MeasuredSignal(random.normal(size=20))}
     blocks = {name: random.normal(size=(3, 20)) for name in observed}
     told = gaps(observed, {name: rows.reshape(1, 60) for name, rows in blocks.items()})
     for gap, apart in zip(told, gaps(observed, blocks), strict=True):
@@ -179,7 +183,7 @@ def test_several_courses_in_a_row_are_blocks_of_g1():
 
 def test_gaps_average_over_replicates():
     random = np.random.default_rng(5)
-    observed = {"a": Signal(random.normal(size=30))}
+    observed = {"a": MeasuredSignal(random.normal(size=30))}
     rows = random.normal(size=(6, 30))
     each = [gaps(observed, {"a": row})[0] for row in rows]
     (gap, _) = gaps(observed, {"a": rows})
@@ -190,11 +194,11 @@ def test_gaps_average_over_replicates():
 
 def test_floor_by_time_sees_a_drift_and_by_chance_does_not():
     values = np.linspace(0.0, 1.0, 100)
-    assert noise_floor(Signal(values)) == pytest.approx(50 / 99)
-    assert noise_floor(Signal(values, paired=True)) < 0.15
-    assert noise_floor(Signal(values), "random") == noise_floor(Signal(values, paired=True))
-    assert noise_floor(Signal(values), "random", seed=2) != noise_floor(Signal(values), "random")
-    assert np.isnan(noise_floor(Signal(values[:1])))
+    assert noise_floor(MeasuredSignal(values)) == pytest.approx(50 / 99)
+    assert noise_floor(MeasuredSignal(values, paired=True)) < 0.15
+    assert noise_floor(MeasuredSignal(values), "random") == noise_floor(MeasuredSignal(values, paired=True))
+    assert noise_floor(MeasuredSignal(values), "random", seed=2) != noise_floor(MeasuredSignal(values), "random")
+    assert np.isnan(noise_floor(MeasuredSignal(values[:1])))
 
 
 def _column(name: str) -> np.ndarray:
@@ -213,7 +217,7 @@ def test_published_traces_are_as_far_as_plain_formulas_say():
         "energy": _column("sim_energytotalinterval.csv.gz").reshape(-1, 100),
         "response": _column("sim_avgresponsetime.csv.gz").reshape(-1, 100),
     }
-    observed = {"energy": Signal(energy, "J"), "response": Signal(response)}
+    observed = {"energy": MeasuredSignal(energy, "J"), "response": MeasuredSignal(response)}
     first, second, together = gaps(observed, simulated)
     spans = float(np.ptp(energy)), float(np.ptp(response))
     assert first.w1 == pytest.approx(

@@ -9,8 +9,8 @@ import pytest
 from cosim.twin.calibration import Calibration, Estimate, Judgement
 from cosim.twin.fitting.misfit import Misfit, gaps
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import Online, Report, Settings, Span, spans
-from cosim.twin.problem import Case, Floats, Problem, Signal
+from cosim.twin.online.windows import Online, Settings, Span, WindowReport, spans
+from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 
 TASKS = 60  # per window
@@ -36,10 +36,10 @@ class World:
         def simulate(values: Floats, seed: int) -> dict[str, Floats]:
             return {"service": values[:, :1] * sizes}
 
-        return Case({"service": Signal(measured, "s", paired=True)}, simulate)
+        return Case({"service": MeasuredSignal(measured, "s", paired=True)}, simulate)
 
 
-def search(problem: Problem) -> Calibration:
+def search(problem: CalibrationProblem) -> Calibration:
     """The best of a fine grid; enough for one parameter."""
     grid = np.linspace(0.5, 3.0, 501)[:, None]
     found = grid[np.argmin(Misfit(problem.fit.observed).losses(problem.fit.simulate(grid, 1)))]
@@ -50,7 +50,7 @@ def search(problem: Problem) -> Calibration:
     )  # fmt: skip
 
 
-def followed(seed: int, *, step: bool, start: float = 1.3) -> tuple[Online, list[Report]]:
+def followed(seed: int, *, step: bool, start: float = 1.3) -> tuple[Online, list[WindowReport]]:
     world = World(seed, step=step)
     space = Space([Parameter("mean", 0.5, 3.0, start=start)])
     twin = Online("queue", space, world.case, search, settings=Settings(last=4), deterministic=True)
@@ -83,7 +83,7 @@ def test_no_alarm_without_a_change(seed: int) -> None:
 def test_nothing_is_taken_into_use_that_the_next_window_does_not_like() -> None:
     world = World(3, step=False)
 
-    def misled(problem: Problem) -> Calibration:
+    def misled(problem: CalibrationProblem) -> Calibration:
         found = search(problem)
         return replace(found, estimates=(replace(found.estimates[0], value=2.5),))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cosim.twin.fitting.posterior import independent, laplace
 from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
-from cosim.twin.problem import Signal
+from cosim.twin.problem import MeasuredSignal
 
 
 def sampled(residuals, *rest, **settings):
@@ -157,7 +157,7 @@ def test_synthetic_intervals_hold_the_truth():
         random = np.random.default_rng(500 + k)
         truth = random.uniform(0.1, 0.9, 3)
         observed = queueing(truth[None], [10**6 + k])["response"][0]
-        summaries = Summaries({"response": Signal(observed)})
+        summaries = Summaries({"response": MeasuredSignal(observed)})
 
         def draw(units, first, k=k, summaries=summaries):
             return summaries.of(queueing(units, range(10_000 * k + first, 10_000 * k + first + len(units))))
@@ -171,7 +171,9 @@ def test_synthetic_intervals_hold_the_truth():
 
 def test_summaries_leave_out_what_is_missing_and_what_has_no_weight():
     values = np.array([1.0, np.nan, 3.0, 4.0, 5.0, 9.0])
-    kept = Summaries({"a": Signal(values), "b": Signal(values, weight=0.0), "c": Signal(values, paired=True)})
+    kept = Summaries(
+        {"a": MeasuredSignal(values), "b": MeasuredSignal(values, weight=0.0), "c": MeasuredSignal(values, paired=True)}
+    )
     assert set(kept.names) == {"a", "c"}
     whole = np.nan_to_num(values, nan=2.0)[None]
     assert np.isfinite(kept.observed).all()
@@ -180,11 +182,11 @@ def test_summaries_leave_out_what_is_missing_and_what_has_no_weight():
 
 def test_a_finite_measurement_has_chance_of_its_own():
     random = np.random.default_rng(1)
-    many = [Summaries({"a": Signal(10.0 + random.standard_normal(400))}) for _ in range(300)]
+    many = [Summaries({"a": MeasuredSignal(10.0 + random.standard_normal(400))}) for _ in range(300)]
     scatter = many[0].of({"a": np.array([10.0 + random.standard_normal(400) for _ in range(1_000)])})
     law = {"a": 10.0 + random.standard_normal((1, 4_000))}
     for simulated in (None, law):
         told = np.mean([one.sampling(random, simulated, 100)[0, 0] for one in many])
         assert told == pytest.approx(scatter[:, 0].var(), rel=0.15)
-    paired = Summaries({"a": Signal(random.standard_normal(40), paired=True)})
+    paired = Summaries({"a": MeasuredSignal(random.standard_normal(40), paired=True)})
     assert not paired.sampling(random).any()

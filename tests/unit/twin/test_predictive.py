@@ -7,7 +7,7 @@ from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.coverage import coverage, predictive
 from cosim.twin.fitting.predictive import check
 from cosim.twin.prediction.predict import summarise, told
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
 
@@ -32,8 +32,8 @@ def measured(law):
 
 
 def problem(law):
-    signal = Signal(measured(law), "s", times=np.arange(COUNT, dtype=float))
-    return Problem(law, SPACE, Case({"time": signal}, exponential), cost=1e-5)
+    signal = MeasuredSignal(measured(law), "s", times=np.arange(COUNT, dtype=float))
+    return CalibrationProblem(law, SPACE, Case({"time": signal}, exponential), cost=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_measurement_at_the_draws_is_within_its_bands():
 
 
 def test_too_few_values_tell_nothing():
-    case = Case({"time": Signal(np.arange(10.0), "s")}, exponential)
+    case = Case({"time": MeasuredSignal(np.arange(10.0), "s")}, exponential)
     assert check(case, np.ones((50, 2)), range(50)).unexplained == ()
 
 

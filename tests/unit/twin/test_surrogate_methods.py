@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate import tree
 from cosim.twin.surrogate.methods import METHODS, Pipeline, tune
@@ -33,7 +33,7 @@ def simulate(values, seed):
     return {"delay": values[:, :1] + values[:, 1:2] * laws[values[:, 2].astype(int)]}
 
 
-PROBLEM = Problem("laws", SPACE, Case({"delay": Signal(simulate(TRUTH, 99)["delay"][0])}, simulate))
+PROBLEM = CalibrationProblem("laws", SPACE, Case({"delay": MeasuredSignal(simulate(TRUTH, 99)["delay"][0])}, simulate))
 SMALL = Pipeline(
     runs=160, rounds=2, finalists=4, training=Training(rate=5e-3, epochs=20, patience=10), tree=tree.Tree(rollouts=12)
 )

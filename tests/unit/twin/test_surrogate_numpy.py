@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.twin.problem import Case, Problem, Signal
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate import linear
 from cosim.twin.surrogate.encoding import Encoding
@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(4)
 
 def test_the_measured_signal_is_half_everywhere():
     values = RANDOM.normal(5.0, 2.0, 100)
-    observed = {"a": Signal(values), "b": Signal(values, paired=True)}
+    observed = {"a": MeasuredSignal(values), "b": MeasuredSignal(values, paired=True)}
     target = Target(observed)
     qos = target.qos({"a": values[None, ::-1], "b": values[None]})
     assert qos.shape == (1, target.width) == (1, 2 * BLOCKS)
@@ -28,7 +28,7 @@ def test_the_measured_signal_is_half_everywhere():
 
 def test_the_gap_of_a_shift_is_its_share_of_the_span():
     values = np.linspace(0.0, 10.0, 101)
-    target = Target({"a": Signal(values)})
+    target = Target({"a": MeasuredSignal(values)})
     gap = target.gaps(target.qos({"a": values[None] + 2.0}))[0]
     assert gap == pytest.approx(0.5 * 0.2 / 1.2)  # d = 0.2 spans
     far = target.qos({"a": np.array([values + 1e6, np.full(101, np.nan)])})
@@ -39,7 +39,7 @@ def test_the_gap_of_a_shift_is_its_share_of_the_span():
 
 def test_weights_are_per_signal_not_per_figure():
     values = RANDOM.random(50)
-    target = Target({"a": Signal(values, weight=3.0), "b": Signal(values[:2], paired=True)})
+    target = Target({"a": MeasuredSignal(values, weight=3.0), "b": MeasuredSignal(values[:2], paired=True)})
     assert target.width == BLOCKS + 2
     assert target.weights[:BLOCKS].sum() == pytest.approx(0.75)
     assert target.weights[BLOCKS:].sum() == pytest.approx(0.25)
@@ -48,7 +48,7 @@ def test_weights_are_per_signal_not_per_figure():
 def test_missing_measured_values_are_left_out():
     values = RANDOM.random(60)
     values[7] = np.nan
-    target = Target({"a": Signal(values, paired=True), "b": Signal(values)})
+    target = Target({"a": MeasuredSignal(values, paired=True), "b": MeasuredSignal(values)})
     simulated = np.where(np.isnan(values), 99.0, values)
     np.testing.assert_allclose(target.qos({"a": simulated[None], "b": values[None, np.isfinite(values)]}), 0.5)
 
@@ -56,8 +56,8 @@ def test_missing_measured_values_are_left_out():
 def test_conditions_of_a_problem():
     values = RANDOM.random(40)
     groups = tuple("xy"[k % 2] for k in range(40))
-    observed = {"a": Signal(values, groups=groups), "b": Signal(values[:5])}
-    problem = Problem("p", Space([Parameter("x")]), Case(observed, lambda v, s: {}))
+    observed = {"a": MeasuredSignal(values, groups=groups), "b": MeasuredSignal(values[:5])}
+    problem = CalibrationProblem("p", Space([Parameter("x")]), Case(observed, lambda v, s: {}))
     found = Conditions.of(problem)
     assert found.workload.shape == (STEPS, 2)
     assert found.hosts.shape == (2, 6)

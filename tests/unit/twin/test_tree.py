@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosim.twin.space import Parameter, Space
 from cosim.twin.surrogate.encoding import Encoding
-from cosim.twin.surrogate.tree import Node, Tree, bounds, search
+from cosim.twin.surrogate.tree import Tree, TreeNode, bounds, search
 
 MIXED = Space(
     [
@@ -52,9 +52,9 @@ def test_features_of_all_kinds():
 
 
 def test_bounds_are_equation_7():
-    node = Node(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 2.0, 2.0, visits=9, gradient=np.array([1.0, -2.0]))
+    node = TreeNode(np.array([0.5, 0.5]), np.array([0.5, 0.5]), 2.0, 2.0, visits=9, gradient=np.array([1.0, -2.0]))
     for unit, value, visits in (([0.4, 0.5], 1.5, 4), ([0.5, 0.4], 1.0, 5)):
-        node.children.append(Node(np.array(unit), np.array(unit), value, value, visits=visits))
+        node.children.append(TreeNode(np.array(unit), np.array(unit), value, value, visits=visits))
     c = 0.3
     expected = [
         1.5 - (1.0 * 0.1 + -2.0 * 0.0) - math.sqrt(c * math.log(9) / 4),
@@ -64,8 +64,8 @@ def test_bounds_are_equation_7():
 
 
 def test_the_descending_side_is_favoured():
-    node = Node(np.array([0.5]), np.array([0.5]), 1.0, 1.0, visits=2, gradient=np.array([3.0]))
-    node.children = [Node(np.array([u]), np.array([u]), 1.0, 1.0) for u in (0.4, 0.6)]
+    node = TreeNode(np.array([0.5]), np.array([0.5]), 1.0, 1.0, visits=2, gradient=np.array([3.0]))
+    node.children = [TreeNode(np.array([u]), np.array([u]), 1.0, 1.0) for u in (0.4, 0.6)]
     assert int(np.argmin(bounds(node, 0.0))) == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.vehicles import Battery, Copter, Fleet, Rover, phases
+from cosim.vehicles import BatteryPack, Copter, Rover, VehicleFleet, phases
 from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.follow import apart, fenced, stand_off
 from cosim.vehicles.records import RECORD
@@ -24,7 +24,7 @@ class Field:
     """One drone at the origin and a rover that drives north at 1 m/s from (30, 0)."""
 
     def __init__(self, rule=RULE, copter=Copter(), delay=0.1, loss=0.0, **options):  # noqa: B008
-        self.fleet = Fleet([copter, Rover()], [(0, 0, 0), (30, 0, 0)], substep=0.05, **options)
+        self.fleet = VehicleFleet([copter, Rover()], [(0, 0, 0), (30, 0, 0)], substep=0.05, **options)
         self.fleet.arm([1])
         self.fleet.set_speed([1], 1.0)
         self.fleet.go([1], [[30.0, 5000.0, 0.0]])
@@ -156,7 +156,7 @@ def test_commands_that_are_lost_are_sent_again_and_given_up():
 
 
 def test_a_low_battery_brings_it_home_and_is_changed():
-    weak = Copter(battery=Battery(capacity=0.8))
+    weak = Copter(battery=BatteryPack(capacity=0.8))
     field = Field(replace(RULE, swap=30.0, swap_below=0.5), weak).run(5.0).engage()
     while "home-idle" not in field.seen[1:]:
         field.run(field.fleet.now + 1.0)
@@ -216,7 +216,9 @@ def test_delay_moves_the_follower_only_a_little():
 
 def test_the_same_keys_give_the_same_flight_beside_others():
     def fly(count):
-        fleet = Fleet([Copter()] * count + [Rover()] * count, [(0, 0, 0)] * count + [(30, 0, 0)] * count, substep=0.05)
+        fleet = VehicleFleet(
+            [Copter()] * count + [Rover()] * count, [(0, 0, 0)] * count + [(30, 0, 0)] * count, substep=0.05
+        )
         fleet.arm(np.arange(count, 2 * count))
         fleet.go(np.arange(count, 2 * count), [30.0, 900.0, 0.0])
         pairs = Engagements(fleet, np.arange(count), np.arange(count, 2 * count), RULE, keys=np.arange(count)[::-1])

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.vehicles import Battery, Copter, Fleet, Rover, Waypoint
+from cosim.vehicles import BatteryPack, Copter, Rover, VehicleFleet, Waypoint
 from cosim.vehicles.airframe import GRAVITY
 from cosim.vehicles.layout import CRITICAL, EMPTY, FENCE, LOW
 
 
 def flying(*vehicles, height=20.0, **options):
     """Copters that hover at `height` above homes 50 m apart."""
-    fleet = Fleet(vehicles, [(50.0 * k, 0.0, 0.0) for k in range(len(vehicles))], **options)
+    fleet = VehicleFleet(vehicles, [(50.0 * k, 0.0, 0.0) for k in range(len(vehicles))], **options)
     rows = range(len(vehicles))
     assert fleet.arm(rows).all()
     fleet.take_off(rows, height)
@@ -34,7 +34,7 @@ def watch(fleet, until, step=0.1):
 
 
 def test_takes_off_to_the_height_and_stays_there():
-    fleet = Fleet([Copter()], [(5.0, 6.0, 7.0)])
+    fleet = VehicleFleet([Copter()], [(5.0, 6.0, 7.0)])
     fleet.arm([0])
     fleet.take_off([0], 15.0)
     seen = watch(fleet, 20.0)
@@ -89,7 +89,7 @@ def test_hovers_in_wind_with_the_tilt_that_balances_its_drag():
 
 
 def test_mission_in_order_with_stops_and_speeds():
-    fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
     fleet.set_mission(0, [
         Waypoint(z=10.0, what="take-off"),
         Waypoint(60.0, 0.0, 10.0, hold=5.0),
@@ -141,7 +141,7 @@ def test_fence_sends_it_home():
 
 @pytest.mark.parametrize(("action", "home"), [("return", True), ("land", False)])
 def test_low_battery_ends_the_flight_as_told(action, home):
-    pack = Battery(capacity=0.5, action=action)
+    pack = BatteryPack(capacity=0.5, action=action)
     fleet = flying(Copter(battery=pack))
     fleet.go([0], [[60.0, 0.0, 20.0]])
     seen = watch(fleet, 200.0, 0.5)
@@ -151,10 +151,10 @@ def test_low_battery_ends_the_flight_as_told(action, home):
 
 
 def test_critical_battery_lands_and_an_empty_one_drops_it():
-    lands = flying(Copter(battery=Battery(capacity=0.5, low=0.1, critical=0.1, action="none")), height=5.0)
+    lands = flying(Copter(battery=BatteryPack(capacity=0.5, low=0.1, critical=0.1, action="none")), height=5.0)
     lands.advance(200.0)
     assert (lands.state["failsafe"][0], lands.state["crashed"][0], lands.state["landed"][0]) == (CRITICAL, 0, 1)
-    drops = flying(Copter(battery=Battery(capacity=0.5, low=0.0, critical=0.0, action="none")), height=30.0)
+    drops = flying(Copter(battery=BatteryPack(capacity=0.5, low=0.0, critical=0.0, action="none")), height=30.0)
     drops.advance(200.0)
     s = drops.state[0]
     assert (s["failsafe"], s["crashed"], s["armed"], s["charge"]) == (EMPTY, 1, 0, 0.0)
@@ -164,7 +164,7 @@ def test_critical_battery_lands_and_an_empty_one_drops_it():
 
 
 def test_falls_at_terminal_velocity():
-    pack = Battery(capacity=0.8, low=0.0, critical=0.0, action="none")
+    pack = BatteryPack(capacity=0.8, low=0.0, critical=0.0, action="none")
     copter = Copter(battery=pack, climb=20.0, accel=8.0, drag2=0.05)
     fleet = flying(copter, height=400.0)
     fleet.advance(400.0)
@@ -175,7 +175,7 @@ def test_falls_at_terminal_velocity():
 @pytest.mark.parametrize("steering", ["skid", "ackermann"])
 def test_rover_drives_a_square_within_its_turning_circle(steering):
     rover = Rover(steering=steering)
-    fleet = Fleet([rover], [(0.0, 0.0, 0.0)])
+    fleet = VehicleFleet([rover], [(0.0, 0.0, 0.0)])
     corners = [(0.0, 20.0), (20.0, 20.0), (20.0, 0.0), (0.0, 0.0)]
     fleet.set_mission(0, [Waypoint(x, y) for x, y in corners])
     fleet.arm([0])
@@ -192,7 +192,7 @@ def test_rover_drives_a_square_within_its_turning_circle(steering):
 
 
 def test_refuses_what_it_cannot_do():
-    fleet = Fleet([Copter(), Rover()], [(0, 0, 0), (9, 0, 0)])
+    fleet = VehicleFleet([Copter(), Rover()], [(0, 0, 0), (9, 0, 0)])
     assert not fleet.take_off([0, 1], 10.0).any()  # not armed
     fleet.arm([0, 1])
     assert fleet.go([0, 1], [5.0, 5.0, 5.0]).tolist() == [False, True]  # on the ground
@@ -205,7 +205,7 @@ def test_refuses_what_it_cannot_do():
 
 
 def test_stands_armed_only_for_a_while():
-    fleet = Fleet([Copter()], [(0, 0, 0)])
+    fleet = VehicleFleet([Copter()], [(0, 0, 0)])
     fleet.arm([0])
     fleet.advance(9.0)
     assert fleet.state["armed"][0] == 1
@@ -233,8 +233,8 @@ ORDERS = st.sampled_from(["arm", "disarm", "up", "go", "steer", "home", "land", 
     st.floats(-12.0, 12.0),
 )
 def test_whatever_it_is_told_the_state_stays_sound(orders, capacity, gust):
-    pack = Battery(capacity=capacity)
-    fleet = Fleet([Copter(battery=pack), Rover(battery=pack)], [(0, 0, 0), (0, 0, 0)])
+    pack = BatteryPack(capacity=capacity)
+    fleet = VehicleFleet([Copter(battery=pack), Rover(battery=pack)], [(0, 0, 0), (0, 0, 0)])
     fleet.wind[:, 0] = gust
     full = fleet.state["charge"].copy()
     for order, x, y, z in orders:
@@ -264,7 +264,7 @@ def test_whatever_it_is_told_the_state_stays_sound(orders, capacity, gust):
 
 
 def test_a_mission_ends_where_it_lands():
-    fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
     fleet.arm([0])
     fleet.set_mission(0, [Waypoint(z=10.0, what="take-off"), Waypoint(20.0, 0.0, 10.0), Waypoint(what="land")])
     fleet.start_mission([0])
@@ -275,7 +275,7 @@ def test_a_mission_ends_where_it_lands():
 
 
 def test_a_mission_goes_on_after_a_landing_in_between():
-    fleet = Fleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
     fleet.arm([0])
     rise, land = Waypoint(z=5.0, what="take-off"), Waypoint(what="land")
     fleet.set_mission(0, [rise, land, rise, Waypoint(30.0, 0.0, 5.0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.vehicles import Copter, Fleet
+from cosim.vehicles import Copter, VehicleFleet
 from cosim.vehicles.airframe import GRAVITY
 from cosim.vehicles.layout import AIRFRAME, STATE
 from cosim.vehicles.rigid import STEP, push
@@ -63,7 +63,7 @@ def test_rotors_turn_the_body_the_right_way(rotors, sign):
 
 
 def test_flies_as_the_point_mass_does():
-    both = Fleet([Copter(), Copter(dynamics="rigid")], [(0, 0, 0), (0, 0, 0)])
+    both = VehicleFleet([Copter(), Copter(dynamics="rigid")], [(0, 0, 0), (0, 0, 0)])
     both.arm([0, 1])
     both.take_off([0, 1], 20.0)
     both.advance(20.0)
@@ -87,4 +87,4 @@ def test_flies_as_the_point_mass_does():
 
 def test_rigid_needs_four_rotors():
     with pytest.raises(ValueError, match="four rotors"):
-        Fleet([Copter(dynamics="rigid", rotors=6)], [(0, 0, 0)])
+        VehicleFleet([Copter(dynamics="rigid", rotors=6)], [(0, 0, 0)])

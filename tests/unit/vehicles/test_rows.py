@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.vehicles import Fleet, Rover
+from cosim.vehicles import Rover, VehicleFleet
 from cosim.vehicles.rows import Rows, _bend
 
 
@@ -45,7 +45,7 @@ def test_turns_join_two_rows_smoothly(pitch, radius):
 
 def test_a_rover_with_that_radius_drives_it():
     field = Rows((0.0, 0.0), rows=3, pitch=3.0, length=30.0, headland=1.0, turn=2.0)
-    fleet = Fleet([Rover(steering="ackermann")], [(0.0, -5.0, 0.0)], substep=0.02)
+    fleet = VehicleFleet([Rover(steering="ackermann")], [(0.0, -5.0, 0.0)], substep=0.02)
     course, row_of = field.course()
     fleet.set_mission(0, course)
     fleet.arm([0])
@@ -65,7 +65,6 @@ def test_a_rover_with_that_radius_drives_it():
 def test_places_on_rows():
     field = Rows((0.0, 0.0), rows=2, pitch=4.0, length=100.0)
     assert field.on_row(1, 0.25) == pytest.approx((4.0, 75.0, math.pi))
-    assert field.item_of(1) == 3
     assert field.box(1.0) == pytest.approx((-3.0, -1.0, 7.0, 101.0))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.vehicles import Copter, Fleet, Waypoint
+from cosim.vehicles import Copter, VehicleFleet, Waypoint
 from cosim.vehicles.airframe import GRAVITY
 from cosim.vehicles.driven import Driven
 from cosim.vehicles.legs import along, shape
@@ -18,7 +18,7 @@ from cosim.vehicles.legs import along, shape
 @pytest.mark.parametrize("dynamics", ["point", "rigid"])
 @pytest.mark.parametrize("substep", [0.0005, 0.001, 0.002, 0.003, 0.006, 0.02, 0.03, 0.05])
 def test_way_is_speed_times_time_at_any_step(dynamics, substep):
-    fleet = Fleet([Copter(dynamics=dynamics)], [(0, 0, 0)], substep=substep)
+    fleet = VehicleFleet([Copter(dynamics=dynamics)], [(0, 0, 0)], substep=substep)
     fleet.arm([0])
     fleet.take_off([0], 20.0)
     fleet.advance(15.0)
@@ -32,7 +32,7 @@ def test_way_is_speed_times_time_at_any_step(dynamics, substep):
 
 def test_rigid_dynamics_converge_with_first_order():
     def end(substep):
-        fleet = Fleet([Copter(dynamics="rigid")], [(0, 0, 0)], substep=substep)
+        fleet = VehicleFleet([Copter(dynamics="rigid")], [(0, 0, 0)], substep=substep)
         fleet.arm([0])
         fleet.take_off([0], 20.0)
         fleet.advance(12.0)
@@ -50,7 +50,7 @@ def test_rigid_dynamics_converge_with_first_order():
 @pytest.mark.parametrize("start", [0.0, 1.0])
 def test_a_rigid_body_turns_round_at_once(start):
     """Half a turn is no balance of its controller."""
-    fleet = Fleet([Copter(dynamics="rigid", jerk=start)], [(0, 0, 0)])
+    fleet = VehicleFleet([Copter(dynamics="rigid", jerk=start)], [(0, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 20.0)
     fleet.advance(12.0)
@@ -80,7 +80,7 @@ def test_legs_keep_their_limits_and_arrive(length, top, accel, jerk):
 
 @pytest.mark.parametrize("dynamics", ["point", "rigid"])
 def test_corners_of_a_mission_are_cut_by_no_more_than_the_radius(dynamics):
-    fleet = Fleet([Copter(dynamics=dynamics, jerk=1.0)], [(0, 0, 0)])
+    fleet = VehicleFleet([Copter(dynamics=dynamics, jerk=1.0)], [(0, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 20.0)
     fleet.advance(15.0)
@@ -104,7 +104,7 @@ def test_corners_of_a_mission_are_cut_by_no_more_than_the_radius(dynamics):
 
 def test_take_off_waits_for_the_rotors_and_landing_for_the_motors():
     copter = Copter(arming_delay=2.0, spool_up=1.0, disarm_after=2.5)
-    fleet = Fleet([copter], [(0, 0, 0)])
+    fleet = VehicleFleet([copter], [(0, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 5.0)
     fleet.advance(2.9)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cosim.vehicles import Fleet, Rover, phases
+from cosim.vehicles import Rover, VehicleFleet, phases
 from cosim.vehicles.coverage import Coverage
 from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
@@ -84,7 +84,7 @@ def test_a_camera_sees_what_its_footprint_covers():
 def working(pauses=(), **options):
     field = Rows(rows=2, pitch=4.0, length=20.0, **options)
     course, row_of = field.course()
-    fleet = Fleet([Rover()], [(0.0, -2.0, 0.0)], substep=0.05)
+    fleet = VehicleFleet([Rover()], [(0.0, -2.0, 0.0)], substep=0.05)
     fleet.set_mission(0, course)
     return fleet, Works(fleet, [0], [3.0], row_of[None], pauses)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.vehicles import Battery, Copter, Fleet, Rover
+from cosim.vehicles import BatteryPack, Copter, Rover, VehicleFleet
 from cosim.vehicles.airframe import AIR, GRAVITY
 from cosim.vehicles.airframes import PUBLISHED, airframe, level_power
 from cosim.vehicles.battery import OPEN_CIRCUIT, current, open_circuit
@@ -30,7 +30,7 @@ def test_hover_needs_what_momentum_theory_says():
 
 
 def test_stated_hover_power_is_what_the_battery_gives():
-    fleet = Fleet([Copter(hover_power=220.0)], [(0, 0, 0)])
+    fleet = VehicleFleet([Copter(hover_power=220.0)], [(0, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 10.0)
     fleet.advance(30.0)
@@ -41,7 +41,7 @@ def test_stated_hover_power_is_what_the_battery_gives():
 
 def flat_out(copter, speed, wind=(0.0, 0.0, 0.0)):
     """Power (W) and airspeed (m/s) of a copter that has flown east at `speed` for long, as the fleet flies it."""
-    fleet = Fleet([copter], [(0, 0, 0)], substep=0.02)
+    fleet = VehicleFleet([copter], [(0, 0, 0)], substep=0.02)
     fleet.wind[:] = wind
     fleet.arm([0])
     fleet.take_off([0], 20.0)
@@ -108,7 +108,7 @@ def test_thin_air_costs():
     assert relative_density(0.0, 0.0, 4000.0) == 1.0
     assert relative_density(0.0, 288.15, 0.0) == pytest.approx(1.0)
     assert relative_density(0.0, 288.15, 2000.0) == pytest.approx(1.0066 / 1.225, rel=1e-3)  # ICAO table
-    fleet = Fleet([Copter(), Copter()], [(0, 0, 0), (50, 0, 0)])
+    fleet = VehicleFleet([Copter(), Copter()], [(0, 0, 0), (50, 0, 0)])
     fleet.set_air(0.0, 0.0)
     fleet.frames["altitude"][1], fleet.frames["temperature"][1] = 3000.0, 268.65
     fleet.arm([0, 1])
@@ -128,7 +128,7 @@ def test_published_endurance_within_15_percent(name):
 
 
 def test_a_cold_or_old_battery_gives_less_at_more_resistance():
-    new, cold, old = Battery(), Battery(temperature=0.0), Battery(cycles=500.0)
+    new, cold, old = BatteryPack(), BatteryPack(temperature=0.0), BatteryPack(cycles=500.0)
     assert (new.usable, new.internal) == (new.capacity, pytest.approx(new.resistance))
     assert cold.usable == pytest.approx(0.85 * new.capacity)
     assert cold.internal == pytest.approx(2.09 * new.resistance, rel=0.01)
@@ -160,8 +160,8 @@ def test_open_circuit_voltage_rises_with_charge_and_meets_its_table():
 
 def test_energy_and_charge_agree():
     """A hover's energy at the terminals plus the loss inside is the integral of the rest voltage over charge."""
-    pack = Battery(capacity=1.0, resistance=0.05, low=0.0, critical=0.0, action="none")
-    fleet = Fleet([Copter(battery=pack)], [(0, 0, 0)])
+    pack = BatteryPack(capacity=1.0, resistance=0.05, low=0.0, critical=0.0, action="none")
+    fleet = VehicleFleet([Copter(battery=pack)], [(0, 0, 0)])
     fleet.arm([0])
     fleet.take_off([0], 10.0)
     loss, used = 0.0, fleet.state["charge"][0]
@@ -187,4 +187,4 @@ def test_wheels_pay_for_rolling_and_acceleration_and_get_nothing_back():
 )
 def test_batteries_that_cannot_be(wrong):
     with pytest.raises(ValueError, match="a battery needs"):
-        Battery(**wrong)
+        BatteryPack(**wrong)

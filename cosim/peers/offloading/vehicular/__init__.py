@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.peers.offloading.layout import State
+from cosim.peers.offloading.layout import OffloadingState
 from cosim.peers.offloading.study import Study
 from cosim.peers.offloading.vehicular.kernel import act
 from cosim.peers.offloading.vehicular.observed import NAMES, OPTIONS
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 Choose = Callable[[Request], int]
 
 
-def ask(state: State, choose: Choose) -> int:
+def ask(state: OffloadingState, choose: Choose) -> int:
     """The caller's choice for the task at which the kernel has stopped."""
     meta = state.meta[0]
     task = state["tasks"][meta["asked"]]
@@ -55,17 +55,17 @@ def ask(state: State, choose: Choose) -> int:
     return int(answer)
 
 
-def places(state: State, study: Study) -> NDArray[np.int64]:
+def places(state: OffloadingState, study: Study) -> NDArray[np.int64]:
     """(devices,) the access point that serves each vehicle now."""
     return _whereabouts(state, study)[0]
 
 
-def positions(state: State, study: Study) -> NDArray[np.float64]:
+def positions(state: OffloadingState, study: Study) -> NDArray[np.float64]:
     """(devices, 2) m: along the road, as the places' x, and their y of zero."""
     along = _whereabouts(state, study)[1]
     return np.stack([along, np.zeros_like(along)], axis=1)
 
 
-def _whereabouts(state: State, study: Study) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _whereabouts(state: OffloadingState, study: Study) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     devices = state["devices"]
     return Road(study.places).position(devices["place"], devices["next_move"], float(state.meta["now"][0]))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import Record
-from cosim.peers.offloading.study import Place
+from cosim.peers.offloading.study import EdgePlace
 
 SPEEDS: Final = (20.0, 40.0, 60.0)  # km/h, by attractiveness
 
@@ -22,7 +22,7 @@ SPEEDS: Final = (20.0, 40.0, 60.0)  # km/h, by attractiveness
 class Road:
     """The road along the places of a study, in their order."""
 
-    def __init__(self, places: tuple[Place, ...]) -> None:
+    def __init__(self, places: tuple[EdgePlace, ...]) -> None:
         self.length = 2.0 * places[0].x  # m, of a segment
         speeds = np.array([SPEEDS[place.attractiveness] for place in places])
         self.speed = speeds / 3.6  # m/s, by segment

@@ -12,7 +12,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.peers.offloading import layout
 from cosim.peers.offloading.build import lay_out, weighted
 from cosim.peers.offloading.checks import check
-from cosim.peers.offloading.layout import State
+from cosim.peers.offloading.layout import OffloadingState
 from cosim.peers.offloading.study import Study
 from cosim.peers.offloading.vehicular import kernel, learned, links, observed
 from cosim.peers.offloading.vehicular.choices import POLICIES
@@ -50,7 +50,7 @@ def accept(study: Study, *, custom: bool) -> None:
     _links(study)
 
 
-def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> State:
+def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> OffloadingState:
     """The checked study as the vehicular kernel takes it, with everything due at time 0 done."""
     accept(study, custom=custom)
     common = lay_out(study, seed, trace=trace, custom=custom, devices=False)
@@ -58,7 +58,7 @@ def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> State:
     for name in layout.META.names or ():
         meta[name] = common.meta[name]
     road, apps = Road(study.places), study.applications
-    state = State(
+    state = OffloadingState(
         meta,
         common.arrays
         | _links(study)

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from cosim.peers.interval import Arrivals, Fleet, Type, Workload
+from cosim.peers.interval import ContainerArrivals, ContainerWorkload, HostFleet, Type
 from cosim.peers.interval.fleet import POWER, table
 from cosim.peers.interval.quirks import QUIRKS
 from tests.unit.peers.interval.reference import Host, Profile, Reference
@@ -32,7 +32,7 @@ def fleets(draw):
         for _ in range(whole(1, 3))
     )
     place = tuple(draw(st.lists(st.integers(0, len(types) - 1), min_size=1, max_size=5)))
-    return Fleet(types, place, router=whole(1, 100) * 1.0)
+    return HostFleet(types, place, router=whole(1, 100) * 1.0)
 
 
 @st.composite
@@ -54,8 +54,8 @@ def workloads(draw):
     work = st.integers(0, 40).map(lambda k: k * 1000.0)
     row = st.tuples(st.integers(0, 8), st.integers(0, count - 1), work, st.integers(0, 6))
     given_rows = sorted(draw(st.lists(row, max_size=14)))
-    base = Workload(
-        tuple(f"p{k}" for k in range(count)), demand, length, peak, disk, np.ones(count), Arrivals(),
+    base = ContainerWorkload(
+        tuple(f"p{k}" for k in range(count)), demand, length, peak, disk, np.ones(count), ContainerArrivals(),
         work=np.ones(count), due=np.ones((count, 2), np.int64),
     )  # fmt: skip
     return base.replay(given_rows)

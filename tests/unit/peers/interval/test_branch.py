@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from cosim.peers.interval import Arrivals, Interval, azure_fog, compatible, static
+from cosim.peers.interval import ContainerArrivals, Interval, azure_fog, compatible, static
 from cosim.peers.interval.layout import FIGURES
 from cosim.peers.interval.quirks import CORRECTED
 
 
 def simulation(quirks=CORRECTED, policy="least-loaded", mean=3.0):
-    workload = static(300.0, Arrivals("poisson", mean))
+    workload = static(300.0, ContainerArrivals("poisson", mean))
     one = Interval(azure_fog(12, quirks), workload, 5, policy=policy, quirks=quirks, length=300.0)
     one.run(20)
     return one

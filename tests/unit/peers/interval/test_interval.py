@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from cosim.peers.interval import (
     QUIRKS,
-    Arrivals,
-    Fleet,
+    ContainerArrivals,
+    ContainerWorkload,
+    HostFleet,
     Interval,
     Type,
-    Workload,
     aiotbench,
     azure_fog,
     batch,
@@ -41,7 +41,7 @@ def loads(*rows, mips=500.0, peak=1000.0, ram=100.0, samples=None):
     demand = np.zeros((1, len(samples or [0]), 6))
     demand[0, :, 0] = mips if samples is None else samples
     demand[0, :, 1] = ram
-    workload = Workload(
+    workload = ContainerWorkload(
         ("p",), demand, np.array([demand.shape[1]]), np.array([peak]), np.zeros(1), np.ones(1), work=np.zeros(1),
         due=np.ones((1, 2), np.int64),
     )  # fmt: skip
@@ -50,7 +50,7 @@ def loads(*rows, mips=500.0, peak=1000.0, ram=100.0, samples=None):
 
 def alone(*rows, hosts=2, quirks=(), length=100.0, **options):
     settings = {key: options.pop(key) for key in ("mips", "peak", "ram", "samples") if key in options}
-    fleet = Fleet((HOST,), (0,) * hosts, router=100.0)
+    fleet = HostFleet((HOST,), (0,) * hosts, router=100.0)
     return Interval(fleet, loads(*rows, **settings), 1, policy=None, quirks=quirks, length=length, **options)
 
 
@@ -173,7 +173,7 @@ def test_each_quirk_changes_something(name):
     demand[:, :, 1] = chance.uniform(0.0, 2000.0, (6, 9))
     demand[:, :, 2:] = 5.0
     demand[0, 3, 0] = 0.0
-    workload = traces(list("abcdef"), demand, np.full(6, 2600.0), np.ones(6), Arrivals("poisson", 3.0))
+    workload = traces(list("abcdef"), demand, np.full(6, 2600.0), np.ones(6), ContainerArrivals("poisson", 3.0))
     workload = replace(workload, duration=(4.0, 1.0))
     runs = []
     counting = ["order-dependent", "last-host-source"]  # what the two rules of counting need
@@ -229,7 +229,7 @@ def test_a_power_table_is_brought_to_eleven_points():
 
 def test_containers_come_as_the_laws_say():
     for law, mean in (("poisson", 1.2), ("poisson", 40.0), ("normal", 5.0)):
-        one = Interval(azure_fog(1), static(300.0, Arrivals(law, mean, 1.5)), 2, keep=False)
+        one = Interval(azure_fog(1), static(300.0, ContainerArrivals(law, mean, 1.5)), 2, keep=False)
         come = one.run(4000)["arrived"]
         expected = mean - 0.5 if law == "normal" else mean  # the normal one is cut to whole numbers
         assert come.mean() == pytest.approx(expected, abs=4 * come.std() / 60)
@@ -239,7 +239,9 @@ def test_containers_come_as_the_laws_say():
             assert come.min() >= 1.0
 
 
-@pytest.mark.parametrize("workload", [aiotbench(arrivals=Arrivals(mean=3)), defog(arrivals=Arrivals(mean=3))])
+@pytest.mark.parametrize(
+    "workload", [aiotbench(arrivals=ContainerArrivals(mean=3)), defog(arrivals=ContainerArrivals(mean=3))]
+)
 def test_applications_come_by_their_weights(workload):
     one = Interval(simple_fog(20), workload, 2)
     one.run(600)
@@ -265,7 +267,7 @@ def test_traces_give_the_work_of_their_first_samples():
 def test_the_books_close(seed, policy, odd):
     fleet = azure_fog(20)
     one = Interval(
-        fleet, static(300.0, Arrivals("poisson", 3.0)), seed, policy=policy, quirks=compatible() if odd else ()
+        fleet, static(300.0, ContainerArrivals("poisson", 3.0)), seed, policy=policy, quirks=compatible() if odd else ()
     )
     figures = one.run(60)
     last = {name: values[-1] for name, values in figures.items()}
@@ -286,7 +288,7 @@ def test_the_books_close(seed, policy, odd):
 @pytest.mark.parametrize("policy", BUILT_IN)
 @pytest.mark.parametrize("quirks", [(), compatible()], ids=["corrected", "compatible"])
 def test_a_snapshot_goes_back_to_the_bit(policy, quirks):
-    one = Interval(azure_fog(20), static(300.0, Arrivals("poisson", 6.0)), 9, policy=policy, quirks=quirks)
+    one = Interval(azure_fog(20), static(300.0, ContainerArrivals("poisson", 6.0)), 9, policy=policy, quirks=quirks)
     one.run(17)
     kept = one.snapshot()
     first, ended = one.run(40), one.drain()
@@ -322,7 +324,7 @@ def test_a_policy_of_ones_own_sees_what_it_decides_about():
 
 
 def test_batch_is_what_single_runs_are_with_any_number_of_workers():
-    fleet, workload = azure_fog(20), static(300.0, Arrivals("poisson", 4.0))
+    fleet, workload = azure_fog(20), static(300.0, ContainerArrivals("poisson", 4.0))
     seeds = range(5)
     single = [Interval(fleet, workload, seed, policy="first-fit").run(30) for seed in seeds]
     for workers in (1, 2, 3):
@@ -333,7 +335,7 @@ def test_batch_is_what_single_runs_are_with_any_number_of_workers():
 
 
 def test_a_batch_of_parameters_meets_the_same_containers():
-    fleet, workload = azure_fog(10), replace(static(300.0, Arrivals("poisson", 2.0)), spread=0.3)
+    fleet, workload = azure_fog(10), replace(static(300.0, ContainerArrivals("poisson", 2.0)), spread=0.3)
     values = {name: [1.0, 1.0] for name in PARAMETERS} | {
         "overhead": [0.0, 20.0], "arrivals": [2.0, 2.0], "spread": [0.3, 0.3], "speed": [1.0, 2.0],
     }  # fmt: skip
@@ -346,7 +348,7 @@ def test_a_batch_of_parameters_meets_the_same_containers():
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
 def test_every_parameter_has_an_effect(name):
-    fleet, workload = azure_fog(10), replace(static(300.0, Arrivals("poisson", 2.0)), spread=0.3)
+    fleet, workload = azure_fog(10), replace(static(300.0, ContainerArrivals("poisson", 2.0)), spread=0.3)
     slow = replace(fleet, types=tuple(replace(kind, up=5.0, down=5.0) for kind in fleet.types))
     changed = {"arrivals": 3.0, "spread": 0.6, "overhead": 9.0}.get(name, 1.3)
     neutral = {"arrivals": 2.0, "spread": 0.3, "overhead": 0.0}.get(name, 1.0)
@@ -355,7 +357,7 @@ def test_every_parameter_has_an_effect(name):
 
 
 def test_a_batch_whose_queues_grow_beyond_the_ring():
-    crowd = static(300.0, Arrivals("poisson", 60.0))
+    crowd = static(300.0, ContainerArrivals("poisson", 60.0))
     many = batch(azure_fog(2), crowd, [1, 2], 60, policy="first-fit")
     single = Interval(azure_fog(2), crowd, 2, policy="first-fit").run(60)
     assert single["waiting"][-1] > 2000
@@ -371,7 +373,7 @@ def test_a_batch_whose_queues_grow_beyond_the_ring():
         (lambda: Interval(azure_fog(1), static(1.0), 1, length=5.0, boot=6.0), "a boot time of 6.0 s"),
         (lambda: Interval(azure_fog(1), static(1.0), 1, overhead=-1.0), "an overhead of -1.0 s"),
         (lambda: Interval(azure_fog(1), static(1.0), 1, slots=0), "0 slots"),
-        (lambda: Interval(azure_fog(1), static(1.0, Arrivals(mean=-1.0)), 1), "must not be negative"),
+        (lambda: Interval(azure_fog(1), static(1.0, ContainerArrivals(mean=-1.0)), 1), "must not be negative"),
         (lambda: Interval(azure_fog(1), replace(static(1.0), due=None), 1), "needs 'due'"),
         (lambda: Interval(azure_fog(1), static(1.0).replay([(0, 9, 1, 1)]), 1), "a profile of 0..3"),
         (lambda: Interval(replace(azure_fog(1), router=0.0), static(1.0), 1), "must be positive"),
@@ -426,7 +428,7 @@ def test_real_machines_run(quirks):
     usage = found.utilisation * capacity[:, None]
     busiest = usage * (1000.0 / np.nanmean(usage, axis=1))[:, None]  # so that all are of the size that counts
     workload = bitbrains(
-        busiest, np.full(len(capacity), 4000.0), 1e6, arrivals=Arrivals("normal", 5.0, 1.5), quirks=quirks
+        busiest, np.full(len(capacity), 4000.0), 1e6, arrivals=ContainerArrivals("normal", 5.0, 1.5), quirks=quirks
     )
     one = Interval(azure_fog(50, quirks), workload, 7, quirks=quirks, policy="least-loaded")
     figures = one.run(200)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cosim.peers.interval import Interval, azure_fog, compatible, static
 from cosim.peers.interval.layout import FIGURES
-from cosim.peers.interval.workload import Arrivals
+from cosim.peers.interval.workload import ContainerArrivals
 from tests.unit.peers.interval.systems import fleets, quirk_sets, reference, workloads
 
 CLOSE = 1e-9
@@ -71,7 +71,7 @@ def test_any_system_runs_as_the_reference_does(fleet, workload, quirks, data):
 def test_fifty_hosts_run_as_the_reference_does(quirks):
     fleet = azure_fog(50, quirks)
     chance = np.random.Generator(np.random.PCG64(5))
-    workload = static(300.0, Arrivals("normal", 5.0, 1.5))
+    workload = static(300.0, ContainerArrivals("normal", 5.0, 1.5))
     k = chance.integers(0, 4, 500)
     work = workload.work[k] * chance.uniform(0.3, 1.7, 500)
     rows = np.stack([np.sort(chance.integers(0, 100, 500)), k, work, 3.0 * (k + 1)], axis=1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from cosim.peers.offloading import QUIRKS, Application, Energy, Links, Place, Study, Vm
+from cosim.peers.offloading import QUIRKS, Application, EdgePlace, Energy, Links, Study, Vm
 from cosim.peers.offloading.choosing import ARCHITECTURES, POLICIES
 
 APPLICATIONS = (
@@ -19,9 +19,9 @@ APPLICATIONS = (
 )  # fmt: skip
 EDGE = ((Vm(2, 1000.0, 500.0), Vm(1, 1500.0, 500.0)),)
 PLACES = (
-    Place("square", 0.0, 0.0, 0, 0, EDGE, (0.1, 3.0, 0.0, 0.0), (20.0, 50.0)),
-    Place("park", 100.0, 0.0, 1, 1, EDGE, (0.2, 1.0, 0.0, 0.0), (20.0, 50.0)),
-    Place("street", 0.0, 100.0, 2, 2, EDGE, (0.1, 3.0, 0.0, 0.0), (30.0, 60.0)),
+    EdgePlace("square", 0.0, 0.0, 0, 0, EDGE, (0.1, 3.0, 0.0, 0.0), (20.0, 50.0)),
+    EdgePlace("park", 100.0, 0.0, 1, 1, EDGE, (0.2, 1.0, 0.0, 0.0), (20.0, 50.0)),
+    EdgePlace("street", 0.0, 100.0, 2, 2, EDGE, (0.1, 3.0, 0.0, 0.0), (30.0, 60.0)),
 )
 ENERGY = Energy(battery=0.1, initial=(20.0, 100.0), cloud_idle=10.0, nanojoule_per_bit={"man": 3.0})
 

@@ -33,7 +33,7 @@ def test_the_searched_shapes_can_reach_the_measured_curve(tmp_path):
     write(tmp_path / "spec_data.csv", watts)
     servers = power.read_servers(tmp_path)
     problem = power.server(servers, 3)
-    mean, rows = twin_power.Fleet(watts).without(3).components(power.COMPONENTS)
+    mean, rows = twin_power.MeasuredMachines(watts).without(3).components(power.COMPONENTS)
     scores = np.linalg.lstsq(rows.T, watts[3] / watts[3, -1] - mean, rcond=None)[0]
     told = problem.held_back.simulate(np.array([[watts[3, -1], *scores]]), 1)["power"][0]
     np.testing.assert_allclose(told, problem.held_back.observed["power"].values, rtol=0.01)

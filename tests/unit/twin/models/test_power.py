@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.twin.models.power import LEVELS, Fleet
+from cosim.twin.models.power import LEVELS, MeasuredMachines
 
 
 def machines(count, seed=1, noise=0.0):
@@ -22,7 +22,7 @@ def machines(count, seed=1, noise=0.0):
 def test_levels_that_were_not_measured_follow_from_the_fleet():
     watts = machines(60)
     for k in range(5):
-        curve = Fleet(watts).without(k).curve([0, 2, 4, 6, 8, 10], watts[k, ::2])
+        curve = MeasuredMachines(watts).without(k).curve([0, 2, 4, 6, 8, 10], watts[k, ::2])
         np.testing.assert_allclose(curve.watts, watts[k], rtol=0.01)
 
 
@@ -32,13 +32,13 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(seed):
     watts = machines(200, seed, noise=0.003)
     inside = []
     for k in range(0, 200, 10):
-        curve = Fleet(watts).without(k).curve([0, 3, 6, 10], watts[k, [0, 3, 6, 10]])
+        curve = MeasuredMachines(watts).without(k).curve([0, 3, 6, 10], watts[k, [0, 3, 6, 10]])
         inside.append((np.abs(curve.watts - watts[k]) <= 1.645 * curve.sd)[[1, 2, 4, 5, 7, 8, 9]])
     assert 0.75 <= np.mean(inside) <= 1.0
 
 
 def test_components_span_the_fleet():
-    mean, rows = Fleet(machines(60)).components(4)
+    mean, rows = MeasuredMachines(machines(60)).components(4)
     assert mean.shape == (11,)
     assert rows.shape == (4, 11)
     shapes = machines(60) / machines(60)[:, -1:]
@@ -48,6 +48,6 @@ def test_components_span_the_fleet():
 
 def test_what_cannot_be_known_is_refused():
     with pytest.raises(ScenarioError, match="a fleet of 11 machines says too little"):
-        Fleet(machines(11))
+        MeasuredMachines(machines(11))
     with pytest.raises(ScenarioError, match="full load is missing"):
-        Fleet(machines(30)).curve([0, 5], [10.0, 20.0])
+        MeasuredMachines(machines(30)).curve([0, 5], [10.0, 20.0])

@@ -1,0 +1,68 @@
+"""One noun per idea: what the glossary names is defined where it says, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CLASS = re.compile(r"`((?:cosim|adapters)\.[\w.]+)\.(\w+)`")
+
+# Words that have stood for several ideas at once: at most one class each may bear them alone.
+QUALIFIED = (
+    "World",
+    "Books",
+    "Member",
+    "Service",
+    "Station",
+    "Roster",
+    "Session",
+    "Listing",
+    "Place",
+    "Slot",
+    "Result",
+)
+
+
+def defined() -> dict[str, set[str]]:
+    """Modules by the public classes that they define."""
+    found: dict[str, set[str]] = {}
+    for package in ("cosim", "adapters"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "tests" in path.parts:
+                continue
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, set()).add(module)
+    return found
+
+
+def glossary() -> dict[str, set[str]]:
+    """Modules by the classes that the glossary names."""
+    found: dict[str, set[str]] = {}
+    for module, name in CLASS.findall((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")):
+        found.setdefault(name, set()).add(module)
+    return found
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return defined()
+
+
+def test_the_glossary_names_the_nouns_of_the_project():
+    assert {"Scenario", "Node", "Link", "Workload", "Plan", "Adapter", "Frame", "Signal"} <= glossary().keys()
+
+
+@pytest.mark.parametrize("noun", sorted(glossary()))
+def test_a_noun_of_the_glossary_has_one_home(noun, classes):
+    assert classes.get(noun, set()) == glossary()[noun]
+
+
+@pytest.mark.parametrize("noun", QUALIFIED)
+def test_a_word_with_many_uses_says_which_one_it_means(noun, classes):
+    assert len(classes.get(noun, set())) <= 1
