@@ -117,14 +117,20 @@ def croissant(
 
 
 def signals() -> dict[str, Signal]:
-    """All signals that are known without a scenario: the catalogue, and those that adapters add."""
+    """All signals that are known without a scenario: the catalogue, and those that adapters add.
+
+    What an adapter adds by keys that a scenario must give (columns of other programs) is not among them.
+    """
     from cosim.contract.registry import list_adapters
 
     found = dict(CATALOGUE)
     for listing in list_adapters():
         kind = listing.kind
         if kind is not None and not isinstance(kind.signals, tuple):
-            configured = kind.load_config().model_construct()
+            model = kind.load_config()
+            if any(field.is_required() for field in model.model_fields.values()):
+                continue
+            configured = model.model_construct()
             for change in ({}, {"log": True}):
                 config = configured.model_copy(update=change)
                 found |= {signal.name: signal for signal in kind.signals_of(config)}

@@ -20,7 +20,7 @@ IDS = ("scene", "node", "time")
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RecordedScene:
     """A run that rows come from. `name` depends on what was run, not on when or where."""
 
     name: str
@@ -28,7 +28,7 @@ class Scene:
     group: str  # what a split keeps together
 
 
-def table(scene: Scene, recipe: Recipe) -> pa.Table:
+def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
     """The rows of a scene: `scene`, `node`, `time`, the features, `truth_...`, and `label`.
 
     Raises `SetupError` for a signal or column that the run does not have.
@@ -70,7 +70,7 @@ def table(scene: Scene, recipe: Recipe) -> pa.Table:
     return pa.table(made)
 
 
-def _signal(scene: Scene, name: str) -> pa.Table:
+def _signal(scene: RecordedScene, name: str) -> pa.Table:
     folder = Path(scene.folder) / "frames" / name
     files = sorted(folder.glob("*.parquet"))
     if name == "task" and not files:
@@ -111,7 +111,7 @@ def _values(rows: pa.Table, name: str, at: NDArray[np.int64]) -> NDArray[np.floa
     return np.asarray(np.where(np.isfinite(found), found, np.nan))
 
 
-def _truth(scene: Scene, column: str, node: NDArray[Any], time: NDArray[np.float64]) -> NDArray[Any]:
+def _truth(scene: RecordedScene, column: str, node: NDArray[Any], time: NDArray[np.float64]) -> NDArray[Any]:
     signal, _, name = column.partition(".")
     rows = _signal(scene, signal)
     if name not in rows.column_names:
