@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -77,13 +78,37 @@ class CommandPart(Part):
     span: Period | None = Field(None, alias="for", description="until it calls the drone off; default: never")
 
 
+class TriggerPart(Part):
+    """When an order is given: a condition over signals, or a function of your own."""
+
+    when: str = Field(
+        min_length=1,
+        description="a condition, as target.mobility.speed > 0.5 and drone.vehicle.charge > 0.5, or module:function",
+    )
+    hysteresis: Duration = Field(0.0, description="for how long it must hold without a break")
+    reads: list[str] = Field([], description="signals that a function of your own is shown")
+
+    @property
+    def function(self) -> bool:
+        """Whether it names a function."""
+        return re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.when.strip()) is not None
+
+    @model_validator(mode="after")
+    def _apart(self) -> TriggerPart:
+        if self.reads and not self.function:
+            raise ValueError("'reads' belongs to a function of your own: a condition names what it looks at")
+        return self
+
+
 class EngagePart(Part):
     """A drone that is engaged to follow a target, and the rule by which it does."""
 
     drone: str = Field(description="node of a copter")
     target: str = Field(description="node of another vehicle")
     controller: str | None = Field(None, description="node that sends the orders; default: they arrive at once")
-    commands: list[CommandPart] = Field(min_length=1, description="the orders")
+    commands: list[CommandPart] = Field([], description="orders at fixed times")
+    engage: TriggerPart | None = Field(None, description="orders by what is measured, instead of fixed times")
+    disengage: TriggerPart | None = Field(None, description="when the drone is called off then; default: never")
     behind: Length = Field(_RULE.behind, description="stand-off point behind the target, negative: ahead")
     aside: Length = Field(_RULE.aside, description="to the right of it")
     height: Size = Field(_RULE.height, description="above it, and above home after take-off")
@@ -116,6 +141,10 @@ class EngagePart(Part):
     @model_validator(mode="after")
     def _sound(self) -> EngagePart:
         self.rule()
+        if (self.engage is None) == (not self.commands):
+            raise ValueError("an engagement has either 'commands', at fixed times, or 'engage', by a condition")
+        if self.disengage is not None and self.engage is None:
+            raise ValueError("'disengage' needs 'engage'; commands at fixed times end after their 'for'")
         last = -1.0
         for command in self.commands:
             if command.at <= last:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
+from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPart, VehicleConfig
 from adapters.vehicle.keys import Vehicle, vehicles_of
+from adapters.vehicle.looking import OWN, reads, triggers
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
@@ -56,7 +57,7 @@ class VehicleRoster:
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
         for number, part in enumerate(config.engage):
-            self._engagement(number, part, config)
+            self._engagement(number, part, config, context.written)
         if self._problems:
             raise ScenarioError(self._problems)
         self.missions = [mission for mission in self.missions if mission.course]
@@ -116,7 +117,7 @@ class VehicleRoster:
             row_of = np.concatenate([[-1], row_of, [-1]])
         return Mission(row, course, row_of, part, field)
 
-    def _engagement(self, number: int, part: EngagePart, config: VehicleConfig) -> None:
+    def _engagement(self, number: int, part: EngagePart, config: VehicleConfig, written: tuple[str, ...]) -> None:
         at = f"{self._at}.engage.{number}"
         drone, target = self._known(part.drone, f"{at}.drone"), self._known(part.target, f"{at}.target")
         self._ours(part.drone, f"{at}.drone")
@@ -130,6 +131,20 @@ class VehicleRoster:
             self._wrong(f"'{part.drone}' is engaged twice", f"{at}.drone", "put all its commands into one entry")
         if part.controller is not None and part.controller not in self.nodes:
             self._wrong(f"there is no node '{part.controller}'", f"{at}.controller")
+        for key, trigger in triggers(part):
+            self._trigger(part, trigger, f"{at}.{key}", written)
+
+    def _trigger(self, part: EngagePart, trigger: TriggerPart, at: str, written: tuple[str, ...]) -> None:
+        """Conditions that can be read, over signals that somebody writes (`written`, (): not known)."""
+        try:
+            looked_at = reads(part, trigger)
+        except ValueError as error:
+            self._wrong(f"the condition cannot be: {error}", f"{at}.when", "docs/vehicles.md has what is understood")
+            return
+        for name in looked_at:
+            if written and name not in (*written, *OWN):
+                hint = "add an adapter that writes it, or leave it out"
+                self._wrong(f"no adapter of the scenario writes '{name}'", f"{at}.when", hint)
 
 
 def airframe(vehicle: Vehicle) -> Copter | Rover:
