@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from adapters.vehicle.signals import BEHAVIOUR, ENGAGEMENT
+from adapters.vehicle.signals import BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.signals import Signal
 
 EXAMPLE = """\
 vehicle:
@@ -18,12 +19,17 @@ _WRITES = ("mobility", "vehicle", "behaviour", "engagement")
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
+    writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]))
     if not any(part.engage for part in config.engage):
-        return Ports(reads=_READS, writes=_WRITES)
+        return Ports(reads=_READS, writes=writes)
     from adapters.vehicle.looking import others
 
     more = tuple(Read(name, delayed=True, required=False) for name in sorted(others(config)))
-    return Ports(reads=(*_READS, *more), writes=_WRITES)
+    return Ports(reads=(*_READS, *more), writes=writes)
+
+
+def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
+    return (BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH) if config.cameras else (BEHAVIOUR, ENGAGEMENT)
 
 
 ADAPTER = AdapterKind(
@@ -35,7 +41,7 @@ ADAPTER = AdapterKind(
     node={"vehicle": "adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
     ports=_ports,
-    signals=(BEHAVIOUR, ENGAGEMENT),
+    signals=_signals,
     compiled="cosim.vehicles.fleet:compiled",
     example=EXAMPLE,
 )

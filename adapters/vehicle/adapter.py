@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adapters.vehicle.cameras import Cameras
 from adapters.vehicle.check import problems
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
-from adapters.vehicle.looking import OWN, others
+from adapters.vehicle.looking import others
 from adapters.vehicle.mavlink import STEP, Mavlink
 from adapters.vehicle.members import Members
 from adapters.vehicle.outside import Outside
@@ -71,6 +72,7 @@ class VehicleAdapter:
                 if command.span is not None
             ]
         )
+        self._cameras = Cameras(config, context, roster, self._fleet)
         self._triggers = Triggers(parts, roster.nodes)
         self._looked_at = others(config)
         worker = {int(row): k for k, row in enumerate(self._works.vehicles)}
@@ -101,6 +103,7 @@ class VehicleAdapter:
             while events and (events[0].at <= self._fleet.now + _SOON or self._fleet.now >= time - _SOON):
                 self._happen(events.pop(0))
             self._behave()
+            self._cameras.look()
             if self._mavlink is not None:
                 self._mavlink.look()
             if self._aeroloop is not None:
@@ -118,7 +121,9 @@ class VehicleAdapter:
                 self._outside.advance(until, self._fly)
             self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
         frames = [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
-        for frame in frames[: len(OWN)]:
+        if self._config.cameras:
+            frames += self._cameras.frames(time)
+        for frame in frames:
             self._triggers.take(frame.signal, (frame,))
         return frames
 
@@ -128,6 +133,8 @@ class VehicleAdapter:
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
         told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+        if self._config.cameras:
+            told = {**told, "cameras": self._cameras.summary()}
         if self._mavlink is not None:
             told = {**told, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
         absences = [part.absences for part in (self._members, self._outside) if part is not None]

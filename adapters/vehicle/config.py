@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.adapter import AdapterConfig
+from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period
 from cosim.vehicles.rule import Follow
+
+if TYPE_CHECKING:
+    from cosim.vehicles.camera import Camera
+    from cosim.vehicles.weeds import WeedDetector
 
 Place = Annotated[list[Length], Field(min_length=2, max_length=3)]
 Fast = Annotated[float, units.Unit("speed", gt=0.0)]
@@ -153,6 +157,44 @@ class EngagePart(Part):
         return self
 
 
+Curve = list[tuple[Size, Fraction]]
+
+
+class CameraPart(Part):
+    """A camera on a drone, and a detector of weeds: how good it is has to be told, with its source."""
+
+    view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
+        [math.degrees(_RULE.view_across), math.degrees(_RULE.view_along)], description="angles across and along"
+    )
+    pixels: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=2, max_length=2)] = Field(
+        [4000, 3000], description="of a picture across and along"
+    )
+    gimbal: bool = Field(True, description="it looks straight down in any attitude; else it is fixed to the frame")
+    every: Period = Field(2.0, description="between two pictures in flight")
+    recall: Curve = Field(min_length=1, description="[ground sample distance, share of the weeds that are found], ...")
+    precision: Curve = Field(min_length=1, description="[ground sample distance, share of finds that are weeds], ...")
+    source: str = Field(min_length=1, description="where recall and precision were measured")
+
+    def camera(self) -> Camera:
+        """Raises `ValueError`."""
+        from cosim.vehicles.camera import Camera  # needs numpy
+
+        across, along = (math.radians(angle) for angle in self.view)
+        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal)
+
+    def detector(self) -> WeedDetector:
+        """Raises `ValueError`."""
+        from cosim.vehicles.weeds import WeedDetector  # needs numpy
+
+        return WeedDetector(self.recall, self.precision)
+
+    @model_validator(mode="after")
+    def _sound(self) -> CameraPart:
+        self.camera()
+        self.detector()
+        return self
+
+
 class LinkPart(Part):
     """A link that is the same everywhere."""
 
@@ -199,6 +241,10 @@ class VehicleConfig(AdapterConfig):
     )
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
+    weeds: Annotated[str, InputFile()] | None = Field(
+        None, description="ESRI ASCII grid of weeds per m2, in m from the origin: the field that `cameras` look at"
+    )
+    cameras: dict[str, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
     ardupilot: ArduPilotPart = Field(ArduPilotPart(), description="for vehicles with `autopilot: ardupilot-json`")

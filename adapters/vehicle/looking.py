@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from adapters.vehicle.config import EngagePart, TriggerPart, VehicleConfig
-from adapters.vehicle.signals import BEHAVIOUR
+from adapters.vehicle.signals import BEHAVIOUR, PICTURE
 from cosim.contract.condition import Condition
 from cosim.contract.functions import function
 from cosim.contract.signals import CATALOGUE
 
-OWN = ("mobility", "vehicle", "behaviour")  # signals that the adapter knows without the bus
-KNOWN = {**CATALOGUE, BEHAVIOUR.name: BEHAVIOUR}
+OWN = ("mobility", "vehicle", "behaviour", "picture")  # signals that the adapter knows without the bus
+KNOWN = {**CATALOGUE, BEHAVIOUR.name: BEHAVIOUR, PICTURE.name: PICTURE}
 
 
 def roles(part: EngagePart) -> dict[str, str]:
@@ -38,6 +38,18 @@ def reads(part: EngagePart, trigger: TriggerPart) -> tuple[str, ...]:
         raise ValueError(f"'{several[0]}' has events or links, not one row for each node")
     function(trigger.when.strip())
     return tuple(trigger.reads)
+
+
+def unseen(part: EngagePart, trigger: TriggerPart, cameras: Container[str]) -> str:
+    """The node without a camera whose pictures `trigger` looks at, "" for none; `trigger` can be read."""
+    if trigger.function:
+        return part.drone if PICTURE.name in trigger.reads and part.drone not in cameras else ""
+    who = roles(part)
+    looked_at = Condition(trigger.when, who, KNOWN).values
+    without = [
+        who[role] for role, signal, _ in sorted(looked_at) if signal == PICTURE.name and who[role] not in cameras
+    ]
+    return without[0] if without else ""
 
 
 def others(config: VehicleConfig) -> set[str]:
