@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from cosim.radio import aerial, cells, nr, pathloss, power, sector
 Floats = NDArray[np.float64]
 
 _SHADOWS = 3.0  # standard deviations of shadowing that are still taken into account
+_DISTANCES = np.geomspace(10.0, 1e6, 2001)  # m
 _BELOW_NOISE = 10.0  # dB under the noise floor at which a cell no longer counts
 
 
@@ -81,7 +84,7 @@ class Stations:
         budget = self.emitted + gain - np.minimum(quiet, power.decibels(self.least))  # (m,) dB
         budget += max(-config.height_loss, 0.0) * aerial.HIGHEST / 100.0
         law = LAWS[config.model]
-        distances = np.geomspace(10.0, 1e6, 2001)
+        distances = _DISTANCES
         farthest = 0.0
         for c in range(len(self)):
             frequency = float(self.carrier_hz[c])
@@ -89,7 +92,7 @@ class Stations:
                 loss = pathloss.umi_los(distances, float(self.heights[c]), np.full_like(distances, 1.5), frequency)
                 spread = max(pathloss.UMI_SHADOWING)
             elif law != cells.CLOSE_IN:
-                loss = _least_in_the_air(law, distances, float(self.heights[c]), frequency)
+                loss = _least_in_the_air(law, float(self.heights[c]), frequency)
                 spread = 8.0  # dB, the largest of the three laws
             else:
                 loss = pathloss.close_in(distances, frequency, exponent(config))
@@ -99,10 +102,12 @@ class Stations:
         return farthest
 
 
-def _least_in_the_air(law: int, distances: Floats, cell_height: float, frequency: float) -> Floats:
-    """The smallest path loss (n,) with line of sight at `distances` (n,) m, over all heights."""
+@lru_cache(maxsize=256)  # the cells of a scene are alike
+def _least_in_the_air(law: int, cell_height: float, frequency: float) -> Floats:
+    """The smallest path loss (n,) with line of sight at `_DISTANCES`, over all heights."""
     heights = (aerial.LOWEST, 10.0, 22.5, 30.0, 100.0, aerial.HIGHEST)
-    losses = [[aerial.los_loss(law, float(d), cell_height, height, frequency) for d in distances] for height in heights]
+    away = _DISTANCES.tolist()
+    losses = [[aerial.los_loss(law, d, cell_height, height, frequency) for d in away] for height in heights]
     return np.asarray(np.min(losses, axis=0))
 
 
