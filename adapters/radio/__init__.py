@@ -20,7 +20,8 @@ _READS = (Read("mobility", required=False), Read("traffic", delayed=True, requir
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
     alarms = (Read("alarm", delayed=True),) if config.response is not None else ()
-    return Ports(reads=(*_READS, *alarms), writes=("link", "cell", *(LOGS if config.log else ())))
+    near = ("neighbour_cell",) if config.neighbours else ()
+    return Ports(reads=(*_READS, *alarms), writes=("link", "cell", *(LOGS if config.log else ()), *near))
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
@@ -35,7 +36,7 @@ ADAPTER = AdapterKind(
     check="adapters.radio.check:problems",
     ports=_ports,
     signals=_signals,
-    node={"jammer": "adapters.radio.keys:Jammer"},
+    node={"jammer": "adapters.radio.keys:Jammer", "sector": "adapters.radio.keys:Sector"},
     events={"jammer-on": "adapters.radio.keys:JammerOn", "jammer-off": "adapters.radio.keys:JammerOff"},
     media=("nr",),
     compiled="cosim.radio.warm:compiled",

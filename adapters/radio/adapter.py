@@ -12,11 +12,13 @@ from adapters.radio.check import problems
 from adapters.radio.config import RadioConfig
 from adapters.radio.connection import Connections
 from adapters.radio.jammers import Heard, Jammers
+from adapters.radio.levels import Levels
 from adapters.radio.log import Log, Use
 from adapters.radio.modem import Carried, Modem
+from adapters.radio.propagation import receive, sights
 from adapters.radio.reception import Fading, Received, Reception
 from adapters.radio.response import Responses
-from adapters.radio.scenery import Devices, Stations, exponent, sigma
+from adapters.radio.scenery import Devices, Stations
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals
 from cosim.contract.adapter import Context, Inputs, Summary
@@ -46,7 +48,7 @@ class RadioAdapter:
         self._cell_of[self._stations.slots] = np.arange(len(self._stations))
         self._faults = Faults(context.scene.capacity)
         seed = np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]
-        self._state = State(context.scene.capacity, len(self._stations), seed, sights=self._config.model == "umi")
+        self._state = State(context.scene.capacity, len(self._stations), seed, sights=sights(self._config))
         self._traffic = Traffic(context.scene.capacity, len(self._stations))
         fading = Fading(self._config, self._stations, context.period)
         self._jammers = Jammers(context, self._config, self._stations, fading.blocks.tolist())
@@ -55,6 +57,7 @@ class RadioAdapter:
         self._down = Modem(self._config, self._stations, capacity, period, up=False)
         self._up = Modem(self._config, self._stations, capacity, period, up=True)
         self._connections = Connections(capacity, len(self._stations), self._config.link_failure)
+        self._levels = Levels(self._config, self._stations, self._devices)
         self._totals = Totals(self._stations.ids)
         self._responses = Responses(self._config.response, self._stations, capacity)
         self._log = Log(self._config, self._stations, self._jammers, self._connections)
@@ -74,6 +77,8 @@ class RadioAdapter:
         changes = self._associate(rows, time)
         link, logs = self._links(rows, time)
         frames = [Frame("link", time, rows, link), self._load(rows, time), *logs]
+        if self._config.neighbours:
+            frames.append(self._levels.nearest(time, rows, self._state.power))
         self._totals.add(link, changes, frames[1].columns)
         return frames
 
@@ -110,11 +115,9 @@ class RadioAdapter:
         state, stations, config = self._state, self._stations, self._config
         antenna = self._devices.position[rows]
         antenna[:, 2] += self._devices.height[rows]
-        cells.receive(
-            rows, antenna, self._devices.gain[rows], state.moved, state.key[rows], state.draw[rows],
-            stations.antennas, stations.emitted, stations.carrier_hz,
-            cells.UMI if config.model == "umi" else cells.CLOSE_IN, exponent(config), sigma(config),
-            config.decorrelation, self._reach, state.shadow, state.sight, state.power,
+        receive(
+            config, rows, antenna, self._devices.gain[rows], state.moved, state.key[rows], state.draw[rows],
+            stations.antennas, stations.emitted, stations.carrier_hz, self._reach, state, stations.pattern,
         )  # fmt: skip
 
     def _associate(self, rows: Ints, time: float) -> int:
@@ -190,7 +193,7 @@ class RadioAdapter:
         queue = np.maximum(*queues)
         antenna = self._devices.position[rows]
         antenna[:, 2] += self._devices.height[rows]
-        away = antenna - stations.antennas[cell]
+        away = antenna - stations.antennas[shown]
         distance = np.sqrt(np.einsum("ij,ij->i", away, away))
         delay = config.access_delay + queue + sharing.propagation_delay(distance)
         delay[~served] = 0.0
@@ -206,6 +209,7 @@ class RadioAdapter:
             "delay": delay,
             "loss": loss,
             "handovers": state.handovers[rows],
+            **self._levels.shown(rows, shown, away, distance, state.power),
         }
         if not config.log:
             return link, ()

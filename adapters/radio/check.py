@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapters.radio.config import SPACING, RadioConfig
-from adapters.radio.keys import Jammer
+from adapters.radio.keys import Jammer, Sector
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem
 
@@ -21,7 +21,11 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         ]
     from cosim.radio import nr  # needs numpy
 
-    found = _jammers(context)
+    found = [*_jammers(context), *_sectors(context)]
+    if config.height_loss != 0.0 and config.model != "ci":
+        hint = "3GPP's laws have the height in them; leave it out, or write model: ci"
+        text = f"'height_loss' belongs to the model ci, not to {config.model}"
+        found.append(Problem(text, f"adapters.{context.name}.height_loss", hint=hint))
     for node in cells:
         if node.position is None:
             hint = "write at: [0 m, 0 m, 0 m]"
@@ -30,6 +34,25 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
             nr.resource_blocks(node.cell.bandwidth if node.cell else 0.0, SPACING[config.spacing])
         except ValueError as error:
             found.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
+    return found
+
+
+def _sectors(context: Context) -> list[Problem]:
+    """Antenna patterns where this adapter has no base station, or with keys that do not fit one another."""
+    found = []
+    for node in context.scene.nodes:
+        block = Sector.of(node)
+        if block is None:
+            continue
+        if node.cell is None or not context.serves(node.cell.by):
+            text = f"'{node.id}' has a sector and no cell of {context.name}"
+            hint = "give the node a 'cell' that this adapter serves, or take 'sector' away"
+            found.append(Problem(text, f"nodes.{node.id}.sector", hint=hint))
+        found += [Problem(text, f"nodes.{node.id}.sector.{key}") for key, text in block.mistakes()]
+    for fleet in context.scene.fleets:
+        if Sector.of(fleet.template) is not None:
+            text = f"the members of fleet '{fleet.name}' cannot have a sector"
+            found.append(Problem(text, f"nodes.{fleet.name}.sector", hint="give the block to a node with a cell"))
     return found
 
 

@@ -40,17 +40,22 @@ class Response(BaseModel):
 class RadioConfig(AdapterConfig):
     """How links are modelled. Carrier, bandwidth and powers stand with the nodes (`cell`, `radio`)."""
 
-    model: Literal["ci", "umi", "free-space"] = Field(
-        "ci", description="path loss: close-in law, 3GPP TR 38.901 urban micro street canyon, or free space"
+    model: Literal["ci", "umi", "free-space", "rma-av", "uma-av", "umi-av"] = Field(
+        "ci",
+        description="path loss: close-in law, 3GPP TR 38.901 urban micro street canyon, free space, or for devices in "
+        "the air 3GPP TR 36.777 rural macro, urban macro, urban micro",
     )
     exponent: float = Field(
         3.1, ge=1.0, le=8.0, description="of the ci law; 3.1 is what the MLSysOps 5G extension of EdgeCloudSim states"
     )
     shadowing: Decibels = Field(
-        8.1, description="standard deviation for ci; same source as the exponent. umi has its own: 4 and 7.82 dB"
+        8.1, description="standard deviation for ci; same source as the exponent. the 3GPP laws have their own"
     )
     decorrelation: units.Distance = Field(
         13.0, description="of the shadowing along the path, for ci; TR 38.901 table 7.5-6, urban micro without sight"
+    )
+    height_loss: units.Gain = Field(
+        0.0, description="that the ci law loses per 100 m of a device's height; a fit to flights tells it"
     )
     hysteresis: Decibels = Field(
         3.0, description="by which another cell must be stronger; A3 offset, TS 38.331 5.5.4.4"
@@ -113,6 +118,9 @@ class RadioConfig(AdapterConfig):
     )
     log: bool = Field(
         False, description="write what phones and base stations log (ue, gnb), and the hidden truth about jammers"
+    )
+    neighbours: int = Field(
+        0, ge=0, le=64, description="write the signal neighbour_cell with as many nearest cells of each device"
     )
     range: Annotated[float, units.Unit("length", gt=0.0)] | None = Field(
         None,

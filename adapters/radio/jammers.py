@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from adapters.radio.config import SPACING, RadioConfig
 from adapters.radio.keys import Jammer, JammerOn
-from adapters.radio.scenery import Stations, exponent, sigma
+from adapters.radio.propagation import receive
+from adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Event
 from cosim.contract.frame import Array
-from cosim.radio import cells, jamming, power
+from cosim.radio import jamming, power
 from cosim.radio.shadowing import device_keys
 
 Floats = NDArray[np.float64]
@@ -111,7 +112,6 @@ class Jammers:
         `moved` (n,) m since the last step, inf for new devices; `generation` (slots,) as in slot tables.
         Without movement nothing is computed again: shadowing belongs to places.
         """
-        config, law = self._config, cells.UMI if self._config.model == "umi" else cells.CLOSE_IN
         antennas = self.place + np.column_stack([np.zeros((len(self), 2)), self._height])
         own = np.zeros(len(self)) if self._before is None else np.linalg.norm(antennas - self._before, axis=1)
         first, self._before = self._before is None, antennas
@@ -122,18 +122,17 @@ class Jammers:
             pairs.grow(top, self._draw.shape[1])
             step = np.where(np.isinf(moved), np.inf, np.maximum(moved, 0.0) + own[j])
             self._draw[j, rows] += (step != 0.0).astype(np.uint64)
-            cells.receive(
-                rows, antenna, gain, step, device_keys(self._seeds[j], rows, generation), self._draw[j, rows],
-                antennas[j : j + 1], self._gain[j : j + 1], np.array([self.blocks[j].carrier]), law,
-                exponent(config), sigma(config), config.decorrelation, _EVERYWHERE, pairs.shadow, pairs.sight,
-                pairs.power,
+            receive(
+                self._config, rows, antenna, gain, step, device_keys(self._seeds[j], rows, generation),
+                self._draw[j, rows], antennas[j : j + 1], self._gain[j : j + 1], np.array([self.blocks[j].carrier]),
+                _EVERYWHERE, pairs,
             )  # fmt: skip
             device[:, j] = pairs.power[rows, 0] * sent[j]
-        return Heard(device, self._at_stations(antennas, own, first, law, sent))
+        return Heard(device, self._at_stations(antennas, own, first, sent))
 
-    def _at_stations(self, antennas: Floats, own: Floats, first: bool, law: int, sent: Floats) -> Floats:
+    def _at_stations(self, antennas: Floats, own: Floats, first: bool, sent: Floats) -> Floats:
         """A jammer is to a base station what a device is: the same law with the base station as its cell."""
-        config, stations, pairs = self._config, self._stations, self._to_stations
+        stations, pairs = self._stations, self._to_stations
         places = stations.antennas
         shifted = self._stations_before is None or not np.array_equal(places, self._stations_before)
         self._stations_before = places
@@ -144,10 +143,9 @@ class Jammers:
         self._stations_draw += (step != 0.0).astype(np.uint64)
         rows = np.arange(len(self), dtype=np.int32)
         key = device_keys(self._station_seed, rows, np.zeros(len(self), np.int32))
-        cells.receive(
-            rows, antennas, self._gain, step, key, self._stations_draw, places,
-            stations.emitted - stations.transmit, stations.carrier_hz, law, exponent(config), sigma(config),
-            config.decorrelation, _EVERYWHERE, pairs.shadow, pairs.sight, pairs.power,
+        receive(
+            self._config, rows, antennas, self._gain, step, key, self._stations_draw, places,
+            stations.emitted - stations.transmit, stations.carrier_hz, _EVERYWHERE, pairs, stations.pattern,
         )  # fmt: skip
         return np.ascontiguousarray((pairs.power[: len(self)] * sent[:, None]).T)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from adapters.radio.config import RadioConfig
 from adapters.radio.jammers import Heard, Jammers
+from adapters.radio.propagation import in_sight, sights
 from adapters.radio.scenery import Devices, Stations
 from adapters.radio.state import State, Traffic
 from cosim.radio import cells, fading, power
@@ -62,8 +63,11 @@ class Fading:
         self._cell = np.full(0, -1, np.int32)
         self._step = 0
 
-    def gains(self, rows: Ints, cell: Ints, state: State, ground: Floats) -> tuple[Floats, Floats]:
-        """Power gain (n, B) by block and its mean (n,) over the channel of `cell` (n,)."""
+    def gains(self, rows: Ints, cell: Ints, state: State, ground: Floats, height: Floats) -> tuple[Floats, Floats]:
+        """Power gain (n, B) by block and its mean (n,) over the channel of `cell` (n,).
+
+        `ground` (n,) m is the horizontal distance and `height` (n,) m that of the antenna.
+        """
         if not self.on:
             return np.ones((len(rows), 1)), np.ones(len(rows))
         self._grow(int(rows[-1]) + 1 if len(rows) else 0, len(state.key))
@@ -74,8 +78,8 @@ class Fading:
         ratio = np.full(len(rows), float(power.milliwatts(self._config.rician)))
         if self._config.fading == "rayleigh":
             ratio[:] = 0.0
-        elif self._config.model == "umi":
-            ratio[~fading.in_sight(rows, cell, state.sight, ground)] = 0.0
+        elif sights(self._config):
+            ratio[~in_sight(self._config, rows, cell, state.sight, ground, height)] = 0.0
         gain = np.empty((len(rows), self._most))
         fading.fade(rows, fresh, phase, state.key[rows], self._step, ratio, self._real, self._imaginary, gain)
         self._cell[rows] = cell
@@ -128,7 +132,8 @@ class Reception:
                 rows, state.serving[rows], state.power, stations.carrier, sent, stations.transmit, airtime
             )
         away = devices.position[rows, :2] - stations.base[cell, :2]
-        gain, fade = self._fading.gains(rows, cell, state, np.sqrt(np.einsum("ij,ij->i", away, away)))
+        height = devices.position[rows, 2] + devices.height[rows]
+        gain, fade = self._fading.gains(rows, cell, state, np.sqrt(np.einsum("ij,ij->i", away, away)), height)
         down = self._way(cell, signal, at_device, floor, None if heard is None else heard.device, gain, up=False)
         at_stations = None if heard is None else heard.station[cell]
         up = self._way(cell, arriving, at_cell[cell], stations.noise[cell], at_stations, gain, up=True)

@@ -1,23 +1,10 @@
 """Drones and rovers on the bus: dynamics, missions, and drones that are engaged to follow somebody."""
 
+from typing import Any
+
+from adapters.vehicle.signals import BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH
 from cosim.contract.adapter import AdapterKind, Ports, Read
-from cosim.contract.signals import Column, Signal
-from cosim.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
-
-BEHAVIOUR = Signal("behaviour", "what a vehicle with a mission or an engagement is about", (
-    Column("state", "int8", "", "its state", "code", STATES),
-    Column("row", "int32", "", "row of the field being worked, -1: none"),
-    Column("target", "int32", "", "slot of the node that it is to follow, -1: none", "slot"),
-    Column("age", "float64", "s", "age of the target's last received position, NaN: none", low=0.0, optional=True),
-))  # fmt: skip
-
-ENGAGEMENT = Signal("engagement", "an engagement that ended; the row's slot is the drone", (
-    Column("target", "int32", "", "slot of the node that it was to follow", "slot"),
-    Column("number", "int64", "", "of the drone's engagements, from 1"),
-    Column("outcome", "int8", "", "how it ended", "code", OUTCOMES),
-    Column("reason", "int8", "", "why it ended", "code", REASONS),
-    *(Column(name, "float64", unit, meaning, optional=True) for name, (unit, meaning) in METRICS.items()),
-), rows="event")  # fmt: skip
+from cosim.contract.signals import Signal
 
 EXAMPLE = """\
 vehicle:
@@ -27,6 +14,24 @@ vehicle:
     - {drone: uav-1, target: uav-2, controller: edge-1, height: 20 m, commands: [{at: 1 s, for: 60 s}]}
 """
 
+_READS = (Read("peer_link", delayed=True, required=False),)
+_WRITES = ("mobility", "vehicle", "behaviour", "engagement")
+
+
+def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
+    writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]))
+    if not any(part.engage for part in config.engage):
+        return Ports(reads=_READS, writes=writes)
+    from adapters.vehicle.looking import others
+
+    more = tuple(Read(name, delayed=True, required=False) for name in sorted(others(config)))
+    return Ports(reads=(*_READS, *more), writes=writes)
+
+
+def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
+    return (BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH) if config.cameras else (BEHAVIOUR, ENGAGEMENT)
+
+
 ADAPTER = AdapterKind(
     name="vehicle",
     summary="drones and rovers: dynamics, battery, missions over fields, drones that follow a tractor",
@@ -35,11 +40,8 @@ ADAPTER = AdapterKind(
     check="adapters.vehicle.check:problems",
     node={"vehicle": "adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
-    ports=Ports(
-        reads=(Read("peer_link", delayed=True, required=False),),
-        writes=("mobility", "vehicle", "behaviour", "engagement"),
-    ),
-    signals=(BEHAVIOUR, ENGAGEMENT),
+    ports=_ports,
+    signals=_signals,
     compiled="cosim.vehicles.fleet:compiled",
     example=EXAMPLE,
 )

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adapters.vehicle.cameras import Cameras
 from adapters.vehicle.check import problems
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
+from adapters.vehicle.looking import others
 from adapters.vehicle.mavlink import STEP, Mavlink
 from adapters.vehicle.members import Members
 from adapters.vehicle.outside import Outside
 from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.roster import VehicleRoster
 from adapters.vehicle.summary import summary
+from adapters.vehicle.triggers import Triggers
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
@@ -69,6 +72,9 @@ class VehicleAdapter:
                 if command.span is not None
             ]
         )
+        self._cameras = Cameras(config, context, roster, self._fleet)
+        self._triggers = Triggers(parts, roster.nodes)
+        self._looked_at = others(config)
         worker = {int(row): k for k, row in enumerate(self._works.vehicles)}
         self._worker_of_pair = np.array([worker.get(int(row), -1) for row in targets], np.int64)
         self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._works.vehicles]))
@@ -87,12 +93,17 @@ class VehicleAdapter:
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Let everybody move on to `time`."""
         self._hearing.take(inputs.all("peer_link"))
+        for signal in self._looked_at:
+            self._triggers.take(signal, inputs.all(signal))
+        for pair, engage in self._triggers.decide(self._fleet.now, self._pairs):
+            self._pairs.command([pair], engage)
         events = sorted(inputs.events, key=lambda event: event.at)
         period = self._config.period if self._mavlink is None else min(self._config.period, STEP)
         while True:
             while events and (events[0].at <= self._fleet.now + _SOON or self._fleet.now >= time - _SOON):
                 self._happen(events.pop(0))
             self._behave()
+            self._cameras.look()
             if self._mavlink is not None:
                 self._mavlink.look()
             if self._aeroloop is not None:
@@ -109,7 +120,12 @@ class VehicleAdapter:
             else:
                 self._outside.advance(until, self._fly)
             self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
-        return [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
+        frames = [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
+        if self._config.cameras:
+            frames += self._cameras.frames(time)
+        for frame in frames:
+            self._triggers.take(frame.signal, (frame,))
+        return frames
 
     def finish(self) -> Summary:
         """The engagements, and what every vehicle did and used."""
@@ -117,6 +133,8 @@ class VehicleAdapter:
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
         told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+        if self._config.cameras:
+            told = {**told, "cameras": self._cameras.summary()}
         if self._mavlink is not None:
             told = {**told, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
         absences = [part.absences for part in (self._members, self._outside) if part is not None]

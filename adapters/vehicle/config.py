@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+import re
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.adapter import AdapterConfig
+from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period
 from cosim.vehicles.rule import Follow
+
+if TYPE_CHECKING:
+    from cosim.vehicles.camera import Camera
+    from cosim.vehicles.weeds import WeedDetector
 
 Place = Annotated[list[Length], Field(min_length=2, max_length=3)]
 Fast = Annotated[float, units.Unit("speed", gt=0.0)]
@@ -77,13 +82,37 @@ class CommandPart(Part):
     span: Period | None = Field(None, alias="for", description="until it calls the drone off; default: never")
 
 
+class TriggerPart(Part):
+    """When an order is given: a condition over signals, or a function of your own."""
+
+    when: str = Field(
+        min_length=1,
+        description="a condition, as target.mobility.speed > 0.5 and drone.vehicle.charge > 0.5, or module:function",
+    )
+    hysteresis: Duration = Field(0.0, description="for how long it must hold without a break")
+    reads: list[str] = Field([], description="signals that a function of your own is shown")
+
+    @property
+    def function(self) -> bool:
+        """Whether it names a function."""
+        return re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.when.strip()) is not None
+
+    @model_validator(mode="after")
+    def _apart(self) -> TriggerPart:
+        if self.reads and not self.function:
+            raise ValueError("'reads' belongs to a function of your own: a condition names what it looks at")
+        return self
+
+
 class EngagePart(Part):
     """A drone that is engaged to follow a target, and the rule by which it does."""
 
     drone: str = Field(description="node of a copter")
     target: str = Field(description="node of another vehicle")
     controller: str | None = Field(None, description="node that sends the orders; default: they arrive at once")
-    commands: list[CommandPart] = Field(min_length=1, description="the orders")
+    commands: list[CommandPart] = Field([], description="orders at fixed times")
+    engage: TriggerPart | None = Field(None, description="orders by what is measured, instead of fixed times")
+    disengage: TriggerPart | None = Field(None, description="when the drone is called off then; default: never")
     behind: Length = Field(_RULE.behind, description="stand-off point behind the target, negative: ahead")
     aside: Length = Field(_RULE.aside, description="to the right of it")
     height: Size = Field(_RULE.height, description="above it, and above home after take-off")
@@ -116,11 +145,53 @@ class EngagePart(Part):
     @model_validator(mode="after")
     def _sound(self) -> EngagePart:
         self.rule()
+        if (self.engage is None) == (not self.commands):
+            raise ValueError("an engagement has either 'commands', at fixed times, or 'engage', by a condition")
+        if self.disengage is not None and self.engage is None:
+            raise ValueError("'disengage' needs 'engage'; commands at fixed times end after their 'for'")
         last = -1.0
         for command in self.commands:
             if command.at <= last:
                 raise ValueError("the commands must follow each other in time")
             last = command.at if command.span is None else command.at + command.span
+        return self
+
+
+Curve = list[tuple[Size, Fraction]]
+
+
+class CameraPart(Part):
+    """A camera on a drone, and a detector of weeds: how good it is has to be told, with its source."""
+
+    view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
+        [math.degrees(_RULE.view_across), math.degrees(_RULE.view_along)], description="angles across and along"
+    )
+    pixels: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=2, max_length=2)] = Field(
+        [4000, 3000], description="of a picture across and along"
+    )
+    gimbal: bool = Field(True, description="it looks straight down in any attitude; else it is fixed to the frame")
+    every: Period = Field(2.0, description="between two pictures in flight")
+    recall: Curve = Field(min_length=1, description="[ground sample distance, share of the weeds that are found], ...")
+    precision: Curve = Field(min_length=1, description="[ground sample distance, share of finds that are weeds], ...")
+    source: str = Field(min_length=1, description="where recall and precision were measured")
+
+    def camera(self) -> Camera:
+        """Raises `ValueError`."""
+        from cosim.vehicles.camera import Camera  # needs numpy
+
+        across, along = (math.radians(angle) for angle in self.view)
+        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal)
+
+    def detector(self) -> WeedDetector:
+        """Raises `ValueError`."""
+        from cosim.vehicles.weeds import WeedDetector  # needs numpy
+
+        return WeedDetector(self.recall, self.precision)
+
+    @model_validator(mode="after")
+    def _sound(self) -> CameraPart:
+        self.camera()
+        self.detector()
         return self
 
 
@@ -170,6 +241,10 @@ class VehicleConfig(AdapterConfig):
     )
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
+    weeds: Annotated[str, InputFile()] | None = Field(
+        None, description="ESRI ASCII grid of weeds per m2, in m from the origin: the field that `cameras` look at"
+    )
+    cameras: dict[str, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
     ardupilot: ArduPilotPart = Field(ArduPilotPart(), description="for vehicles with `autopilot: ardupilot-json`")

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, VehicleConfig
+from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPart, VehicleConfig
 from adapters.vehicle.keys import Vehicle, vehicles_of
+from adapters.vehicle.looking import OWN, reads, triggers, unseen
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.geo import LocalFrame
 from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
 from cosim.vehicles.rows import Rows
+from cosim.vehicles.weeds import read_weeds
 
 _HEIGHT = 15.0  # m above home, for copters whose points have no height
 
@@ -56,7 +58,8 @@ class VehicleRoster:
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
         for number, part in enumerate(config.engage):
-            self._engagement(number, part, config)
+            self._engagement(number, part, config, context.written)
+        self._see(context, config)
         if self._problems:
             raise ScenarioError(self._problems)
         self.missions = [mission for mission in self.missions if mission.course]
@@ -116,7 +119,7 @@ class VehicleRoster:
             row_of = np.concatenate([[-1], row_of, [-1]])
         return Mission(row, course, row_of, part, field)
 
-    def _engagement(self, number: int, part: EngagePart, config: VehicleConfig) -> None:
+    def _engagement(self, number: int, part: EngagePart, config: VehicleConfig, written: tuple[str, ...]) -> None:
         at = f"{self._at}.engage.{number}"
         drone, target = self._known(part.drone, f"{at}.drone"), self._known(part.target, f"{at}.target")
         self._ours(part.drone, f"{at}.drone")
@@ -130,6 +133,41 @@ class VehicleRoster:
             self._wrong(f"'{part.drone}' is engaged twice", f"{at}.drone", "put all its commands into one entry")
         if part.controller is not None and part.controller not in self.nodes:
             self._wrong(f"there is no node '{part.controller}'", f"{at}.controller")
+        for key, trigger in triggers(part):
+            self._trigger(part, trigger, f"{at}.{key}", written, config)
+
+    def _see(self, context: Context, config: VehicleConfig) -> None:
+        """Cameras on drones, and a field for them."""
+        for name in config.cameras:
+            at = f"{self._at}.cameras.{name}"
+            row = self._known(name, at)
+            if row >= 0 and isinstance(self.airframes[row], Rover):
+                self._wrong(f"'{name}' does not fly", at, "name a vehicle with 'frame: copter'")
+        if (config.weeds is None) != (not config.cameras):
+            text = "'cameras' need a field to look at" if config.cameras else "nobody looks at 'weeds'"
+            at = f"{self._at}.{'cameras' if config.cameras else 'weeds'}"
+            self._wrong(text, at, "give both 'weeds' and 'cameras', or neither")
+        if config.weeds is not None:
+            try:
+                read_weeds(Path(context.path(config.weeds)))
+            except (ValueError, OSError) as error:
+                self._wrong(f"the field '{config.weeds}' cannot be read: {error}", f"{self._at}.weeds")
+
+    def _trigger(
+        self, part: EngagePart, trigger: TriggerPart, at: str, written: tuple[str, ...], config: VehicleConfig
+    ) -> None:
+        """Conditions that can be read, over signals that somebody writes (`written`, (): not known)."""
+        try:
+            looked_at = reads(part, trigger)
+        except ValueError as error:
+            self._wrong(f"the condition cannot be: {error}", f"{at}.when", "docs/vehicles.md has what is understood")
+            return
+        if blind := unseen(part, trigger, config.cameras):
+            self._wrong(f"'{blind}' has no camera, and so no pictures", f"{at}.when", "add it to 'cameras'")
+        for name in looked_at:
+            if written and name not in (*written, *OWN):
+                hint = "add an adapter that writes it, or leave it out"
+                self._wrong(f"no adapter of the scenario writes '{name}'", f"{at}.when", hint)
 
 
 def airframe(vehicle: Vehicle) -> Copter | Rover:

@@ -90,9 +90,20 @@ class Stations:
             "delay": delay,
             "loss": loss,
             "handovers": self.handovers[here],
+            **self._levels(here, np.where(served, self._points[own] if len(self._points) else -1, -1), level),
         }
         link = Frame("link", time, slots[self._mine[here]], columns)
         return link, self._cells(time, here, point, transfers, rates)
+
+    def _levels(self, here: Ints, point: Ints, level: Floats) -> dict[str, Array]:
+        """Distance and path loss of the stations `here` (s,) to the interface `point` (s,), -1 for none."""
+        interfaces, mine = self._interfaces, self._mine[here]
+        antenna = interfaces.place + np.column_stack([np.zeros((len(interfaces), 2)), interfaces.height])
+        distance = np.linalg.norm(antenna[mine] - antenna[point], axis=1)
+        loss = interfaces.antennas.emitted[point] + interfaces.antennas.gain[mine] - level
+        return {
+            "distance": np.where(point >= 0, distance, np.nan), "pathloss": np.where(point >= 0, loss, np.nan),
+        }  # fmt: skip
 
     def _failed(self, faults: Faults) -> Flags:
         """Stations that have failed are still somewhere; they have a row without a cell."""

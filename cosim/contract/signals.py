@@ -107,7 +107,18 @@ LINK = Signal("link", "a device's radio link to the cell that serves it", (
     Column("delay", "float64", "s", "one-way delay besides the transmission: access, queueing, propagation", low=0.0),
     Column("loss", "float64", "1", "packet loss after retransmissions", low=0.0, high=1.0),
     Column("handovers", "int32", "1", "changes of the serving cell so far", "counter"),
+    Column("distance", "float64", "m", "between the antennas, without coverage to the strongest cell; NaN: hears none",
+           low=0.0, optional=True),
+    Column("pathloss", "float64", "dB", "to that cell, shadowing in, antenna gains and fading out", optional=True),
 ))  # fmt: skip
+
+NEIGHBOUR_CELL = Signal("neighbour_cell", "the nearest cells of a device as it receives them; its slot is the device", (
+    Column("cell", "int32", "", "slot of the base station", "slot"),
+    Column("rank", "int32", "1", "1 for the nearest", low=1.0),
+    Column("distance", "float64", "m", "between the antennas", low=0.0),
+    Column("rsrp", "float64", "dBm", "received power; NaN: out of range", optional=True),
+    Column("pathloss", "float64", "dB", "shadowing in, antenna gains and fading out", optional=True),
+), rows="event")  # fmt: skip
 
 CELL = Signal("cell", "load of a base station's cell", (
     Column("attached", "int32", "1", "devices served", low=0.0),
@@ -296,5 +307,5 @@ GNB = Signal("gnb", "what a base station logs of the uplink of a phone; no row f
 
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
     MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
-    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB,
+    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL,
 )}  # fmt: skip

@@ -24,7 +24,7 @@ Keys = NDArray[np.uint64]
 CLOSE_IN, UMI = 0, 1  # path loss laws of `receive`
 _PER_DECIBEL = math.log(10.0) / 10.0
 _ROOT_HALF = math.sqrt(0.5)
-_STATE_DRAWS = 1 << 23  # cell numbers from here on draw the line-of-sight state
+STATE_DRAWS = 1 << 23  # cell numbers from here on draw the line-of-sight state
 _LOS_SIGMA, _NLOS_SIGMA = pathloss.UMI_SHADOWING
 _LOS_PATH, _NLOS_PATH = pathloss.UMI_DECORRELATION
 _STATE_PATH = pathloss.UMI_LOS_DECORRELATION
@@ -93,7 +93,7 @@ def _urban(
             shadow[c], power[c] = np.nan, 0.0
             continue
         ground = math.sqrt((place[0] - cells[c, 0]) ** 2 + (place[1] - cells[c, 1]) ** 2)
-        seen = wander(sight[c], kept_sight, fresh_sight, cell_key(drawing, c + _STATE_DRAWS))
+        seen = wander(sight[c], kept_sight, fresh_sight, cell_key(drawing, c + STATE_DRAWS))
         sight[c] = seen
         loss = _umi_los(ground, cells[c, 2], place[2], frequency[c])
         if 0.5 * math.erfc(-seen * _ROOT_HALF) < _umi_chance(ground):

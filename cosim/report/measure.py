@@ -265,6 +265,36 @@ def coverage(run: Folder) -> Series:
     return over_time(run, "in coverage", query)
 
 
+def neighbour_levels(run: Folder, most: int = 5, bins: int = 80) -> tuple[str, list[Series], list[Series]]:
+    """The device that came about most, and over distance the level (dBm) and path loss (dB) of its nearest cells.
+
+    Means over equal steps of distance; the cells are those that it came nearest to, the nearest first.
+    """
+    if not run.has("neighbour_cell"):
+        return "", [], []
+    found = run.rows("""
+        SELECT node::VARCHAR n, max(distance) - min(distance) way FROM neighbour_cell
+        WHERE isfinite(rsrp) GROUP BY n ORDER BY way DESC, n LIMIT 1""")
+    if not found:
+        return "", [], []
+    device = str(found[0][0])
+    mine = "FROM neighbour_cell WHERE node::VARCHAR = ? AND isfinite(rsrp)"
+    cells = run.rows(f"SELECT cell::VARCHAR c, min(distance) d {mine} GROUP BY c ORDER BY d, c LIMIT ?", device, most)
+    (low, high), *_ = run.rows(f"SELECT min(distance), max(distance) {mine}", device)
+    width = max((high - low) / bins, 1e-9)
+    levels: list[Series] = []
+    losses: list[Series] = []
+    for cell, _ in cells:
+        rows = run.rows(
+            f"SELECT floor((distance - ?) / ?) b, avg(distance), avg(rsrp), avg(pathloss) {mine} "
+            "AND cell::VARCHAR = ? GROUP BY b ORDER BY b",
+            low, width, device, cell,
+        )  # fmt: skip
+        for series, k in ((levels, 2), (losses, 3)):
+            series.append(Series(str(cell), [float(row[1]) for row in rows], [float(row[k]) for row in rows]))
+    return device, levels, losses
+
+
 def link_quality(run: Folder) -> tuple[list[float], list[float]] | None:
     """Bin edges (dB) and counts of the SNR over all link rows with coverage."""
     if not run.has("link"):

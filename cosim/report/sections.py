@@ -177,6 +177,26 @@ def trouble_charts(run: Folder) -> list[Chart]:
     ]
 
 
+def neighbour_charts(run: Folder) -> list[Chart]:
+    """Signal and path loss over distance, for one device and its nearest base stations; none without the signal."""
+    device, levels, losses = measure.neighbour_levels(run)
+    note = f"Of {device}, the device that came about most, and the base stations that it came nearest to."
+    return [
+        lines(
+            f"{title} over distance",
+            series,
+            x="distance",
+            x_unit="m",
+            y=title.lower(),
+            y_unit=unit,
+            zero=False,
+            note=note,
+        )
+        for title, unit, series in (("Signal", "dBm", levels), ("Path loss", "dB", losses))
+        if series
+    ]
+
+
 def battery_charts(run: Folder) -> list[Chart]:
     """How much is left in the batteries, if there are any."""
     left, count = measure.batteries(run)

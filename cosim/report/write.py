@@ -42,7 +42,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
                 *(sections.course_charts(run, measure.presence(run)) if about_tasks else []),
                 *sections.battery_charts(run),
             ],
-            trouble=sections.trouble_charts(run) if about_tasks else [],
+            trouble=[*(sections.trouble_charts(run) if about_tasks else []), *sections.neighbour_charts(run)],
             hosts=sections.host_charts(run),
             migrations=sections.migration_charts(run),
             cluster=cluster_charts(run),

@@ -6,12 +6,13 @@ import json
 import math
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.report import measure
+from cosim.report import measure, sections
 from cosim.report.folder import Folder
 from tests.unit.report.folders import write_run
 
@@ -106,3 +107,33 @@ def test_tasks_of_all_adapters_are_summed(tmp_path):
     found = Folder(folder).tasks
     assert found["created"] == mine["created"] + 2
     assert found["failed"] == {**mine["failed"], "offline": 1}
+
+
+def test_levels_of_neighbours_are_those_of_the_device_that_came_about_most(tmp_path):
+    path = write_run(tmp_path)
+    table = {"time": [], "node": [], "cell": [], "distance": [], "rsrp": [], "pathloss": []}
+    for node, way in (("veh0", 50.0), ("veh1", 900.0)):
+        for t in range(40):
+            for k in range(6):
+                distance = 10.0 + 100.0 * k + way * t / 39.0
+                level = -60.0 - 0.05 * distance if k else math.nan  # edge-0 is out of range
+                row = (float(t), node, f"edge-{k}", distance, level, -level)
+                for column, value in zip(table, row, strict=True):
+                    table[column].append(value)
+    where = path / "frames/neighbour_cell/radio.parquet"
+    where.parent.mkdir()
+    pq.write_table(pa.table(table), where)
+    with Folder(path) as run:
+        device, levels, losses = measure.neighbour_levels(run)
+        charts = sections.neighbour_charts(run)
+    assert device == "veh1"
+    assert [s.name for s in levels] == [s.name for s in losses] == [f"edge-{k}" for k in range(1, 6)]
+    for level, loss in zip(levels, losses, strict=True):
+        np.testing.assert_allclose(level.y, -60.0 - 0.05 * np.array(level.x))
+        np.testing.assert_allclose(loss.y, 60.0 + 0.05 * np.array(loss.x))
+    assert [chart.title for chart in charts] == ["Signal over distance", "Path loss over distance"]
+    assert all("veh1" in chart.note for chart in charts)
+
+
+def test_without_neighbours_there_is_no_such_chart(run):
+    assert sections.neighbour_charts(run) == []

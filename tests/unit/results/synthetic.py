@@ -172,6 +172,7 @@ class World:
             "cell": cell, "rsrp": np.where(covered, snr - 95.0, np.nan), "snr": np.where(covered, snr, np.nan),
             "uplink_rate": rate / 4, "downlink_rate": rate, "delay": np.where(covered, 0.004, np.nan),
             "loss": np.where(covered, 0.01, 1.0), "handovers": self.handovers[self.present],
+            "distance": near, "pathloss": np.full(len(near), np.nan),
         }  # fmt: skip
         count = np.array([(cell == i).sum() for i in range(EDGES)], np.int32)
         load = {

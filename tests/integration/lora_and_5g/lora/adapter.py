@@ -48,8 +48,10 @@ class LoraAdapter:
         rows = [self._link(slot, lora) for slot, _, lora in self._devices]
         self._steps += len(rows)
         self._served += sum(row[0] >= 0 for row in rows)
-        table = np.array(rows, np.float64).reshape(-1, 8)
-        names = ("cell", "rsrp", "snr", "uplink_rate", "downlink_rate", "delay", "loss", "handovers")
+        table = np.array(rows, np.float64).reshape(-1, 10)
+        names = (
+            "cell", "rsrp", "snr", "uplink_rate", "downlink_rate", "delay", "loss", "handovers", "distance", "pathloss",
+        )  # fmt: skip
         columns: dict[str, Array] = {
             name: table[:, k].astype(np.int32 if name in ("cell", "handovers") else np.float64)
             for k, name in enumerate(names)
@@ -64,16 +66,19 @@ class LoraAdapter:
         """Nothing to release."""
 
     def _link(self, device: int, lora: Lora) -> tuple[float, ...]:
-        """cell, rsrp, snr, uplink, downlink, delay, loss, handovers at the gateway that hears the device best."""
-        best = (-1, -np.inf, -np.inf)
+        """The columns of `link`: cell, rsrp, snr, ..., distance, path loss: to the gateway that hears best."""
+        best = (-1, -np.inf, -np.inf, np.nan, np.nan)
         for gateway, _, _ in self._gateways:
             distance = max(1.0, float(np.linalg.norm(self._place[device] - self._place[gateway])))
             loss = 20 * np.log10(lora.carrier) - 147.55 + 10 * self._config.exponent * np.log10(distance)
             received = lora.power - loss
             floor = 10 ** ((-174 + 10 * np.log10(lora.bandwidth) + NOISE_FIGURE) / 10)
             floor += 10 ** (self._jammed.get(gateway, -np.inf) / 10)
-            best = max(best, (gateway, received, received - 10 * np.log10(floor)), key=lambda one: one[2])
+            best = max(
+                best, (gateway, received, received - 10 * np.log10(floor), distance, loss), key=lambda one: one[2]
+            )
         if best[2] < NEEDED[lora.spreading]:
-            return (-1.0, *best[1:], 0.0, 0.0, 0.0, 1.0, 0.0)
+            return (-1.0, *best[1:3], 0.0, 0.0, 0.0, 1.0, 0.0, *best[3:])
         rate = lora.spreading * lora.bandwidth / 2**lora.spreading * CODING
-        return (float(best[0]), *best[1:], rate, rate, 2**lora.spreading / lora.bandwidth * 12.25, 0.0, 0.0)
+        delay = 2**lora.spreading / lora.bandwidth * 12.25
+        return (float(best[0]), *best[1:3], rate, rate, delay, 0.0, 0.0, *best[3:])

@@ -1,0 +1,90 @@
+"""From places to received powers, by the law that the file names."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.radio.config import RadioConfig
+from cosim.radio import aerial, cells, fading, sector
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Keys = NDArray[np.uint64]
+
+LAWS = {
+    "ci": cells.CLOSE_IN, "free-space": cells.CLOSE_IN, "umi": cells.UMI,
+    "rma-av": aerial.RMA_AV, "uma-av": aerial.UMA_AV, "umi-av": aerial.UMI_AV,
+}  # fmt: skip
+_PER_METRE = 0.01  # `height_loss` is for 100 m
+
+
+class PairState(Protocol):
+    """Shadowing and line of sight as unit Gaussians, and power in mW; (rows, cells) each."""
+
+    shadow: Floats
+    sight: Floats
+    power: Floats
+
+
+def exponent(config: RadioConfig) -> float:
+    """The path loss exponent of the close-in law; 2 makes it the free-space law."""
+    return config.exponent if config.model == "ci" else 2.0
+
+
+def sigma(config: RadioConfig) -> float:
+    """The standard deviation of the close-in law's shadowing in dB; there is none in free space."""
+    return config.shadowing if config.model == "ci" else 0.0
+
+
+def sights(config: RadioConfig) -> bool:
+    """Whether the law knows a state of line of sight."""
+    return LAWS[config.model] != cells.CLOSE_IN
+
+
+def receive(
+    config: RadioConfig,
+    rows: Ints,
+    antenna: Floats,
+    gain: Floats,
+    moved: Floats,
+    key: Keys,
+    draw: Keys,
+    places: Floats,
+    emitted: Floats,
+    carrier: Floats,
+    reach: float,
+    pairs: PairState,
+    pattern: Floats | None = None,
+) -> None:
+    """Bring `pairs` up to date for the devices `rows` (n,); arguments as those of `cosim.radio.cells.receive`.
+
+    `pattern` (m, 6) of the cells' antennas as `cosim.radio.sector.attenuate` has it, None: alike all around.
+    """
+    law = LAWS[config.model]
+    if law >= aerial.RMA_AV:
+        aerial.receive(
+            rows, antenna, gain, moved, key, draw, places, emitted, carrier, law, reach,
+            pairs.shadow, pairs.sight, pairs.power,
+        )  # fmt: skip
+    else:
+        cells.receive(
+            rows, antenna, gain, moved, key, draw, places, emitted, carrier, law, exponent(config), sigma(config),
+            config.decorrelation, reach, pairs.shadow, pairs.sight, pairs.power,
+        )  # fmt: skip
+    if pattern is None and config.height_loss == 0.0:
+        return
+    pattern = np.zeros((len(places), 6)) if pattern is None else pattern
+    sector.attenuate(rows, antenna, moved, places, pattern, config.height_loss * _PER_METRE, pairs.power)
+
+
+def in_sight(
+    config: RadioConfig, rows: Ints, cell: Ints, sight: Floats, ground: Floats, height: Floats
+) -> NDArray[np.bool_]:
+    """Which of `rows` (n,) see their `cell` (n,); `ground` and `height` (n,) m of their antennas."""
+    law = LAWS[config.model]
+    if law >= aerial.RMA_AV:
+        return aerial.in_sight(rows, cell, sight, ground, height, law)
+    return fading.in_sight(rows, cell, sight, ground)

@@ -1,0 +1,98 @@
+"""Pictures that drones take of a field with weeds, and what is found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.vehicle.config import CameraPart, VehicleConfig
+from adapters.vehicle.roster import VehicleRoster
+from cosim.contract.adapter import Context
+from cosim.contract.frame import Array, Frame
+from cosim.vehicles.camera import area
+from cosim.vehicles.fleet import VehicleFleet
+from cosim.vehicles.weeds import read_weeds
+
+Floats = NDArray[np.float64]
+_SOON = 1e-9  # s
+_TOLD = ("taken", "x", "y", "pixel", "area", "found", "density")
+_TRUE = ("weeds", "hits", "false_alarms")
+
+
+class Cameras:
+    """The latest picture of each of the n cameras, and how many there were."""
+
+    def __init__(self, config: VehicleConfig, context: Context, roster: VehicleRoster, fleet: VehicleFleet) -> None:
+        self._fleet, self._ids = fleet, roster.ids
+        self._rows = sorted(roster.row[name] for name in config.cameras)
+        self._parts: list[CameraPart] = [config.cameras[roster.ids[row]] for row in self._rows]
+        self._cameras = [part.camera() for part in self._parts]
+        self._detectors = [part.detector() for part in self._parts]
+        self._slots = roster.slots[self._rows].astype(np.int32)
+        field, *draws = np.random.SeedSequence([*context.seed, 7]).spawn(1 + len(self._parts))
+        self._draws = [np.random.default_rng(draw) for draw in draws]
+        self._due = np.zeros(len(self._parts))
+        self.pictures = np.zeros(len(self._parts), np.int64)
+        self._told = {name: np.full(len(self._parts), np.nan) for name in _TOLD}
+        self._true = {name: np.full(len(self._parts), np.nan) for name in _TRUE}
+        self.totals = {name: np.zeros(len(self._parts)) for name in _TRUE}
+        if self._parts:
+            self._field = read_weeds(Path(context.path(str(config.weeds))))
+            self._weeds = self._field.grown(field)
+
+    def look(self) -> None:
+        """Take the pictures that are due at the fleet's time, by cameras in the air."""
+        now = self._fleet.now
+        for k in np.flatnonzero(self._due <= now + _SOON):
+            self._due[k] = now + self._parts[k].every
+            self._take(int(k), now)
+
+    def _take(self, k: int, now: float) -> None:
+        s, row, camera = self._fleet.state, self._rows[k], self._cameras[k]
+        if s["landed"][row] != 0:
+            return
+        above = float(s["z"][row] - self._fleet.frames["ground"][row])
+        x, y, heading, pitch, roll = (float(s[name][row]) for name in ("x", "y", "heading", "pitch", "roll"))
+        corners = camera.footprint(x, y, above, heading, pitch, roll)
+        if corners is None:
+            return
+        size = area(corners)
+        pixel = camera.pixel(size)
+        rows, columns, within = self._field.inside(corners)
+        weeds = int(self._weeds[rows, columns][within].sum())
+        hits, wrong = self._detectors[k].found(weeds, pixel, self._draws[k])
+        middle = corners.mean(axis=0)
+        told = (now, middle[0], middle[1], pixel, size, hits + wrong, (hits + wrong) / size)
+        for name, value in zip(_TOLD, told, strict=True):
+            self._told[name][k] = value
+        for name, value in zip(_TRUE, (weeds, hits, wrong), strict=True):
+            self._true[name][k] = value
+            self.totals[name][k] += value
+        self.pictures[k] += 1
+
+    def frames(self, time: float) -> list[Frame]:
+        """What is told of the latest pictures, and the truth about them."""
+        told: dict[str, Array] = {name: values.copy() for name, values in self._told.items()}
+        true: dict[str, Array] = {name: values.copy() for name, values in self._true.items()}
+        count = {"pictures": self.pictures.astype(np.int32)}
+        return [
+            Frame("picture", time, self._slots.copy(), {**count, **told}),
+            Frame("picture_truth", time, self._slots.copy(), true),
+        ]
+
+    def summary(self) -> Mapping[str, Mapping[str, object]]:
+        """Per camera: pictures, and sums over them."""
+        found: dict[str, Mapping[str, object]] = {}
+        for k, row in enumerate(self._rows):
+            sums = {name: int(values[k]) for name, values in self.totals.items()}
+            hits, wrong, weeds = sums["hits"], sums["false_alarms"], sums["weeds"]
+            found[self._ids[row]] = {
+                "pictures": int(self.pictures[k]),
+                **sums,
+                "recall": hits / weeds if weeds else None,
+                "precision": hits / (hits + wrong) if hits + wrong else None,
+            }
+        return found

@@ -1,0 +1,36 @@
+"""What vehicles tell besides the signals that everybody knows."""
+
+from cosim.contract.signals import Column, Signal
+from cosim.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
+
+BEHAVIOUR = Signal("behaviour", "what a vehicle with a mission or an engagement is about", (
+    Column("state", "int8", "", "its state", "code", STATES),
+    Column("row", "int32", "", "row of the field being worked, -1: none"),
+    Column("target", "int32", "", "slot of the node that it is to follow, -1: none", "slot"),
+    Column("age", "float64", "s", "age of the target's last received position, NaN: none", low=0.0, optional=True),
+))  # fmt: skip
+
+ENGAGEMENT = Signal("engagement", "an engagement that ended; the row's slot is the drone", (
+    Column("target", "int32", "", "slot of the node that it was to follow", "slot"),
+    Column("number", "int64", "", "of the drone's engagements, from 1"),
+    Column("outcome", "int8", "", "how it ended", "code", OUTCOMES),
+    Column("reason", "int8", "", "why it ended", "code", REASONS),
+    *(Column(name, "float64", unit, meaning, optional=True) for name, (unit, meaning) in METRICS.items()),
+), rows="event")  # fmt: skip
+
+PICTURE = Signal("picture", "the latest picture of a drone's camera, NaN: none yet", (
+    Column("pictures", "int32", "1", "pictures so far", "counter"),
+    Column("taken", "float64", "s", "when", low=0.0, optional=True),
+    Column("x", "float64", "m", "east, of its middle on the ground", optional=True),
+    Column("y", "float64", "m", "north of it", optional=True),
+    Column("pixel", "float64", "m", "ground sample distance: side of a pixel on the ground", low=0.0, optional=True),
+    Column("area", "float64", "m2", "of the ground that it shows", low=0.0, optional=True),
+    Column("found", "float64", "1", "weeds that the detector says there are", low=0.0, optional=True),
+    Column("density", "float64", "1/m2", "the same over the area", low=0.0, optional=True),
+))  # fmt: skip
+
+PICTURE_TRUTH = Signal("picture_truth", "truth, no input of a decision: what the latest picture shows", (
+    Column("weeds", "float64", "1", "weeds in the picture", low=0.0, optional=True),
+    Column("hits", "float64", "1", "of those, found", low=0.0, optional=True),
+    Column("false_alarms", "float64", "1", "found, and none", low=0.0, optional=True),
+))  # fmt: skip

@@ -1,0 +1,120 @@
+"""Pictures of a field with weeds, and decisions by what is found in them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from adapters.vehicle import ADAPTER, PICTURE, PICTURE_TRUTH
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Scene
+from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import fault
+
+CAMERA = {"recall": [["1 mm", "90 %"], ["20 mm", "40 %"]], "precision": [["1 mm", "80 %"]], "source": "a trial"}
+UP = {"uav": [["30 m", "30 m", "20 m"]]}
+
+
+@pytest.fixture
+def field(tmp_path):
+    """2 weeds per m2 on 100 x 100 m, but none west of 0 m."""
+    rows = "\n".join(" ".join("0" if column < 50 else "2" for column in range(100)) for _ in range(100))
+    (tmp_path / "weeds.asc").write_text(f"ncols 100\nnrows 100\nxllcorner -50\nyllcorner -20\ncellsize 1\n{rows}\n")
+    return tmp_path
+
+
+def flown(root, until, seed=3, **config):
+    config = VehicleConfig.model_validate(
+        {"substep": "20 ms", "weeds": "weeds.asc", "cameras": {"uav": CAMERA}, **config}
+    )
+    adapter = ADAPTER.build(config)
+    scene = Scene.build((DRONE, TRACTOR, HOUSE))
+    adapter.start(Context("vehicle", scene, 1.0, 900.0, (seed,), str(root), "."))
+    told = []
+    for time in range(until):
+        frames = adapter.step(float(time), Inputs({}, []))
+        assert [frame.signal for frame in frames[4:]] == ["picture", "picture_truth"]
+        for frame, signal in zip(frames[4:], (PICTURE, PICTURE_TRUTH), strict=True):
+            assert fault(frame, signal, 3) == ""
+        told.append(
+            {**{k: v[0] for k, v in frames[4].columns.items()}, **{k: v[0] for k, v in frames[5].columns.items()}}
+        )
+    return told, adapter
+
+
+def test_pictures_are_taken_in_flight_and_show_what_grows_there(field):
+    told, adapter = flown(field, 40, missions=UP)
+    assert told[0]["pictures"] == 0
+    assert math.isnan(told[0]["pixel"])
+    last = told[39]
+    assert last["pictures"] > 10
+    high = 20.0 - 2.0  # above its home's ground
+    across, along = (2 * high * math.tan(math.radians(v / 2)) for v in (70.0, 55.0))
+    hover = min(told, key=lambda one: abs(one["x"] - 30.0) + abs(one["y"] - 30.0) if one["pictures"] else math.inf)
+    assert hover["area"] == pytest.approx(across * along, rel=0.02)
+    assert hover["pixel"] == pytest.approx(math.sqrt(across * along / 12e6), rel=0.01)
+    assert hover["weeds"] == pytest.approx(2.0 * hover["area"], abs=5 * math.sqrt(2.0 * hover["area"]))
+    assert hover["found"] == hover["hits"] + hover["false_alarms"]
+    assert hover["density"] == pytest.approx(hover["found"] / hover["area"])
+    summary = adapter.finish()["cameras"]["uav"]
+    assert summary["pictures"] == last["pictures"]
+    assert 0.5 < summary["recall"] < 0.9
+    assert summary["precision"] == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_run_repeats_and_another_seed_has_other_weeds(field):
+    first, second, other = ([one["found"] for one in flown(field, 25, seed, missions=UP)[0]] for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other, equal_nan=True)
+
+
+def test_what_is_found_decides(field):
+    missions = {**WORK}
+    pair = {
+        "drone": "uav", "target": "tractor", "height": "15 m", "engage": {"when": "time > 3"},
+        "disengage": {"when": "drone.picture.density > 0.5", "hysteresis": "2 s"},
+    }  # fmt: skip
+    told, adapter = flown(field, 60, missions=missions, engage=[pair])
+    (record, *_) = adapter.finish()["engagements"]
+    assert record["reason"] == "disengaged"
+    assert max(one["density"] for one in told if one["pictures"]) > 0.5
+
+
+def test_without_cameras_there_are_no_pictures():
+    config = VehicleConfig.model_validate({})
+    assert "picture" not in ADAPTER.ports_of(config).writes
+    assert [signal.name for signal in ADAPTER.signals_of(config)] == ["behaviour", "engagement"]
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ({"cameras": {"uav": CAMERA}}, "cameras"),
+        ({"weeds": "weeds.asc"}, "weeds"),
+        ({"weeds": "none.asc", "cameras": {"uav": CAMERA}}, "weeds"),
+        ({"weeds": "weeds.asc", "cameras": {"tractor": CAMERA}}, "cameras.tractor"),
+        ({"weeds": "weeds.asc", "cameras": {"nobody": CAMERA}}, "cameras.nobody"),
+        (
+            {"engage": [{"drone": "uav", "target": "tractor", "engage": {"when": "drone.picture.density > 1"}}]},
+            "engage.0.engage.when",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(field, config, path):
+    adapter = ADAPTER.build(VehicleConfig.model_validate(config))
+    with pytest.raises(ScenarioError) as caught:
+        adapter.start(Context("vehicle", Scene.build((DRONE, TRACTOR, HOUSE)), 1.0, 9.0, (3,), str(field), "."))
+    assert [problem.path for problem in caught.value.problems] == [f"adapters.vehicle.{path}"]
+
+
+@pytest.mark.parametrize(
+    "keys", [{"source": ""}, {"recall": []}, {"precision": [["1 mm", "0 %"]]}, {"pixels": [0, 10]}]
+)
+def test_cameras_without_what_they_need_are_refused(keys):
+    with pytest.raises(ValidationError):
+        VehicleConfig.model_validate({"weeds": "weeds.asc", "cameras": {"uav": {**CAMERA, **keys}}})

@@ -1,0 +1,146 @@
+"""Orders by what is measured against orders at fixed times: area weeded per Wh of the drone and per minute.
+
+python -m benchmarks.orders [--seeds 20] [--train 4] [--stops 3] [--json]
+
+A tractor weeds eight rows; what it covers in a row while the drone follows it counts as weeded. Each seed draws its
+start, the speeds of its rows, three stops of one to four minutes, the drone's home and gusts. The condition is one and
+is not tuned. Of nine schedules of fixed times the best per Wh and the best per minute on the training seeds are
+judged on others, in pairs with the condition on the same seed. Intervals are of Student's t at 95 %.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adapters.vehicle import ADAPTER
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.keys import Pack, Vehicle
+from benchmarks.measure import Table, parser, print_result
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Node, Scene
+from cosim.vehicles import phases
+
+Floats = NDArray[np.float64]
+LONGEST = 1800  # s
+STOPS = 3
+ROWS, LENGTH, PITCH = 8, 150.0, 6.0  # of the field, m
+NOMINAL = 30.0  # s, first order of every schedule
+CONDITION = {
+    "engage": {"when": "target.behaviour.state == 'working' and drone.vehicle.charge > 0.5", "hysteresis": "3 s"},
+    "disengage": {"when": "target.mobility.speed < 0.1 or drone.vehicle.charge < 0.3", "hysteresis": "20 s"},
+}
+LASTING, BETWEEN = (180.0, 360.0, 600.0), (60.0, 150.0, 300.0)  # s of the schedules that are tried
+MEASURES = ("area per Wh", "area per minute")
+
+
+def schedule(lasting: float, between: float) -> dict[str, Any]:
+    """Orders of `lasting` s, `between` s apart, until the longest time."""
+    moments = np.arange(NOMINAL, LONGEST, lasting + between)
+    return {"commands": [{"at": f"{float(at)!r} s", "for": f"{lasting!r} s"} for at in moments]}
+
+
+def world(seed: int, stops: int) -> tuple[list[Node], dict[str, Any]]:
+    """The nodes and the tractor's mission of a seed."""
+    rng = np.random.default_rng([seed, 15])
+    home = (float(rng.uniform(-150.0, 20.0)), float(rng.uniform(-60.0, 60.0)), 0.0)
+    starts = np.sort(rng.uniform(90.0, 900.0, stops))
+    pauses, free = [], 0.0
+    for start, lasting in zip(starts, rng.uniform(60.0, 240.0, stops), strict=True):
+        at = max(float(start), free)
+        pauses.append({"at": f"{at!r} s", "for": f"{float(lasting)!r} s"})
+        free = at + float(lasting) + 1.0
+    rows = {
+        "corner": ["60 m", "10 m"], "rows": ROWS, "pitch": f"{PITCH} m", "length": f"{LENGTH} m", "headland": "3 m",
+        "turn": "3.5 m", "speeds": [f"{float(v)!r} m/s" for v in rng.uniform(1.2, 2.2, ROWS)],
+    }  # fmt: skip
+    mission = {"rows": rows, "start": f"{float(rng.uniform(10.0, 60.0))!r} s", "pauses": pauses}
+    drone = Vehicle(frame="copter", battery=Pack(capacity="5200 mAh"))
+    tractor = Vehicle(
+        frame="rover", steering="ackermann", mass="900 kg", speed="2 m/s", wheelbase="1.6 m",
+        battery=Pack(capacity="400 Ah"),
+    )  # fmt: skip
+    nodes = [
+        Node("uav", "uav", "device", home, keys=(drone.written(),)),
+        Node("tractor", "rover", "device", (40.0, 4.0, 0.0), keys=(tractor.written(),)),
+    ]
+    return nodes, mission
+
+
+def fly(seed: int, orders: dict[str, Any], stops: int = STOPS, longest: int = LONGEST) -> tuple[float, float, float]:
+    """Area weeded in m^2, energy of the drone in Wh, and minutes until the tractor has finished."""
+    nodes, mission = world(seed, stops)
+    engage = {"drone": "uav", "target": "tractor", "behind": "6 m", "swap": "90 s", **orders}
+    config = VehicleConfig.model_validate({
+        "substep": "20 ms", "period": "200 ms", "gusts": "4 m/s", "missions": {"tractor": mission}, "engage": [engage],
+    })  # fmt: skip
+    adapter = ADAPTER.build(config)
+    adapter.start(Context("vehicle", Scene.build(tuple(nodes)), 1.0, float(longest), (seed, 16), ".", "."))
+    working, done = phases.STATES.index("working"), phases.STATES.index("done")
+    area, finished = 0.0, float(longest)
+    for moment in range(longest):
+        mobility, _, behaviour, _ = adapter.step(float(moment), Inputs({}, []))
+        drone, tractor = behaviour["state"].tolist()
+        if drone == phases.FOLLOW and tractor == working:
+            area += PITCH * float(mobility["speed"][1])
+        if tractor == done:
+            finished = min(finished, float(moment))
+            if drone == phases.HOME_IDLE:
+                break
+    told = adapter.finish()
+    adapter.close()
+    return area, float(told["vehicles"]["uav"]["energy"]) / 3600.0, finished / 60.0
+
+
+def judged(seeds: range, orders: dict[str, Any], stops: int, longest: int) -> Floats:
+    """Per seed (s, 2): area per Wh and area per minute in m^2."""
+    found = np.array([fly(seed, orders, stops, longest) for seed in seeds])
+    return np.column_stack([found[:, 0] / np.maximum(found[:, 1], 1e-9), found[:, 0] / found[:, 2]])
+
+
+def interval(values: Floats) -> dict[str, float]:
+    """Mean and half width of its 95 % interval."""
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+    return {"mean": float(values.mean()), "half": half}
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--seeds", type=int, default=20, help="worlds that are judged")
+    arguments.add_argument("--train", type=int, default=4, help="other worlds, on which schedules are chosen")
+    arguments.add_argument("--stops", type=int, default=STOPS, help="of the tractor, one to four minutes each")
+    arguments.add_argument("--longest", type=int, default=LONGEST, help="s of simulated time after which a world ends")
+    given = arguments.parse_args()
+    begun = time.process_time()
+    tried = {pair: judged(range(1000, 1000 + given.train), schedule(*pair), given.stops, given.longest).mean(axis=0)
+             for pair in product(LASTING, BETWEEN)}  # fmt: skip
+    best = [max(tried, key=lambda pair: tried[pair][k]) for k in range(len(MEASURES))]
+    seeds = range(given.seeds)
+    rules = {
+        "condition": CONDITION,
+        "fixed, best per Wh": schedule(*best[0]),
+        "fixed, best per minute": schedule(*best[1]),
+    }
+    found = {name: judged(seeds, orders, given.stops, given.longest) for name, orders in rules.items()}
+    table = Table(f"m^2 weeded, {given.seeds} worlds", ["orders", *MEASURES, "condition over it, per Wh", "per minute"])
+    figures: dict[str, Any] = {}
+    for name, values in found.items():
+        means = {measure: interval(values[:, k]) for k, measure in enumerate(MEASURES)}
+        gains = {measure: interval(found["condition"][:, k] - values[:, k]) for k, measure in enumerate(MEASURES)}
+        figures[name] = {**means, "gain": gains}
+        words = [f"{one['mean']:.1f} ± {one['half']:.1f}" for one in (*means.values(), *gains.values())]
+        table.add([name, *words])
+    chosen = {"best per Wh": best[0], "best per minute": best[1]}
+    cpu = time.process_time() - begun
+    told = {"rules": figures, "chosen_s": chosen, "worlds": given.seeds, "stops": given.stops, "cpu_s": cpu}
+    print_result("orders", told, [table], as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()
