@@ -24,7 +24,7 @@ def until(condition, limit=120.0):
 vehicle = dronekit.connect(f"udpin:127.0.0.1:{PORT}", wait_ready=True, timeout=60)
 print("ok connect")
 vehicle.wait_ready("autopilot_version", timeout=30)  # it asks for it with every heartbeat
-assert str(vehicle.version) == "APM:Copter-4.5.7", vehicle.version
+assert str(vehicle.version) == "APM:Copter-4.6.0-dev0", vehicle.version
 assert len(vehicle.parameters) > 200
 vehicle.parameters["WPNAV_SPEED"] = 800
 until(lambda: vehicle.parameters["WPNAV_SPEED"] == 800, 10.0)
