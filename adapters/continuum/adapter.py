@@ -21,7 +21,7 @@ from adapters.continuum.trace import Trace
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import INTERVAL
-from cosim.continuum.stepping import Decisions, View
+from cosim.continuum.stepping import Decisions, View, reach_of
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
@@ -70,6 +70,7 @@ class ContinuumAdapter:
         self._books = HostAccounts(self._engine, self._world, scene)
         self._gauges = Gauges(self._engine, self._config.signals)
         trace = self._config.trace
+        self._left = _sources_of(context.scene, self._config.leave) if self._config.leave else None
         self._trace = None if trace is None else Trace(trace, scene, self._engine)
         self._changes = Changes(scene.capacity)
         self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
@@ -98,6 +99,7 @@ class ContinuumAdapter:
             self._learn(ended)
         return (
             self._tasks(time, ended), self._books.host_frame(time), self._books.traffic_frame(time),
+            *(() if self._left is None else (self._reach(time, self._left),)),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
 
@@ -203,6 +205,20 @@ class ContinuumAdapter:
         if len(air.slot):
             self._engine.set_radio(air.slot, air.cell, air.uplink, air.downlink, air.delay, air.loss)
 
+    def _reach(self, time: float, devices: NDArray[np.int64]) -> Frame:
+        """What a scheduler of the run would know about hosts, for the real devices whose workloads are left to them."""
+        devices = devices[self._present[devices]]
+        serving, seconds = reach_of(self._engine.state, devices)
+        hosts = self._engine.state.hosts
+        columns: dict[str, NDArray[np.generic]] = {
+            "host": np.tile(hosts["slot"].astype(np.int32), len(devices)),
+            "serving": np.repeat(serving.astype(np.int32), len(hosts)),
+            "transfer": seconds.ravel(),
+            "assigned": np.tile(hosts["assigned"].astype(np.int32), len(devices)),
+            "up": np.tile(hosts["up"] != 0, len(devices)),
+        }
+        return Frame("reach", time, np.repeat(devices.astype(np.int32), len(hosts)), columns)
+
     def _tasks(self, time: float, ended: dict[str, NDArray[Any]]) -> Frame:
         if len(self._engine.state.stages):  # a job has one row; its stages are in the books
             whole = ended["stage"] < 0
@@ -212,6 +228,11 @@ class ContinuumAdapter:
             for column in TASK.columns
         }
         return Frame("task", time, ended["device"].astype(np.int32), columns)
+
+
+def _sources_of(scene: Scene, names: Sequence[str]) -> NDArray[np.int64]:
+    """The slots whose tasks of workloads `names` are really run: none while no node is real."""
+    return slots_of(part for load in scene.workloads if scene.real and load.name in names for part in load.sources)
 
 
 def _without(scene: Scene, names: Sequence[str]) -> Scene:
