@@ -17,6 +17,7 @@ from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import Gauges
 from adapters.continuum.failures import Failures
+from adapters.continuum.real_load import RealLoad
 from adapters.continuum.trace import Trace
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.engine import Engine
@@ -67,7 +68,8 @@ class ContinuumAdapter:
             from cosim.schedulers.models import per_step
 
             self._decide = per_step(policy, context.period)
-        self._books = HostAccounts(self._engine, self._world, scene)
+        self._real = RealLoad(scene)
+        self._books = HostAccounts(self._engine, self._world, scene, self._real)
         self._gauges = Gauges(self._engine, self._config.signals)
         trace = self._config.trace
         self._left = _sources_of(context.scene, self._config.leave) if self._config.leave else None
@@ -94,6 +96,7 @@ class ContinuumAdapter:
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(self._links(time, inputs), self._present)
         self._tell_radio()
+        self._real.heard(inputs.all("resources"))
         ended = self._ended(early)
         if self._learn is not None:
             self._learn(ended)
@@ -113,7 +116,7 @@ class ContinuumAdapter:
         return {name: np.concatenate([early[name], column]) for name, column in self._view.ended.items()}
 
     def finish(self) -> Summary:
-        return summary(self._engine, self._world, self._scene)
+        return summary(self._engine, self._world, self._scene, self._real)
 
     def close(self) -> None:
         """Nothing to release: all of it is memory."""

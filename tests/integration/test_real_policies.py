@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import cosim
 from cosim.emulation import taps
+from cosim.results.ledgers import ledger_faults
 from cosim.results.pairing import pair
 
 pytestmark = [
@@ -75,4 +77,34 @@ def test_the_hosts_are_those_of_a_run_in_one_process(tmp_path):
     assert found is not None
     assert found.paired >= 28
     assert found.same_host >= 0.95 * found.paired
-    assert set(cosim.load(real).table("task").df()["host"]) == {"south", "cloud"}
+    assert set(cosim.load(real).table("task").df()["host"]) >= {"south", "cloud"}
+    look_at_load(simulated, real)
+
+
+def look_at_load(simulated: Path, real: Path) -> None:
+    """Hosts that compute have the load that they measured, and the energy of it by their own power curve."""
+    hosts = cosim.load(real).table("host").df()
+    measured = cosim.load(real).table("resources").df()
+    both = hosts.merge(measured, on=["node", "time"], suffixes=("", "_measured"))
+    both = both[(both["node"] == "south") & both["cpu"].notna() & (both["time"] > 0)]
+    assert len(both) > 20
+    assert both["utilisation"].max() > 0.01
+    assert both["utilisation"].to_numpy() == pytest.approx(both["cpu"].to_numpy())  # nothing is simulated there
+    assert both["power"].to_numpy() == pytest.approx(10.0 + 20.0 * both["cpu"].to_numpy())
+    manifest = json.loads((real / "manifest.json").read_text())
+    assert manifest["signals"]["host"]["origin"] == "measured/modelled/simulated"
+    assert "resources" not in _measured(simulated)
+    (books,) = (row["summary"] for row in manifest["adapters"] if row["name"] == "continuum")
+    assert ledger_faults(books) == []
+    assert "south" in books["real_load"]["modelled"]
+    last = hosts[hosts["time"] == hosts["time"].max()].set_index("node")["energy"]
+    for node in ("north", "south"):
+        assert books["energy"]["by_node"][node] == pytest.approx(last[node])
+    figures = json.loads((real / "metrics.json").read_text())["figures"]
+    assert figures["energy_total"]["value"] == pytest.approx(books["energy"]["total"])
+
+
+def _measured(run: Path) -> set[str]:
+    """The signals of a run that have rows and were measured."""
+    signals = json.loads((run / "manifest.json").read_text())["signals"]
+    return {name for name, one in signals.items() if one["rows"] and "measured" in one["origin"]}

@@ -98,7 +98,7 @@ def service():
 def test_in_a_process_nobody_is_awaited(tmp_path, pacing, missing):
     made = start(tmp_path, scene(real("edge", missing=missing), where=""), pacing)
     assert made._gateway is None
-    assert checked(made.step(0.0, Inputs()))["resources"]["present"].tolist() == [False]
+    assert checked(made.step(0.0, Inputs()))["resources"]["present"].tolist() == []
     assert made.finish()["listened"] is False
     made.close()
 
