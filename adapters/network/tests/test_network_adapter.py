@@ -137,7 +137,19 @@ def test_a_single_late_second_of_a_run_is_not_forgotten():
     for second in range(200):
         lateness.heard(float(second), 0.61 if second in (7, 31) else 0.001)
     lateness.heard(200.0, math.nan)  # the kernel imposes links: nothing of ours is late
-    assert lateness.summary() == {"lag_max": 0.61, "lag_p99": 0.001, "late_seconds": 2, "late_at": [7.0, 31.0]}
+    found = lateness.summary()
+    assert (found["lag_max"], found["lag_p99"]) == (0.61, 0.001)
+    assert (found["late_seconds"], found["late_at"]) == (2, [7.0, 31.0])
+    assert (found["unread"], found["unread_seconds"], found["unread_at"]) == (0, 0, [])
+
+
+def test_frames_that_nobody_read_are_counted_with_their_seconds():
+    lateness = Lateness()
+    for second in range(100):
+        lateness.heard(float(second), math.nan, {40: 3, 41: 900}.get(second, 0))
+    found = lateness.summary()
+    assert (found["unread"], found["unread_seconds"], found["unread_at"]) == (903, 2, [40.0, 41.0])
+    assert found["lag_max"] is None
 
 
 def test_nobody_heard_of_is_not_punctual():
