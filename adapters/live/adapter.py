@@ -33,6 +33,8 @@ from cosim.talk.codec import Body
 
 log = logging.getLogger("cosim.live")
 
+_AGAIN = 0.02  # s
+
 
 class LiveAdapter:
     """The gateway of a run, seen from the bus.
@@ -211,7 +213,10 @@ class LiveAdapter:
         """Have the task made when its time has come."""
 
         def act() -> None:
-            self._make(gateway, number, block, arrival, origin + arrival.at)
+            if self._policy is None or self._policy.told:
+                self._make(gateway, number, block, arrival, origin + arrival.at)
+            else:  # the scheduler does not know of any host before the model's first step is over
+                gateway.at(wall.monotonic() + _AGAIN, act)
 
         gateway.at(origin + arrival.at, act)
 

@@ -47,12 +47,14 @@ class HostPolicy:
         self._nodes = dict(scene.computers())
         self._rows: dict[int, _Row] = {}
         self._turn = 0
+        self.told = False  # whether the model has said anything yet, which it does after its first step
         if isinstance(self._chosen, int):  # so that nobody waits for machine code while time passes
             self._answer(Request(0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0), np.empty(0), self._hosts([]))
 
     def heard(self, frames: Sequence[Frame]) -> None:
         """The frames of `reach`: how things are from now on."""
         rows: dict[int, _Row] = {}
+        self.told = self.told or bool(frames)
         for frame in frames:
             starts = np.flatnonzero(np.diff(frame.slot, prepend=-1))
             ends = [*starts[1:].tolist(), len(frame.slot)]

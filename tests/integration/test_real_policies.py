@@ -58,6 +58,30 @@ def by_chance(state):
 """
 
 
+WATCH = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: hosts
+run: {duration: 8 s, step: 200 ms, seed: 5}
+adapters:
+  wifi: {}
+  network: {}
+  continuum: {scheduler: cloud, leave: [look]}
+  live: {offload: {look: {run: forward, kernel: blur, size: 64, path: network}}}
+nodes:
+  uav-[1..2]: {kind: uav, at: [30 m, 20 m, 20 m], wifi: {mode: station}, runs: vedgenode, live: {}, missing: wait}
+  edge:
+    {kind: edge, at: [0 m, 0 m, 5 m], cpu: 2 x 2 GHz, wifi: {mode: access-point}, runs: vedgenode, live: {}}
+  gateway: {kind: edge, runs: vedgenode}
+  cloud: {kind: cloud, cpu: 8 x 3 GHz, runs: vedgenode, live: {}, missing: wait}
+links:
+  - {between: [edge, gateway], rate: 1 Gbit/s, delay: 1 ms}
+  - {between: [gateway, cloud], rate: 1 Gbit/s, delay: 5 ms}
+workloads:
+  look: {from: uav-*, arrivals: every 500 ms, input: 4 kB, output: 500 B, work: 5 Mcycles, deadline: 1 s}
+"""
+
+
 def run(folder: Path, *words: str) -> Path:
     command = [sys.executable, "-m", "cosim", "run", str(folder), "--out", str(folder / "runs"), *words]
     done = subprocess.run(
@@ -108,3 +132,18 @@ def _measured(run: Path) -> set[str]:
     """The signals of a run that have rows and were measured."""
     signals = json.loads((run / "manifest.json").read_text())["signals"]
     return {name for name, one in signals.items() if one["rows"] and "measured" in one["origin"]}
+
+
+def test_an_access_point_and_a_gateway_pass_packets_on(tmp_path):
+    """Drones reach the cloud over Wi-Fi and two wires, as in one process, at the delay of the wires at least."""
+    (tmp_path / "scenario.cosim.yaml").write_text(WATCH)
+    simulated = run(tmp_path)
+    real = run(tmp_path, "--nodes", "netns")
+    found = pair(simulated, real)
+    assert found is not None
+    assert found.paired >= 28
+    assert found.same_host >= 0.95 * found.paired
+    tasks = cosim.load(real).table("task").df()
+    cloud = tasks[tasks["host"] == "cloud"]
+    assert (cloud["status"] == "completed").all()
+    assert (cloud["ended"] - cloud["created"]).min() > 2 * 0.006
