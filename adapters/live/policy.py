@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,9 +57,8 @@ class HostPolicy:
         rows: dict[int, _Row] = {}
         self.told = self.told or bool(frames)
         for frame in frames:
-            starts = np.flatnonzero(np.diff(frame.slot, prepend=-1))
-            ends = [*starts[1:].tolist(), len(frame.slot)]
-            for begin, end in zip(starts.tolist(), ends, strict=True):
+            starts = np.flatnonzero(np.diff(frame.slot, prepend=-1)).tolist()  # none while no device is there
+            for begin, end in pairwise([*starts, len(frame.slot)]):
                 part = slice(begin, end)
                 rows[int(frame.slot[begin])] = _Row(
                     int(frame["serving"][begin]), frame["host"][part], frame["transfer"][part],

@@ -68,7 +68,12 @@ def test_reach_is_told_of_devices_that_are_real_only():
     assert reach["serving"].tolist() == [0, 0]
     assert reach["transfer"][0] == 0.0  # the serving node computes
     assert reach["transfer"][1] == pytest.approx(0.02 + 100e3 * 8 / 100e6)
-    assert len(_reach(begin(scene(workloads=LOADS), leave=["track"]))) == 0
+    empty = _reach(begin(scene(workloads=LOADS), leave=["track"]))
+    assert len(empty) == 0
+    policy = HostPolicy("nearest", 2.0, world)
+    for frame, known in ((reach, True), (empty, False)):  # as when the last device has left
+        policy.heard([frame])
+        assert policy.knows(2) is known
 
 
 def _reach(adapter):
