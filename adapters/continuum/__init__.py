@@ -6,9 +6,11 @@ from cosim.contract.adapter import AdapterKind, Ports, Read
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
+    reach = ("reach",) if config.leave else ()
+    trace = config.trace.signals() if config.trace else ()
     return Ports(
-        reads=(Read("mobility", required=False), Read("link", required=False)),
-        writes=("task", "host", "traffic", *config.signals, *(config.trace.signals() if config.trace else ())),
+        reads=tuple(Read(name, required=False) for name in ("mobility", "link", "resources")),
+        writes=("task", "host", "traffic", *reach, *config.signals, *trace),
     )
 
 
@@ -19,6 +21,7 @@ ADAPTER = AdapterKind(
     factory="adapters.continuum.adapter:ContinuumAdapter",
     check="adapters.continuum.check:problems",
     ports=_ports,
+    tells=("scheduler", "threshold", "leave"),
     compiled="cosim.continuum.warm:compiled",
     batch="adapters.continuum.batch:prepare",
     example="""\

@@ -17,11 +17,12 @@ from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import Gauges
 from adapters.continuum.failures import Failures
+from adapters.continuum.real_load import RealLoad
 from adapters.continuum.trace import Trace
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import INTERVAL
-from cosim.continuum.stepping import Decisions, View
+from cosim.continuum.stepping import Decisions, View, reach_of
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
@@ -67,9 +68,11 @@ class ContinuumAdapter:
             from cosim.schedulers.models import per_step
 
             self._decide = per_step(policy, context.period)
-        self._books = HostAccounts(self._engine, self._world, scene)
+        self._real = RealLoad(scene)
+        self._books = HostAccounts(self._engine, self._world, scene, self._real)
         self._gauges = Gauges(self._engine, self._config.signals)
         trace = self._config.trace
+        self._left = _sources_of(context.scene, self._config.leave) if self._config.leave else None
         self._trace = None if trace is None else Trace(trace, scene, self._engine)
         self._changes = Changes(scene.capacity)
         self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
@@ -93,11 +96,13 @@ class ContinuumAdapter:
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(self._links(time, inputs), self._present)
         self._tell_radio()
+        self._real.heard(inputs.all("resources"))
         ended = self._ended(early)
         if self._learn is not None:
             self._learn(ended)
         return (
             self._tasks(time, ended), self._books.host_frame(time), self._books.traffic_frame(time),
+            *(() if self._left is None else (self._reach(time, self._left),)),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
 
@@ -111,7 +116,7 @@ class ContinuumAdapter:
         return {name: np.concatenate([early[name], column]) for name, column in self._view.ended.items()}
 
     def finish(self) -> Summary:
-        return summary(self._engine, self._world, self._scene)
+        return summary(self._engine, self._world, self._scene, self._real)
 
     def close(self) -> None:
         """Nothing to release: all of it is memory."""
@@ -203,6 +208,20 @@ class ContinuumAdapter:
         if len(air.slot):
             self._engine.set_radio(air.slot, air.cell, air.uplink, air.downlink, air.delay, air.loss)
 
+    def _reach(self, time: float, devices: NDArray[np.int64]) -> Frame:
+        """What a scheduler of the run would know about hosts, for the real devices whose workloads are left to them."""
+        devices = devices[self._present[devices]]
+        serving, seconds = reach_of(self._engine.state, devices)
+        hosts = self._engine.state.hosts
+        columns: dict[str, NDArray[np.generic]] = {
+            "host": np.tile(hosts["slot"].astype(np.int32), len(devices)),
+            "serving": np.repeat(serving.astype(np.int32), len(hosts)),
+            "transfer": seconds.ravel(),
+            "assigned": np.tile(hosts["assigned"].astype(np.int32), len(devices)),
+            "up": np.tile(hosts["up"] != 0, len(devices)),
+        }
+        return Frame("reach", time, np.repeat(devices.astype(np.int32), len(hosts)), columns)
+
     def _tasks(self, time: float, ended: dict[str, NDArray[Any]]) -> Frame:
         if len(self._engine.state.stages):  # a job has one row; its stages are in the books
             whole = ended["stage"] < 0
@@ -212,6 +231,11 @@ class ContinuumAdapter:
             for column in TASK.columns
         }
         return Frame("task", time, ended["device"].astype(np.int32), columns)
+
+
+def _sources_of(scene: Scene, names: Sequence[str]) -> NDArray[np.int64]:
+    """The slots whose tasks of workloads `names` are really run: none while no node is real."""
+    return slots_of(part for load in scene.workloads if scene.real and load.name in names for part in load.sources)
 
 
 def _without(scene: Scene, names: Sequence[str]) -> Scene:

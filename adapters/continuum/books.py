@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.continuum.real_load import RealLoad
 from adapters.continuum.world import ContinuumWorld
 from cosim.continuum.engine import Engine
 from cosim.continuum.ledger import Ledger, Meters
@@ -24,8 +26,8 @@ ByNode = Callable[[NDArray[np.float64]], dict[str, float]]
 class HostAccounts:
     """Turns the engine's meters, which run on for a slot, into rows about the node that is there."""
 
-    def __init__(self, engine: Engine, world: ContinuumWorld, scene: Scene) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, world: ContinuumWorld, scene: Scene, real: RealLoad | None = None) -> None:
+        self._engine, self._real = engine, RealLoad(scene) if real is None else real
         kinds, kind = world.system.kinds, world.system.kind
 
         def each(name: str) -> NDArray[np.float64]:
@@ -39,7 +41,7 @@ class HostAccounts:
         radio[: len(scene.nodes)] = [node.tier == "device" and node.radio is not None for node in scene.nodes]
         self._sends = radio | ~static
         self._zero = np.zeros((6, scene.capacity))  # readings when the node appeared
-        self._last = np.zeros((3, scene.capacity))  # s, busy s and J at the last row
+        self._last = np.zeros((3, scene.capacity))  # s, busy s and J at the last row, as the engine has them
 
     def begin(self, slots: Slots) -> None:
         """Other nodes are at these slots from now on: their meters start at zero."""
@@ -58,8 +60,9 @@ class HostAccounts:
         paid = energy * meters.energy
         if self._billed.any():
             paid = np.where(self._billed[slots], self._engine.bills()[1, slots], paid)
-        cost = cpu * meters.busy + transfer * meters.transferred + paid + own * self._engine.now
-        return np.stack([meters.energy, cost, meters.completed, meters.sent, meters.received, meters.busy])
+        real = self._real.energy[slots]
+        cost = cpu * meters.busy + transfer * meters.transferred + paid + energy * real + own * self._engine.now
+        return np.stack([meters.energy + real, cost, meters.completed, meters.sent, meters.received, meters.busy])
 
     def _there(self, which: NDArray[np.bool_]) -> Slots:
         return np.flatnonzero(which & (self._engine.state.nodes["present"] != 0))
@@ -68,14 +71,18 @@ class HostAccounts:
         """One row per present node with cores; means are over the time since its last row."""
         slots = self._there(self._cores > 0)
         meters = self._engine.meters(slots)
-        energy, cost, completed, _, _, _ = self._readings(slots, meters) - self._zero[:, slots]
         since, busy, joules = self._last[:, slots]
         span = time - since
         safe = np.where(span > 0.0, span, 1.0)
+        real = self._real.busy[slots], self._real.energy[slots]
+        share = np.where(span > 0.0, (meters.busy - busy) / (safe * self._cores[slots]), 0.0)
+        self._real.passed(slots, span, share, meters.energy - joules, meters.up)
+        more_busy, more_joules = self._real.busy[slots] - real[0], self._real.energy[slots] - real[1]
+        energy, cost, completed, _, _, _ = self._readings(slots, meters) - self._zero[:, slots]
         columns = {
             "running": meters.running.astype(np.int32),
-            "utilisation": np.where(span > 0.0, (meters.busy - busy) / (safe * self._cores[slots]), 0.0),
-            "power": np.where(span > 0.0, (meters.energy - joules) / safe, meters.power),
+            "utilisation": share + more_busy / (safe * self._cores[slots]),
+            "power": np.where(span > 0.0, (meters.energy - joules + more_joules) / safe, meters.power),
             "energy": energy,
             "cost": cost,
             "completed": completed.astype(np.int64),
@@ -195,13 +202,13 @@ def _tariffs(
     return {"by_window": by_window} if by_window else {}, {"energy_by_tariff": cost} if cost else {}
 
 
-def _use(engine: Engine, world: ContinuumWorld, scene: Scene) -> dict[str, object]:
+def _use(engine: Engine, world: ContinuumWorld, scene: Scene, real: RealLoad) -> dict[str, object]:
     """Mean share of each host's cores in use since the start; not for members of fleets, who come and go."""
     if any(fleet.template.cores > 0 for fleet in scene.fleets) or engine.now <= 0.0:
         return {}
     slots = np.array([slot for slot, node in enumerate(scene.nodes) if node.cores > 0], np.int64)
     cores = np.array([scene.nodes[slot].cores for slot in slots.tolist()])
-    use = engine.meters(slots).busy / (cores * engine.now)
+    use = (engine.meters(slots).busy + real.busy[slots]) / (cores * engine.now)
     return {"utilisation": {world.names[slot]: float(share) for slot, share in zip(slots, use, strict=True)}}
 
 
@@ -213,16 +220,41 @@ def _penalty(books: Ledger, scene: Scene) -> dict[str, object]:
     return {"penalty": {"total": books.penalty, "by_workload": owed}}
 
 
-def summary(engine: Engine, world: ContinuumWorld, scene: Scene) -> Summary:
+def _real(real: RealLoad, by_node: ByNode, world: ContinuumWorld) -> dict[str, object]:
+    """What hosts that really computed add to the books, if there were any."""
+    if not real.metered and not real.modelled:
+        return {}
+    names = [{world.names[world.group[slot]] for slot in slots} for slots in (real.metered, real.modelled)]
+    return {
+        "real_load": {
+            "energy": float(real.energy.sum()),
+            "energy_by_node": by_node(real.energy),
+            "core_seconds": by_node(real.busy),
+            "metered": sorted(names[0]),
+            "modelled": sorted(names[1]),
+        },
+        "origins": {"host": sorted({"simulated", "measured", *(("modelled",) if real.modelled else ())})},
+    }
+
+
+def summary(engine: Engine, world: ContinuumWorld, scene: Scene, real: RealLoad | None = None) -> Summary:
     """The ledgers: tasks, bytes, energy and cost. Fleets are booked under the fleet's name.
 
     `energy.total` is the sum over `by_node` plus `radio`, `cells` (if they use any) and `links`;
     `cost.total` the sum over `by_node` plus `penalty.total` (if anything is agreed), and of `cpu`,
     `transfer`, `energy`, `own` (if any node has a price of owning it) and `penalty.total`.
     `energy.by_window` of a tariff adds up to the energy of its nodes, and so do `carbon.green_energy`
-    and `carbon.brown_energy` of all tariffs.
+    and `carbon.brown_energy` of all tariffs. What hosts used that really computed is in all of them;
+    `real_load` says how much of it: the energy beyond what the engine simulates.
     """
     books = engine.ledger()
+    real = RealLoad(scene) if real is None else real
+    kinds, kind = world.system.kinds, world.system.kind
+    priced = real.energy * np.array([one.price_energy for one in kinds])[kind]
+    other = real.energy * np.array([one.tariff >= 0 for one in kinds])[kind]  # tariffs do not know of it
+    books = replace(
+        books, energy=books.energy + real.energy, cost_energy=books.cost_energy + priced, brown=books.brown + other
+    )
     count = len(world.names)
 
     def by_node(amount: NDArray[np.float64]) -> dict[str, float]:
@@ -261,7 +293,8 @@ def summary(engine: Engine, world: ContinuumWorld, scene: Scene) -> Summary:
             **by_tariff,
             **_penalty(books, scene),
         },
-        **_use(engine, world, scene),
+        **_use(engine, world, scene, real),
+        **_real(real, by_node, world),
         "events": int(engine.state.meta["events"][0]),
         **_demand(books, scene, by_node),
     }

@@ -11,7 +11,7 @@ ADAPTER = AdapterKind(
     services=("gateway", "keys"),
     # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
     ports=Ports(
-        reads=tuple(Read(signal, delayed=True, required=False) for signal in ("link", "peer_link", "mobility")),
+        reads=tuple(Read(name, delayed=True, required=False) for name in ("link", "peer_link", "mobility", "reach")),
         writes=("resources", "mobility", "task"),
     ),
     origin="measured",

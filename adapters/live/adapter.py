@@ -15,6 +15,7 @@ from adapters.live.books import LiveTaskAccounts, Made
 from adapters.live.check import REAL_TIME, problems
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
+from adapters.live.policy import policy_of
 from adapters.live.readings import Readings
 from adapters.live.shaping import Shaping
 from cosim.continuum.arrivals import Task, engine_seed
@@ -31,6 +32,8 @@ from cosim.live.task_queue import QueuedTask
 from cosim.talk.codec import Body
 
 log = logging.getLogger("cosim.live")
+
+_AGAIN = 0.02  # s
 
 
 class LiveAdapter:
@@ -74,7 +77,9 @@ class LiveAdapter:
                 if self._presence.here[slot]:
                     arrivals.appear(slot)
         self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
-        self._choice = Choice(scene)
+        self._loads = scene.workloads
+        self._policy = policy_of(context.told.get(config.model), scene) if self._arrivals else None
+        self._choice = Choice(scene, self._policy)
         self._shaping = Shaping(scene, {} if own else elsewhere)
         if not own and not elsewhere:
             if every:
@@ -106,10 +111,14 @@ class LiveAdapter:
         with gateway.lock:
             self._come_and_go(time, inputs.all("mobility"))
             self._choice.served(inputs.all("link"))
+            if self._policy is not None:
+                self._policy.heard(inputs.all("reach"))
             self._take(gateway)
             self._shaping.look(gateway.standings(), now)
             frames = self._readings.frames(time, gateway.standings())
             tasks = self._books.frame(time)
+            if self._policy is not None:
+                self._policy.learn(tasks)
         for number, block, arrivals in self._arrivals:
             for arrival in arrivals.until(time + self._period):
                 self._schedule(gateway, number, block, arrival, origin)
@@ -204,7 +213,10 @@ class LiveAdapter:
         """Have the task made when its time has come."""
 
         def act() -> None:
-            self._make(gateway, number, block, arrival, origin + arrival.at)
+            if self._policy is None or self._policy.told:
+                self._make(gateway, number, block, arrival, origin + arrival.at)
+            else:  # the scheduler does not know of any host before the model's first step is over
+                gateway.at(wall.monotonic() + _AGAIN, act)
 
         gateway.at(origin + arrival.at, act)
 
@@ -212,19 +224,15 @@ class LiveAdapter:
         """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 
         It is skipped when no node can take it, or nobody of the fleet has the slot that it is of. One whose device
-        is there and reaches no host fails without coverage.
+        is there and that the scheduler or the network leaves without a host fails without coverage.
         """
-        host, address = "", ""
-        if block.path == "network":
-            best = self._devices.get(arrival.device, "")
-            host, address = self._choice.called(gateway.roster, best)
-            reached, best = best, best if host else ""
-            if reached and not best and self._presence.here[arrival.device]:
-                self._books.refuse(self._books.make(number, arrival, due), due, "unreached")
-                return
-        else:
-            best = self._choice.direct(gateway.roster, block)
-        if not best or not self._presence.here[arrival.device]:
+        here = self._presence.here[arrival.device]
+        target = self._choice.target(gateway.roster, number, self._loads[number], arrival, block)
+        if target.failed and here:
+            self._books.refuse(self._books.make(number, arrival, due), due, "unreached")
+            return
+        best, host, address, _ = target
+        if not best or not here:
             self._books.skipped += 1
             return
         made = self._books.make(number, arrival, due, host)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from adapters.live.config import LiveConfig, OffloadBlock
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Law, Scene, Workload
 from cosim.contract.errors import Problem
 from cosim.live.protocol import MAX_PAYLOAD
+from cosim.schedulers import SchedulerError, scheduler
 
 REAL_TIME = 1.0  # simulated s per wall s
 MOST = 1000.0  # tasks/s of one workload
@@ -19,7 +20,42 @@ _INTERVALS = (0.01, 1e6)  # s
 def problems(config: LiveConfig, context: Context) -> list[Problem]:
     """What in the scene cannot be live, or be sent to live nodes."""
     scene = context.scene
-    return [*_unkept(scene), *_unattended(context), *unsendable(scene, config.offload, context.name)]
+    return [
+        *_unkept(scene),
+        *_unattended(context),
+        *unsendable(scene, config.offload, context.name),
+        *_unchosen(config, context),
+    ]
+
+
+def _unchosen(config: LiveConfig, context: Context) -> Iterator[Problem]:
+    """Schedulers and hosts that real tasks cannot have."""
+    told, scene = context.told.get(config.model), context.scene
+    loads = [load for load in scene.workloads if load.name in config.offload and told and load.name in told["leave"]]
+    if not told or not scene.real or not loads:
+        return
+    at = f"adapters.{config.model}.scheduler"
+    try:
+        takes = scheduler(told["scheduler"]).decisions
+    except SchedulerError:
+        return  # the model says so
+    if "task" not in takes:
+        text = f"'{told['scheduler']}' decides per interval, by loads, powers and moves of tasks that nobody measures"
+        yield Problem(text, at, hint="real tasks need a scheduler that decides per task, see `cosim schedulers`")
+    computers = dict(scene.computers())
+    sources = {slot for load in loads for part in load.sources for slot in range(part.first, part.first + part.count)}
+    made = [computers[slot] for slot in sorted(sources) if slot in computers]
+    unable = [node.id for node in made if node.runs is None or node.runs.image != "vedgenode"]
+    if told["scheduler"] == "local" and unable:
+        hint = "let them run vedgenode, or name another scheduler"
+        yield Problem(f"'local' has {', '.join(unable[:5])} compute, which runs no inference service", at, hint=hint)
+    absent = [
+        node.id for node in scene.nodes
+        if node.cores > 0 and node.tier != "device" and (node.runs is None or node.live is None)
+    ]  # fmt: skip
+    if absent:
+        text = f"no real task goes to {', '.join(absent[:5])}: nothing runs there that attaches to the run"
+        yield Problem(text, at, hint="give it 'runs: vedgenode' and 'live: {}'", fatal=False)
 
 
 def _unattended(context: Context) -> list[Problem]:

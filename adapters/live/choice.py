@@ -1,18 +1,33 @@
-"""Which live node does a task: a device's own base station, or the one with the fewest tasks per core that can."""
+"""Which live node does a task: the one that the run's scheduler chooses.
+
+Where no model of the run has one: a device's own base station, or the node with the fewest tasks per core that can.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from adapters.live.config import OffloadBlock
-from cosim.contract.entities import Scene
+from adapters.live.policy import LOCAL, HostPolicy
+from cosim.continuum.arrivals import Task
+from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
 from cosim.launch.programs import programs
 from cosim.live.lease import Standing
 from cosim.live.roster import Roster
 
 PORT = 8500  # of the inference service on nodes that run `vedgenode`
+
+
+class Target(NamedTuple):
+    """Where a task goes."""
+
+    node: str  # whose machine gets it: the host, or the device that sends it on; "": nobody
+    host: str = ""  # that the device calls
+    address: str = ""  # of its service
+    failed: bool = False  # its device is there, and the scheduler or the network has no host for it
 
 
 class Choice:
@@ -23,7 +38,8 @@ class Choice:
     all others, as long as it computes.
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, policy: HostPolicy | None = None) -> None:
+        self._policy = policy
         everything = scene.computers()
         self._devices = {node.id for _, node in everything if node.tier == "device" and node.runs is not None}
         self._slots = {node.id: slot for slot, node in everything}
@@ -40,6 +56,37 @@ class Choice:
             for device, cell in zip(frame.slot.tolist(), frame["cell"].tolist(), strict=True)
             if device in self._names and cell in self._names
         }
+
+    def target(self, roster: Roster, number: int, load: Workload, task: Task, block: OffloadBlock) -> Target:
+        """Where `task` of workload `number` goes now."""
+        crosses = block.path == "network"
+        device = self._names.get(task.device, "")
+        standing = {s.slot.node: s for s in roster.standings}
+        if self._policy is None or not self._policy.knows(task.device):
+            if not crosses:
+                return Target(self.direct(roster, block))
+            host, address = self.called(roster, device)
+            return Target(device if host else "", host, address, failed=bool(device) and not host)
+        if crosses and not (device in standing and _does(standing[device], "call")):
+            return Target("", failed=bool(device))
+        able = {
+            self._slots[name]
+            for name, s in standing.items()
+            if name not in self._devices
+            and _does(s, "forward" if crosses else block.run)
+            and (not crosses or self._address(device, name))
+        }
+        if not able and not crosses:
+            return Target("")
+        tasks = {self._slots[name]: roster.outstanding(name) + self._called[name] for name in standing}
+        answer = self._policy.ask(number, load, task, tasks, able.__contains__)
+        if answer == LOCAL:
+            here = device in standing and _does(standing[device], block.run)
+            return Target(device if here else "", failed=not here)
+        if answer < 0:
+            return Target("", failed=True)
+        host = self._names[answer]
+        return Target(device, host, f"{self._address(device, host)}:{PORT}") if crosses else Target(host)
 
     def direct(self, roster: Roster, block: OffloadBlock) -> str:
         """The node that gets a task from the run; "" when there is none."""

@@ -55,9 +55,9 @@ class Readings:
         self._seen: dict[str, float] = {}
 
     def nobody(self, time: float) -> tuple[Frame, Frame]:
-        """Frames of a run that nobody attaches to."""
-        rows = [{**_ABSENT, "received": 0.0, "sent": 0.0} for _ in self._names]
-        return self._resources(time, rows), self._mobility(time, {})
+        """Frames of a run that nobody can attach to: nothing is measured."""
+        columns = {column.name: np.zeros(0, column.dtype) for column in RESOURCES.columns}
+        return Frame("resources", time, np.zeros(0, np.int32), columns), self._mobility(time, {})
 
     def frames(self, time: float, standings: Sequence[Standing]) -> tuple[Frame, Frame]:
         """What holds at `time` (s). `standings` are in the order of the live nodes."""

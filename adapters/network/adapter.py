@@ -101,6 +101,12 @@ class NetworkAdapter:
                 "delays there; fewer nodes or lower rates help",
                 LATE, late["late_seconds"], late["lag_max"],
             )  # fmt: skip
+        if late["unread"]:
+            log.warning(
+                "interfaces of nodes dropped %s packets in %s s of the run, before the links had them: the network "
+                "service did not keep up; fewer nodes or lower rates help",
+                late["unread"], late["unread_seconds"],
+            )  # fmt: skip
         report = self._client.report
         return {
             "nodes": len(self._slots),
@@ -123,7 +129,7 @@ class NetworkAdapter:
         """Keep track of the silence of the service, and of how late it is."""
         assert self._client is not None
         for health in self._client.healths():
-            self._lateness.heard(time, health.lag_max)
+            self._lateness.heard(time, health.lag_max, health.unread)
         report, now = self._client.report, monotonic()
         if report is not self._report:  # a new one, though nothing may have happened that it could tell
             self._report, self._heard = report, now

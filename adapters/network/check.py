@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from adapters.network.config import NetworkConfig
 from cosim.contract.adapter import Context
+from cosim.contract.entities import Scene, SlotRange
 from cosim.contract.errors import Problem, refusals
 
 
 def problems(config: NetworkConfig, context: Context) -> list[Problem]:
-    """Real nodes without an interface, and a radio that the backend does not have. Nothing while no node is real."""
+    """Real nodes without an interface, a radio that the backend does not have, nodes that do not pass packets on.
+
+    Nothing while no node is real.
+    """
     if not context.scene.real:
         return []
     from cosim.launch.programs import programs
@@ -16,4 +22,29 @@ def problems(config: NetworkConfig, context: Context) -> list[Problem]:
     found = refusals(lambda: programs(context.scene))
     if config.radio and config.backend != "ns3":
         found.append(Problem(f"backend {config.backend} has no radio of its own", f"adapters.{context.name}.radio"))
-    return found
+    return [*found, *_gaps(context.scene)]
+
+
+def _gaps(scene: Scene) -> Iterator[Problem]:
+    """Nodes that pass tasks on in the model, while packets of the real nodes beside them find nobody there."""
+    real = [(slot, node) for slot, node in scene.computers() if node.runs is not None]
+    here = {slot for slot, _ in real}
+    stations = {node.wifi.network for _, node in real if node.wifi is not None and node.wifi.mode == "station"}
+    cells = any(node.radio is not None for _, node in real)
+    missing = []
+    for slot, node in enumerate(scene.nodes):
+        if slot in here or node.tier == "device":
+            continue
+        wired = [link for link in scene.links if _at(link.a, slot) or _at(link.b, slot)]
+        beside = any(_at(side, end) for link in wired for side in (link.a, link.b) for end in here)
+        serves = node.wifi is not None and node.wifi.mode == "access-point" and node.wifi.network in stations
+        if serves or (cells and node.cell is not None) or (beside and len(wired) > 1):
+            missing.append(node.id)
+    if missing:
+        text = f"packets of real nodes do not pass {', '.join(missing[:5])}: nothing runs there"
+        hint = "give it 'runs: vedgenode', or let no real node depend on what lies behind"
+        yield Problem(text, f"nodes.{missing[0]}", hint=hint, fatal=False)
+
+
+def _at(side: Iterable[SlotRange], slot: int) -> bool:
+    return any(part.first <= slot < part.first + part.count for part in side)

@@ -1,8 +1,10 @@
-"""How packets get from a cell to the wired nodes behind its base station, and back: routes inside the real nodes.
+"""How packets get from cells and Wi-Fi to the wired nodes behind them, and back: routes inside the real nodes.
 
 A device sends everything that is not for its own cell's base station to that base station, which passes it on
 over wires: along the fewest of them, and of equally few along the fastest. Every wired node knows by which of its
-neighbours each served device is reached. A handover changes routes and no address, so connections outlast it.
+neighbours each served device is reached. A station that no base station serves sends what is for wired nodes to the
+access point with the fastest link to it; among themselves stations are neighbours. A handover changes routes and no
+address, so connections outlast it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Sequence
 
 from cosim.emulation.message import Links
 from cosim.emulation.routing import Hop
-from cosim.launch.programs import CELL, NETWORKS, WIRE, Program
+from cosim.launch.programs import AIR, CELL, NETWORKS, WIRE, Program
 
 Table = dict[str, Hop]
 Changes = dict[str, dict[str, Hop | None]]
@@ -25,12 +27,14 @@ _ALL_WIRES = str(NETWORKS[WIRE])
 class Routes:
     """The routes of the real nodes, and which of them have changed since they were told last.
 
-    Without a real base station there are none.
+    Without a real base station, access point or node between wires there are none.
     """
 
     def __init__(self, nodes: Sequence[Program]) -> None:
         self._addresses = {(node.node, i.name): i.address for node in nodes for i in node.interfaces}
         self._bases = [node.node for node in nodes if node.base]
+        self._points = {node.node for node in nodes if node.point}
+        self._stations = {node.node for node in nodes if node.station}
         self._wired = [node.node for node in nodes if (node.node, WIRE) in self._addresses]
         self._forwards = {node.node for node in nodes if node.forwards}
         self._wires: dict[tuple[str, str], float] | None = None
@@ -39,7 +43,7 @@ class Routes:
 
     def changed(self, links: Links) -> Changes:
         """The routes that these links give, if they are not those told last; None withdraws one."""
-        if not self._bases:
+        if not self._forwards:
             return {}
         up = {key: state for key, state in links.items() if state.rate > 0.0 and state.loss < 1.0}
         wires = {(a, b): state.delay for (a, b, interface), state in up.items() if interface == WIRE}
@@ -47,7 +51,15 @@ class Routes:
             self._wires, self._next = wires, {node: self._hops(node, wires) for node in self._wired}
         bases = set(self._bases)
         serving = {a: b for (a, b, interface) in up if interface == CELL and b in bases and a not in bases}
-        tables = {node: self._behind(node, serving) for node in self._wired}
+        near: dict[str, tuple[float, str]] = {}  # station -> rate and name of its access point
+        for (a, b, interface), state in up.items():
+            if interface == AIR and b in self._points and a in self._stations:
+                near[a] = max(near.get(a, (0.0, "")), (state.rate, b))
+        attached = {station: point for station, (_, point) in near.items()}
+        tables = {node: self._behind(node, serving, attached) for node in self._wired}
+        for station, point in attached.items():
+            if (station, WIRE) not in self._addresses and station not in serving:
+                tables[station] = {_ALL_WIRES: Hop(AIR, self._addresses[point, AIR])}
         for device, base in serving.items():
             tables[device] = {**self._within(device, base), **tables.get(device, {})}
         changes: Changes = {}
@@ -68,13 +80,18 @@ class Routes:
             table[_ALL_WIRES] = via
         return table
 
-    def _behind(self, node: str, serving: dict[str, str]) -> Table:
-        """What a wired node needs: the way to devices and base stations by wire, and to wired nodes farther away."""
+    def _behind(self, node: str, serving: dict[str, str], attached: dict[str, str]) -> Table:
+        """What a wired node needs: the way to devices, stations, base stations and access points by wire, and to wired
+        nodes farther away."""
         hops, table = self._next[node], Table()
         ends = {far: far for far in self._bases if far != node} | {d: b for d, b in serving.items() if d != node}
         for end, base in ends.items():
             if base in hops:
                 table[f"{self._addresses[end, CELL]}/32"] = self._over(hops[base])
+        points = {point: point for point in self._points if point != node}
+        for end, point in (points | {station: point for station, point in attached.items() if station != node}).items():
+            if point in hops:
+                table[f"{self._addresses[end, AIR]}/32"] = self._over(hops[point])
         for far, near in hops.items():
             if far != near:
                 table[f"{self._addresses[far, WIRE]}/32"] = self._over(near)

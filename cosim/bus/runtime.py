@@ -199,6 +199,7 @@ class Runtime:
             pacing=self.plan.pacing,
             services={name: self.services[name] for name in plan.services if name in self.services},
             media=plan.media,
+            told={adapter.name: adapter.tells for adapter in self.plan.adapters if adapter.tells},
             written=tuple(dict.fromkeys(name for adapter in self.plan.adapters for name in adapter.writes)),
         )
 

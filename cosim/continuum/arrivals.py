@@ -17,9 +17,12 @@ import numpy as np
 from cosim.continuum import draw
 from cosim.contract.entities import Law, Workload
 
-ACTIVE, GAP, IDLE, INPUT, OFFSET, OUTPUT, SHARE, WORK = (
-    int(one) for one in (draw.ACTIVE, draw.GAP, draw.IDLE, draw.INPUT, draw.OFFSET, draw.OUTPUT, draw.SHARE, draw.WORK)
-)
+ACTIVE, CHOICE, GAP, IDLE, INPUT, OFFSET, OUTPUT, SHARE, WORK = (
+    int(one)
+    for one in (
+        draw.ACTIVE, draw.CHOICE, draw.GAP, draw.IDLE, draw.INPUT, draw.OFFSET, draw.OUTPUT, draw.SHARE, draw.WORK,
+    )
+)  # fmt: skip
 _MASK = 2**64 - 1
 _STEP, _SALT = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -77,6 +80,7 @@ class Task:
     sent: float  # B that leave the device: the input, or what the stages on board make of it
     onboard: float = 0.0  # cycles of the stages on board
     chance: float = 0.0  # uniform in [0, 1): below a share, the task is one of that share
+    choice: float = 0.0  # uniform in [0, 1), for the scheduler: of the first stage that is not on board, if it has any
 
 
 class Source:
@@ -147,7 +151,7 @@ class Source:
         brought, chance = size(load.input, key, n, INPUT), uniform(key, n, PART)
         if not load.graph:
             back, work = size(load.output, key, n, OUTPUT), size(load.work, key, n, WORK)
-            return Task(at, self._slot, brought, back, work, brought, chance=chance)
+            return Task(at, self._slot, brought, back, work, brought, 0.0, chance, uniform(key, n, CHOICE))
         made = [
             (stage.pinned, size(stage.work, key, n, own + WORK), size(stage.output, key, n, own + OUTPUT))
             for own, stage in ((16 * (1 + k), stage) for k, stage in enumerate(load.graph))
@@ -155,4 +159,6 @@ class Source:
         onboard = sum(work for pinned, work, _ in made if pinned)
         work = sum(work for _, work, _ in made)
         sent = next((output for pinned, _, output in reversed(made) if pinned), brought)
-        return Task(at, self._slot, brought, made[-1][2], work, sent, onboard, chance)
+        first = next((k for k, (pinned, _, _) in enumerate(made) if not pinned), 0)
+        choice = uniform(key, n, 16 * (1 + first) + CHOICE)
+        return Task(at, self._slot, brought, made[-1][2], work, sent, onboard, chance, choice)

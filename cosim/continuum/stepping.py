@@ -165,6 +165,24 @@ def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
     return np.stack([rows, host], axis=1)
 
 
+def reach_of(s: State, devices: Ints) -> tuple[Ints, Floats]:
+    """(n,) slots of the nodes that serve devices, -1: nobody, and (n, hosts) s from them to each host.
+
+    What a scheduler would be asked with about tasks that the devices make now.
+    """
+    serving = []
+    for device in devices.tolist():
+        found = _serving(s, device)
+        if found < 0:  # as `cosim.continuum.paths.serving_node`: the far end of its fastest wire
+            wires = s.access[s.nodes[device]["first_link"] :][: s.nodes[device]["links"]]
+            rows = s.links[wires[s.links[wires]["up"] != 0]]
+            if len(rows):
+                best = rows[int(rows["cost"].argmin())]
+                found = int(best["b"] if best["a"] == device else best["a"])
+        serving.append(found)
+    return np.array(serving, np.int64), _reach(s, devices, devices)
+
+
 def _serving(s: State, device: int) -> int:
     """The node that serves a device over the air or is the device itself, -1."""
     node = s.nodes[device]

@@ -137,6 +137,7 @@ class Context:
     services: Mapping[str, str] = field(default_factory=dict)  # name -> address or folder, see `service`
     written: tuple[str, ...] = ()  # signals that the adapters of the run write, (): not known
     media: tuple[str, ...] = ()  # of the adapter's kind, see `serves`
+    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # adapter -> key -> value, as its kind `tells`
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of this adapter's own; different keys give independent streams."""
@@ -237,6 +238,7 @@ class AdapterKind:
     events: Mapping[str, str] = field(default_factory=dict)  # `do` of events -> "adapters.lora.keys:Jam", an `EventKey`
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
     services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
+    tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
     batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 

@@ -305,7 +305,14 @@ GNB = Signal("gnb", "what a base station logs of the uplink of a phone; no row f
     Column("buffer", "float64", "B", "mean backlog: rate x queueing delay, by Little's law", low=0.0),
 ))  # fmt: skip
 
+REACH = Signal("reach", "the hosts that a scheduler has for the tasks of a real device, in its order", (
+    Column("host", "int32", "", "slot of the host", "slot"),
+    Column("serving", "int32", "", "slot of the node that serves the device, -1: nobody does", "slot"),
+    Column("transfer", "float64", "s", "of 100 kB from the serving node to it, inf: no way", low=0.0, high=inf),
+    Column("assigned", "int32", "1", "simulated tasks sent to the host and not yet computed", low=0.0),
+    Column("up", "bool", "", "false while the host is failed"),
+), rows="event")  # fmt: skip
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
     MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
-    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL,
+    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH,
 )}  # fmt: skip

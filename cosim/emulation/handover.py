@@ -241,7 +241,7 @@ class Reception:
             link.send(json.dumps(answer).encode())
 
     def _word(self, link: socket.socket, data: bytes) -> bool:
-        """Pass on what a sidecar says about a probe, its routes or its queues; whether it did."""
+        """Pass on what a sidecar says about a probe, its routes, its queues or frames left unread; whether it did."""
         node = next((node for (node, _), owner in self._owner.items() if owner is link), None)
         if node is None:
             return False
@@ -249,7 +249,7 @@ class Reception:
             word = json.loads(data)
         except (ValueError, RecursionError):
             return False
-        if not isinstance(word, dict) or not {"probe", "routes", "shaped"} & set(word):
+        if not isinstance(word, dict) or not {"probe", "routes", "shaped", "unread"} & set(word):
             return False
         self.heard(node, word)
         return True

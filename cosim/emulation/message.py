@@ -67,6 +67,7 @@ FROM_SERVICE = MessageSet(
                     _COUNT,
                     Number(),
                     Number(unknown=True),
+                    _COUNT,
                 )
             ),
             "counts": List(Row((*_KEY, _COUNT, _COUNT, _COUNT, _COUNT)), MAX_ROWS),

@@ -22,8 +22,9 @@ import socket
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import CosimError, RunError
@@ -41,6 +42,8 @@ LASTING = 0.4  # s of that
 LIMIT = 25.0  # s for a probe
 WAITING = 256  # probes that may wait
 WORD = 4096  # B of a packet
+SPARE = 20_000.0  # B/s of others on an interface from which its links are in use: their rate is not measured then
+DEVICES = Path("/proc/self/net/dev")  # counters of the interfaces in this network namespace
 
 Key = tuple[str, str, str]  # sender, receiver, interface
 
@@ -175,7 +178,7 @@ class Inside:
     def _ask(self, number: int, to: tuple[str, int], rate: float) -> None:
         try:
             with probe.opened() as asking:
-                self._say(number, found=measure(asking, to, rate))
+                self._say(number, found=measure(asking, to, rate, lambda: carried(self._addresses)))
         except (CosimError, OSError) as error:
             self._say(number, error=str(error)[:200])
 
@@ -184,18 +187,35 @@ class Inside:
             self._link.send(json.dumps({"probe": number, **what}).encode())
 
 
-def measure(asking: socket.socket, to: tuple[str, int], rate: float) -> list[float]:
+def carried(interfaces: Collection[str], table: Path = DEVICES) -> int:
+    """B that these interfaces have received and sent so far."""
+    total = 0
+    for line in table.read_text(encoding="ascii").splitlines()[2:]:
+        name, _, counters = line.partition(":")
+        if name.strip() in interfaces:
+            fields = counters.split()
+            total += int(fields[0]) + int(fields[8])
+    return total
+
+
+def measure(
+    asking: socket.socket, to: tuple[str, int], rate: float, traffic: Callable[[], int] = lambda: 0
+) -> list[float]:
     """Delay and its deviation (s), datagrams sent and received, rate (bit/s); NaN: not measured.
 
     `rate` is what the link should have, bit/s, 0: unknown or not limited; the probe takes a part of it, but for the
-    short time in which it measures the rate itself. RunError when no answer comes.
+    short time in which it measures the rate itself. It leaves that out when others use the interface: `traffic` tells
+    the B that it has carried. RunError when no answer comes.
     """
     slowest = FRAME / (SHARE * rate) if rate > 0 else 0.0  # s between frames
     pause, gap = max(PAUSE, slowest), max(GAP, slowest)
     echoes = probe.delay(asking, to, count=_within(ECHOES, pause), pause=pause, size=SIZE)
+    begun, before = time.monotonic(), traffic()
     losses = probe.loss(asking, to, count=_within(COUNTED, gap), pause=gap, size=SIZE)
     found = math.nan
-    if RATES[0] <= rate <= RATES[1]:
+    own = 2 * (losses.sent + 2) * FRAME / 8  # with whatever is answered
+    used = (traffic() - before - own) / (time.monotonic() - begun) > SPARE
+    if not used and RATES[0] <= rate <= RATES[1]:
         most = (probe.PAYLOAD + probe.OVERHEAD) * 8 * 30 / rate  # s of thirty frames
         found = probe.rate(asking, to, OFFERED * rate, max(LASTING, most)).received
     if not echoes.received and not losses.received:

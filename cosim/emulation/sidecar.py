@@ -41,6 +41,8 @@ from cosim.emulation.probing import Inside
 from cosim.emulation.shaping import PERIOD, Shaping
 from cosim.emulation.taps import Tap
 
+DEVICES = Path("/proc/self/net/dev")  # counters of the interfaces in this network namespace
+
 log = logging.getLogger("cosim.sidecar")
 
 KERNEL = ("", "netem", "rates")
@@ -157,21 +159,43 @@ def possible(settings: Settings) -> Settings:
     return replace(settings, kernel="", remark=reason.partition(";")[0])
 
 
+class Unread:
+    """Frames that the kernel dropped at TAPs because the service had not read those before them."""
+
+    def __init__(self, interfaces: Sequence[str], table: Path = DEVICES) -> None:
+        self._table, self._last = table, dict.fromkeys(interfaces, 0)
+
+    def new(self) -> int:
+        """Those since the last call; the counter of an interface that was made anew starts at 0."""
+        found = 0
+        with contextlib.suppress(OSError):
+            for line in self._table.read_text(encoding="ascii").splitlines()[2:]:
+                name, _, counters = line.partition(":")
+                if name.strip() in self._last:
+                    count, last = int(counters.split()[11]), self._last[name.strip()]  # tx drop
+                    found += count - last if count >= last else count
+                    self._last[name.strip()] = count
+        return found
+
+
 def _listen(link: socket.socket, settings: Settings, shaping: Shaping | None) -> None:
     """Make the probes, routes and links that the service orders, until it is gone."""
     inside = Inside(link, {tap.name: tap.address.partition("/")[0] for tap in settings.interfaces})
     kernel = routing.Kernel()
     due = time.monotonic()
+    unread = Unread([tap.name for tap in settings.interfaces])
     try:
         if shaping:
             shaping.greet()
         link.send(json.dumps(routing.ALL).encode())
         while True:
-            if shaping and time.monotonic() >= due:
+            if time.monotonic() >= due:
                 due = time.monotonic() + PERIOD
-                for report in shaping.report():
+                for report in shaping.report() if shaping else ():
                     link.send(json.dumps(report).encode())
-            wait = max(0.0, due - time.monotonic()) if shaping else None
+                if not shaping and (count := unread.new()):
+                    link.send(json.dumps({"unread": count}).encode())
+            wait = max(0.0, due - time.monotonic())
             if not select.select([link], [], [], wait)[0]:
                 continue
             word = link.recv(probing.WORD)

@@ -46,6 +46,7 @@ class Health:
     dropped: int  # frames lost on purpose or in full queues
     cpu: float  # s of processor time so far
     memory: float  # B resident, NaN: not known
+    unread: int = 0  # frames that interfaces dropped because nobody had read those before them
 
 
 class Backend(Protocol):

@@ -5,11 +5,15 @@ has a link. On each link it passes, in this order:
 
 1. The queue and the transmitter. The frame waits until those before it have been sent and then takes
    its length / rate. It is refused when it had to wait and would not fit into the queue any more.
-   Ports of a channel share one transmitter, the air. There a group frame is sent once, at the rate of
-   its slowest receiver. The port of a cell has two: one for all that it sends, one for all that is sent
-   to it.
+   Ports of a channel share one transmitter, the air, and airtime fairly: whenever it is free, the port
+   that has had least of it among those that wait sends a frame, and of its queues, one per receiver and
+   one for groups, the one that has had least (start-time fair queueing, Goyal, Vin, Cheng 1997,
+   doi 10.1109/90.649569, on two levels). A queue holds what takes `limit` / rate of air. A group frame is
+   sent once, at the rate of its slowest receiver. The port of a cell has two transmitters: one for all
+   that it sends, one for all that is sent to it.
 2. The loss, after the transmission: a lost frame has taken its time on the air as well.
-3. The way: delay, plus a uniform jitter, but never past the frame before it.
+3. The way: delay, plus a uniform jitter, but never past the frame before it. On a channel a group frame may
+   pass others, which wait in queues of their own.
 
 Times are integer nanoseconds of any clock that does not go back. Chance is a hash of the seed, the pair
 and the number of the frame on that pair (splitmix64), so it does not depend on what other pairs do. The C
@@ -19,13 +23,15 @@ program in `native/` follows these rules to the bit.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 
-from cosim.emulation.protocol import ALL_LOST, PairCount
+from cosim.emulation.protocol import ALL_LOST, MAX_PORTS, PairCount
 
 HEADER = 14  # B of an Ethernet header
 MOST = 256 << 20  # B on their way, all links together
 SECOND = 1_000_000_000  # ns
+ALL = MAX_PORTS  # in place of a receiver: a group
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
 
@@ -36,6 +42,39 @@ def mix(state: int) -> int:
     state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
     state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
     return state ^ (state >> 31)
+
+
+class Flow:
+    """Frames of a port that wait for the air, all to one receiver or all to groups."""
+
+    __slots__ = ("held", "tag", "waiting")
+
+    def __init__(self) -> None:
+        self.tag = 0  # ns of air: virtual start of the next frame
+        self.held = 0  # ns of air that those that wait will take
+        self.waiting: deque[tuple[int, int, bytes]] = deque()  # ns of transmission, when it came, frame
+
+
+class Sharer:
+    """A port of a channel with its queues; its time is the virtual one of the queues."""
+
+    __slots__ = ("active", "flows", "tag", "time")
+
+    def __init__(self) -> None:
+        self.tag = self.time = 0  # ns of air
+        self.flows: dict[int, Flow] = {}  # by receiver
+        self.active: set[int] = set()  # receivers for which frames wait
+
+
+class Air:
+    """What the ports of a channel share."""
+
+    __slots__ = ("active", "free_at", "time")
+
+    def __init__(self) -> None:
+        self.free_at = 0  # ns
+        self.time = 0  # ns of air, virtual
+        self.active: set[int] = set()  # ports with frames that wait
 
 
 class SwitchLink:
@@ -74,7 +113,8 @@ class Switch:
         self._macs: dict[int, bytes] = {}  # of the open ports
         self._ports: dict[bytes, int] = {}
         self._channels: dict[int, int] = {}
-        self._air: dict[int, int] = {}  # channel -> when its air is free, ns
+        self._air: dict[int, Air] = {}  # by channel
+        self._sharers: dict[int, Sharer] = {}  # by port
         self._down: dict[int, int] = {}  # port of a cell -> when the transmitter of what it sends is free, ns
         self._up: dict[int, int] = {}  # and that of what is sent to it
         self._links: dict[int, dict[int, SwitchLink]] = {}  # sender -> receiver -> link
@@ -96,8 +136,26 @@ class Switch:
         self._know()
 
     def channel(self, port: int, channel: int) -> None:
-        """Let the port share the air of a channel, none if it is negative."""
+        """Let the port share the air of a channel, none if it is negative. What waits for the old one is refused."""
+        old = self._channels.get(port, -1)
+        if old == channel:
+            return
+        sharer = self._sharers.get(port)
+        if sharer is not None:
+            for receiver in sharer.active:
+                flow = sharer.flows[receiver]
+                for _, _, frame in flow.waiting:
+                    self._held -= len(frame)
+                    self._pass_shared(port, receiver, frame, None)
+                flow.waiting.clear()
+                flow.held = 0
+            sharer.active.clear()
+            sharer.tag = 0
+            if old >= 0:
+                self._air[old].active.discard(port)
         self._channels[port] = channel
+        if channel >= 0:
+            self._air.setdefault(channel, Air())
 
     def cell(self, port: int, cell: bool) -> None:
         """Let all links from the port share one transmitter and all links to it another, or none of them any."""
@@ -119,6 +177,8 @@ class Switch:
     def offer(self, now: int, sender: int, frame: bytes) -> None:
         """Take a frame that a port has sent at `now`."""
         self.received += 1
+        if self._channels.get(sender, -1) >= 0:
+            self._serve(self._channels[sender], now)
         if len(frame) < HEADER:
             self.lost += 1
         elif frame[0] & 1:
@@ -133,6 +193,8 @@ class Switch:
 
     def deliver(self, now: int) -> None:
         """Give all frames that are due to their ports."""
+        for channel in sorted(self._air):
+            self._serve(channel, now)
         while self._way and self._way[0][0] <= now:
             due, _, sender, receiver, frame = heapq.heappop(self._way)
             self._held -= len(frame)
@@ -151,12 +213,14 @@ class Switch:
             self._changed[sender, receiver] = link
 
     def next(self) -> int | None:
-        """When the next frame is due, ns; None: no frame is on its way."""
-        return self._way[0][0] if self._way else None
+        """When there is something to do, ns: a frame is due, or may have the air; None: no frame is on its way."""
+        times = [air.free_at for air in self._air.values() if air.active]
+        return min([*times, *(one[0] for one in self._way[:1])], default=None)
 
     def waiting(self) -> int:
         """Frames on their way."""
-        return len(self._way)
+        flows = (sharer.flows[receiver] for sharer in self._sharers.values() for receiver in sharer.active)
+        return len(self._way) + sum(len(flow.waiting) for flow in flows)
 
     def changed(self) -> dict[tuple[int, int], PairCount]:
         """Counts of the pairs whose counts are not those of the last call."""
@@ -169,32 +233,32 @@ class Switch:
         self._ports = {self._macs[port]: port for port in sorted(self._macs, reverse=True)}
 
     def _offer_group(self, now: int, sender: int, frame: bytes) -> None:
-        channel = self._channels.get(sender, -1)
         sharing = []
         for receiver, link in self._links.get(sender, {}).items():
             if receiver not in self._macs or receiver == sender:
                 continue
-            if channel >= 0 and self._channels.get(receiver, -1) == channel and link.rate and link.loss < ALL_LOST:
+            if self._shared(sender, receiver, link):
                 sharing.append((receiver, link))
             else:
                 self._send(now, sender, receiver, link, frame)
-        if not sharing:
-            return
-        _, slowest = min(sharing, key=lambda one: (one[1].rate, one[0]))
-        sent = self._transmit(now, self._air.get(channel, 0), slowest, len(frame))
-        if sent is not None:
-            self._air[channel] = sent
-        for receiver, link in sharing:
-            self._pass(sender, receiver, link, frame, sent)
+        if sharing:
+            _, slowest = min(sharing, key=lambda one: (one[1].rate, one[0]))
+            self._send_shared(now, sender, ALL, slowest, frame)
+
+    def _shared(self, sender: int, receiver: int, link: SwitchLink) -> bool:
+        """Whether frames from one to the other take the air of a channel."""
+        channel = self._channels.get(sender, -1)
+        same = channel >= 0 and self._channels.get(receiver, -1) == channel
+        return bool(same and link.rate and link.loss < ALL_LOST)
 
     def _send(self, now: int, sender: int, receiver: int, link: SwitchLink, frame: bytes) -> None:
         if link.loss >= ALL_LOST or not link.rate:
             self._pass(sender, receiver, link, frame, now)
             return
-        channel = self._channels.get(sender, -1)
-        if channel >= 0 and self._channels.get(receiver, -1) == channel:
-            sent = self._on(self._air, channel, now, link, frame)
-        elif sender in self._down:
+        if self._shared(sender, receiver, link):
+            self._send_shared(now, sender, receiver, link, frame)
+            return
+        if sender in self._down:
             sent = self._on(self._down, sender, now, link, frame)
         elif receiver in self._up:
             sent = self._on(self._up, receiver, now, link, frame)
@@ -203,6 +267,60 @@ class Switch:
             if sent is not None:
                 link.free_at = sent
         self._pass(sender, receiver, link, frame, sent)
+
+    def _send_shared(self, now: int, sender: int, receiver: int, link: SwitchLink, frame: bytes) -> None:
+        """Give a frame to the air; `link` has the rate, and how long the queue is."""
+        channel = self._channels[sender]
+        air, sharer = self._air[channel], self._sharers.setdefault(sender, Sharer())
+        flow = sharer.flows.setdefault(receiver, Flow())
+        took = len(frame) * 8 * SECOND // link.rate
+        if (air.free_at > now and flow.held + took > link.room) or self._held + len(frame) > MOST:
+            self._pass_shared(sender, receiver, frame, None)
+            return
+        if not flow.waiting:
+            flow.tag = max(flow.tag, sharer.time)
+            if not sharer.active:
+                sharer.tag = max(sharer.tag, air.time)
+                air.active.add(sender)
+            sharer.active.add(receiver)
+        flow.waiting.append((took, now, frame))
+        flow.held += took
+        self._held += len(frame)
+        air.free_at = max(air.free_at, now)
+        self._serve(channel, now)
+
+    def _serve(self, channel: int, now: int) -> None:
+        """Let the ports of a channel have the air up to `now`."""
+        air = self._air[channel]
+        while air.active and air.free_at <= now:
+            sender = min(air.active, key=lambda port: (self._sharers[port].tag, port))
+            sharer = self._sharers[sender]
+            receiver = min(sharer.active, key=lambda port: (sharer.flows[port].tag, port))
+            flow = sharer.flows[receiver]
+            took, since, frame = flow.waiting.popleft()
+            flow.held -= took
+            self._held -= len(frame)
+            if not flow.waiting:
+                sharer.active.remove(receiver)
+            if not sharer.active:
+                air.active.remove(sender)
+            sent = None
+            if air.free_at - since <= self._wait:
+                air.time, sharer.time = sharer.tag, flow.tag
+                sharer.tag += took
+                flow.tag += took
+                sent = air.free_at = air.free_at + took
+            self._pass_shared(sender, receiver, frame, sent)
+
+    def _pass_shared(self, sender: int, receiver: int, frame: bytes, sent: int | None) -> None:
+        """Send a frame that left the air at `sent` on its way to its receiver, or to all that share it."""
+        links = self._links[sender]
+        if receiver != ALL:
+            self._pass(sender, receiver, links[receiver], frame, sent)
+            return
+        for other in sorted(links):
+            if other in self._macs and other != sender and self._shared(sender, other, links[other]):
+                self._pass(sender, other, links[other], frame, sent)
 
     def _on(self, busy: dict[int, int], key: int, now: int, link: SwitchLink, frame: bytes) -> int | None:
         """Send a frame by a transmitter that several links share."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from cosim.contract.entities import Node, Scene
@@ -15,7 +15,7 @@ NETWORKS: Mapping[str, ipaddress.IPv4Network] = {
     "lte0": ipaddress.IPv4Network("10.172.0.0/16"),
     "eth1": ipaddress.IPv4Network("10.173.0.0/16"),
 }
-CELL, WIRE = "lte0", "eth1"
+AIR, CELL, WIRE = "wlan0", "lte0", "eth1"
 MOST = 2**16 - 2  # nodes that a network has addresses for
 
 
@@ -56,6 +56,9 @@ class Program:
     base: bool = False  # a base station: all links of its cell share the air
     forwards: bool = False  # passes on packets that are for others
     routed: bool = False  # packets get from cells to wired nodes and back
+    point: bool = False  # an access point that passes packets on between its stations and wires
+    station: bool = False  # of the network of such an access point
+    bridged: bool = False  # packets get from Wi-Fi to wired nodes and back
     flies: bool = False  # the run grants its program time, and learns from it where the vehicle is
 
     @property
@@ -70,9 +73,11 @@ class Program:
 
     def reached(self, other: Program) -> str:
         """The address at which it reaches another node, "" when it does not: of an interface that both have, or
-        across a base station."""
+        across a base station or an access point."""
         mine = {interface.name for interface in self.interfaces}
         across = {CELL, WIRE} if self.routed and mine & {CELL, WIRE} else set()
+        if self.bridged and (self.point or self.station or WIRE in mine or across):
+            across |= {WIRE, AIR} if other.point or other.station else {WIRE}
         for names in (mine, across):
             for interface in other.interfaces:
                 if interface.name in names:
@@ -107,6 +112,12 @@ def programs(scene: Scene) -> tuple[Program, ...]:
     }
     found = []
     routed = any(node.cell is not None for _, node in everything)
+    served = {
+        node.wifi.network
+        for slot, node in everything
+        if node.wifi is not None and node.wifi.mode == "access-point" and slot in wired and node.tier != "device"
+    }
+    between = _between(scene, wired)
     for slot, node in everything:
         assert node.runs is not None
         names = list(media(node, slot in wired))
@@ -123,11 +134,32 @@ def programs(scene: Scene) -> tuple[Program, ...]:
                 node.id, slot, node.runs.image, node.runs.command, node.runs.environment, node.runs.ports,
                 tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
                 node.tier == "device", node.cell is not None,
-                node.cell is not None or (routed and slot in wired and node.tier != "device"), routed,
+                node.cell is not None
+                or (node.tier != "device" and (slot in between or ((routed or bool(served)) and slot in wired))),
+                routed,
+                slot in wired and node.tier != "device" and _mode(node, served) == "access-point",
+                _mode(node, served) == "station", bool(served),
                 node.says("vehicle"),
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _mode(node: Node, networks: Collection[str]) -> str:
+    """What it is in one of these Wi-Fi networks, "": it is in none."""
+    return node.wifi.mode if node.wifi is not None and node.wifi.network in networks else ""
+
+
+def _between(scene: Scene, wired: Collection[int]) -> set[int]:
+    """The slots of nodes with wires to more than one other, which may pass packets on."""
+    ends: dict[int, set[int]] = {slot: set() for slot in wired}
+    for link in scene.links:
+        for near, far in ((link.a, link.b), (link.b, link.a)):
+            others = {part.first + k for part in far for k in range(min(part.count, 2))}
+            for part in near:
+                for slot in range(part.first, part.first + part.count):
+                    ends[slot] |= others - {slot}
+    return {slot for slot, others in ends.items() if len(others) > 1}
 
 
 def software(node: Program) -> dict[str, str]:
@@ -137,7 +169,7 @@ def software(node: Program) -> dict[str, str]:
         found["COSIM_CORES"] = str(node.cores)
     if node.device and node.attaches:
         names = [interface.name for interface in node.interfaces]
-        if node.routed and CELL in names and WIRE not in names:
+        if WIRE not in names and ((node.routed and CELL in names) or node.station):
             names.append(WIRE)
         found["COSIM_CALLS"] = " ".join(str(NETWORKS[name]) for name in names)
     return found

@@ -36,6 +36,7 @@ def options(environment: Mapping[str, str]) -> Options:
     return Options(
         Path(environment["COSIM_KEY"]), environment["COSIM_GATEWAY"], environment["COSIM_NODE"],
         forward=environment.get("COSIM_FORWARD", ""), calls=calls, cores=int(cores),
+        shares=True,
         concurrency=max(CALLS, int(cores)) if calls else 0, waiting=LINE if calls else 0,
     )  # fmt: skip
 

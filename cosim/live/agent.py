@@ -54,6 +54,7 @@ class Options:
     forward: str = ""  # service on loopback for the work `forward`; tasks may name one of its kernels
     calls: tuple[str, ...] = ()  # networks (CIDR) of nodes whose services tasks of the work `call` may ask
     cores: int = 0  # that this node has, 0: all of the machine
+    shares: bool = False  # the machine with other nodes: reports are of the processes in its network namespace
     clock: float = 0.0  # cycles/s, 0: what the machine says
     power: Model | None = None  # for a machine without a meter
     shaper: Shaper | None = None  # shapes links when the gateway asks; None: not allowed
@@ -110,7 +111,7 @@ class Agent:
         self._key, facts = prepare(options)
         self._options = options
         self._where: Position = position(options.position)
-        self._meters = Meters(model=options.power)
+        self._meters = Meters(model=options.power, cores=(options.cores or cores()) if options.shares else 0)
         self._member = AgentSession(facts, random=os.urandom, jitter=random.SystemRandom().random)
         self._shaping = Keeper(options.shaper)
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -29,12 +29,24 @@ class Model:
 
 
 class Meters:
-    """Reads this machine; shares and powers are means since the last call of `read`."""
+    """Reads this machine; shares and powers are means since the last call of `read`.
+
+    With `cores` it is one of several nodes on this machine: its load is that of the processes in this process's
+    network namespace, of so many cores, and the machine's power, which is not its own, is left out.
+    """
 
     def __init__(
-        self, *, root: Path = Path("/"), model: Model | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        root: Path = Path("/"),
+        model: Model | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        cores: int = 0,
     ) -> None:
         self._proc, self._sys = root / "proc", root / "sys"
+        self._cores = cores
+        self._own: dict[str, bool] = {}  # process -> whether it is in this network namespace
+        self._spent: tuple[float, float] | None = None  # s, s of processor time
         self._model = model
         self._clock = clock
         self._busy: tuple[float, float] | None = None
@@ -52,6 +64,8 @@ class Meters:
         }  # fmt: skip
 
     def _cpu(self) -> float | None:
+        if self._cores:
+            return self._share()
         try:
             fields = [float(field) for field in (self._proc / "stat").read_text().split("\n", 1)[0].split()[1:9]]
         except (OSError, ValueError):
@@ -64,6 +78,30 @@ class Meters:
         if before is None or total <= before[0]:
             return None
         return min(1.0, max(0.0, 1.0 - (idle - before[1]) / (total - before[0])))
+
+    def _share(self) -> float | None:
+        """Of this node's cores, what the processes in this network namespace took, those included that have ended."""
+        try:
+            here = (self._proc / "self/ns/net").stat().st_ino
+            found = [path.name for path in self._proc.iterdir() if path.name.isdecimal()]
+        except OSError:
+            return None
+        known, self._own, ticks = self._own, {}, 0.0
+        for name in found:
+            try:
+                mine = known[name] if name in known else (self._proc / name / "ns/net").stat().st_ino == here
+                if mine:
+                    # utime, stime, and those of children that have ended; the name before may have blanks
+                    fields = (self._proc / name / "stat").read_text().rpartition(")")[2].split()
+                    ticks += sum(map(float, fields[11:15]))
+            except (OSError, ValueError, IndexError):
+                continue
+            self._own[name] = mine
+        now, spent = self._clock(), ticks / os.sysconf("SC_CLK_TCK")
+        before, self._spent = self._spent, (now, spent)
+        if before is None or now <= before[0]:
+            return None
+        return min(1.0, max(0.0, spent - before[1]) / (now - before[0]) / self._cores)
 
     def _memory(self) -> float | None:
         try:
@@ -95,7 +133,8 @@ class Meters:
         return max(known, default=None)
 
     def _power(self, cpu: float | None) -> tuple[float | None, str]:
-        for meter, read in (("rapl", self._rapl_power), ("ina", self._ina_power), ("battery", self._battery_power)):
+        of_machine = (("rapl", self._rapl_power), ("ina", self._ina_power), ("battery", self._battery_power))
+        for meter, read in () if self._cores else of_machine:
             power = read()
             if power is not None and 0 <= power < 1e7:
                 return power, meter

@@ -125,6 +125,7 @@ class _Compiler:
             pacing=self.pacing,
             services={name: at for name, at in services_in(os.environ).items() if name in adapter.services},
             media=adapter.media,
+            told={other.name: other.tells for other in self.adapters if other.tells},
             written=tuple(dict.fromkeys(name for other in self.adapters for name in other.writes)),
         )
 
@@ -234,6 +235,7 @@ def _station(
             seed=stream(loaded.scenario.run.seed, name),
             media=used.kind.media,
             services=used.kind.services,
+            tells={key: getattr(used.config, key) for key in used.kind.tells},
         ),
         reads=ports.reads,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -40,6 +40,7 @@ class AdapterPlan:
     key: str = ""  # file with the private key that the worker at `connect` asks for
     media: tuple[str, ...] = ()  # of its kind, see `Context.serves`
     services: tuple[str, ...] = ()  # that it is told of
+    tells: Mapping[str, Any] = field(default_factory=dict)  # of its configuration, what other adapters may know
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,8 @@ def group_table(groups: Sequence[Group]) -> ReportTable:
     rows = []
     for g in groups:
         partial = [r for r in g.runs if r.manifest.get("status") != "complete"]
-        origin = sorted({str(s.get("origin")) for r in g.runs for s in (r.manifest.get("signals") or {}).values()})
+        kept = [s for r in g.runs for s in (r.manifest.get("signals") or {}).values() if s.get("rows") != 0]
+        origin = sorted({part for s in kept for part in str(s.get("origin") or NOTHING).split("/")})
         seeds = [str(r.manifest.get("seed")) for r in g.runs]
         rows.append(
             (
@@ -122,7 +123,7 @@ def group_table(groups: Sequence[Group]) -> ReportTable:
                 ),
                 word(duration(g.runs[0].manifest.get("reached"))),
                 word(duration(effect.mean([float(r.manifest.get("wall_seconds") or math.nan) for r in g.runs]).value)),
-                word(", ".join(origin)),
+                word(", ".join(origin), 60),
             )
         )
     return ReportTable("configurations", heads, tuple(rows))

@@ -16,6 +16,7 @@ from cosim.report.tables import figures, flatten
 from cosim.report.text import finite
 
 SEED = "run.seed"
+_UNSAID = {"run.nodes": "process"}  # what holds where a scenario does not say it
 _SKIPPED = ("sweep.", "title", "description")
 
 
@@ -93,9 +94,9 @@ def _letter(index: int) -> str:
 
 
 def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
-    """Paths whose values are not the same in all groups, with the value in each ("–": not there)."""
+    """Paths whose values are not the same in all groups, with the value in each ("–": not there, nor has a default)."""
     paths = dict.fromkeys(path for g in groups for path in g.settings)
-    rows = [(path, [str(g.settings.get(path, "–")) for g in groups]) for path in paths]
+    rows = [(path, [str(g.settings.get(path, _UNSAID.get(path, "–"))) for g in groups]) for path in paths]
     return [(path, values) for path, values in rows if len(set(values)) > 1]
 
 

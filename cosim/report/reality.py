@@ -39,8 +39,20 @@ def _when(network: Mapping[str, Any]) -> str:
     count, times = int(finite(network.get("late_seconds")) or 0), network.get("late_at") or []
     if not count:
         return ""
-    shown = ", ".join(f"{time:g}" for time in times) + (", ..." if count > len(times) else "")
-    return f"; late in {count} s of the run, until {shown} s"
+    return f"; late in {count} s of the run, until {_shown(count, times)} s"
+
+
+def _dropped(network: Mapping[str, Any]) -> str:
+    """In which seconds interfaces dropped packets that the service had not read."""
+    frames, count = (int(finite(network.get(key)) or 0) for key in ("unread", "unread_seconds"))
+    if not frames:
+        return ""
+    shown = _shown(count, network.get("unread_at") or [])
+    return f"; {frames} packets dropped before the links had them, in {count} s of the run, until {shown} s"
+
+
+def _shown(count: int, times: Sequence[float]) -> str:
+    return ", ".join(f"{time:g}" for time in times) + (", ..." if count > len(times) else "")
 
 
 def _probed(run: Folder) -> Mapping[str, Any]:
@@ -66,8 +78,9 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
             f"packets at most {quantity(late, 's')} late, service silent for "
             f"{quantity(network.get('longest_silence'), 's')} at most, restarted {restarts} times"
             + (f"; above {quantity(LATE, 's')} delays are longer than the links say" if late > LATE else "")
-            + _when(network),
-            "warn" if late > LATE or restarts else "good",
+            + _when(network)
+            + _dropped(network),
+            "warn" if late > LATE or restarts or network.get("unread") else "good",
         ),
     ]
     if away := _away(run):

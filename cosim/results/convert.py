@@ -211,8 +211,15 @@ def survey(folder: Path) -> Survey:
     return found
 
 
-def signals_entry(specs: Sequence[tuple[Spec, int]], origins: Mapping[str, str]) -> dict[str, object]:
-    """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`. Who wrote no row lends no origin."""
+def signals_entry(
+    specs: Sequence[tuple[Spec, int]],
+    origins: Mapping[str, str],
+    told: Mapping[tuple[str, str], Sequence[str]] | None = None,
+) -> dict[str, object]:
+    """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`. Who wrote no row lends no origin.
+
+    `told`: by adapter and signal, what the adapter itself says about where its rows come from.
+    """
     entries: dict[str, dict[str, Any]] = {}
     wrote: dict[str, set[str]] = {}
     for spec, rows in specs:
@@ -221,7 +228,8 @@ def signals_entry(specs: Sequence[tuple[Spec, int]], origins: Mapping[str, str])
         entry["adapters"].append(spec.adapter)
         entry["rows"] += rows
         if rows:
-            wrote.setdefault(spec.signal, set()).add(origins[spec.adapter])
+            own = (told or {}).get((spec.adapter, spec.signal), [origins[spec.adapter]])
+            wrote.setdefault(spec.signal, set()).update(own)
         found = wrote.get(spec.signal) or {origins[adapter] for adapter in entry["adapters"]}
         entry["origin"] = "/".join(sorted(found))
     return dict(entries)

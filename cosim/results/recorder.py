@@ -131,7 +131,9 @@ class Recorder:
             "ended": datetime.now(UTC).isoformat(),
             "wall_seconds": wall,
             "cpu_seconds": cpu,
-            "signals": signals_entry([(stream.spec, stream.rows) for stream in streams], self._origins),
+            "signals": signals_entry(
+                [(stream.spec, stream.rows) for stream in streams], self._origins, _told(facts or {})
+            ),
         }
         self._folder.release_reserve()
         self._folder.update(**{**changes, **(facts or {}), "files": digests(self._folder.path)})
@@ -278,4 +280,13 @@ def describe(error: BaseException) -> dict[str, object]:
         "adapter": error.adapter if isinstance(error, AdapterError) else None,
         "phase": error.phase if isinstance(error, AdapterError) else None,
         "traceback": remote or "".join(traceback.format_exception(error)),
+    }
+
+
+def _told(facts: Mapping[str, Any]) -> dict[tuple[str, str], Sequence[str]]:
+    """What adapters say in `origins` of their summaries about where their rows come from."""
+    return {
+        (str(row["name"]), signal): found
+        for row in facts.get("adapters", ())
+        for signal, found in row["summary"].get("origins", {}).items()
     }

@@ -81,7 +81,7 @@ def run(adapter, world, until, frames=lambda time: {}, events=()):
     for time in range(until + 1):
         due = [event for event in events if time - 1 < event.at <= time]
         out = adapter.step(float(time), Inputs(frames(float(time)), due))
-        assert [frame.signal for frame in out] == ["task", "host", "traffic"]
+        assert [frame.signal for frame in out][:3] == ["task", "host", "traffic"]
         for frame in out:
             assert fault(frame, CATALOGUE[frame.signal], world.capacity) == ""
         tasks.append(out[0])

@@ -6,7 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.continuum.tests.test_continuum_adapter import SlotRange, begin, load, run, scene, served
+from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, SlotRange, begin, load, run, scene, served
+from adapters.live.policy import HostPolicy
+from cosim.continuum.arrivals import Source, engine_seed
+from cosim.contract.adapter import Inputs
 from cosim.contract.errors import ScenarioError
 
 LOADS = (load(SlotRange(2)), load(SlotRange(2), name="track"))
@@ -22,3 +25,56 @@ def test_what_is_left_makes_no_tasks_where_nodes_are_real(real, expected):
 def test_a_workload_that_is_not_there_is_named():
     with pytest.raises(ScenarioError, match="there is no workload 'tracks'"):
         begin(scene(workloads=LOADS), leave=["tracks"])
+
+
+SCHEDULERS = ["nearest", "least-loaded", "cloud", "random", "round-robin", "hybrid", "edf", "priority", "fuzzy"]
+
+
+@pytest.mark.parametrize("name", [*SCHEDULERS, "adapters.continuum.tests.test_leave:odd"])
+def test_a_policy_outside_has_the_engines_answers(name):
+    """One task at a time, so that hosts are idle in both: the same host for each."""
+    other = replace(EDGE, id="edge-2", clock=1e9)
+    world = scene(EDGE, CLOUD, UAV, other, workloads=(load(SlotRange(2), rate=0.5, work=_fixed(1e6)),))
+    tasks, _, _ = run(begin(world, scheduler=name), world, 60, served)
+    outside = replace(world, real="netns")
+    left = begin(outside, scheduler=name, leave=["detect"])
+    policy = HostPolicy(name, 2.0, outside)
+    chosen, source = [], Source(engine_seed((1, 2, 3)), world.workloads[0], 0, 2)
+    for time in range(61):
+        chosen += [policy.ask(0, world.workloads[0], task, {}, lambda _: True) for task in source.until(float(time))]
+        frames = {frame.signal: frame for frame in left.step(float(time), Inputs(served(float(time))))}
+        policy.heard([frames["reach"]])
+    assert policy.knows(2)
+    assert len(tasks["host"]) >= 29
+    assert chosen[: len(tasks["host"])] == tasks["host"].tolist()
+
+
+def _fixed(value):
+    return replace(load(SlotRange(2)).work, law="fixed", a=value)
+
+
+def odd(request, reach, hosts):
+    """The hosts in reach by the request's chance."""
+    able = [k for k in range(len(hosts)) if hosts[k]["up"] and reach[k] < float("inf")]
+    return able[int(request.chance * len(able))]
+
+
+def test_reach_is_told_of_devices_that_are_real_only():
+    world = replace(scene(workloads=LOADS), real="netns")
+    made = begin(world, leave=["track"])
+    reach = _reach(made)
+    assert reach.slot.tolist() == [2, 2]
+    assert reach["host"].tolist() == [0, 1]
+    assert reach["serving"].tolist() == [0, 0]
+    assert reach["transfer"][0] == 0.0  # the serving node computes
+    assert reach["transfer"][1] == pytest.approx(0.02 + 100e3 * 8 / 100e6)
+    empty = _reach(begin(scene(workloads=LOADS), leave=["track"]))
+    assert len(empty) == 0
+    policy = HostPolicy("nearest", 2.0, world)
+    for frame, known in ((reach, True), (empty, False)):  # as when the last device has left
+        policy.heard([frame])
+        assert policy.knows(2) is known
+
+
+def _reach(adapter):
+    return {frame.signal: frame for frame in adapter.step(0.0, Inputs(served(0.0)))}["reach"]

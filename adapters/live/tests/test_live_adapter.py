@@ -166,8 +166,7 @@ def test_a_run_that_is_not_in_real_time_needs_nobody_or_is_refused(tmp_path, mis
         adapter(tmp_path, live(missing=missing), live("other"), pacing=0.0)
     made = adapter(tmp_path, live(), pacing=10.0)
     frame = checked(made.step(0.0, Inputs()))["resources"]
-    assert frame["present"].tolist() == [False]
-    assert math.isnan(frame["power"][0])
+    assert len(frame) == 0  # nothing is measured
     assert made.finish()["listened"] is False
     made.close()
 

@@ -95,11 +95,7 @@ def test_tasks_are_made_for_vehicles_that_are_there(tmp_path_factory, steps):
     book, made, skipped = SlotBook(3, 3, "trucks"), 0, 0
     for members, arrivals in steps:
         frame = mobility(book, *(f"v{k}" for k in sorted(members)))
-        assert checked(adapter.step(0.0, Inputs({"mobility": (frame,)})))["resources"].slot.tolist() == [
-            0,
-            1,
-            *sorted(frame.slot.tolist()),
-        ]
+        assert len(checked(adapter.step(0.0, Inputs({"mobility": (frame,)})))["resources"]) == 0
         here = set(frame.slot.tolist())
         for k in arrivals:
             adapter._make(gateway, 0, BLOCK, Task(0.0, 3 + k, 100, 10, 1e6, 100), 0.0)

@@ -98,7 +98,7 @@ def service():
 def test_in_a_process_nobody_is_awaited(tmp_path, pacing, missing):
     made = start(tmp_path, scene(real("edge", missing=missing), where=""), pacing)
     assert made._gateway is None
-    assert checked(made.step(0.0, Inputs()))["resources"]["present"].tolist() == [False]
+    assert checked(made.step(0.0, Inputs()))["resources"]["present"].tolist() == []
     assert made.finish()["listened"] is False
     made.close()
 
@@ -247,3 +247,31 @@ def test_only_real_devices_can_send_over_the_network():
 def test_blocks_that_mean_nothing_are_refused(block):
     with pytest.raises(ValidationError):
         OffloadBlock.model_validate(block)
+
+
+def told(name):
+    return {"continuum": {"scheduler": name, "threshold": 2.0, "leave": ["detect"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("ga", "'ga' decides per interval"), ("local", "'local' has uav compute"), ("cloud", None), ("edf", None)],
+)
+def test_a_scheduler_that_real_tasks_cannot_have_is_refused(tmp_path, name, words):
+    drone = replace(real("uav", "device"), runs=Software("vuav"))
+    load = workload(1.0, sources=(SlotRange(1),))
+    given = replace(context(tmp_path, scene(real("edge"), drone, workloads=(load,))), told=told(name))
+    config = LiveConfig.model_validate({"offload": {"detect": CALLS}})
+    found = [problem for problem in ADAPTER.problems(config, given) if problem.fatal]
+    assert [words in problem.message for problem in found if words] == [True] * bool(words) == [True] * len(found)
+    assert ADAPTER.problems(config, replace(given, scene=replace(given.scene, real=""))) == []
+
+
+def test_hosts_that_no_real_task_goes_to_are_named(tmp_path):
+    load = workload(1.0, sources=(SlotRange(1),))
+    ghost = Node("ghost", "edge", "edge", cores=2, clock=1e9)
+    found = scene(real("edge", cores=1, clock=1e9), real("uav", "device"), ghost, workloads=(load,))
+    given = replace(context(tmp_path, found), told=told("nearest"))
+    config = LiveConfig.model_validate({"offload": {"detect": CALLS}})
+    (said,) = ADAPTER.problems(config, given)
+    assert (said.message.split(":")[0], said.fatal) == ("no real task goes to ghost", False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -137,8 +138,35 @@ def test_a_single_late_second_of_a_run_is_not_forgotten():
     for second in range(200):
         lateness.heard(float(second), 0.61 if second in (7, 31) else 0.001)
     lateness.heard(200.0, math.nan)  # the kernel imposes links: nothing of ours is late
-    assert lateness.summary() == {"lag_max": 0.61, "lag_p99": 0.001, "late_seconds": 2, "late_at": [7.0, 31.0]}
+    found = lateness.summary()
+    assert (found["lag_max"], found["lag_p99"]) == (0.61, 0.001)
+    assert (found["late_seconds"], found["late_at"]) == (2, [7.0, 31.0])
+    assert (found["unread"], found["unread_seconds"], found["unread_at"]) == (0, 0, [])
+
+
+def test_frames_that_nobody_read_are_counted_with_their_seconds():
+    lateness = Lateness()
+    for second in range(100):
+        lateness.heard(float(second), math.nan, {40: 3, 41: 900}.get(second, 0))
+    found = lateness.summary()
+    assert (found["unread"], found["unread_seconds"], found["unread_at"]) == (903, 2, [40.0, 41.0])
+    assert found["lag_max"] is None
 
 
 def test_nobody_heard_of_is_not_punctual():
     assert Lateness().summary()["lag_max"] is None
+
+
+@pytest.mark.parametrize(("runs", "said"), [(None, ["ap"]), (Software("vedgenode"), [])])
+def test_what_passes_packets_on_in_the_model_only_is_warned_of(runs, said):
+    wifi = Wifi("station", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
+    drone = Node("uav", "uav", "device", wifi=wifi, runs=Software("vedgenode"))
+    point = Node("ap", "edge", "edge", wifi=replace(wifi, mode="access-point"), runs=runs)
+    cloud = Node("cloud", "cloud", "cloud", runs=Software("vedgenode"))
+    wire = Link((SlotRange(1),), (SlotRange(2),), rate=1e8, delay=0.01, loss=0.0, energy=0.0)
+    world = Scene.build([drone, point, cloud], links=[wire])
+    config = NetworkConfig.model_validate({})
+    asked = Context("network", replace(world, real="netns"), 1.0, 10.0, (1,), ".", ".")
+    found = ADAPTER.problems(config, asked)
+    assert [(one.path, one.fatal) for one in found] == [(f"nodes.{name}", False) for name in said]
+    assert ADAPTER.problems(config, replace(asked, scene=world)) == []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.network.routes import Routes
+from cosim.emulation.routing import Hop
 from cosim.emulation.state import DOWN, LinkState
-from cosim.launch.programs import CELL, WIRE, Program, interface
+from cosim.launch.programs import AIR, CELL, WIRE, Program, interface
 
 UP = LinkState(1e7, 0.01, 0.0, 0.0)
 
@@ -142,3 +144,26 @@ def test_fewer_wires_come_first_and_then_faster_ones():
 
 def test_without_a_base_station_there_are_no_routes():
     assert Routes(HOSTS).changed(both(HOSTS[0], HOSTS[1], WIRE)) == {}
+
+
+def test_stations_reach_the_wires_behind_the_access_point_that_is_fastest():
+    def wireless(name, slot, *more, **role):
+        made = tuple(interface(one, slot) for one in (AIR, *more))
+        return replace(program(name, slot, forwards=bool(more)), interfaces=made, bridged=True, **role)
+
+    near, far = (wireless(f"point-{k}", 40 + k, WIRE, point=True) for k in range(2))
+    drone = wireless("drone", 50, station=True)
+    host, cloud = program("host", 51, WIRE, forwards=True), program("cloud", 52, WIRE)
+    routes = Routes([near, far, drone, host, cloud])
+    wires = {**both(near, host, WIRE), **both(far, host, WIRE), **both(host, cloud, WIRE)}
+    told = routes.changed({**wires, **both(drone, near, AIR), **both(drone, far, AIR, UP._replace(rate=1e6))})
+    assert told["drone"] == {"10.173.0.0/16": Hop(AIR, address(near, AIR))}
+    assert told["cloud"][f"{address(drone)}/32"] == Hop(WIRE, address(host))
+    assert told["host"][f"{address(drone)}/32"] == Hop(WIRE, address(near, WIRE))
+    assert told[near.node][f"{address(cloud)}/32"] == Hop(WIRE, address(host))
+    told = routes.changed({**wires, **both(drone, far, AIR)})
+    assert told["drone"] == {"10.173.0.0/16": Hop(AIR, address(far, AIR))}
+    assert told["host"][f"{address(drone)}/32"] == Hop(WIRE, address(far, WIRE))
+    assert routes.changed(wires)["drone"] == {"10.173.0.0/16": None}
+    assert replace(drone, bridged=True).reached(replace(cloud, bridged=True)) == address(cloud)
+    assert replace(cloud, bridged=True).reached(drone) == address(drone)

@@ -8,7 +8,37 @@
 #define STEP UINT64_C(0x9E3779B97F4A7C15) /* splitmix64 */
 #define SLOTS (4 * SWITCH_PORTS)          /* of the table of MACs; a power of two */
 
+/* A frame that waits for the air. */
+typedef struct waiting_frame {
+    struct waiting_frame *next;
+    uint64_t took, since; /* ns of transmission, when it came */
+    uint32_t length;
+    uint8_t data[];
+} waiting_frame;
+
+/* Frames of a station for one receiver, or for all. */
 typedef struct {
+    waiting_frame *first, *last;
+    uint64_t tag, held; /* ns of air: virtual start of the next frame, in the queue */
+} flow;
+
+/* A port of a channel with its queues. */
+typedef struct {
+    uint64_t tag, virtual_time; /* ns of air */
+    uint32_t count;
+    uint16_t active[SWITCH_PORTS + 1]; /* receivers with frames that wait; SWITCH_PORTS: all */
+    flow group;
+} station;
+
+/* The air of a channel. */
+typedef struct {
+    uint64_t free_at, virtual_time; /* ns, ns of air */
+    uint32_t count;
+    uint16_t active[SWITCH_PORTS]; /* ports with frames that wait */
+} medium;
+
+typedef struct {
+    flow queue;
     uint64_t key; /* of the pair's random numbers */
     uint64_t delay, jitter, rate, room, free_at, last, offered;
     pair_count count;
@@ -32,7 +62,9 @@ struct ether_switch {
     uint32_t (*changed)[2]; /* pairs whose counts have changed */
     size_t changes, changes_room;
     switch_count count;
-    uint64_t air[SWITCH_PORTS]; /* when the air of a channel is free */
+    medium air[SWITCH_PORTS];
+    station *stations[SWITCH_PORTS];
+    uint32_t channels; /* all channels are below */
     int channel[SWITCH_PORTS];
     bool cell[SWITCH_PORTS];
     uint64_t down[SWITCH_PORTS], up[SWITCH_PORTS]; /* when the transmitters from and to a cell's port are free */
@@ -69,10 +101,27 @@ ether_switch *switch_new(uint64_t seed, uint64_t wait, switch_write write, void 
     return s;
 }
 
+static void clear(flow *f)
+{
+    while (f->first) {
+        waiting_frame *w = f->first;
+        f->first = w->next;
+        free(w);
+    }
+}
+
 void switch_free(ether_switch *s)
 {
     if (!s)
         return;
+    for (size_t i = 0; i < SWITCH_PORTS; i++) {
+        if (s->stations[i])
+            clear(&s->stations[i]->group);
+        free(s->stations[i]);
+        for (size_t j = 0; j < SWITCH_PORTS; j++)
+            if (s->links[i][j])
+                clear(&s->links[i][j]->queue);
+    }
     for (size_t i = 0; i < s->waiting; i++)
         free(s->way[i].frame);
     for (size_t i = 0; i < SWITCH_PORTS; i++)
@@ -126,10 +175,6 @@ void switch_detach(ether_switch *s, uint32_t port)
     know(s);
 }
 
-void switch_channel(ether_switch *s, uint32_t port, int channel)
-{
-    s->channel[port] = channel;
-}
 
 void switch_cell(ether_switch *s, uint32_t port, bool cell)
 {
@@ -275,28 +320,12 @@ static bool share(const ether_switch *s, uint32_t sender, uint32_t receiver)
     return s->channel[sender] >= 0 && s->channel[receiver] == s->channel[sender];
 }
 
-/* When the transmitter of a link is free. */
+/* When the transmitter of a link outside of channels is free. */
 static uint64_t *transmitter(ether_switch *s, uint32_t sender, uint32_t receiver)
 {
-    if (share(s, sender, receiver))
-        return &s->air[s->channel[sender]];
     if (s->cell[sender])
         return &s->down[sender];
     return s->cell[receiver] ? &s->up[receiver] : &s->links[sender][receiver]->free_at;
-}
-
-static void send_one(ether_switch *s, uint64_t now, uint32_t sender, uint32_t receiver, const uint8_t *frame,
-                     uint32_t length)
-{
-    link *l = s->links[sender][receiver];
-    uint64_t sent = now;
-    if (l->loss < SWITCH_ALL_LOST && l->rate) {
-        uint64_t *free_at = transmitter(s, sender, receiver);
-        sent = transmit(now, *free_at, l, length);
-        if (sent != SWITCH_NEVER)
-            *free_at = sent;
-    }
-    pass(s, sender, receiver, frame, length, sent);
 }
 
 /* Whether a group frame of the sender is sent to the receiver together with others. */
@@ -304,6 +333,160 @@ static bool together(const ether_switch *s, uint32_t sender, uint32_t receiver)
 {
     const link *l = s->links[sender][receiver];
     return share(s, sender, receiver) && l->rate && l->loss < SWITCH_ALL_LOST;
+}
+
+/* Send a frame that left the air at `sent` on its way to its receiver, or to all that share it. */
+static void pass_shared(ether_switch *s, uint32_t sender, uint32_t receiver, const uint8_t *frame, uint32_t length,
+                        uint64_t sent)
+{
+    if (receiver < SWITCH_PORTS) {
+        pass(s, sender, receiver, frame, length, sent);
+        return;
+    }
+    for (uint32_t r = 0; r < SWITCH_PORTS; r++)
+        if (s->links[sender][r] && s->open[r] && r != sender && together(s, sender, r))
+            pass(s, sender, r, frame, length, sent);
+}
+
+static flow *flow_of(ether_switch *s, uint32_t sender, uint32_t receiver)
+{
+    return receiver < SWITCH_PORTS ? &s->links[sender][receiver]->queue : &s->stations[sender]->group;
+}
+
+/* Take the place `i` out of a list; its order does not matter. */
+static void take_out(uint16_t *list, uint32_t *count, uint32_t i)
+{
+    list[i] = list[--*count];
+}
+
+/* Let the stations of a channel have the air up to `now`: of those that wait the one that has had least of it, and of
+ * its receivers likewise. */
+static void serve(ether_switch *s, int channel, uint64_t now)
+{
+    medium *air = &s->air[channel];
+    while (air->count && air->free_at <= now) {
+        uint32_t at = 0, to = 0;
+        for (uint32_t i = 1; i < air->count; i++) {
+            uint64_t a = s->stations[air->active[i]]->tag, b = s->stations[air->active[at]]->tag;
+            if (a < b || (a == b && air->active[i] < air->active[at]))
+                at = i;
+        }
+        uint32_t sender = air->active[at];
+        station *one = s->stations[sender];
+        for (uint32_t i = 1; i < one->count; i++) {
+            uint64_t a = flow_of(s, sender, one->active[i])->tag, b = flow_of(s, sender, one->active[to])->tag;
+            if (a < b || (a == b && one->active[i] < one->active[to]))
+                to = i;
+        }
+        uint32_t receiver = one->active[to];
+        flow *f = flow_of(s, sender, receiver);
+        waiting_frame *w = f->first;
+        uint64_t sent = SWITCH_NEVER;
+        f->first = w->next;
+        f->held -= w->took;
+        s->held -= w->length;
+        if (!f->first)
+            take_out(one->active, &one->count, to);
+        if (!one->count)
+            take_out(air->active, &air->count, at);
+        if (air->free_at - w->since <= s->wait) {
+            air->virtual_time = one->tag;
+            one->virtual_time = f->tag;
+            one->tag += w->took;
+            f->tag += w->took;
+            sent = air->free_at += w->took;
+        }
+        pass_shared(s, sender, receiver, w->data, w->length, sent);
+        free(w);
+    }
+}
+
+/* Give a frame to the air that its sender shares; `l` has the rate, and how long the queue is. */
+static void send_shared(ether_switch *s, uint64_t now, uint32_t sender, uint32_t receiver, const link *l,
+                        const uint8_t *frame, uint32_t length)
+{
+    medium *air = &s->air[s->channel[sender]];
+    uint64_t took = (uint64_t)length * 8 * SWITCH_SECOND / l->rate;
+    if (!s->stations[sender])
+        s->stations[sender] = calloc(1, sizeof(station));
+    station *one = s->stations[sender];
+    flow *f = one ? flow_of(s, sender, receiver) : NULL;
+    bool full = !f || (air->free_at > now && f->held + took > l->room) || s->held + length > MOST;
+    waiting_frame *w = full ? NULL : malloc(sizeof *w + length);
+    if (!w) {
+        pass_shared(s, sender, receiver, frame, length, SWITCH_NEVER);
+        return;
+    }
+    w->next = NULL;
+    w->took = took;
+    w->since = now;
+    w->length = length;
+    memcpy(w->data, frame, length);
+    if (f->first) {
+        f->last->next = w;
+    } else {
+        f->first = w;
+        f->tag = larger(f->tag, one->virtual_time);
+        if (!one->count) {
+            one->tag = larger(one->tag, air->virtual_time);
+            air->active[air->count++] = (uint16_t)sender;
+        }
+        one->active[one->count++] = (uint16_t)receiver;
+    }
+    f->last = w;
+    f->held += took;
+    s->held += length;
+    air->free_at = larger(air->free_at, now);
+    serve(s, s->channel[sender], now);
+}
+
+void switch_channel(ether_switch *s, uint32_t port, int channel)
+{
+    int old = s->channel[port];
+    if (old == channel)
+        return;
+    station *one = s->stations[port];
+    if (old >= 0 && one && one->count) { /* what waits there will not be sent */
+        medium *air = &s->air[old];
+        for (uint32_t i = 0; i < one->count; i++) {
+            flow *f = flow_of(s, port, one->active[i]);
+            for (waiting_frame *w = f->first; w; w = w->next) {
+                s->held -= w->length;
+                pass_shared(s, port, one->active[i], w->data, w->length, SWITCH_NEVER);
+            }
+            clear(f);
+            f->held = 0;
+        }
+        one->count = 0;
+        for (uint32_t i = 0; i < air->count; i++)
+            if (air->active[i] == port) {
+                take_out(air->active, &air->count, i);
+                break;
+            }
+    }
+    if (one)
+        one->tag = 0;
+    s->channel[port] = channel;
+    if (channel >= 0 && (uint32_t)channel >= s->channels)
+        s->channels = (uint32_t)channel + 1;
+}
+
+static void send_one(ether_switch *s, uint64_t now, uint32_t sender, uint32_t receiver, const uint8_t *frame,
+                     uint32_t length)
+{
+    link *l = s->links[sender][receiver];
+    uint64_t sent = now;
+    if (l->loss < SWITCH_ALL_LOST && l->rate && share(s, sender, receiver)) {
+        send_shared(s, now, sender, receiver, l, frame, length);
+        return;
+    }
+    if (l->loss < SWITCH_ALL_LOST && l->rate) {
+        uint64_t *free_at = transmitter(s, sender, receiver);
+        sent = transmit(now, *free_at, l, length);
+        if (sent != SWITCH_NEVER)
+            *free_at = sent;
+    }
+    pass(s, sender, receiver, frame, length, sent);
 }
 
 static void send_group(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t *frame, uint32_t length)
@@ -320,17 +503,14 @@ static void send_group(ether_switch *s, uint64_t now, uint32_t sender, const uin
     }
     if (!slowest)
         return;
-    uint64_t *air = &s->air[s->channel[sender]], sent = transmit(now, *air, slowest, length);
-    if (sent != SWITCH_NEVER)
-        *air = sent;
-    for (uint32_t r = 0; r < SWITCH_PORTS; r++)
-        if (s->links[sender][r] && s->open[r] && r != sender && together(s, sender, r))
-            pass(s, sender, r, frame, length, sent);
+    send_shared(s, now, sender, SWITCH_PORTS, slowest, frame, length);
 }
 
 void switch_offer(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t *frame, uint32_t length)
 {
     s->count.received++;
+    if (s->channel[sender] >= 0)
+        serve(s, s->channel[sender], now);
     if (length < HEADER || length > SWITCH_FRAME) {
         s->count.lost++;
     } else if (frame[0] & 1) {
@@ -346,6 +526,8 @@ void switch_offer(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t 
 
 void switch_deliver(ether_switch *s, uint64_t now)
 {
+    for (uint32_t channel = 0; channel < s->channels; channel++)
+        serve(s, (int)channel, now);
     while (s->waiting && s->way[0].due <= now) {
         event e = pop(s);
         link *l = s->links[e.sender][e.receiver];
@@ -369,12 +551,24 @@ void switch_deliver(ether_switch *s, uint64_t now)
 
 uint64_t switch_next(const ether_switch *s)
 {
-    return s->waiting ? s->way[0].due : SWITCH_NEVER;
+    uint64_t next = s->waiting ? s->way[0].due : SWITCH_NEVER;
+    for (uint32_t channel = 0; channel < s->channels; channel++)
+        if (s->air[channel].count && s->air[channel].free_at < next)
+            next = s->air[channel].free_at;
+    return next;
 }
 
 size_t switch_waiting(const ether_switch *s)
 {
-    return s->waiting;
+    size_t waiting = s->waiting;
+    for (uint32_t sender = 0; sender < SWITCH_PORTS; sender++)
+        for (uint32_t i = 0; s->stations[sender] && i < s->stations[sender]->count; i++)
+            for (const waiting_frame *w = s->stations[sender]->active[i] < SWITCH_PORTS
+                                              ? s->links[sender][s->stations[sender]->active[i]]->queue.first
+                                              : s->stations[sender]->group.first;
+                 w; w = w->next)
+                waiting++;
+    return waiting;
 }
 
 switch_count *switch_counts(ether_switch *s)

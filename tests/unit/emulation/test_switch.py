@@ -190,6 +190,71 @@ def test_ports_of_a_channel_share_its_air(kind):
     assert finished(4) == 20 * MS
 
 
+def cell_of_stations(kind, *rates):
+    """An access point, port 0, and stations with these rates both ways on one channel."""
+    bench = Bench(kind, ports=1 + len(rates))
+    for port in range(1 + len(rates)):
+        bench.switch.channel(port, 0)
+    for station, rate in enumerate(rates, 1):
+        bench.switch.link(0, station, 0, 0, 0, rate, rate // 80)  # 100 ms at that rate
+        bench.switch.link(station, 0, 0, 0, 0, rate, rate // 80)
+    return bench
+
+
+def test_saturated_stations_have_the_same_time_on_the_air(kind):
+    """Airtime fairness: of n stations each has rate / n, whatever the others' rates."""
+    rates = (48_000_000, 24_000_000, 6_000_000)
+    bench, data = cell_of_stations(kind, *rates), 1500
+    for step in range(20_000):
+        for station, rate in enumerate(rates, 1):
+            if step % (48_000_000 // rate) == 0:  # more than it can send
+                bench.offer(step * MS // 10, station, frame(0, station, data))
+    bench.advance(2 * SECOND)
+    sent = [sum(len(got) * 8 for _, got in bench.got[0] if number(got) == station) for station in (1, 2, 3)]
+    for bits, rate in zip(sent, rates, strict=True):
+        assert bits / 2.0 == pytest.approx(rate / 3, rel=0.02)
+
+
+def test_an_access_point_shares_its_air_among_stations(kind):
+    """It has half of the air beside one busy station, and each of its two receivers half of that."""
+    rates = (48_000_000, 6_000_000, 12_000_000)
+    bench, data = cell_of_stations(kind, *rates), 1500
+    for step in range(20_000):
+        bench.offer(step * MS // 10, 0, frame(1, 1, data))
+        bench.offer(step * MS // 10, 0, frame(2, 2, data))
+        bench.offer(step * MS // 10, 3, frame(0, 3, data))
+    bench.advance(2 * SECOND)
+    sent = [sum(len(got) * 8 for _, got in bench.got[port]) / 2.0 for port in (1, 2, 0)]
+    assert sent == [
+        pytest.approx(rate * part, rel=0.02) for rate, part in zip(rates, (1 / 4, 1 / 4, 1 / 2), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("floods", [1, 3])
+def test_a_light_station_waits_for_one_frame_of_each_busy_neighbour_at_most(kind, floods):
+    """Its echo there and back: twice its own frame, and each way at most the frames that have the air before it."""
+    bench, data, small = cell_of_stations(kind, 48_000_000, *[6_000_000] * floods), 1500, 100
+    sent, answered = {}, {}
+    for step in range(20_000):
+        now = step * MS // 10
+        for station in range(2, 2 + floods):
+            bench.offer(now, station, frame(0, 0, data))
+        if step % 200 == 100:
+            bench.offer(now, 1, frame(0, step, small))
+            sent[step] = now
+        for at, got in bench.got[0]:
+            if number(got) and number(got) not in answered:
+                answered[number(got)] = at
+                bench.offer(max(now, at), 0, frame(1, number(got), small))
+        bench.got[0].clear()
+    bench.advance(3 * SECOND)
+    trips = [at - sent[number(got)] for at, got in bench.got[1]]
+    own, other = small * 8 * SECOND // 48_000_000, data * 8 * SECOND // 6_000_000
+    assert len(trips) >= 99
+    assert max(trips) <= 2 * (own + other) + MS  # a frame of the bench's steps besides
+    assert max(trips) < 10 * MS < 100 * MS * floods  # what a queue for all would have been
+
+
 def test_links_from_a_cell_share_one_transmitter_and_links_to_it_another(kind):
     def finished(cell):
         bench = Bench(kind, ports=4)
@@ -382,7 +447,8 @@ def test_every_frame_is_accounted_for(script, seed):
 @settings(deadline=None)
 def test_no_frame_passes_another_of_its_pair(script, seed):
     bench, _ = play(Switch, script, seed)
-    senders = {serial: event[1] for serial, (_, event) in enumerate(script) if event[0] == "offer"}
+    # On a channel frames for all wait apart from those for one.
+    senders = {serial: (event[1], event[2] is None) for serial, (_, event) in enumerate(script) if event[0] == "offer"}
     for frames in bench.got.values():
         last = {}
         for _, data in frames:

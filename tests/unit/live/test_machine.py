@@ -311,3 +311,28 @@ def test_the_agent_imports_little():
         [sys.executable, "-c", f"import json, sys; {code}"], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == []
+
+
+def test_one_of_several_nodes_of_a_machine_has_the_load_of_its_own_namespace(tmp_path):
+    """Two processes of ours, one of somebody else; of a node of two cores."""
+    proc, time = tmp_path / "proc", [0.0]
+    (tmp_path / "ours").touch()
+    (tmp_path / "theirs").touch()
+    for name, space in (("self", "ours"), ("7", "ours"), ("8", "ours"), ("9", "theirs")):
+        (proc / name / "ns").mkdir(parents=True)
+        (proc / name / "ns/net").hardlink_to(tmp_path / space)
+
+    def spent(**ticks):
+        for name, (own, children) in ticks.items():
+            (proc / name[1:] / "stat").write_text(f"{name[1:]} (a b) c) S {'0 ' * 10}{own} 0 {children} 0 20 0")
+
+    spent(p7=(100, 0), p8=(50, 0), p9=(5, 0))
+    found = Meters(root=tmp_path, clock=lambda: time[0], cores=2)
+    time[0] = 1.0
+    spent(p7=(130, 20), p8=(60, 0), p9=(900, 0))
+    assert found.read()["cpu"] == pytest.approx(0.6 / 2.0)  # 30 + 20 + 10 ticks of 10 ms
+    time[0] = 2.0
+    spent(p7=(130, 20), p8=(460, 0), p9=(900, 0))
+    report = found.read()
+    assert report["cpu"] == 1.0
+    assert (report["power"], report["meter"]) == (None, "none")  # the machine's power is not its own

@@ -1,0 +1,130 @@
+"""Which host a real task goes to, by the scheduler of the model that would else make it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum.arrivals import Task
+from cosim.contract.entities import Scene, Workload
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK_STATUS
+from cosim.schedulers import scheduler
+
+NONE, LOCAL = -1, -2  # answers of a scheduler besides a host
+_TIERS = {"device": 0, "edge": 1, "cloud": 2}  # as in `cosim.continuum.layout`
+
+
+class _Row(NamedTuple):
+    """What a device's tasks find: hosts in the scheduler's order."""
+
+    serving: int
+    hosts: NDArray[np.int32]  # (hosts,) slots
+    transfer: NDArray[np.float64]  # (hosts,) s, inf: no way
+    assigned: NDArray[np.int32]  # (hosts,) simulated tasks
+    up: NDArray[np.bool_]  # (hosts,)
+
+
+class HostPolicy:
+    """The scheduler of a run, asked about real tasks when they are made.
+
+    What it is told is what the engine would tell it: the network as of the last step of the model (signal `reach`),
+    sizes and random numbers of the task from the model's own streams, and of hosts their tasks, simulated and real.
+    Memory of hosts counts as unlimited. Raises `SchedulerError` for a scheduler that decides per interval only.
+    """
+
+    def __init__(self, name: str, threshold: float, scene: Scene) -> None:
+        from cosim.continuum import asking  # these need numba
+        from cosim.continuum.schedulers import Request
+
+        self._asking, self._request = asking, Request
+        self._chosen = scheduler(name).for_continuum()
+        self._threshold = threshold
+        self._nodes = dict(scene.computers())
+        self._rows: dict[int, _Row] = {}
+        self._turn = 0
+        self.told = False  # whether the model has said anything yet, which it does after its first step
+        if isinstance(self._chosen, int):  # so that nobody waits for machine code while time passes
+            self._answer(Request(0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0), np.empty(0), self._hosts([]))
+
+    def heard(self, frames: Sequence[Frame]) -> None:
+        """The frames of `reach`: how things are from now on."""
+        rows: dict[int, _Row] = {}
+        self.told = self.told or bool(frames)
+        for frame in frames:
+            starts = np.flatnonzero(np.diff(frame.slot, prepend=-1)).tolist()  # none while no device is there
+            for begin, end in pairwise([*starts, len(frame.slot)]):
+                part = slice(begin, end)
+                rows[int(frame.slot[begin])] = _Row(
+                    int(frame["serving"][begin]), frame["host"][part], frame["transfer"][part],
+                    frame["assigned"][part], frame["up"][part],
+                )  # fmt: skip
+        self._rows = rows
+
+    def knows(self, device: int) -> bool:
+        """Whether the model has told anything of this device."""
+        return device in self._rows
+
+    def ask(
+        self, number: int, load: Workload, task: Task, tasks: Mapping[int, int], able: Callable[[int], bool]
+    ) -> int:
+        """The slot of the host for `task` of workload `number`, LOCAL, or NONE.
+
+        `tasks` are the real ones at each node; hosts that are not `able` count as down.
+        """
+        row, own = self._rows[task.device], self._nodes[task.device]
+        hosts = self._hosts(row.hosts.tolist())
+        hosts["assigned"] = hosts["running"] = row.assigned + [tasks.get(slot, 0) for slot in row.hosts.tolist()]
+        hosts["up"] = row.up & [able(slot) for slot in row.hosts.tolist()]
+        stage = next((k for k, one in enumerate(load.graph) if not one.pinned), -1)
+        request = self._request(
+            task.at, task.device, row.serving, number, float(task.sent), float(task.output),
+            float(task.work - task.onboard), float(load.deadline), float(own.cores * own.clock),
+            tasks.get(task.device, 0), task.choice, self._turn, float(self._threshold), stage,
+            0.0, float(load.memory), float(load.storage),
+        )  # fmt: skip
+        self._turn += 1
+        answer = self._answer(request, row.transfer.copy(), hosts)
+        return answer if answer < 0 else int(row.hosts[answer])
+
+    def learn(self, frame: Frame) -> None:
+        """Tell a scheduler that learns which tasks ended: rows of `task`."""
+        learns = getattr(self._chosen, "learn", None) if getattr(self._chosen, "learns", False) else None
+        if learns is not None and len(frame):
+            names = ("host", "work", "created", "computed", "ended")
+            completed = TASK_STATUS.index("completed")
+            learns({**{name: frame[name] for name in names}, "status": np.where(frame["status"] == completed, 0, 1)})
+
+    def _hosts(self, slots: Sequence[int]) -> NDArray[np.void]:
+        nodes = [self._nodes[slot] for slot in slots]
+        return self._asking.records(
+            np.array(slots, np.int64), np.array([_TIERS[node.tier] for node in nodes], np.int64),
+            np.array([node.cores for node in nodes], np.int64), np.array([node.clock for node in nodes], np.float64),
+        )  # fmt: skip
+
+    def _answer(self, request: Any, reach: NDArray[np.float64], hosts: NDArray[np.void]) -> int:  # noqa: ANN401
+        """A number of a host, LOCAL or NONE. Raises `ValueError` for an answer that is none of them."""
+        if isinstance(self._chosen, int):
+            found: Any = self._asking.choose(self._chosen, request, reach, hosts)
+        else:
+            found = self._chosen(request, reach, hosts)
+        if not isinstance(found, (int, np.integer)) or not LOCAL <= found < len(hosts):
+            raise ValueError(
+                f"the scheduler answered {found!r}; expected the number of a host, 0..{len(hosts) - 1}, -1 for none "
+                "or -2 for the device itself"
+            )
+        if found >= 0 and (not hosts["up"][found] or math.isinf(reach[found])):
+            return NONE
+        return int(found)
+
+
+def policy_of(told: Mapping[str, Any] | None, scene: Scene) -> HostPolicy | None:
+    """The scheduler that adapter `live.model` is told of; None: there is no such adapter, or nobody left it tasks."""
+    if not told or not told["leave"] or not scene.real:
+        return None
+    return HostPolicy(told["scheduler"], told["threshold"], scene)
