@@ -25,10 +25,10 @@ test: $(DEV)  ## Lint, types and the test suite
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST)
 
 slow: $(DEV)  ## Tests that take longer than ten seconds
-	$(BIN)/python -m pytest -m "slow and not chaos and not clients" $(PYTEST)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not chaos and not clients" $(PYTEST)
 
 chaos: $(DEV)  ## Tests that kill, hang and starve processes
-	$(BIN)/python -m pytest -m chaos $(PYTEST)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m chaos $(PYTEST)
 
 clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their environments (network needed)
 	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m clients tests/clients $(PYTEST)

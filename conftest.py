@@ -67,6 +67,11 @@ def _runs(*command: str) -> bool:
     return done.returncode == 0
 
 
+def _has(item: pytest.Item, *markers: str) -> bool:
+    return any(item.get_closest_marker(name) for name in markers)
+
+
+@pytest.hookimpl(tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     required = set(os.environ.get("COSIM_REQUIRE", "").split())
     used = {mark.name for item in items for mark in item.iter_markers()}
@@ -76,6 +81,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker in used
     }
     for item in items:
+        # What really runs takes a core for itself: of the long ones one at a time, beside those that only compute.
+        if _has(item, "slow", "chaos") and _has(item, "netns", "docker") and not _has(item, "xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("docker"))
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -22,7 +22,7 @@ from cosim.contract.errors import SetupError
 from cosim.dataset.card import croissant
 from cosim.dataset.leakage import Leak, check
 from cosim.dataset.recipe import SPLITS, Recipe, assign
-from cosim.dataset.scene import Scene, check_columns, count, schema, table
+from cosim.dataset.scene import RecordedScene, check_columns, count, schema, table
 from cosim.results.compare import run_folders_of
 from cosim.results.folder import RunFolder, write_json
 from cosim.results.load import parameters_of
@@ -89,7 +89,7 @@ def build(
     return Made(out, rows, positive, scenes_in, leak)
 
 
-def scenes_of(runs: Iterable[str | Path], by: str) -> list[Scene]:
+def scenes_of(runs: Iterable[str | Path], by: str) -> list[RecordedScene]:
     """The scenes of run and sweep folders in the order of their names, which come from what was run.
 
     Raises `SetupError` for a run that is not complete and for a parameter `by` that was not swept.
@@ -98,7 +98,7 @@ def scenes_of(runs: Iterable[str | Path], by: str) -> list[Scene]:
     parameters: dict[Path, Mapping[str, Any]] = {}
     for run in paths:
         parameters |= parameters_of(run)
-    found: dict[str, Scene] = {}
+    found: dict[str, RecordedScene] = {}
     for path in run_folders_of(paths):
         manifest = RunFolder.open(path).manifest
         if manifest["status"] != "complete":
@@ -113,7 +113,7 @@ def scenes_of(runs: Iterable[str | Path], by: str) -> list[Scene]:
                 known = ", ".join(["seed", "scene", *sorted(swept)])
                 raise SetupError(f"--by: '{by}' was not swept in {path}; choose from {known}")
             group = f"{by}={swept[by]}"
-        found[name] = Scene(name, str(path), group)
+        found[name] = RecordedScene(name, str(path), group)
     if not found:
         raise SetupError("there is no run to make a data set of")
     return [found[name] for name in sorted(found)]
@@ -133,7 +133,7 @@ def _take(out: Path, index: Mapping[str, Any]) -> None:
     write_json(file, dict(index))
 
 
-def _mapped(jobs: list[tuple[Scene, Recipe, str]], workers: int) -> Iterable[None]:
+def _mapped(jobs: list[tuple[RecordedScene, Recipe, str]], workers: int) -> Iterable[None]:
     if workers <= 1 or len(jobs) <= 1:
         return map(_write, jobs)
     pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn"))
@@ -143,7 +143,7 @@ def _mapped(jobs: list[tuple[Scene, Recipe, str]], workers: int) -> Iterable[Non
         pool.shutdown()
 
 
-def _write(job: tuple[Scene, Recipe, str]) -> None:
+def _write(job: tuple[RecordedScene, Recipe, str]) -> None:
     """Write the file of one scene whole or not at all."""
     scene, recipe, file = job
     part = f"{file}.part"

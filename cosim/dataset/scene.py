@@ -21,7 +21,7 @@ IDS = ("scene", "node", "time")
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RecordedScene:
     """A run that rows come from. `name` depends on what was run, not on when or where."""
 
     name: str
@@ -29,7 +29,7 @@ class Scene:
     group: str  # what a split keeps together
 
 
-def table(scene: Scene, recipe: Recipe) -> pa.Table:
+def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
     """The rows of a scene: `scene`, `node`, `time`, the features, `truth_...`, and `label`.
 
     Raises `SetupError` for a signal or column that the run does not have.
@@ -71,7 +71,7 @@ def table(scene: Scene, recipe: Recipe) -> pa.Table:
     return pa.table(made)
 
 
-def schema(scene: Scene, name: str) -> pa.Schema:
+def schema(scene: RecordedScene, name: str) -> pa.Schema:
     """The columns of a signal of a run; the metadata of each has `unit` and `meaning`."""
     return pa.unify_schemas([pq.read_schema(file) for file in _files(scene, name)], promote_options="permissive")
 
@@ -85,11 +85,11 @@ def check_columns(recorded: Mapping[str, pa.Schema], columns: Iterable[str]) -> 
             raise SetupError(f"signal '{signal}' has no column '{name}'; it has {', '.join(known)}")
 
 
-def _signal(scene: Scene, name: str) -> pa.Table:
+def _signal(scene: RecordedScene, name: str) -> pa.Table:
     return pa.concat_tables([pq.read_table(file) for file in _files(scene, name)], promote_options="permissive")
 
 
-def _files(scene: Scene, name: str) -> list[Path]:
+def _files(scene: RecordedScene, name: str) -> list[Path]:
     folder = Path(scene.folder) / "frames" / name
     files = sorted(folder.glob("*.parquet"))
     if name == "task" and not files:
@@ -130,7 +130,7 @@ def _values(rows: pa.Table, name: str, at: NDArray[np.int64]) -> NDArray[np.floa
     return np.asarray(np.where(np.isfinite(found), found, np.nan))
 
 
-def _truth(scene: Scene, column: str, node: NDArray[Any], time: NDArray[np.float64]) -> NDArray[Any]:
+def _truth(scene: RecordedScene, column: str, node: NDArray[Any], time: NDArray[np.float64]) -> NDArray[Any]:
     signal, _, name = column.partition(".")
     rows = _signal(scene, signal)
     check_columns({signal: rows.schema}, [column])

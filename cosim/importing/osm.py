@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.geo import LocalFrame
 from cosim.importing.imported import Imported, Notice
-from cosim.importing.stations import Station, lines, positions, read_stations
+from cosim.importing.stations import StationSite, lines, positions, read_stations
 
 ROADS, BUILDINGS = "roads.net.xml", "buildings.geojson"
 _DRIVEN = frozenset({
@@ -187,7 +187,7 @@ def _sites(
     samples: NDArray[np.float64],
     count: int,
     radius: float,
-) -> tuple[list[Station], float]:
+) -> tuple[list[StationSite], float]:
     """Stations on roofs, or on streets where there are none, each where it covers most that is open; the share."""
     candidates: list[tuple[float, float, float]] = []  # latitude, longitude, height in m
     for outline, height in city.buildings:
@@ -202,7 +202,7 @@ def _sites(
     east, north, _ = frame.to_local([c[0] for c in candidates], [c[1] for c in candidates])
     covers = np.hypot(east[:, None] - samples[None, :, 0], north[:, None] - samples[None, :, 1]) <= radius
     left = np.ones(len(samples), bool)
-    found: list[Station] = []
+    found: list[StationSite] = []
     while len(found) < count and left.mean() > 0.05:
         gain = (covers & left).sum(axis=1)
         best = int(gain.argmax())
@@ -210,7 +210,7 @@ def _sites(
             break
         left &= ~covers[best]
         latitude, longitude, height = candidates[best]
-        found.append(Station(f"station-{len(found) + 1}", latitude, longitude, {"height": f"{height:g} m"}))
+        found.append(StationSite(f"station-{len(found) + 1}", latitude, longitude, {"height": f"{height:g} m"}))
     if not found:
         raise SetupError(f"no place for a station is within {radius:g} m of a road; give a larger --radius")
     return found, 1.0 - float(left.mean())

@@ -41,7 +41,7 @@ _UNITS = {"mhz": "MHz", "ghz": "GHz", "hz": "Hz", "khz": "kHz", "dbm": "dBm", "d
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class StationSite:
     """A site: where it is, and what its file says of the cell, as text with units."""
 
     name: str
@@ -50,7 +50,7 @@ class Station:
     keys: Mapping[str, str] = field(default_factory=dict)  # of `cell`, without what the file does not say
 
 
-def read_stations(file: Path) -> tuple[list[Station], list[Notice]]:
+def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
     """The stations of `file`, in its order. Raises `ScenarioError` with every mistake in it."""
     text = read_bytes(file).decode("utf-8-sig", errors="replace")
     rows = _json_rows(text, file) if file.suffix == ".json" else _csv_rows(text, file)
@@ -74,7 +74,7 @@ def read_stations(file: Path) -> tuple[list[Station], list[Notice]]:
             while name in seen:
                 name, number = f"{station.name}-{number}", number + 1
             seen.add(name)
-            found.append(Station(name, station.latitude, station.longitude, station.keys))
+            found.append(StationSite(name, station.latitude, station.longitude, station.keys))
     if problems:
         raise ScenarioError(problems)
     notices = []
@@ -104,20 +104,20 @@ def read(file: Path, *, users: int = 100, seed: int = 1) -> Imported:
     return Imported(text, tuple(notices), facts={"stations": len(stations), "users": users})
 
 
-def center(stations: Sequence[Station]) -> tuple[float, float]:
+def center(stations: Sequence[StationSite]) -> tuple[float, float]:
     """Latitude and longitude of the middle of all stations, to a metre (deg)."""
     spots = [(one.latitude, one.longitude) for one in stations]
     low, high = np.min(spots, axis=0), np.max(spots, axis=0)
     return round(float(low[0] + high[0]) / 2, 5), round(float(low[1] + high[1]) / 2, 5)
 
 
-def positions(stations: Sequence[Station], frame: LocalFrame) -> list[tuple[float, float]]:
+def positions(stations: Sequence[StationSite], frame: LocalFrame) -> list[tuple[float, float]]:
     """East and north (m) of each station in `frame`."""
     east, north, _ = frame.to_local([s.latitude for s in stations], [s.longitude for s in stations], frame.height)
     return [(float(x), float(y)) for x, y in zip(east, north, strict=True)]
 
 
-def lines(stations: Sequence[Station], places: Sequence[tuple[float, float]]) -> list[str]:
+def lines(stations: Sequence[StationSite], places: Sequence[tuple[float, float]]) -> list[str]:
     """The stations as lines of a block `nodes`, with the kind `station`."""
     out = []
     for one, (x, y) in zip(stations, places, strict=True):
@@ -174,7 +174,7 @@ def _word(column: str) -> str:
 
 def _station(
     row: Mapping[str, str], heads: Mapping[str, tuple[str, str]], file: Path, line: int, problems: list[Problem]
-) -> Station | None:
+) -> StationSite | None:
     def wrong(column: str, message: str, hint: str = "") -> None:
         problems.append(Problem(message, column, file, line, hint=hint))
 
@@ -205,7 +205,7 @@ def _station(
         keys[key] = text
     named = row.get(heads["name"][0], "") if "name" in heads else ""
     clean = re.sub(r"[^A-Za-z0-9_.-]+", "-", named).strip("-.") or str(line)
-    return Station(f"station-{clean}"[:56], place[0], place[1], keys)
+    return StationSite(f"station-{clean}"[:56], place[0], place[1], keys)
 
 
 _TEXT = """\

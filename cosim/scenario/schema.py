@@ -20,7 +20,7 @@ ID = "urn:continuum-cosim:scenario:v1"
 
 def schema() -> Schema:
     """The schema of a scenario file (JSON Schema 2020-12). Adapters that cannot be imported are left out."""
-    whole = _model().model_json_schema(by_alias=True)
+    whole = full_model().model_json_schema(by_alias=True)
     definitions: Schema = whole.pop("$defs", {})
     blocks: Schema = {}
     for name in registry.adapter_names():
@@ -52,7 +52,7 @@ def schema() -> Schema:
     }
 
 
-def _model() -> type[Scenario]:
+def full_model() -> type[Scenario]:
     """The model of scenarios with what all installed adapters bring."""
     kinds = [listing.kind for listing in registry.list_adapters() if listing.kind is not None]
     keys = {key: block for kind in kinds for key, block in kind.node_keys().items()}

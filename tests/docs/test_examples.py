@@ -20,7 +20,11 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from cosim.contract import registry
+from cosim.scenario import tree
 from cosim.scenario.model import Scenario
+from cosim.scenario.parameters import filled
+from cosim.scenario.reading import read_text
+from cosim.scenario.schema import full_model
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -82,9 +86,14 @@ def test_yaml_is_what_the_models_accept(block, tmp_path):
         return
     if list(data) in ([name] for name in registry.adapter_names()):  # an adapter's README shows its block bare
         data = {"adapters": data}
+    if "parameters" in data:
+        problems = []
+        data = tree.plain(filled(read_text(block.text, None, problems), problems))
+        assert not problems
+    model = full_model()
     for key, value in data.items():
-        assert key in Scenario.model_fields, f"'{key}' is no key of a scenario"
-        TypeAdapter(Scenario.model_fields[key].annotation).validate_python(value)
+        assert key in model.model_fields, f"'{key}' is no key of a scenario"
+        TypeAdapter(model.model_fields[key].annotation).validate_python(value)
     for name, keys in data.get("adapters", {}).items():
         kind = keys.get("use", name)
         if kind in registry.adapter_names():

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 _OVER = 10.0  # added per unit of load that does not fit
 
 
-class Problem(NamedTuple):
+class PlacementSearch(NamedTuple):
     """One decision as a search over vectors of hosts."""
 
     features: Features
@@ -38,7 +38,7 @@ class Problem(NamedTuple):
         return found
 
 
-def problem(state: State, scale: Scale, surrogate: Surrogate) -> Problem | None:
+def problem(state: State, scale: Scale, surrogate: Surrogate) -> PlacementSearch | None:
     """The search for one decision; None when there is nothing to decide."""
     can = decided(state)
     if not can.any():
@@ -49,7 +49,7 @@ def problem(state: State, scale: Scale, surrogate: Surrogate) -> Problem | None:
     starts = np.array([full(state, row) for row in (spread(state), packed(state))])
     for t in np.flatnonzero((starts < 0).any(axis=0)):  # fits nowhere: anywhere, to be refused
         starts[starts[:, t] < 0, t] = rng.choice(choices[t]) if len(choices[t]) else 0
-    return Problem(f, surrogate, scales(state, scale), can, starts, choices)
+    return PlacementSearch(f, surrogate, scales(state, scale), can, starts, choices)
 
 
 def chance(state: State) -> np.random.Generator:
