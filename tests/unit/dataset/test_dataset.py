@@ -59,6 +59,17 @@ def test_features_are_those_of_a_plain_loop():
         assert found[k, -1] == inside.sum()
 
 
+def test_a_window_has_the_same_bits_whatever_stands_before_it():
+    rng = np.random.default_rng(2)
+    values = np.concatenate([1e9 * rng.random(50), np.full(20, 0.1), rng.random(30)])
+    time, node = np.arange(100.0), np.zeros(100, np.int64)
+    whole = features(node, time, {"a": values}, 5.0)
+    part = features(node[40:], time[40:], {"a": values[40:]}, 5.0)
+    assert (whole[45:] == part[5:]).all()
+    assert (whole[54:70, 1] == 0.1).all()
+    assert (whole[54:70, 2] == 0.0).all()
+
+
 def test_no_group_is_in_two_splits_and_the_order_of_names_does_not_matter():
     groups = [f"g{k}" for k in range(50)]
     found = assign(groups, (0.6, 0.2, 0.2), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -107,6 +108,16 @@ def test_files_that_are_no_detectors_are_refused(rows, tmp_path):
     (tmp_path / "text.npz").write_text("no")
     with pytest.raises(SetupError, match="is not a detector"):
         Detector.load(tmp_path / "text.npz")
+    with pytest.raises(SetupError, match="is not a detector: it is no file that"):
+        Detector.load(tmp_path / "text.npz")  # numpy's own words would advise to read it unsafely
+    detector = fit(*rows, NAMES, "logistic")
+    for odd in ({"window": "long"}, {"limit": None}, {"form": "x"}, {"facts": 3}, {"features": 4}):
+        with np.load(detector.save(tmp_path / "odd.npz")) as file:
+            kept = dict(file)
+        head = json.loads(str(kept["head"])) | odd
+        np.savez(tmp_path / "odd.npz", **{**kept, "head": np.array(json.dumps(head))})
+        with pytest.raises(SetupError, match="is not a detector"):
+            Detector.load(tmp_path / "odd.npz")
     detector = fit(*rows, NAMES, "boosting")
     detector.arrays["left"][0] = 0  # a tree that leads to itself
     with pytest.raises(SetupError, match="do not fit one another"):
