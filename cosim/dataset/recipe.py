@@ -35,8 +35,8 @@ class Term:
 
     def holds(self, values: NDArray[Any]) -> Flags:
         """Which of `values` (n,) it holds for; never for a value that is not there."""
-        there = values != "" if values.dtype.kind in "US" else np.ones(len(values), bool)
-        return np.asarray(_COMPARE[self.compare](values, self.value), bool) & there
+        holds: Flags = np.asarray(_COMPARE[self.compare](values, self.value), bool)
+        return holds & np.asarray(values != "", bool) if values.dtype.kind in "US" else holds
 
 
 @dataclass(frozen=True, slots=True)
