@@ -27,7 +27,7 @@ def test_strangers_take_neither_files_nor_memory_nor_threads_of_a_run():
     assert found["written"] > 10
     assert found["memory"] < 64 << 20
     assert found["files"] < 800
-    assert all(math.isfinite(found[f"attach {when} (s)"]) for when in ("before", "during", "at the end"))
+    assert all(math.isfinite(found[f"attach_{when}_s"]) for when in ("before", "during", "at_end"))
     assert found["answers"]
 
 

@@ -63,7 +63,6 @@ def assert_none_lost(folder: Path) -> None:
     told = follow.summary(folder, "live")
     assert ledger_faults(told) == []
     assert told["tasks"]["completed"] > 50
-    assert told["skipped"] > 50  # trucks come one after the other, until 30 s
     assert {row["state"] for row in told["nodes"].values()} == {"attached"}
     first = dict(rows(folder, "select node, min(time) from mobility group by node"))
     made = rows(folder, "select node, min(created) from task group by node")

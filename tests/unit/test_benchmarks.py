@@ -49,6 +49,7 @@ NEEDS = {
     "startup": [pytest.mark.slow],
     "cluster": [pytest.mark.slow],
     "jamming": [pytest.mark.slow],
+    "mutants": [pytest.mark.slow],
 }
 
 

@@ -215,6 +215,7 @@ for law in (cells.CLOSE_IN, cells.UMI):
 """
 
 
+@pytest.mark.slow
 def test_the_compiler_changes_no_result():
     plain, compiled = ([float(word) for word in ask(ROOT, PHYSICS, **how).split()] for how in (
         {"NUMBA_DISABLE_JIT": "1"}, {key: os.environ[key] for key in os.environ.keys() & {"NUMBA_CACHE_DIR"}},

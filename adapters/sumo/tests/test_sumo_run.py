@@ -218,6 +218,7 @@ def test_a_sumo_that_dies_is_reported(town: Path, tmp_path: Path) -> None:
     assert "SUMO stopped before its time 6 s" in answer["message"]
 
 
+@pytest.mark.slow
 def test_a_running_sumo_is_joined(town: Path, tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

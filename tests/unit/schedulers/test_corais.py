@@ -44,6 +44,7 @@ def test_decisions_that_name_no_edge_are_refused(decision):
         makespan(instance, np.array(decision))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(families.FAMILIES))
 def test_small_instances_are_solved_as_well_as_by_trying_everything(family):
     for instance in families.instances(family, (6, 3, 6), 8):
@@ -62,6 +63,7 @@ def test_the_solver_agrees_with_trying_everything():
             assert found.bound <= best * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_decisions_and_budgets_help():
     for instance in families.instances("corais-tight", (10, 5, 50), 4):
         one, two = search.solve(instance, seed=5), search.solve(instance, seed=5)
