@@ -18,8 +18,10 @@ def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
     names = tuple(name for name in scheduler_names() if name not in NEED_BRANCH)
     if ":" not in name and name not in names:
+        if name in NEED_BRANCH:
+            raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")
         close = get_close_matches(name, names, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = f"; did you mean '{close[0]}'?" if close else ";"
         raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")
     return name
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract.adapter import AdapterConfig, InputFile, Ports, Read
-from cosim.contract.signals import CATALOGUE, Column, Signal
+from cosim.contract.signals import CATALOGUE, Column, Signal, free_column, free_signal
 from cosim.contract.trust import Trusted
 
 Selector = str | list[str]
-Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
-ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(free_signal)]
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(free_column)]
+
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Part(BaseModel):
@@ -47,7 +50,7 @@ class FmiConfig(AdapterConfig):
         description="the .fmu file; or the .py file of a PythonFMU3 slave, of which a unit is made"
     )
     nodes: Selector = Field("*", description="the static nodes that have an instance")
-    params: dict[str, float | int | bool] = Field({}, description="start values of parameters and inputs")
+    params: dict[str, Number | int | bool] = Field({}, description="start values of parameters and inputs")
     inputs: list[InputPart] = Field([], description="from columns of signals to inputs")
     outputs: list[OutputPart] = Field(min_length=1, description="from variables to columns of signals")
 

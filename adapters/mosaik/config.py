@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, Ports, Read
-from cosim.contract.signals import CATALOGUE, Column, Signal
+from cosim.contract.signals import CATALOGUE, Column, Signal, free_column, free_signal
 from cosim.contract.trust import Trusted
 
 Selector = str | list[str]
 ModelAttr = Annotated[str, Field(pattern=r"^[^.\s]+\.\S.*$")]
-SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
-ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(free_signal)]
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(free_column)]
 
 
 class Part(BaseModel):

@@ -21,7 +21,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         ]
     from cosim.radio import nr  # needs numpy
 
-    found = [*_jammers(context), *_sectors(context)]
+    found = [*_jammers(context, SPACING[config.spacing]), *_sectors(context)]
     if config.height_loss != 0.0 and config.model != "ci":
         hint = "3GPP's laws have the height in them; leave it out, or write model: ci"
         text = f"'height_loss' belongs to the model ci, not to {config.model}"
@@ -56,8 +56,10 @@ def _sectors(context: Context) -> list[Problem]:
     return found
 
 
-def _jammers(context: Context) -> list[Problem]:
-    """Jammers without a place, of a fleet, with keys that do not fit one another."""
+def _jammers(context: Context, spacing: float) -> list[Problem]:
+    """Jammers without a place, of a fleet, with keys that do not fit one another or blocks that their band lacks."""
+    from cosim.radio import nr
+
     found = []
     for node in context.scene.nodes:
         block = Jammer.of(node)
@@ -67,6 +69,15 @@ def _jammers(context: Context) -> list[Problem]:
             hint = "write at: [0 m, 0 m]"
             found.append(Problem(f"jammer '{node.id}' has no position", f"nodes.{node.id}.at", hint=hint))
         found += [Problem(text, f"nodes.{node.id}.jammer.{key}") for key, text in block.mistakes()]
+        if block.blocks is not None:
+            try:
+                most = nr.resource_blocks(block.bandwidth, spacing)
+            except ValueError as error:
+                found.append(Problem(str(error), f"nodes.{node.id}.jammer.bandwidth"))
+                continue
+            if block.blocks[1] >= most:
+                text = f"a band of {block.bandwidth * 1e-6:g} MHz has the blocks 0 to {most - 1}"
+                found.append(Problem(text, f"nodes.{node.id}.jammer.blocks"))
     for fleet in context.scene.fleets:
         if Jammer.of(fleet.template) is not None:
             text = f"the members of fleet '{fleet.name}' cannot be jammers"

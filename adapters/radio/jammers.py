@@ -15,7 +15,7 @@ from adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Event
 from cosim.contract.frame import Array
-from cosim.radio import jamming, power
+from cosim.radio import jamming, nr, power
 from cosim.radio.shadowing import device_keys
 
 Floats = NDArray[np.float64]
@@ -213,8 +213,9 @@ class _Pairs:
 
 def band(block: Jammer, spacing: float) -> tuple[float, float]:
     """Lowest and highest frequency in Hz on which a jammer sends; `spacing` of subcarriers in Hz."""
-    low = block.carrier - 0.5 * block.bandwidth
     if block.blocks is None:
+        low = block.carrier - 0.5 * block.bandwidth
         return low, low + block.bandwidth
-    first, last = block.blocks
+    first, last = block.blocks  # of the grid that a cell on this band has: it leaves a guard at either edge
+    low = block.carrier - 6.0 * nr.resource_blocks(block.bandwidth, spacing) * spacing
     return low + first * 12.0 * spacing, low + (last + 1) * 12.0 * spacing

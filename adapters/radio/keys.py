@@ -95,6 +95,7 @@ class Jammer(NodeKey):
 class JammerOn(EventKey):
     """A jammer starts, or goes on with its pattern."""
 
+    NEEDS: ClassVar[str] = "jammer"
     UNDO: ClassVar[str] = "jammer-off"
     do: Literal["jammer-on"]
     power: Level | None = Field(None, description="its power from now on; default: as it was")
@@ -103,4 +104,5 @@ class JammerOn(EventKey):
 class JammerOff(EventKey):
     """A jammer falls silent."""
 
+    NEEDS: ClassVar[str] = "jammer"
     do: Literal["jammer-off"]

@@ -202,6 +202,11 @@ def _against(logs: Sequence[float], best: Sequence[float]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def band(line: Mapping[str, Any]) -> str:
+    """The interval of an entry's score; one seed gives none."""
+    return f"{line['low']:.3f} - {line['high']:.3f}" if math.isfinite(line["low"]) else "-"
+
+
 def markdown(found: Mapping[str, Any]) -> str:
     """The leaderboard and a table per world."""
     lines = [
@@ -217,7 +222,7 @@ def markdown(found: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     lines.extend(
         (
-            f"| `{line['entry']}` | {line['score']:.3f} | {line['low']:.3f} - {line['high']:.3f} "
+            f"| `{line['entry']}` | {line['score']:.3f} | {band(line)} "
             f"| {line['sum']:.3f} | "
             f"{line['with_best']}/{line['worlds']} | {line['late']:.1%} | {line['cpu']:.2f} | {line['wall']:.2f} | "
             f"{line['weights'] / 1e3:.0f} | {line['licence']} |"

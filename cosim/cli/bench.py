@@ -61,11 +61,11 @@ def _words(text: str) -> list[str]:
 
 
 def _text(found: dict[str, Any], out: Path) -> str:
+    from cosim.bench.table import band
+
     lines = [f"{'entry':<16} {'score':>6} {'95 %':>15} {'with best':>9} {'late':>6} {'CPU ms':>7}"]
     for line in found["board"]:
-        band = f"{line['low']:.3f} - {line['high']:.3f}"
         best = f"{line['with_best']}/{line['worlds']}"
-        lines.append(
-            f"{line['entry']:<16} {line['score']:>6.3f} {band:>15} {best:>9} {line['late']:>6.1%} {line['cpu']:>7.2f}"
-        )
+        shown = f"{line['entry']:<16} {line['score']:>6.3f} {band(line):>15} {best:>9}"
+        lines.append(f"{shown} {line['late']:>6.1%} {line['cpu']:>7.2f}")
     return "\n".join([*lines, f"page  {out / 'leaderboard.md'}"])

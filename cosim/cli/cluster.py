@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, emit, errors, note
+from cosim.contract.errors import SetupError
 
 app = typer.Typer(no_args_is_help=True, help="GPU clusters: what a running one should do next; a run as a timeline.")
 
@@ -24,11 +25,15 @@ def next_(
     with errors(as_json):
         from cosim.cluster.feed import configurations, read_state
 
-        found = [one.as_dict() for one in configurations(read_state(state), limit=limit, most=most)]
+        now = read_state(state)
+        found = [one.as_dict() for one in configurations(now, limit=limit, most=most)]
+        for job in now.waiting:
+            if found and not any(job.id in one["order"] for one in found):
+                note(f"job '{job.id}' is in no configuration: it does not fit, or is too far back in the line")
         lines = [
             f"{i + 1:>2}. order {', '.join(one['order']) or 'none'}; start now "
             f"{', '.join(start['id'] for start in one['starts']) or 'none'}; {one['set_up']} circuits to set up; "
-            f"all ended at {one['end']:.6g} s"
+            f"all that can start have ended at {one['end']:.6g} s"
             for i, one in enumerate(found)
         ]
         emit({"configurations": found}, as_json, "\n".join(lines))
@@ -46,6 +51,8 @@ def timeline(
     with errors(as_json):
         from cosim.cluster.timeline import interpolated, write
 
+        if out.suffix not in (".parquet", ".prom", ".json"):
+            raise SetupError(f"--out: '{out.name}' must end in .parquet, .prom or .json")
         columns = interpolated(_rows(run), period, delay)
         if out.suffix == ".parquet":
             write(out, columns)

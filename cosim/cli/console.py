@@ -68,6 +68,9 @@ def errors(as_json: bool = False) -> Iterator[None]:
     except OSError as error:  # of a file that the user has named, or of a limit; anything else is a fault of ours
         if error.errno in _LIMITS:
             fail(RunError(f"{os.strerror(error.errno)}{_LIMITS[error.errno]}"), as_json)
+        file = re.search(r"Failed to open local file '([^']+)'", str(error))  # pyarrow's way to name it
+        if error.filename is None and file and error.errno:
+            fail(SetupError(f"{file[1]}: {os.strerror(error.errno)}"), as_json)
         if error.filename is None:
             raise
         fail(SetupError(f"{error.filename}: {error.strerror}"), as_json)

@@ -40,7 +40,7 @@ def dataset(
         from cosim.dataset import Recipe, build
 
         recipe = Recipe(
-            _words(signals), label, parse(window, "time"), parse(every, "time"), _words(keep), _words(drop), by,
+            _words(signals), label, _time("window", window), _time("every", every), _words(keep), _words(drop), by,
             _shares(shares), split_seed,
         )  # fmt: skip
         processes = workers or os.cpu_count() or 1
@@ -61,6 +61,14 @@ def dataset(
             made.leak.repeated > 0.01
         )
         emit(data, as_json, "\n".join([str(made.folder), *lines]))
+
+
+def _time(option: str, text: str) -> float:
+    """Seconds."""
+    try:
+        return parse(text, "time")
+    except ValueError as error:
+        raise SetupError(f"--{option}: {error}") from None
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from keyword import iskeyword
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -74,6 +75,8 @@ def adapter(
 ) -> None:
     """Make an adapter folder that follows the contract, with its test."""
     with errors():
+        if iskeyword(name):
+            raise SetupError(f"'{name}' is a word of Python; take another name, for example weather")
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name):
             raise SetupError(f"'{name}' is not an adapter name: small letters, digits and '_', for example weather")
         parent = parent or (Path("adapters") if (Path("adapters") / "__init__.py").exists() else Path())

@@ -60,6 +60,7 @@ class EventKey(Block):
 
     model_config = ConfigDict(populate_by_name=True)
     TARGET: ClassVar[Literal["node", "link"]] = "node"  # what it happens to
+    NEEDS: ClassVar[str] = ""  # the key of the nodes that it can happen to; "": any
     UNDO: ClassVar[str] = ""  # `do` of the event that ends one with `for`; "": it has no end
 
     at: Duration = Field(description="when")

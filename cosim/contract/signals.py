@@ -63,6 +63,29 @@ class Signal:
         raise KeyError(f"signal '{self.name}' has no column '{name}'; it has {', '.join(c.name for c in self.columns)}")
 
 
+_TABLES = ("tasks", "nodes", "events", "figures")  # of results, beside the signals
+_KEYS = ("time", "node", "run")  # columns that every table of results has
+
+
+def free_signal(name: str) -> str:
+    """`name` of a signal that a scenario brings. Raises `ValueError` where a table of the results has it.
+
+    Tables of results are the same in small and capital letters.
+    """
+    if name.lower() in _TABLES:
+        raise ValueError(f"'{name}' is a table of every run's results; write a signal of another name")
+    if name not in CATALOGUE and name.lower() in CATALOGUE:
+        raise ValueError(f"'{name}' differs from the signal '{name.lower()}' in capital letters only")
+    return name
+
+
+def free_column(name: str) -> str:
+    """`name` of a column that a scenario brings. Raises `ValueError` for one that every table of results has."""
+    if name.lower() in _KEYS:
+        raise ValueError(f"'{name}' is a column of every table of results; write a column of another name")
+    return name
+
+
 TASK_STATUS = (
     "completed",
     "no-coverage",  # the device had no link when the task needed one, for longer than the patience

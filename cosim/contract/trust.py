@@ -18,7 +18,7 @@ from pydantic import BaseModel
 Keys = tuple[str | int, ...]
 
 _CODE = re.compile(r"(?!(?:kind|tier|package):)[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
-_FILE_OF = re.compile(r"\s*(?:trace|points)\s+(?=\S)")  # words before the name of a file
+_FILE_OF = re.compile(r"^\s*(?:trace|points)\s+(?=\S)")  # words before the name of a file
 _WORDS = ("title", "description")  # keys whose values are text for people
 
 
@@ -64,9 +64,14 @@ def outside(data: object, folder: Path, at: Keys = ()) -> Iterator[tuple[Keys, s
     return ((keys, text) for keys, text in _texts(data, at) if is_outside(text, folder))
 
 
+def path_in(text: str) -> str:
+    """The name of a file in `text`, without the words before it, as of `trace tasks.csv`."""
+    return _FILE_OF.sub("", text, count=1).strip()
+
+
 def is_outside(text: str, folder: Path) -> bool:
     """Whether `text`, as a path seen from `folder`, leads elsewhere, be it by a link."""
-    text = _FILE_OF.sub("", text)
+    text = path_in(text)
     if text.startswith(("/", "~", "file:")) or ".." in text.split("/"):
         return True
     try:

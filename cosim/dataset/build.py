@@ -22,7 +22,7 @@ from cosim.contract.errors import SetupError
 from cosim.dataset.card import croissant
 from cosim.dataset.leakage import Leak, check
 from cosim.dataset.recipe import SPLITS, Recipe, assign
-from cosim.dataset.scene import RecordedScene, count, table
+from cosim.dataset.scene import RecordedScene, check_columns, count, schema, table
 from cosim.results.compare import run_folders_of
 from cosim.results.folder import RunFolder, write_json
 from cosim.results.load import parameters_of
@@ -63,6 +63,9 @@ def build(
         "recipe": recipe.as_dict(),
         "scenes": {s.name: {"group": s.group, "split": split[s.group]} for s in scenes},
     }
+    names = dict.fromkeys((*recipe.signals, *(column.partition(".")[0] for column in recipe.truth())))
+    recorded = {signal: schema(scenes[0], signal) for signal in names}
+    check_columns(recorded, recipe.truth())
     _take(out, index)
     files = {scene.name: out / split[scene.group] / f"{scene.name}.parquet" for scene in scenes}
     left = [scene for scene in scenes if not files[scene.name].is_file()]
@@ -79,7 +82,7 @@ def build(
     manifests = [RunFolder.open(Path(scene.folder)).manifest for scene in scenes]
     title = name or str(manifests[0]["scenario"])
     seeds = sorted({int(manifest["seed"]) for manifest in manifests})
-    write_json(out / "croissant.json", croissant(out, title, recipe, digests, licence, seeds, leak.as_dict()))
+    write_json(out / "croissant.json", croissant(out, title, recipe, digests, licence, seeds, leak.as_dict(), recorded))
     found = {"rows": rows, "positive": positive, "leakage": leak.as_dict(), "files": digests}
     write_json(out / INDEX, {**index, **found})
     scenes_in = {one: sum(place == one for place in where.values()) for one in SPLITS}

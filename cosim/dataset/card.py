@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cosim.contract.signals import CATALOGUE, Signal
 from cosim.dataset.recipe import SPLITS, Recipe
 
 _CONTEXT: Mapping[str, Any] = {
@@ -63,8 +62,12 @@ def croissant(
     licence: str,
     seeds: Sequence[int],
     leak: Mapping[str, Any],
+    recorded: Mapping[str, pa.Schema],
 ) -> dict[str, Any]:
-    """The metadata of the data set in `folder`; `digests` are SHA-256 by file."""
+    """The metadata of the data set in `folder`.
+
+    `digests` are SHA-256 by file, `recorded` the columns of each signal in the runs, with unit and meaning.
+    """
     from cosim import version
 
     first = next(iter(digests))
@@ -84,13 +87,12 @@ def croissant(
         }
         for split in splits
     ]  # fmt: skip
-    known = signals()
     records = [
         {
             "@type": "cr:RecordSet",
             "@id": f"{split}-rows",
             "name": f"{split}-rows",
-            "field": [_field(split, field, recipe, known) for field in schema],
+            "field": [_field(split, field, recipe, recorded) for field in schema],
         }
         for split in splits
     ]
@@ -116,30 +118,7 @@ def croissant(
     }
 
 
-def signals() -> dict[str, Signal]:
-    """All signals that are known without a scenario: the catalogue, and those that adapters add.
-
-    What an adapter adds by keys that a scenario must give (columns of other programs) is not among them.
-    """
-    from cosim.contract.registry import list_adapters
-
-    found = dict(CATALOGUE)
-    for listing in list_adapters():
-        kind = listing.kind
-        if kind is not None and not isinstance(kind.signals, tuple):
-            model = kind.load_config()
-            if any(field.is_required() for field in model.model_fields.values()):
-                continue
-            configured = model.model_construct()
-            for change in ({}, {"log": True}):
-                config = configured.model_copy(update=change)
-                found |= {signal.name: signal for signal in kind.signals_of(config)}
-        elif kind is not None and isinstance(kind.signals, tuple):
-            found |= {signal.name: signal for signal in kind.signals}
-    return found
-
-
-def _field(split: str, field: pa.Field, recipe: Recipe, known: Mapping[str, Signal]) -> dict[str, Any]:
+def _field(split: str, field: pa.Field, recipe: Recipe, recorded: Mapping[str, pa.Schema]) -> dict[str, Any]:
     name = str(field.name)
     kind = (
         "sc:Text" if pa.types.is_string(field.type) else "sc:Boolean" if pa.types.is_boolean(field.type) else "sc:Float"
@@ -148,24 +127,25 @@ def _field(split: str, field: pa.Field, recipe: Recipe, known: Mapping[str, Sign
         "@type": "cr:Field",
         "@id": f"{split}-rows/{name}",
         "name": name,
-        "description": _meaning(name, recipe, known),
+        "description": _meaning(name, recipe, recorded),
         "dataType": kind,
         "source": {"fileSet": {"@id": split}, "extract": {"column": name}},
     }
 
 
-def _meaning(name: str, recipe: Recipe, known: Mapping[str, Signal]) -> str:
+def _meaning(name: str, recipe: Recipe, recorded: Mapping[str, pa.Schema]) -> str:
     if name == "label":
         return recipe.label
     if name in _IDS:
         return _IDS[name]
     truth, rest = name.startswith("truth_"), name.removeprefix("truth_")
     words = next((words for end, words in _HOW.items() if rest.endswith(end)), "")
-    for signal in sorted(known.values(), key=lambda one: -len(one.name)):
-        for column in signal.columns:
-            plain = f"{signal.name}_{column.name}"
+    for signal in sorted(recorded, key=lambda one: -len(one)):
+        for column in recorded[signal]:
+            plain = f"{signal}_{column.name}"
             if rest in (plain, *(plain + end for end in _HOW)):
-                unit = f" ({column.unit})" if column.unit not in ("", "1") else ""
-                told = f"{words} {signal.name}.{column.name}: {column.meaning}{unit}".strip()
-                return f"{told}; truth, for judging and no feature" if truth else told
+                told = {key.decode(): text.decode() for key, text in (column.metadata or {}).items()}
+                unit = f" ({told['unit']})" if told.get("unit", "") not in ("", "1") else ""
+                what = f"{words} {signal}.{column.name}: {told.get('meaning', '')}{unit}".strip()
+                return f"{what}; truth, for judging and no feature" if truth else what
     return name

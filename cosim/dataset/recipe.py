@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import operator
 import re
 from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ class Term:
 
     def holds(self, values: NDArray[Any]) -> Flags:
         """Which of `values` (n,) it holds for; never for a value that is not there."""
-        return np.asarray(_COMPARE[self.compare](values, self.value), bool)
+        holds: Flags = np.asarray(_COMPARE[self.compare](values, self.value), bool)
+        return holds & np.asarray(values != "", bool) if values.dtype.kind in "US" else holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Recipe:
             raise SetupError("a data set needs at least one signal; name one with --signals")
         if self.window <= 0.0 or self.every < 0.0:
             raise SetupError("a window takes more than 0 s, and rows are 0 s or more apart")
-        if min(self.shares) < 0.0 or abs(sum(self.shares) - 1.0) > 1e-9:
+        if not min(self.shares) >= 0.0 or not abs(sum(self.shares) - 1.0) <= 1e-9:
             raise SetupError(f"the shares of train, valid and test add up to {sum(self.shares):g}, not to 1")
         hidden = {column.partition(".")[0] for column in (*self.keep, *(term.column for term in self.terms))}
         both = sorted(hidden & set(self.signals))
@@ -103,6 +105,8 @@ def _term(text: str, rule: str) -> Term:
             value = float(word)
         except ValueError:
             value = word
+        if isinstance(value, float) and math.isnan(value):
+            raise SetupError(f"the label '{rule}' compares with no number; no value is '{word}'")
     if isinstance(value, str) and match[3] not in ("==", "!="):
         raise SetupError(f"the label '{rule}' compares with the word '{word}'; only == and != do")
     return Term(f"{match[1]}.{match[2]}", match[3], value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,25 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
     return pa.table(made)
 
 
+def schema(scene: RecordedScene, name: str) -> pa.Schema:
+    """The columns of a signal of a run; the metadata of each has `unit` and `meaning`."""
+    return pa.unify_schemas([pq.read_schema(file) for file in _files(scene, name)], promote_options="permissive")
+
+
+def check_columns(recorded: Mapping[str, pa.Schema], columns: Iterable[str]) -> None:
+    """Raise `SetupError` for the first of `columns` (`signal.column`) that no run has recorded."""
+    for column in columns:
+        signal, _, name = column.partition(".")
+        known = recorded[signal].names
+        if name not in known:
+            raise SetupError(f"signal '{signal}' has no column '{name}'; it has {', '.join(known)}")
+
+
 def _signal(scene: RecordedScene, name: str) -> pa.Table:
+    return pa.concat_tables([pq.read_table(file) for file in _files(scene, name)], promote_options="permissive")
+
+
+def _files(scene: RecordedScene, name: str) -> list[Path]:
     folder = Path(scene.folder) / "frames" / name
     files = sorted(folder.glob("*.parquet"))
     if name == "task" and not files:
@@ -78,7 +97,7 @@ def _signal(scene: RecordedScene, name: str) -> pa.Table:
     if not files:
         there = sorted(path.name for path in (Path(scene.folder) / "frames").glob("*") if path.is_dir())
         raise SetupError(f"the run {scene.folder} has no signal '{name}'; it has {', '.join(there)}")
-    return pa.concat_tables([pq.read_table(file) for file in files], promote_options="permissive")
+    return files
 
 
 def _keys(rows: pa.Table) -> tuple[NDArray[Any], NDArray[np.float64]]:
@@ -114,9 +133,7 @@ def _values(rows: pa.Table, name: str, at: NDArray[np.int64]) -> NDArray[np.floa
 def _truth(scene: RecordedScene, column: str, node: NDArray[Any], time: NDArray[np.float64]) -> NDArray[Any]:
     signal, _, name = column.partition(".")
     rows = _signal(scene, signal)
-    if name not in rows.column_names:
-        known = ", ".join(rows.column_names)
-        raise SetupError(f"signal '{signal}' has no column '{name}'; it has {known}")
+    check_columns({signal: rows.schema}, [column])
     at = _match(node, time, *_keys(rows))
     if _is_number(rows.schema.field(name).type):
         return _values(rows, name, at)

@@ -7,9 +7,33 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiling import entry
+
 Floats = NDArray[np.float64]
 KINDS = ("", "_mean", "_dev", "_diff")  # of each column; "" is the value itself
 ROWS = "rows"  # rows in the window: a node that was not heard for a while has few
+
+
+@entry()
+def _windowed(values: Floats, begin: NDArray[np.int64], mean: Floats, deviation: Floats) -> None:
+    """Write `mean` and `deviation` (n,) of `values` (n,) over begin..i for each row i, both included.
+
+    They are sums of differences to the window's last value and depend on nothing outside it, so that a
+    window has the same bits in a run and in a data set, and one of equal values the deviation 0.
+    """
+    for i in range(len(values)):
+        number, total, middle = 0, 0.0, np.nan
+        for j in range(i, begin[i] - 1, -1):
+            if values[j] == values[j]:
+                if number == 0:
+                    middle = values[j]
+                total += values[j] - middle
+                number += 1
+        shift, square = total / number, 0.0
+        for j in range(i, begin[i] - 1, -1):
+            if values[j] == values[j]:
+                square += (values[j] - middle - shift) ** 2
+        mean[i], deviation[i] = middle + shift, np.sqrt(square / number)
 
 
 def names(columns: Sequence[str]) -> tuple[str, ...]:
@@ -34,27 +58,17 @@ def features(node: NDArray[np.int64], time: Floats, columns: Mapping[str, Floats
     base = time.min()
     span = float(time.max() - base) + 2.0 * window + 1.0
     line = np.repeat(np.arange(len(starts)), lengths) * span + (time - base)
-    begin = np.maximum(np.searchsorted(line, line - window + 1e-9 * window, side="right"), first)
+    begin = np.maximum(np.searchsorted(line, line - window + 1e-9 * window, side="right"), first).astype(np.int64)
     here = np.arange(count)
-    for k, values in enumerate(columns.values()):
-        known = ~np.isnan(values)
-        center = float(values[known].mean()) if known.any() else 0.0  # sums of squares lose fewer digits near 0
-        shifted = np.where(known, values - center, 0.0)
-        number = _sums(known.astype(np.float64), begin, here)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            mean = _sums(shifted, begin, here) / number
-            square = _sums(shifted * shifted, begin, here) / number
+    mean, deviation = np.empty(count), np.empty(count)
+    for k, column in enumerate(columns.values()):
+        values = np.ascontiguousarray(column, np.float64)
+        _windowed(values, begin, mean, deviation)
         before = np.where(here > first, np.roll(values, 1), values)
         at = len(KINDS) * k
         found[:, at] = values
-        found[:, at + 1] = mean + center
-        found[:, at + 2] = np.sqrt(np.maximum(square - mean * mean, 0.0))
+        found[:, at + 1] = mean
+        found[:, at + 2] = deviation
         found[:, at + 3] = values - before
     found[:, -1] = here - begin + 1
     return found
-
-
-def _sums(values: Floats, begin: NDArray[np.int64], end: NDArray[np.int64]) -> Floats:
-    """Sums (n,) of `values` over begin..end, both included."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    return np.asarray(total[end + 1] - total[begin])

@@ -103,25 +103,19 @@ class Detector:
         try:
             with np.load(Path(path), allow_pickle=False) as file:
                 head = json.loads(str(file["head"]))
-                arrays = {name: file[name] for name in _ARRAYS[head["form"]]}
-                fill = file["fill"]
+                if head.get("format") != FORMAT:
+                    raise SetupError(f"{path} has the format {head.get('format')}; this version reads {FORMAT}")
+                detector = Detector(
+                    str(head["method"]), str(head["form"]), tuple(map(str, head["features"])), float(head["window"]),
+                    float(head["limit"]), file["fill"], {name: file[name] for name in _ARRAYS[head["form"]]},
+                    {**head["facts"], "signals": [str(name) for name in head["facts"]["signals"]]},
+                )  # fmt: skip
         except FileNotFoundError:
             raise SetupError(f"there is no detector {path}; make one with 'cosim detect train'") from None
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise SetupError(f"{path} is not a detector: {error}") from None
-        if head.get("format") != FORMAT:
-            raise SetupError(f"{path} has the format {head.get('format')}; this version reads {FORMAT}")
-        names = tuple(head["features"])
-        detector = Detector(
-            head["method"],
-            head["form"],
-            names,
-            float(head["window"]),
-            float(head["limit"]),
-            fill,
-            arrays,
-            head["facts"],
-        )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+            known = isinstance(error, (OSError, zipfile.BadZipFile)) and str(error)
+            what = known or "it is no file that 'cosim detect train' wrote"
+            raise SetupError(f"{path} is not a detector: {what}") from None
         _sound(detector, path)
         return detector
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
@@ -50,10 +53,8 @@ def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: 
     label = np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
     kept = np.ones(len(label), bool)
     if only:
-        column, _, least = (word.strip() for word in only.partition(">="))
-        if column not in table.column_names or not least:
-            raise SetupError(f"'{only}' is not COLUMN >= NUMBER with a column of the data set")
-        kept = ~label | (table[column].to_numpy() >= float(least))
+        column, _, text = (word.strip() for word in only.partition(">="))
+        kept = ~label | (_numbers(table, column, only) >= _least(text, only))
     order = columns_of(detector, feature_names(table))
     score = detector.score(matrix(table)[:, order])
     codes = [
@@ -61,32 +62,58 @@ def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: 
         for name in ("scene", "node")
     ]
     who = codes[0] * (int(codes[1].max()) + 1) + codes[1]
-    return figures(label[kept], score[kept], detector.limit, who[kept], table["time"].to_numpy()[kept])
+    return figures(label, score, detector.limit, who, table["time"].to_numpy(), kept=kept)
+
+
+def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
+    """The values of a column that `only` names."""
+    there = [field.name for field in table.schema if not pa.types.is_string(field.type)]
+    if column not in there:
+        truth = [name for name in there if name.startswith("truth_")]
+        near = get_close_matches(column, there, n=1) or truth[:3]
+        hint = f"; there is {', '.join(near)}" if near else ""
+        raise SetupError(f"'{only}': the data set has no column '{column}' of numbers{hint}")
+    return np.asarray(table[column].to_numpy(), np.float64)
+
+
+def _least(text: str, only: str) -> float:
+    try:
+        least = float(text)
+    except ValueError:
+        least = math.nan
+    if math.isnan(least):
+        raise SetupError(f"'{only}' is not COLUMN >= NUMBER, as 'truth_jamming_loss >= 10'")
+    return least
 
 
 def figures(
     label: Flags, score: NDArray[np.float64], limit: float, who: NDArray[np.int64], time: NDArray[np.float64],
-    *, gap: float = 3.0,
+    *, gap: float = 3.0, kept: Flags | None = None,
 ) -> Verdict:  # fmt: skip
     """Figures of rows that are sorted by `who` (n,) and `time` (n,) s.
 
     An attack on somebody is a run of rows with the label and no more than `gap` s between them; it is
-    found when an alarm falls into it, and the delay is counted from its first row.
+    found when an alarm falls into it, and the delay is counted from its first row. Of rows that are
+    not `kept` (n,) only the attacks that have kept rows as well are told.
     """
-    alarm = score > limit
+    attacked, alarms = label, score > limit
+    kept = np.ones(len(label), bool) if kept is None else kept
+    label, score, alarm = label[kept], score[kept], alarms[kept]
     hit, wrong = int((alarm & label).sum()), int((alarm & ~label).sum())
     positive, negative = int(label.sum()), int((~label).sum())
     precision = hit / (hit + wrong) if hit + wrong else float("nan")
     recall = hit / positive if positive else float("nan")
     f1 = 2.0 * hit / (2.0 * hit + wrong + positive - hit) if positive else float("nan")
-    rows = np.flatnonzero(label)
+    rows = np.flatnonzero(attacked)
     delays: list[float] = []
     missed = attacks = 0
     if len(rows):
         apart = (np.diff(who[rows]) != 0) | (np.diff(time[rows]) > gap)
         for part in np.split(rows, np.flatnonzero(apart) + 1):
+            if not kept[part].any():
+                continue
             attacks += 1
-            found = part[alarm[part]]
+            found = part[alarms[part]]
             if len(found):
                 delays.append(float(time[found[0]] - time[part[0]]))
             else:

@@ -35,6 +35,7 @@ _FLOOR = 3.0  # m, building:levels has no heights; the usual height of a storey
 _LOW = 10.0  # m, of a building without height and levels
 _MAST = 3.0  # m, of an antenna above the roof
 _LIMIT = 600.0  # s for netconvert
+_FAR = 5_000.0  # m, beyond which a station has nothing to do with a road
 _MOST_SITES = 4_000  # candidates, more are thinned out
 
 
@@ -62,7 +63,7 @@ def read(
     number of trips in three minutes; by default four per kilometre of road.
     """
     if file.suffix == ".pbf":
-        hint = f"osmium cat {file.name} -o {file.name.removesuffix('.pbf')}"
+        hint = f"osmium cat {file.name} -o {file.name.removesuffix('.pbf').removesuffix('.osm')}.osm"
         raise ScenarioError(Problem("is compressed as PBF, which netconvert does not read", file=file, hint=hint))
     city = _city(file)
     ways = [[city.nodes[n] for n in way if n in city.nodes] for way in city.roads]
@@ -81,6 +82,16 @@ def read(
     else:
         sites, covered = _sites(city, ways, frame, samples, count, radius)
     places = positions(sites, frame)
+    if stations is not None:
+        away = [float(np.hypot(samples[:, 0] - x, samples[:, 1] - y).min()) for x, y in places]
+        far = [site.name for site, distance in zip(sites, away, strict=True) if distance > _FAR]
+        if len(far) == len(sites):
+            hint = f"the map is around {origin[0]}, {origin[1]} (latitude, longitude)"
+            what = f"has no station within {_FAR / 1e3:g} km of a road of {file.name}"
+            raise ScenarioError(Problem(what, file=stations, hint=hint))
+        if far:
+            told = f"over {_FAR / 1e3:g} km from any road: {', '.join(far[:3])}{' and more' * (len(far) > 3)}"
+            notices.append(Notice("note", stations, None, "stations", told))
     trips = vehicles or max(20, round(4 * length / 1000))
     reach = math.dist(*(np.ptp(samples, axis=0), (0.0, 0.0)))
     text = _TEXT.format(
@@ -100,7 +111,9 @@ def read(
     }  # fmt: skip
     if math.isfinite(covered):
         facts["covered"] = round(covered, 4)
-        told = f"{len(sites)} stations; {covered:.1%} of the roads lie within {radius:g} m of one"
+        told = (
+            f"{len(sites)} station{'s' * (len(sites) != 1)}; {covered:.1%} of the roads lie within {radius:g} m of one"
+        )
         notices.append(Notice("note", None, None, "stations", told))
     return Imported(
         text,

@@ -17,6 +17,7 @@ from cosim.plan.warnings import warnings
 from cosim.plan.wiring import UnwiredAdapter, wire
 from cosim.scenario.load import in_order, read
 from cosim.scenario.tree import Keys
+from cosim.scenario.wording import did_you_mean
 
 if TYPE_CHECKING:
     from cosim.contract.adapter import Context
@@ -216,7 +217,9 @@ def _station(
         problems.append(loaded.problem((*at, "isolated"), "cannot be isolated and connected", hint))
     ports = used.kind.ports_of(used.config)
     problems += [
-        loaded.problem(at, f"adapter '{name}' uses signal '{signal}', which nobody defines", "its kind is wrong")
+        loaded.problem(
+            at, f"adapter '{name}' uses signal '{signal}', which nobody defines", did_you_mean(signal, sorted(signals))
+        )
         for signal in (*ports.writes, *(read.signal for read in ports.reads))
         if signal not in signals
     ]

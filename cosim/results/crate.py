@@ -17,22 +17,26 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from cosim.contract.errors import SetupError
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.trust import path_in
 from cosim.plan.compile import compile_plan
 from cosim.results.compare import exact, run_folders_of
 from cosim.results.executor import Executor, Task
-from cosim.results.folder import ORIGIN, RunFolder
+from cosim.results.folder import ORIGIN, DamagedError, RunFolder
 from cosim.results.resume import scenario_in
 from cosim.scenario.gather import FILE
 from cosim.scenario.load import load
+from cosim.scenario.named import files_named, texts
+from cosim.scenario.parameters import filled
 from cosim.scenario.reading import read_text
 from cosim.scenario.tree import plain
 
@@ -46,7 +50,6 @@ _PROFILES = (
     ("https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate"),
 )
 _NOT_DATA = ("calibrate", "title", "description", "sweep")  # blocks whose texts name nothing that a run reads
-_FUNCTION = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_]\w*")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -69,8 +72,8 @@ def publish(
 ) -> Path:
     """Make the crate `out` of a run or a sweep; its path, that of the zip with `archive`.
 
-    Raises `SetupError` for runs that are not complete, for files that are gone or lie at absolute paths, and
-    where the package rocrate is not installed.
+    Raises `SetupError` for runs that are not complete, for files that are gone, have changed or lie at absolute
+    paths, and where the package rocrate is not installed.
     """
     try:
         from rocrate.rocrate import ROCrate
@@ -92,6 +95,11 @@ def publish(
     workflow = Path("workflow") / root.relative_to(base) / FILE
     (out / workflow).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(runs[0].path / _RESOLVED, out / workflow)
+    try:
+        _complete(out, workflow, runs[0])
+    except SetupError:
+        shutil.rmtree(out)
+        raise
     names = {run.path: _place(run.path, folder) for run in runs}
     for run in runs:
         _copy_run(run.path, out / names[run.path])
@@ -102,7 +110,7 @@ def publish(
     name = title or str(manifest["title"] or manifest["scenario"])
     (out / "README.md").write_text(_readme(name, len(runs)), encoding="utf-8")
     _describe(crate, name, author, license_, workflow, [f"workflow/{f.relative_to(base)}" for f in files], whole)
-    _actions(crate, workflow, runs, [str(names[run.path]) for run in runs], out)
+    _actions(crate, runs, [str(names[run.path]) for run in runs], out)
     crate.metadata.write(out)
     if not archive:
         return out
@@ -125,6 +133,8 @@ def rerun(
             raise SetupError(f"{crate} holds no run")
         for path in published:
             RunFolder.open(path).verify()
+        if (folder / workflow).read_bytes() not in ((path / _RESOLVED).read_bytes() for path in published):
+            raise DamagedError(f"{crate}: {workflow} is not the scenario of any of its runs; it has changed since then")
         copy = base / "workflow"
         shutil.copytree(folder / "workflow", copy)
         root = copy / workflow.relative_to("workflow").parent
@@ -218,47 +228,31 @@ def _inputs(runs: Sequence[RunFolder]) -> tuple[Path, list[Path]]:
             raise SetupError(f"{run.path} does not say where its scenario lies, so its files cannot be found") from None
         root = root or origin
         tree = read_text((run.path / _RESOLVED).read_text(encoding="utf-8"), None, [])
-        data = {key: value for key, value in (plain(tree) if tree else {}).items() if key not in _NOT_DATA}
-        for text in _texts(data):
+        whole = plain(filled(tree, [])) if tree else {}
+        for text in texts({key: value for key, value in whole.items() if key not in _NOT_DATA}):
             found.update(dict.fromkeys(_files_of(origin, text)))
     assert root is not None
     return root, list(found)
 
 
 def _files_of(root: Path, text: str) -> list[Path]:
-    """The files that `text` of a scenario in `root` names: data, what a SUMO configuration names, modules."""
-    if len(text) > 1024 or "\0" in text:
-        return []
-    module = _FUNCTION.fullmatch(text)
-    if module:
-        place = root / module[1].split(".")[0]
-        if place.with_suffix(".py").is_file() or place.is_dir():
-            return sorted((*root.glob("*.py"), *(place.rglob("*.py") if place.is_dir() else ())))
-    path = root / text
-    try:
-        if not text or not path.is_file():
-            return []
-    except OSError:
-        return []
-    if Path(text).is_absolute():
+    found = files_named(root, text)
+    if found and Path(path_in(text)).is_absolute():
         raise SetupError(f"the scenario names '{text}' by an absolute path, which is elsewhere on other machines")
-    path = Path(os.path.normpath(path))
-    if path.suffix != ".sumocfg":
-        return [path]
-    named = re.findall(r'value="([^"]+)"', path.read_text(encoding="utf-8", errors="replace"))
-    beside = [path.parent / part.strip() for value in named for part in value.split(",")]
-    return [path, *(Path(os.path.normpath(file)) for file in beside if file.is_file())]
+    return found
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
+def _complete(out: Path, workflow: Path, run: RunFolder) -> None:
+    """The copy of the scenario makes the plan that the run had. Raises `SetupError`."""
+    try:
+        plan = compile_plan(load(out / workflow))
+    except ScenarioError as error:
+        raise SetupError(f"the scenario of {run.path} cannot be made again from its files: {error}") from error
+    if plan.hash != run.manifest["plan_hash"]:
+        raise SetupError(
+            f"the scenario of {run.path} makes another plan now: its files or this version differ from then; "
+            "run it again, and publish that"
+        )
 
 
 def _place(run: Path, folder: Path) -> Path:
@@ -343,15 +337,14 @@ def _describe(
 
 def _actions(
     crate: Any,  # noqa: ANN401 - rocrate has no types
-    workflow: Path,
     runs: Sequence[RunFolder],
     places: Sequence[str],
     out: Path,
 ) -> None:
     from rocrate.model.contextentity import ContextEntity
 
-    scenario = crate.dereference(str(workflow))
-    inputs = [e for e in crate.data_entities if str(e.id).startswith("workflow/") and e.id != str(workflow)]
+    scenario = crate.root_dataset["mainEntity"]
+    inputs = [e for e in crate.data_entities if str(e.id).startswith("workflow/") and e.id != scenario.id]
     parameters = _parameters(out)
     actions = []
     for number, (run, place) in enumerate(zip(runs, places, strict=True), 1):
@@ -423,7 +416,7 @@ def _workflow(folder: Path) -> Path:
     try:
         graph = json.loads((folder / METADATA).read_text(encoding="utf-8"))["@graph"]
         root = next(one for one in graph if one["@id"] == "./")
-        path = Path(root["mainEntity"]["@id"])
+        path = Path(unquote(root["mainEntity"]["@id"]))  # identifiers are addresses: a space is %20
     except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
         raise SetupError(f"{folder / METADATA} names no scenario: {error}") from error
     if path.is_absolute() or ".." in path.parts or path.parts[:1] != ("workflow",) or not (folder / path).is_file():

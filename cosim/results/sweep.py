@@ -22,7 +22,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -37,6 +37,7 @@ from cosim.results.compiled import compile_first
 from cosim.results.executor import Executor, JobResult, Task
 from cosim.results.folder import RunFolder, write_json
 from cosim.scenario.load import load
+from cosim.scenario.named import files_named, texts
 from cosim.scenario.sweep import Variant
 
 log = logging.getLogger("cosim.sweep")
@@ -226,29 +227,17 @@ def _tasks(
 def _basis(plan: Plan, folder: Path, digests: dict[Path, str]) -> str:
     """Digest of what a result depends on besides the plan: the package's version, the files the plan names."""
     whole = hashlib.sha256(version().encode())
-    for adapter in plan.adapters:
-        for text in _texts(adapter.config):
-            path = folder / text
+    adapters = [[one.use, one.config] for one in plan.adapters]
+    for text in texts([adapters, [one.trace for one in plan.scene.workloads]]):
+        for path in files_named(folder, text):
             try:
                 if path not in digests:
                     with path.open("rb") as file:
                         digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
-            except (OSError, ValueError):  # a text that names no file
+            except OSError:  # the run says so
                 digests[path] = ""
             whole.update(digests[path].encode())
     return whole.hexdigest()[:16]
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a tree of mappings and lists, in the order of the keys."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key in sorted(value, key=str):
-            yield from _texts(value[key])
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _texts(item)
 
 
 def _kept(folder: SweepFolder, result: JobResult) -> bool:

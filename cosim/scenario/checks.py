@@ -213,6 +213,11 @@ class _Checks:
         do = getattr(event, "do", "")
         if getattr(event, event.TARGET) is None:
             self.report((*at, "do"), f"'do: {do}' needs '{event.TARGET}'", f"name the {event.TARGET} it happens to")
+        nodes = self.world.select(event.node) if event.node is not None and self.certain else []
+        if event.NEEDS and nodes and all(getattr(node.block, event.NEEDS, None) is None for node in nodes):
+            message = f"'do: {do}' needs a node with '{event.NEEDS}', which '{nodes[0].id}' has not"
+            having = [node.id for node in self.world.nodes if getattr(node.block, event.NEEDS, None) is not None]
+            self.report((*at, "node"), message, f"there is {', '.join(having[:3])}" if having else "there is none")
         if event.link is not None and event.link.count("/") != 1:
             self.report((*at, "link"), "expected two selectors joined by a slash", "for example uav-2/edge-1")
         if event.duration is not None and not event.UNDO:

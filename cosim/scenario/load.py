@@ -120,9 +120,10 @@ class Draft:
         parts = problem.path.split(".")
         if len(parts) < 2 or _covered(problem, _broken(list(self.problems))):
             return True
-        about_nodes = any(
-            one.path.split(".")[0] in ("", "nodes", "kinds", "groups", "defaults") for one in self.problems
-        )
+        wrong = {one.path.split(".")[0] for one in self.problems}
+        if parts[0] == "workloads" and parts[2:] == ["from"] and not wrong.isdisjoint(("links", "adapters")):
+            return True  # sources without a way to a host: it may be that of the link or the radio that is wrong
+        about_nodes = not wrong.isdisjoint(("", "nodes", "kinds", "groups", "defaults"))
         return about_nodes and not (parts[0] in ("run", "sweep") or (parts[0] == "adapters" and len(parts) > 2))
 
 

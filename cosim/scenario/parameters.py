@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from cosim.contract.errors import Problem
@@ -23,7 +24,8 @@ BLOCK = "parameters"
 _NAME = r"[A-Za-z][A-Za-z0-9_]{0,63}"
 _USE = re.compile(rf"\$\{{({_NAME})\}}", re.ASCII)
 _RANGE = re.compile(rf"\[(\d{{1,9}}|{_NAME})\.\.(\d{{1,9}}|{_NAME})\]", re.ASCII)
-_WORDS = (BLOCK, "name", "title", "description", "apiVersion", "kind")  # prose, or what says what the file is
+_WORDS = (BLOCK, "name", "apiVersion", "kind")  # what says what the file is
+_PROSE = ("title", "description")  # in which [1..N] is no range
 _KEPT = ("sweep", "calibrate")  # paths in them are those of the file
 
 
@@ -48,7 +50,12 @@ def filled(root: Item, problems: list[Problem]) -> Item:
         return root
     filling = _Filling(root, {name: child.value for name, child in block.value.items()}, problems)
     entries = {
-        key: child if key in (*_WORDS, *_KEPT) else filling.item(child, (key,)) for key, child in root.value.items()
+        key: child
+        if key in (*_WORDS, *_KEPT)
+        else filling.prose(child, (key,))
+        if key in _PROSE
+        else filling.item(child, (key,))
+        for key, child in root.value.items()
     }
     filling.unused()
     return Item(entries, root.place, root.keys)
@@ -76,10 +83,10 @@ class _Filling:
     def __init__(self, root: Item, values: Mapping[str, Any], problems: list[Problem]) -> None:
         self._root, self._values, self._problems = root, values, problems
         self._used: set[str] = set()
-        for name, value in values.items():
+        for name in values:
             if not re.fullmatch(_NAME, name, re.ASCII):
                 self._report((BLOCK, name), f"'{shorten(name)}' is not a name of a parameter", "for example 'N'")
-            elif isinstance(value, (dict, list)) or value is None:
+            elif self._unfit(name):
                 self._used.add(name)
                 self._report((BLOCK, name), "expected a number or a text", f"for example  {name}: 4")
 
@@ -101,24 +108,36 @@ class _Filling:
         if not isinstance(item.value, str):
             return item
         whole = _USE.fullmatch(item.value)
-        if whole and whole[1] in self._values:
+        if whole and whole[1] in self._values and not self._unfit(whole[1]):
             self._used.add(whole[1])
             return Item(self._values[whole[1]], item.place)
         return Item(self.text(item.value, keys), item.place)
 
+    def prose(self, item: Item, keys: Keys) -> Item:
+        if not isinstance(item.value, str):
+            return item
+        return Item(_USE.sub(lambda match: self._word(match, keys), item.value), item.place)
+
     def text(self, text: str, keys: Keys) -> str:
         """`text` with what parameters stand for. `${...}` of a name that is none stays: shells have it too."""
         if "${" in text:
-            text = _USE.sub(self._word, text)
+            text = _USE.sub(lambda match: self._word(match, keys), text)
         if ".." not in text:
             return text
         return _RANGE.sub(lambda match: f"[{self._end(match[1], keys)}..{self._end(match[2], keys)}]", text)
 
-    def _word(self, match: re.Match[str]) -> str:
-        if match[1] not in self._values:
+    def _word(self, match: re.Match[str], keys: Keys) -> str:
+        name = match[1]
+        if name not in self._values:
+            if get_close_matches(name, self._values, n=1):  # a slip; shells and programs have names of their own
+                self._report(keys, f"there is no parameter '{name}'", did_you_mean(name, self._values))
             return match[0]
-        self._used.add(match[1])
-        return str(self._values[match[1]])
+        self._used.add(name)
+        return match[0] if self._unfit(name) else str(self._values[name])
+
+    def _unfit(self, name: str) -> bool:
+        """Whether what stands for a parameter is neither a number nor a text, as has been told."""
+        return isinstance(self._values[name], (dict, list)) or self._values[name] is None
 
     def _end(self, end: str, keys: Keys) -> str:
         if end.isdigit():
@@ -129,8 +148,10 @@ class _Filling:
             return "1"
         self._used.add(end)
         value = self._values[end]
+        if self._unfit(end):
+            return "1"
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
-            self._report((BLOCK, end), f"{value!r} is no end of a range", "write a whole number")
+            self._report((BLOCK, end), f"{found(value)} is no end of a range", "write a whole number")
             return "1"
         return str(value)
 

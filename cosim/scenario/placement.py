@@ -152,7 +152,8 @@ def places(
         if placement.law == "poisson":
             drawn = int(np.random.Generator(np.random.PCG64(size)).poisson(placement.density * placement.area))
             if drawn > count:
-                raise ValueError(f"has {drawn} points with this seed, and the range has {count} names only")
+                names = f"the range has {count} names" if count > 1 else "it is one node"
+                raise ValueError(f"has {drawn} points with this seed, and {names} only")
             count = drawn
         share = np.random.Generator(np.random.PCG64(spots)).random((count, 2))
     if placement.radius:
@@ -176,11 +177,12 @@ def _from_file(path: Path, count: int, origin: tuple[float, float, float] | None
             found: list[list[float]] = []
             for line in lines:
                 if line and len(found) < count:
-                    found.append(_point(line, len(header), path, lines.line_num))
+                    found.append(_point(line, header, path, lines.line_num))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     if len(found) < count:
-        raise ValueError(f"{path.name} has {len(found)} points for {count} nodes")
+        have, need = (f"{n} {noun}{'s' * (n != 1)}" for n, noun in ((len(found), "point"), (count, "node")))
+        raise ValueError(f"{path.name} has {have} for {need}")
     points = np.array(found, np.float64).reshape(count, 3)
     if header[0] == _LOCAL[0]:
         return points
@@ -192,11 +194,14 @@ def _from_file(path: Path, count: int, origin: tuple[float, float, float] | None
     return np.stack(LocalFrame(*origin).to_local(points[:, 0], points[:, 1], height), axis=1)
 
 
-def _point(line: list[str], columns: int, path: Path, number: int) -> list[float]:
+def _point(line: list[str], header: tuple[str, ...], path: Path, number: int) -> list[float]:
     try:
         point = [float(word) for word in line]
     except ValueError:
         point = []
-    if len(point) != columns or not all(map(math.isfinite, point)):
-        raise ValueError(f"{path.name}, line {number}: '{','.join(line)[:64]}' is no point of {columns} numbers")
+    where = f"{path.name}, line {number}: '{','.join(line)[:64]}'"
+    if len(point) != len(header) or not all(map(math.isfinite, point)):
+        raise ValueError(f"{where} is no point of {len(header)} numbers")
+    if header[0] == _GLOBAL[0] and not (abs(point[0]) <= 90.0 and abs(point[1]) <= 180.0):
+        raise ValueError(f"{where} is no latitude (-90 to 90) and longitude (-180 to 180) in degrees")
     return [*point, 0.0][:3]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cosim.contract import registry, trust
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario import tree
 from cosim.scenario.gather import gather, scenario_file
+from cosim.scenario.parameters import filled
 from cosim.scenario.tree import Item
 from cosim.scenario.wording import shorten
 
@@ -30,20 +32,36 @@ def refuse_untrusted(path: str | Path, overrides: Sequence[str] = ()) -> None:
         for name in files
         if not name.resolve().is_relative_to(folder)
     ]
-    if root is not None:
-        data = tree.plain(root)
+    for whole in _variants(file, overrides, root) if root is not None else ():
+        data = tree.plain(whole)
         problems += [
-            tree.problem(root, keys, f"'{shorten(text)}' is code, which an untrusted scenario may not bring", HINT)
+            tree.problem(whole, keys, f"'{shorten(text)}' is code, which an untrusted scenario may not bring", HINT)
             for keys, text in trust.code(data)
         ]
         problems += [
-            tree.problem(root, keys, f"'{shorten(text)}' is outside the scenario's folder", HINT)
+            tree.problem(whole, keys, f"'{shorten(text)}' is outside the scenario's folder", HINT)
             for keys, text in trust.outside(data, folder)
         ]
         if not problems:  # from here on installed adapters are imported, and none that the scenario brings
-            problems += _reaching(root, data)
+            problems += _reaching(whole, data)
     if problems:
-        raise ScenarioError(problems)
+        raise ScenarioError(list(dict.fromkeys(problems)))
+
+
+def _variants(file: Path, overrides: Sequence[str], root: Item) -> Iterator[Item]:
+    """The scenario with its parameters put in, and with each text that `sweep` has for one of them.
+
+    A harmless text may become a path or a function where parameters are put together.
+    """
+    yield filled(root, [])
+    sweep = tree.plain(root.value["sweep"]) if "sweep" in root.value else None
+    for path, values in (sweep if isinstance(sweep, dict) else {}).items():
+        if str(path).startswith("parameters."):
+            for value in values if isinstance(values, list) else [values]:
+                if isinstance(value, str):
+                    changed, _ = gather(file, [*overrides, f"{path}={json.dumps(value)}"], [])
+                    if changed is not None:
+                        yield filled(changed, [])
 
 
 def _reaching(root: Item, data: object) -> list[Problem]:

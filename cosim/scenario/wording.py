@@ -182,6 +182,12 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
     if kind == "literal_error":
         hint = did_you_mean(str(value), _words(context), otherwise="possible")
         return problem(root, at, f"{found(value)} is not possible here", hint)
+    if kind == "union_tag_invalid":  # a list of words, of which one says what the rest is
+        key, words = str(context["discriminator"]).strip("'"), _words({"expected": context["expected_tags"]})
+        hint = did_you_mean(str(context["tag"]), words, otherwise="possible")
+        return problem(root, (*at, key), f"'{shorten(str(context['tag']))}' is not possible here", hint)
+    if kind == "union_tag_not_found":
+        return problem(root, at, f"key {context['discriminator']} is missing", _description(model, way))
     if kind == "string_pattern_mismatch":
         return problem(root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", "")))
     if kind in _EXPECTED:

@@ -9,7 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from cosim.cli.console import errors
+from cosim.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = ROOT / "tests" / "scenarios" / "hello"
@@ -369,3 +376,26 @@ def test_a_new_adapter_outside_the_repository_is_used_as_it_says(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["new", "adapter", "class"], "'class' is a word of Python"),
+        (["cluster", "timeline", "nowhere", "--out", "x.csv"], "must end in .parquet, .prom or .json"),
+        (["predict", "nowhere", "--twin", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 2
+    assert told in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_arrow_cannot_open_is_named(tmp_path, capsys):
+    with pytest.raises(typer.Exit) as caught, errors():
+        pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "none" / "x.parquet")
+    assert caught.value.exit_code == 2
+    assert capsys.readouterr().err == f"error: {tmp_path}/none/x.parquet: No such file or directory\n"

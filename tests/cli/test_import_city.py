@@ -50,6 +50,16 @@ def grid(path: Path, *, buildings: bool = True, size: int = 5) -> Path:
     return path
 
 
+def test_stations_of_another_place_are_refused_and_far_ones_told(tmp_path):
+    town, table = grid(tmp_path / "town.osm"), tmp_path / "sites.csv"
+    table.write_text("latitude,longitude,name\n0,0,a\n")
+    with pytest.raises(ScenarioError, match=r"has no station within 5 km of a road of town.osm"):
+        osm.read(town, stations=table)
+    table.write_text(f"latitude,longitude,name\n0,0,a\n{LATITUDE},{LONGITUDE},b\n")
+    (told,) = osm.read(town, stations=table).notices
+    assert "over 5 km from any road: station-a" in str(told)
+
+
 def test_stations_are_on_roofs_and_cover_the_roads(tmp_path):
     imported = osm.read(grid(tmp_path / "town.osm"))
     frame = LocalFrame(LATITUDE + 2 * STEP, LONGITUDE + 2 * STEP)

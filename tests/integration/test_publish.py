@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
@@ -25,15 +26,17 @@ run: {duration: 5 s, step: 1 s}
 adapters:
   continuum: {scheduler: "mine:soonest"}
   replay: {file: ../data/tracks.csv}
+parameters: {where: the masts}
 kinds: {camera: {tier: device}}
 nodes:
-  camera-[1..3]: {kind: camera}
+  camera-[1..3]: {kind: camera, at: "points ../data/${where}.csv"}
   car: {kind: vehicle, fleet: replay}
   edge: {kind: edge, cpu: 2 x 1 GHz}
 links:
   - {between: [camera-*, edge], rate: 100 Mbit/s, delay: 5 ms}
 workloads:
   pictures: {from: camera-*, arrivals: poisson 2 Hz, input: 100 kB, work: exponential 100 Mcycles, deadline: 400 ms}
+  alarms: {from: camera-1, arrivals: trace ../data/alarms.csv, input: 10 kB, work: 50 Mcycles}
 """
 POLICY = "import helper\n\n\ndef soonest(request, reach, hosts):\n    return helper.least(reach)\n"
 
@@ -41,16 +44,19 @@ POLICY = "import helper\n\n\ndef soonest(request, reach, hosts):\n    return hel
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("publish")
-    (folder / "study").mkdir()
+    (folder / "my study").mkdir()
     (folder / "data").mkdir()
     (folder / "data/tracks.csv").write_text("time,id,x,y\n0,a,0,0\n5,a,50,0\n")
-    (folder / "study/mine.py").write_text(POLICY)
-    (folder / "study/helper.py").write_text(
+    (folder / "data/the masts.csv").write_text("east,north\n0,0\n1,0\n2,0\n")
+    (folder / "data/alarms.csv").write_text("time\n1\n2\n")
+    (folder / "my study/mine.py").write_text(POLICY)
+    (folder / "my study/helper.py").write_text(
         "import numpy as np\n\n\ndef least(values):\n    return np.argmin(values)\n"
     )
-    (folder / "study/scenario.cosim.yaml").write_text(SCENARIO)
+    (folder / "my study/scenario.cosim.yaml").write_text(SCENARIO)
     done = CliRunner().invoke(
-        app, ["sweep", str(folder / "study"), "--seed", "1..2", "--out", str(folder / "runs"), "--no-report", "--json"]
+        app,
+        ["sweep", str(folder / "my study"), "--seed", "1..2", "--out", str(folder / "runs"), "--no-report", "--json"],
     )
     assert done.exit_code == 0, done.output
     return Path(json.loads(done.stdout)["folder"])
@@ -61,15 +67,15 @@ def crate(sweep, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("crates") / "crate"
     done = CliRunner().invoke(app, ["publish", str(sweep), "--out", str(out), "--author", "A. Person", "--json"])
     assert done.exit_code == 0, done.output
-    shutil.rmtree(sweep.parents[2] / "study")  # nothing of the original is needed from here on
+    shutil.rmtree(sweep.parents[2] / "my study")  # nothing of the original is needed from here on
     shutil.rmtree(sweep.parents[2] / "data")
     return out
 
 
 def test_it_is_repeated_bit_by_bit_without_the_original(crate, tmp_path):
     assert {str(p.relative_to(crate)) for p in crate.glob("workflow/**/*.*")} == {
-        "workflow/study/scenario.cosim.yaml", "workflow/study/mine.py", "workflow/study/helper.py",
-        "workflow/data/tracks.csv",
+        "workflow/my study/scenario.cosim.yaml", "workflow/my study/mine.py", "workflow/my study/helper.py",
+        "workflow/data/tracks.csv", "workflow/data/the masts.csv", "workflow/data/alarms.csv",
     }  # fmt: skip
     found = list(rerun(crate, LocalExecutor(1), tmp_path))
     assert [one.differences for one in found] == [[], []]
@@ -79,13 +85,43 @@ def test_it_is_repeated_bit_by_bit_without_the_original(crate, tmp_path):
 def test_a_result_that_the_runs_do_not_give_is_told(crate, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(crate, other)
-    (other / "workflow/study/helper.py").write_text("import numpy as np\n\n\ndef least(values):\n    return -1\n")
+    (other / "workflow/my study/helper.py").write_text("import numpy as np\n\n\ndef least(values):\n    return -1\n")
     (one, _) = rerun(other, LocalExecutor(1), tmp_path / "again")
     assert one.differences
     next(other.glob("runs/**/tasks.parquet")).write_bytes(b"changed")
     done = CliRunner().invoke(app, ["rerun", str(other)])
     assert done.exit_code == 1
     assert "tasks.parquet" in done.output
+
+
+def test_a_scenario_that_was_changed_in_the_crate_is_told(crate, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(crate, other)
+    file = other / "workflow/my study/scenario.cosim.yaml"
+    file.write_text(file.read_text().replace("2 x 1 GHz", "2 x 2 GHz"))
+    done = CliRunner().invoke(app, ["rerun", str(other)])
+    assert done.exit_code == 1
+    assert "is not the scenario of any of its runs" in done.output
+
+
+def test_a_run_whose_files_have_changed_is_not_published(tmp_path):
+    (tmp_path / "scenario.cosim.yaml").write_text(
+        SCENARIO.replace("../data/${where}", "${where}").replace(', scheduler: "mine:soonest"', "")
+        .replace('scheduler: "mine:soonest"', "").replace("  replay: {file: ../data/tracks.csv}\n", "")
+        .replace("  car: {kind: vehicle, fleet: replay}\n", "").replace("../data/alarms", "alarms")
+    )  # fmt: skip
+    points, alarms = tmp_path / "the masts.csv", tmp_path / "alarms.csv"
+    points.write_text("east,north\n0,0\n1,0\n2,0\n")
+    alarms.write_text("time\n1\n2\n")
+    run = cosim.run(tmp_path, out=tmp_path / "runs").folder
+    points.write_text("east,north\n9,0\n1,0\n2,0\n")
+    words = ["publish", str(run), "--out", str(tmp_path / "crate")]
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, "makes another plan now" in done.output) == (2, True), done.output
+    points.unlink()
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, "cannot be made again from its files" in done.output) == (2, True), done.output
+    assert not (tmp_path / "crate").exists()
 
 
 def test_the_metadata_name_workflow_runs_parameters_and_digests(crate):
@@ -109,8 +145,8 @@ def test_the_metadata_name_workflow_runs_parameters_and_digests(crate):
     assert seeds == {"1", "2"}
     for entity in graph.values():  # every file that is named is there
         if "File" in entity["@type"]:
-            assert (crate / entity["@id"]).is_file()
-    assert json.loads((crate / "sweep.json").read_text())["scenario"] == "workflow/study/scenario.cosim.yaml"
+            assert (crate / unquote(entity["@id"])).is_file()
+    assert json.loads((crate / "sweep.json").read_text())["scenario"] == "workflow/my study/scenario.cosim.yaml"
     assert len(cosim.load_all(crate).paths) == 2  # a crate is read as a sweep
 
 

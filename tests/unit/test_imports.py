@@ -51,7 +51,7 @@ MAY_IMPORT = {
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
     "twin": {"compiling", "contract", "scenario", "plan", "results", "continuum", "peers", "radio", "vehicles"},
     # Labelled data sets of runs, and detectors that are trained with them.
-    "dataset": {"contract", "results"},
+    "dataset": {"compiling", "contract", "results"},
     "detect": {"compiling", "contract", "dataset"},
     "report": {"contract", "plan", "bus", "results", "twin"},
     # What people import in Python: the verbs of the command line as functions.

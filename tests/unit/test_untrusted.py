@@ -74,6 +74,23 @@ def test_overrides_and_includes_are_looked_at_as_well(tmp_path):
         refuse_untrusted(path)
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("parameters: {a: .}\nadapters:\n  replay: {file: '${a}${a}/secret.csv'}\n", "outside the scenario's folder"),
+        ("parameters: {a: 'evil:', b: choose}\nadapters:\n  continuum: {scheduler: '${a}${b}'}\n", "is code"),
+        (
+            """parameters: {a: near, b: est}\nadapters:\n  continuum: {scheduler: '${a}${b}'}
+sweep: {parameters.a: [near, 'evil:']}\n""",
+            "is code",
+        ),
+    ],
+)
+def test_parameters_cannot_be_put_together_to_what_is_refused(tmp_path, more, said):
+    with pytest.raises(ScenarioError, match=said):
+        refuse_untrusted(write(tmp_path, more))
+
+
 @pytest.mark.parametrize("name", ["hello", "offloading", "convoy"])
 def test_scenarios_of_data_alone_pass(name):
     from pathlib import Path

@@ -255,3 +255,5 @@ def test_the_scheduler_in_the_readme_works(monkeypatch):
 def test_a_misspelt_scheduler_is_said_when_the_scenario_is_read():
     with pytest.raises(ValidationError, match="there is no scheduler 'nearst'; did you mean 'nearest'"):
         ContinuumConfig(scheduler="nearst")
+    with pytest.raises(ValidationError, match="'search' tries candidates on the model, as only"):
+        ContinuumConfig(scheduler="search")

@@ -171,3 +171,24 @@ def test_a_unit_in_a_scenario_takes_the_power_of_hosts_and_is_repeatable(tmp_pat
     for (_, drawn), (_, shown) in zip(power, rooms, strict=True):
         assert shown == pytest.approx(temperature, rel=1e-9)
         temperature += (drawn - 15.0 * (temperature - 12.0)) / 60e3
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"signal": "tasks"}, "'tasks' is a table of every run's results"),
+        ({"signal": "Events"}, "'Events' is a table of every run's results"),
+        ({"signal": "Host"}, "differs from the signal 'host' in capital letters only"),
+        ({"column": "time"}, "'time' is a column of every table of results"),
+    ],
+)
+def test_names_that_results_have_are_refused(change, told):
+    output = {"from": "temperature", "signal": "room", "column": "temperature", **change}
+    with pytest.raises(ValueError, match=told):
+        FmiConfig.model_validate({"unit": "example.py", "outputs": [output]})
+
+
+def test_a_start_value_is_a_number():
+    output = {"from": "temperature", "signal": "room", "column": "temperature"}
+    with pytest.raises(ValueError, match="finite"):
+        FmiConfig.model_validate({"unit": "example.py", "outputs": [output], "params": {"outside": float("nan")}})

@@ -17,6 +17,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import CATALOGUE
 from cosim.radio import pathloss, power
+from cosim.scenario.load import load
 
 FAR = 400.0  # m
 
@@ -53,6 +54,15 @@ def test_a_jammer_adds_its_power_to_the_interference_of_both_directions():
     up = 10 * math.log10(1 + float(power.milliwatts(at_mast)) * channel / floor)
     assert truth["loss_up"][0] == pytest.approx(up)
     assert truth["loss"][0] == pytest.approx(max(up, truth["loss_down"][0]))
+
+
+def test_all_power_on_some_blocks_of_a_channel_is_on_the_channel():
+    """A cell of 20 MHz has 51 blocks; 0 and 50 lie inside its guards, not at the edges of the 20 MHz."""
+    loss = pathloss.close_in(300.0, 3.5e9, 3.1)
+    expected = 20.0 - loss - power.noise(20e6, 9.0)
+    for blocks in ([0, 9], [41, 50], [0, 50]):
+        seen = frames(world(jammer("j", FAR, blocks=blocks)))["jamming"]
+        assert seen["jn_down"][0] == pytest.approx(float(expected)), blocks
 
 
 def test_the_loss_is_that_against_the_same_run_without_the_jammer():
@@ -212,6 +222,20 @@ def test_every_mistake_of_a_jammer_is_told():
     ]
 
 
+@pytest.mark.parametrize(
+    ("keys", "at", "told"),
+    [
+        ('{"blocks":[0,51]}', "blocks", "has the blocks 0 to 50"),
+        ('{"blocks":[0,9],"bandwidth":"200 MHz"}', "bandwidth", "is wider than"),
+    ],
+)
+def test_blocks_that_the_band_lacks_are_refused(keys, at, told):
+    wrong = Node("j", "jammer", "device", (0.0, 0.0, 0.0), keys=(("jammer", keys),))
+    with pytest.raises(ScenarioError, match=told) as caught:
+        started(scene(station("bs", 0.0), phone("p", 10.0), wrong))
+    assert [problem.path for problem in caught.value.problems] == [f"nodes.j.jammer.{at}"]
+
+
 def test_the_fading_of_a_link_does_not_depend_on_other_devices():
     def run(count):
         adapter = ADAPTER.build(RadioConfig.model_validate({"log": True, "fading": "rayleigh"}))
@@ -254,3 +278,25 @@ def test_a_phone_with_one_cell_only_stays():
     for time in range(3):
         link = frames(adapter, float(time), alarm=[alarm(float(time), [1], [True])])["link"]
         assert link["cell"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ("{at: 1 s, do: jammer-on, node: phone}", "needs a node with 'jammer', which 'phone' has not (there is van)"),
+        ("{at: 1 s, do: jammer-onn, node: van}", "'jammer-onn' is not possible here (did you mean 'jammer-on'?)"),
+        ("{at: 1 s, node: van}", "key 'do' is missing"),
+    ],
+)
+def test_events_that_no_jammer_hears_are_refused(event, told, tmp_path):
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "{apiVersion: cosim/v1, kind: Scenario, name: jam, run: {duration: 2 s, step: 1 s}, adapters: {radio: {}},\n"
+        "nodes: {mast: {kind: base-station, at: [0 m, 0 m]}, phone: {kind: device, at: [9 m, 0 m]},\n"
+        f"van: {{kind: device, at: [20 m, 0 m], jammer: {{active: false}}}}}}, events: [{event}]}}\n"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        load(file)
+    assert told in str(caught.value)
+    file.write_text(file.read_text().replace(event, '{at: 1 s, do: jammer-on, node: "*"}'))
+    load(file)

@@ -180,7 +180,7 @@ class RecordingReader:
         run_name, file = self._sourced(one.run, one.file)
         if file is not None:
             findings: list[Finding] = []
-            how = Columns.of(one, column, at)
+            how = Columns.of(one, column, at, unit_of(one.signal, self._units))
             source = self._table(file)
             got = table_rows(source, how, quantity, at, self.nodes, self.workloads, findings)
             self.sources.append(f"{self._label(name)}: {source.source}")

@@ -79,11 +79,11 @@ class Columns:
     workloads: tuple[str, ...] = ()  # of the tasks, if they are of one
 
     @classmethod
-    def of(cls, block: ObservedBlock, column: str, at: str) -> Columns:
-        """The columns that `block` names, `column` that of the signal."""
+    def of(cls, block: ObservedBlock, column: str, at: str, unit: str = "") -> Columns:
+        """The columns that `block` names, `column` that of the signal, which is in `unit`."""
         between = (block.between[0], block.between[1]) if block.between else None
         return cls(
-            block.column or column, between, factor_of(block.unit, f"{at}.unit"), block.time, block.time_unit,
+            block.column or column, between, factor_of(block.unit, f"{at}.unit", unit), block.time, block.time_unit,
             block.node, block.names, block.load, tuple(block.workloads or ()),
         )  # fmt: skip
 
@@ -215,13 +215,20 @@ def _once(
     return kept
 
 
-def factor_of(unit: str | None, at: str) -> float:
-    """What turns a value in `unit` into SI. Raises `ScenarioError` for a unit that is not known."""
+def factor_of(unit: str | None, at: str, wanted: str = "") -> float:
+    """What turns a value in `unit` into SI, or into `wanted` units of SI.
+
+    Raises `ScenarioError` for a unit that is not known, and for one of something else than `wanted`.
+    """
     if unit is None:
         return 1.0
-    for units in DIMENSIONS.values():
+    fitting = [units for units in DIMENSIONS.values() if wanted in units and units[wanted] == 1.0]
+    for units in fitting or DIMENSIONS.values():
         if unit in units:
             return units[unit]
+    if fitting and any(unit in units for units in DIMENSIONS.values()):
+        what = f"'{unit}' is no unit of a signal in {wanted}"
+        raise ScenarioError(Problem(what, at, hint=f"write one of {', '.join(fitting[0])}"))
     known = sorted({one for units in DIMENSIONS.values() for one in units})
     raise ScenarioError(Problem(f"unknown unit '{unit}'", at, hint=did_you_mean(unit, known)))
 

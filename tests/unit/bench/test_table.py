@@ -152,3 +152,8 @@ def test_what_is_not_there_is_said(tmp_path):
     assert "there are small" in done.output
     with pytest.raises(SchedulerError, match="decides per task"):
         table.entry("fuzzy")
+
+
+def test_one_seed_has_no_interval():
+    assert table.band({"low": 0.9, "high": 1.1}) == "0.900 - 1.100"
+    assert table.band({"low": math.nan, "high": math.nan}) == "-"

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
+from typer.testing import CliRunner
 
 import cosim
+from cosim.cli.main import app
 from cosim.contract.errors import SetupError
 from cosim.dataset import Recipe, build
 from cosim.dataset.leakage import auc, check, read
@@ -55,6 +57,17 @@ def test_features_are_those_of_a_plain_loop():
         before = k - 1 if k and node[k - 1] == node[k] else k
         assert found[k, 3] == pytest.approx(values[k] - values[before], nan_ok=True)
         assert found[k, -1] == inside.sum()
+
+
+def test_a_window_has_the_same_bits_whatever_stands_before_it():
+    rng = np.random.default_rng(2)
+    values = np.concatenate([1e9 * rng.random(50), np.full(20, 0.1), rng.random(30)])
+    time, node = np.arange(100.0), np.zeros(100, np.int64)
+    whole = features(node, time, {"a": values}, 5.0)
+    part = features(node[40:], time[40:], {"a": values[40:]}, 5.0)
+    assert (whole[45:] == part[5:]).all()
+    assert (whole[54:70, 1] == 0.1).all()
+    assert (whole[54:70, 2] == 0.0).all()
 
 
 def test_no_group_is_in_two_splits_and_the_order_of_names_does_not_matter():
@@ -166,3 +179,31 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn():
     rng = np.random.default_rng(2)
     score, label = np.round(rng.normal(size=500), 1), rng.random(500) < 0.3
     assert auc(score, label) == pytest.approx(roc_auc_score(label, score))
+
+
+def test_a_misspelt_column_leaves_the_folder_free_for_the_right_one(runs, tmp_path):
+    with pytest.raises(SetupError, match="has no column 'los'"):
+        build([runs], Recipe(("ue",), "jamming.los >= 3"), tmp_path / "set")
+    assert build([runs], Recipe(("ue",), RULE), tmp_path / "set").rows["train"] > 0
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--window", "5", "--window: '5' has no unit"),
+        ("--every", "often", "--every: 'often' is not a time"),
+        ("--shares", "nan,0.5,0.5", "add up to nan"),
+        ("--label", "jamming.loss >= nan", "compares with no number"),
+    ],
+)
+def test_options_that_cannot_be_read_are_named(option, value, told, tmp_path):
+    words = ["dataset", ".", "--signals", "ue", "--label", RULE, "--out", str(tmp_path / "set"), option, value]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 2
+    assert told in found.stderr
+    assert not (tmp_path / "set").exists()
+
+
+def test_no_word_differs_from_a_word_that_is_not_there():
+    (term,) = Recipe(("ue",), "cell.state != 'idle'").terms
+    assert term.holds(np.array(["busy", "idle", ""])).tolist() == [True, False, False]

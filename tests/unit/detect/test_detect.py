@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -92,12 +93,31 @@ def test_figures_count_attacks_and_their_delays():
     assert nothing.false_alarms == 0.0
 
 
+def test_rows_that_are_left_out_do_not_divide_an_attack():
+    label = np.array([0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1], bool)
+    hard = np.array([1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0], bool)  # of one attack its ends, of the other none
+    alarm = np.array([0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], float)
+    verdict = figures(label, alarm, 0.5, np.zeros(14, int), np.arange(14.0), kept=hard)
+    assert (verdict.rows, verdict.positive, verdict.recall) == (8, 2, 0.5)
+    assert (verdict.attacks, verdict.missed, verdict.delay["50%"]) == (1, 0.0, 2.0)
+
+
 def test_files_that_are_no_detectors_are_refused(rows, tmp_path):
     with pytest.raises(SetupError, match="there is no detector"):
         Detector.load(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("no")
     with pytest.raises(SetupError, match="is not a detector"):
         Detector.load(tmp_path / "text.npz")
+    with pytest.raises(SetupError, match="is not a detector: it is no file that"):
+        Detector.load(tmp_path / "text.npz")  # numpy's own words would advise to read it unsafely
+    detector = fit(*rows, NAMES, "logistic")
+    for odd in ({"window": "long"}, {"limit": None}, {"form": "x"}, {"facts": 3}, {"features": 4}):
+        with np.load(detector.save(tmp_path / "odd.npz")) as file:
+            kept = dict(file)
+        head = json.loads(str(kept["head"])) | odd
+        np.savez(tmp_path / "odd.npz", **{**kept, "head": np.array(json.dumps(head))})
+        with pytest.raises(SetupError, match="is not a detector"):
+            Detector.load(tmp_path / "odd.npz")
     detector = fit(*rows, NAMES, "boosting")
     detector.arrays["left"][0] = 0  # a tree that leads to itself
     with pytest.raises(SetupError, match="do not fit one another"):

@@ -91,10 +91,12 @@ def test_points_come_from_a_file(tmp_path):
     ("dev-[1..3]: {kind: device, at: points none.csv}", r"none.csv cannot be read"),
     ("dev-[1..3]: {kind: device, at: points short.csv}", r"short.csv has 2 points for 3 nodes"),
     ("dev: {kind: device, at: points bad.csv}", r"bad.csv, line 2: '1,x' is no point of 2 numbers"),
+    ("dev: {kind: device, at: points pole.csv}", r"pole.csv, line 2: '99,13' is no latitude"),
     ("dev: {kind: device, at: points scenario.cosim.yaml}", r"must begin with the line 'east,north,up'"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(tmp_path, nodes, message):
     (tmp_path / "short.csv").write_text("east,north\n1,2\n3,4\n")
+    (tmp_path / "pole.csv").write_text("latitude,longitude\n99,13\n")
     (tmp_path / "bad.csv").write_text("east,north\n1,x\n")
     with pytest.raises(ScenarioError, match=message):
         made(tmp_path, nodes)

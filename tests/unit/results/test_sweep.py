@@ -90,6 +90,27 @@ def test_runs_from_other_data_are_made_again(tmp_path):
     assert again.seeds == [1, 2, 3]
 
 
+@pytest.mark.parametrize("changed", ["tasks.csv", "mine.py"])
+def test_runs_of_another_trace_or_policy_are_made_again(changed, tmp_path):
+    (tmp_path / "tasks.csv").write_text("time\n1\n2\n")
+    (tmp_path / "mine.py").write_text("def soonest(request, reach, hosts):\n    return 0\n")
+    scenario = tmp_path / "scenario.cosim.yaml"
+    scenario.write_text(
+        "{apiVersion: cosim/v1, kind: Scenario, name: hello, run: {duration: 5 s, step: 1 s},\n"
+        "adapters: {continuum: {scheduler: 'mine:soonest'}},\n"
+        "nodes: {cam: {kind: device}, edge: {kind: edge, cpu: 1 x 1 GHz}},\n"
+        "links: [{between: [cam, edge], rate: 10 Mbit/s}],\n"
+        "workloads: {w: {from: cam, arrivals: trace tasks.csv, input: 1 kB, work: 1 Mcycles}}}\n"
+    )
+    sweep(tmp_path / "out", Made(), scenario)
+    kept, again = Made(), Made()
+    sweep(tmp_path / "out", kept, scenario)
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    sweep(tmp_path / "out", again, scenario)
+    assert (kept.seeds, again.seeds) == ([], [1, 2, 3])
+
+
 def test_variants_with_the_same_plan_are_one_run(tmp_path):
     made = Made()
     same = [Variant({"run.seed": 1, "run.step": text}) for text in ("500 ms", "0.5 s")]

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from cosim.contract.errors import Problem
-from cosim.plan.compile import compile_plan
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.plan.compile import checked, compile_plan
 from cosim.plan.variants import wrong_values
 from cosim.scenario.load import load
 from cosim.scenario.sweep import expand
@@ -92,7 +92,7 @@ def test_nodes_are_overridden_by_their_name_as_it_is_written_or_with_the_number(
         ((("parameters: {N: 3, load: 2 Hz, seed: 7}\n", ""),), (), ["nodes: 'N' ends a range of nodes"]),
         ((("N: 3,", "N: 3, M: 2,"),), (), ["parameters.M: parameter 'M' is used nowhere"]),
         ((("N: 3,", "N: [3],"),), (), ["parameters.N: expected a number or a text"]),
-        ((), ("parameters.N=2.5",), ["parameters.N: 2.5 is no end of a range"]),
+        ((), ("parameters.N=2.5",), ["parameters.N: the number 2.5 is no end of a range"]),
         ((), ("parameters.N=0",), ["nodes.edge-[1..0]: the range [1..0] runs backwards"]),
         ((), ("parameters.K=2",), ["parameters.K: there is no parameter 'K'"]),
         ((("parameters: {N: 3, load: 2 Hz, seed: 7}", "parameters: 3"),), (), ["parameters: expected parameters"]),
@@ -108,3 +108,33 @@ def test_mistakes_are_told_at_their_place(
     found: list[Problem] = caught.value.problems
     for text in said:
         assert any(f"{one.path}: {one.message}".startswith(text) for one in found), [str(one) for one in found]
+
+
+def problems_of(path: Path, *overrides: str) -> list[tuple[str, str]]:
+    with pytest.raises(ScenarioError) as caught:
+        load(path, overrides)
+    return [(problem.path, problem.message) for problem in caught.value.problems]
+
+
+def test_a_misspelt_parameter_is_told_and_what_shells_have_stays(site: Callable[..., Path]) -> None:
+    path = site(("poisson ${load}", "poisson ${laod}"))
+    assert ("workloads.pictures.arrivals", "there is no parameter 'laod'") in problems_of(path)
+    load(site(("name: site", "name: site\ndescription: in ${HOME} at ${load}")))
+
+
+def test_titles_say_what_parameters_stand_for(site: Callable[..., Path]) -> None:
+    path = site(("name: site", 'name: site\ntitle: "${N}"\ndescription: "edge-[1..M] at ${load}"'))
+    scenario = load(path, ["parameters.N=2"]).scenario
+    assert (scenario.title, scenario.description) == ("2", "edge-[1..M] at 2 Hz")
+
+
+def test_a_list_for_a_parameter_is_told_once_and_in_plain_words(site: Callable[..., Path]) -> None:
+    found = problems_of(site(), "parameters.N=[1,2]", "parameters.load=[3]")
+    assert {path for path, _ in found} <= {"parameters.N", "parameters.load", "workloads.pictures.arrivals"}
+    assert not [message for _, message in found if "Item(" in message or "end of a range" in message]
+
+
+def test_a_wrong_link_is_not_told_again_as_a_source_without_a_host(site: Callable[..., Path]) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        checked(site(("rate: 100 Mbit/s", "rate: 100")))
+    assert [problem.path for problem in caught.value.problems] == ["links.0.rate"]

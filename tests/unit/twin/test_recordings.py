@@ -16,6 +16,7 @@ from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.twin.scenario.study import study
+from cosim.twin.telemetry.measured import factor_of
 from cosim.twin.telemetry.tables import read, stamps, time_column
 
 QUEUE = """\
@@ -95,6 +96,14 @@ def test_loads_are_replayed_and_one_is_held_back(loads, tmp_path):
             assert signal.paired
             np.testing.assert_allclose(found[name][0], signal.values, atol=2e-3)  # the table has no more digits
             assert np.abs(found[name][1] - signal.values).mean() > 5e-3
+
+
+@pytest.mark.parametrize(("unit", "told"), [("W", "'W' is no unit of a signal in s"), ("fast", "unknown unit 'fast'")])
+def test_a_unit_of_something_else_is_refused(unit, told):
+    with pytest.raises(ScenarioError, match=told):
+        factor_of(unit, "calibrate.observed.response.unit", "s")
+    assert factor_of("ms", "calibrate.observed.response.unit", "s") == 1e-3
+    assert factor_of("W", "calibrate.observed.power.unit", "W") == 1.0
 
 
 def test_the_same_file_twice_is_told(loads, tmp_path):
