@@ -169,7 +169,8 @@ class Source:
         if column.name == "loss":
             return rng.uniform(0.0, 0.1, n).astype(dtype)
         if dtype.kind in "iu":
-            return rng.integers(0, 5, n).astype(dtype)
+            least = int(max(column.low, 0.0))
+            return rng.integers(least, least + 5, n).astype(dtype)
         low, high = _RANGES.get(column.unit, _WIDEST)
         return rng.uniform(low, high, n).astype(dtype)
 
