@@ -67,8 +67,9 @@ class HostPolicy:
         self._rows = rows
 
     def knows(self, device: int) -> bool:
-        """Whether the model has told anything of this device."""
-        return device in self._rows
+        """Whether the model has a way from this device to any host. It has none over Wi-Fi that is ad hoc."""
+        row = self._rows.get(device)
+        return row is not None and (row.serving >= 0 or bool(np.isfinite(row.transfer).any()))
 
     def ask(
         self, number: int, load: Workload, task: Task, tasks: Mapping[int, int], able: Callable[[int], bool]

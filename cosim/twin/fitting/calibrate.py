@@ -270,8 +270,22 @@ class _Session:
             self._note(found, names)
             units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
             self.draws = self.space.values(self.runs.whole(units))
-        for name, one in zip(names, identify(covariance, names), strict=True):
+        for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
+            if one.verdict == "no effect" and self._excluded(k):
+                one = Identity("fitted", "its interval is wide: too few runs were left to narrow it")
             self.verdicts[name] = one
+
+    def _excluded(self, k: int) -> bool:
+        """Whether the data exclude the start of parameter k (of those searched), to which one without effect goes back.
+
+        A sampled posterior calls a parameter open also when too few runs were left to find out.
+        """
+        points = np.repeat(self.best[self.runs.searched][None], 2, axis=0)
+        points[1, k] = self.start_units[self.runs.searched][k]
+        seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
+        best, back = self._by_seed(points, seeds)
+        chance = 3.0 * float((back - best).std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else 0.0
+        return bool((back - best).mean() > max(chance, best.mean()))
 
     def _sampled(self, at: Floats) -> Posterior | None:
         """The posterior, None when the budget is too small for one."""

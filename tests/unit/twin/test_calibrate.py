@@ -337,3 +337,24 @@ def test_a_budget_that_is_too_small_says_what_it_needs():
     answer = calibrate(power_problem(), budget=Budget(5))
     assert answer.stopped == "budget of runs"
     assert {estimate.verdict for estimate in answer.estimates} == {"fixed"}
+
+
+def constant(values, seed):
+    """Two services whose tasks all take the same time; with the start they take 3 s."""
+    return {"a": np.repeat(values[:, :1] / 1e3, 40, axis=1), "b": np.repeat(values[:, 1:] / 1e3, 40, axis=1)}
+
+
+@pytest.mark.parametrize("seed", [1, 4, 10])
+@pytest.mark.parametrize("runs", [200, 300])
+def test_what_the_data_exclude_is_not_gone_back_to_when_few_runs_are_left(seed, runs):
+    random = np.random.default_rng(seed)
+    observed = {
+        name: MeasuredSignal(scale * random.lognormal(0.0, 1.0, 40), "s")
+        for name, scale in (("a", 0.012), ("b", 0.004))
+    }
+    space = Space([Parameter(name, 0.1, 10_000.0, scale="log", unit="ms", start=3_000.0) for name in "ab"])
+    problem = CalibrationProblem("constant", space, Case(observed, constant), deterministic=True)
+    found = calibrate(problem, budget=Budget(runs=runs), seed=1)
+    assert [one.verdict for one in found.estimates] == ["fitted", "fitted"]
+    assert 3.0 < found.value("a") < 40.0
+    assert 1.0 < found.value("b") < 15.0
