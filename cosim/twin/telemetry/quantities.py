@@ -126,7 +126,7 @@ class Pairing:
         inside = quantity.within(measured)
         self.measured = measured.only(inside)
         self._keys: list[tuple[int, int, int]] = []
-        self.met = 0  # of the measured values, those that the last simulation had a counterpart for
+        self.met = 0  # of the measured values, those that a simulation had a counterpart for; the most of all so far
         whole = self.measured.values[np.isfinite(self.measured.values)]
         self._longest = float(whole.max()) if len(whole) else 0.0
         if paired and quantity.of_tasks:
@@ -145,7 +145,7 @@ class Pairing:
         """
         if not self.paired:
             found = simulated.values[self._quantity.within(simulated) & np.isfinite(simulated.values)]
-            self.met = len(found)
+            self.met = max(self.met, len(found))
             if self.ordered:
                 return np.concatenate([found[: self.count], np.full(max(self.count - len(found), 0), np.nan)])
             if not len(found):
@@ -159,11 +159,11 @@ class Pairing:
             else:
                 known, missing = simulated.values, found
             values = dict(zip(task_keys(simulated), known.tolist(), strict=True))
-            self.met = sum(key in values for key in self._keys)
+            self.met = max(self.met, sum(key in values for key in self._keys))
             return np.array([values.get(key, late) for key, late in zip(self._keys, missing.tolist(), strict=True)])
         for node in np.unique(self.measured.nodes):
             mine, theirs = self.measured.nodes == node, simulated.nodes == node
             if theirs.any():
                 found[mine] = np.interp(self.measured.times[mine], simulated.times[theirs], simulated.values[theirs])
-        self.met = int(np.isfinite(found).sum())
+        self.met = max(self.met, int(np.isfinite(found).sum()))
         return found
