@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from adapters.fmi.backend import Unit, UnitFaultError, read_unit
-from adapters.fmi.config import FmiConfig, Selector
+from adapters.fmi.config import FmiConfig
 from cosim.contract.adapter import Context
+from cosim.contract.block import Selector
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem
 from cosim.contract.selector import matcher

@@ -4,43 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from cosim.contract.adapter import AdapterConfig, InputFile, Ports, Read
-from cosim.contract.signals import CATALOGUE, Column, Signal, free_column, free_signal
+from cosim.contract.adapter import AdapterConfig, InputFile, Ports
+from cosim.contract.block import Selector
+from cosim.contract.signals import CATALOGUE, Column, Signal
 from cosim.contract.trust import Trusted
-
-Selector = str | list[str]
-Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(free_signal)]
-ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(free_column)]
-
+from cosim.contract.wiring import WiredInput, WiredOutput, check_wiring, ports_of
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class Part(BaseModel):
-    """A part of the block: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class InputPart(Part):
+class InputPart(WiredInput):
     """Values of a column as an input of the unit."""
 
-    signal: str = Field(description="signal to read")
-    column: str = Field(description="its column")
     to: str = Field(description="input, or tunable parameter, of the unit; an instance gets the value of its node")
-    delayed: bool = Field(False, description="take the value from before the present tick (closes a loop)")
 
 
-class OutputPart(Part):
+class OutputPart(WiredOutput):
     """A variable of the unit as a column of a signal."""
 
     source: str = Field(alias="from", description="output or local variable of the unit")
-    signal: Word = Field(description="signal to write, a new one")
-    column: ColumnName = Field(description="its column")
-    unit: str = Field("", max_length=32, description="unit of the column; empty when dimensionless")
-    meaning: str = Field("", description="what the column says")
 
 
 class FmiConfig(AdapterConfig):
@@ -56,15 +40,11 @@ class FmiConfig(AdapterConfig):
 
     @model_validator(mode="after")
     def _wired(self) -> FmiConfig:
-        taken = [(part.signal, part.column) for part in self.outputs]
-        for signal, column in taken:
-            if taken.count((signal, column)) > 1:
-                raise ValueError(f"two outputs write {signal}.{column}; give one of them another column")
-            if signal in CATALOGUE:
-                raise ValueError(f"'{signal}' is a signal of the catalogue; write a signal of another name")
+        check_wiring(self.inputs, self.outputs)
+        for output in self.outputs:
+            if output.signal in CATALOGUE:
+                raise ValueError(f"'{output.signal}' is a signal of the catalogue; write a signal of another name")
         for part in self.inputs:
-            if len({other.delayed for other in self.inputs if other.signal == part.signal}) > 1:
-                raise ValueError(f"inputs from '{part.signal}' are both delayed and not; choose one")
             known = [column.name for column in CATALOGUE[part.signal].columns] if part.signal in CATALOGUE else []
             if known and part.column not in known:
                 raise ValueError(f"'{part.signal}' has no column '{part.column}'; it has {', '.join(known)}")
@@ -72,8 +52,7 @@ class FmiConfig(AdapterConfig):
 
     def ports(self) -> Ports:
         """The signals of its inputs and outputs."""
-        reads = {part.signal: Read(part.signal, delayed=part.delayed) for part in self.inputs}
-        return Ports(tuple(reads.values()), tuple(dict.fromkeys(part.signal for part in self.outputs)))
+        return ports_of(self.inputs, self.outputs)
 
     def signals(self) -> tuple[Signal, ...]:
         """The signals that its outputs add to the catalogue."""

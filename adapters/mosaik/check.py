@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from adapters.mosaik.clock import Clock
-from adapters.mosaik.config import MosaikConfig, Selector
+from adapters.mosaik.config import MosaikConfig
 from cosim.contract.adapter import Context
+from cosim.contract.block import Selector
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem
 from cosim.contract.functions import function

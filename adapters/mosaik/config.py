@@ -5,26 +5,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.adapter import AdapterConfig, Ports, Read
-from cosim.contract.signals import CATALOGUE, Column, Signal, free_column, free_signal
+from cosim.contract.adapter import AdapterConfig, Ports
+from cosim.contract.block import Selector
+from cosim.contract.signals import CATALOGUE, Column, Signal
 from cosim.contract.trust import Trusted
+from cosim.contract.wiring import SignalName, WiredInput, WiredOutput, WiringPart, check_wiring, ports_of
 
-Selector = str | list[str]
 ModelAttr = Annotated[str, Field(pattern=r"^[^.\s]+\.\S.*$")]
-SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(free_signal)]
-ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(free_column)]
 
 
-class Part(BaseModel):
-    """A part of the block: unknown keys are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class SimulatorPart(Part):
+class SimulatorPart(WiringPart):
     """Where the simulator comes from: exactly one of mosaik's three ways."""
 
     python: Annotated[str | None, Trusted("runs code")] = Field(
@@ -49,7 +42,7 @@ class SimulatorPart(Part):
         return self
 
 
-class ModelPart(Part):
+class ModelPart(WiringPart):
     """Entities of one model: one for each selected node, or a number of them."""
 
     model: str = Field(description="name of the model in the simulator's meta data")
@@ -64,24 +57,18 @@ class ModelPart(Part):
         return self
 
 
-class InputPart(Part):
+class InputPart(WiredInput):
     """Values of a column as inputs of entities."""
 
-    signal: str = Field(description="signal to read")
-    column: str = Field(description="its column")
     nodes: Selector = Field("*", description="nodes whose values are handed over")
     to: ModelAttr = Field(description="Model.attribute; an entity of a node gets the value of its node")
-    delayed: bool = Field(False, description="take the value from before the present tick (closes a loop)")
 
 
-class OutputPart(Part):
+class OutputPart(WiredOutput):
     """An attribute of entities as a column of a signal."""
 
     source: ModelAttr = Field(alias="from", description="Model.attribute")
     signal: SignalName = Field(description="signal to write: a new one, or all columns of one of the catalogue")
-    column: ColumnName = Field(description="its column")
-    unit: str = Field("", max_length=32, description="unit of the column; empty when dimensionless")
-    meaning: str = Field("", description="what the column says")
     nodes: Selector | None = Field(None, description="nodes that get the value of an entity without a node")
 
 
@@ -100,13 +87,8 @@ class MosaikConfig(AdapterConfig):
 
     @model_validator(mode="after")
     def _wired(self) -> MosaikConfig:
-        taken = [(part.signal, part.column) for part in self.outputs]
-        for signal, column in taken:
-            if taken.count((signal, column)) > 1:
-                raise ValueError(f"two outputs write {signal}.{column}; give one of them another column")
+        check_wiring(self.inputs, self.outputs)
         for part in self.inputs:
-            if len({other.delayed for other in self.inputs if other.signal == part.signal}) > 1:
-                raise ValueError(f"inputs from '{part.signal}' are both delayed and not; choose one")
             if part.signal in CATALOGUE:
                 _column(CATALOGUE[part.signal], part.column)
         for name in sorted({part.signal for part in self.outputs} & CATALOGUE.keys()):
@@ -123,8 +105,7 @@ class MosaikConfig(AdapterConfig):
 
     def ports(self) -> Ports:
         """The signals of its inputs and outputs."""
-        reads = {part.signal: Read(part.signal, delayed=part.delayed) for part in self.inputs}
-        return Ports(tuple(reads.values()), tuple(dict.fromkeys(part.signal for part in self.outputs)))
+        return ports_of(self.inputs, self.outputs)
 
     def signals(self) -> tuple[Signal, ...]:
         """The signals that its outputs add to the catalogue."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.mosaik.config import Selector
+from cosim.contract.block import Selector
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Array, Frame
 from cosim.contract.selector import matcher

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from cosim.schedulers.catalogue.experience import Tried
+from cosim.schedulers.catalogue.experience import Tried, collect
 from cosim.schedulers.catalogue.features import Features
-from cosim.schedulers.catalogue.networks import SPREADS, Surrogate
+from cosim.schedulers.catalogue.networks import SPREADS, Surrogate, surrogate_weights
 from cosim.schedulers.state import Floats
 
 Loss = Callable[[Any], Any]  # a sample -> a scalar tensor
@@ -102,6 +102,19 @@ def surrogate_loss(weights: dict[str, Any], sample: Any, spread: bool) -> Any:  
             wide = deviation.clip(*SPREADS)
             loss = loss + 0.1 * (0.5 * error.detach() ** 2 * torch.exp(-2.0 * wide) + wide).mean()
     return loss
+
+
+def train_surrogate(
+    seed: int, worlds: int, epochs: int, *, graph: bool, spread: bool
+) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """Weights of a surrogate, and what was reached on worlds of other seeds."""
+    begin = surrogate_weights(np.random.Generator(np.random.PCG64(seed)), graph=graph)
+    found, losses = fit(
+        begin, prepared(collect(seed, worlds)), lambda w, sample: surrogate_loss(w, sample, spread=spread),
+        epochs=epochs, seed=seed,
+    )  # fmt: skip
+    figures: dict[str, Any] = {"seed": seed, "worlds": worlds, "epochs": epochs, "loss": losses[-1]}
+    return found, figures | {"rank_" + name: value for name, value in ranks(found, list(collect(10_000, 12))).items()}
 
 
 def ranks(weights: dict[str, Floats], rows: Sequence[Tried]) -> dict[str, float]:

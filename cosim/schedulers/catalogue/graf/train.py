@@ -5,23 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
-from cosim.schedulers.catalogue.experience import collect
-from cosim.schedulers.catalogue.networks import surrogate_weights
-from cosim.schedulers.catalogue.training import fit, prepared, ranks, save, surrogate_loss
+from cosim.schedulers.catalogue.training import save, train_surrogate
 from cosim.schedulers.state import Floats
 
 
 def train(seed: int = 1, worlds: int = 140, epochs: int = 10) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights, and what was reached on worlds of other seeds."""
-    begin = surrogate_weights(np.random.Generator(np.random.PCG64(seed)), graph=True)
-    found, losses = fit(
-        begin, prepared(collect(seed, worlds)), lambda w, sample: surrogate_loss(w, sample, spread=False),
-        epochs=epochs, seed=seed,
-    )  # fmt: skip
-    figures: dict[str, Any] = {"seed": seed, "worlds": worlds, "epochs": epochs, "loss": losses[-1]}
-    return found, figures | {"rank_" + name: value for name, value in ranks(found, list(collect(10_000, 12))).items()}
+    return train_surrogate(seed, worlds, epochs, graph=True, spread=False)
 
 
 if __name__ == "__main__":
