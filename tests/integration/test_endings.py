@@ -27,6 +27,14 @@ def temporary(monkeypatch):
     shutil.rmtree(folder)
 
 
+@pytest.fixture(autouse=True)
+def nothing_left_running():
+    """What a test starts has ended with it; what others have left to this process (trackers, pools) may stay."""
+    others = set(psutil.Process().children(recursive=True))
+    yield
+    assert not set(psutil.Process().children(recursive=True)) - others
+
+
 @pytest.fixture
 def run(tmp_path, temporary):
     """Runs the victim; whatever happens, nothing may be left of the run but its folder."""
@@ -34,7 +42,6 @@ def run(tmp_path, temporary):
     def act(driver: Driver = "loop", **choices: object) -> Outcome:
         plan = compile_plan(load(reactor.write(tmp_path / "scenario", **choices)))
         outcome = run_plan(plan, tmp_path / "runs", driver=driver)
-        assert psutil.Process().children(recursive=True) == []
         assert list(temporary.iterdir()) == []
         assert not list(outcome.folder.rglob("*.arrows"))
         return outcome
@@ -145,7 +152,6 @@ def test_something_not_installed_is_for_the_user_to_change(run, isolated, tmp_pa
     with pytest.raises(SetupError, match="install the reactor first") as refused:
         run(isolated=isolated, do="refuse", at="start")
     assert refused.value.exit_code == 2
-    assert psutil.Process().children(recursive=True) == []
     assert not list((tmp_path / "runs").rglob("manifest.json"))  # nothing has happened
 
 
@@ -182,4 +188,3 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_starts(tmp_path):
     with pytest.raises(RunError, match="cannot make a run folder in") as caught:
         run_plan(plan, tmp_path / "runs", driver="loop")
     assert caught.value.exit_code == 2
-    assert psutil.Process().children(recursive=True) == []
