@@ -10,7 +10,7 @@ JOBS   ?= 2
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run hello test slow chaos clients lint docs bench mutants schema clean
+.PHONY: run hello test slow chaos clients long lint docs bench mutants schema clean
 
 run: $(RUN)  ## Run the city scenario and print the results folder and the report's path
 	$(BIN)/cosim run scenarios/city-edge
@@ -32,6 +32,10 @@ chaos: $(DEV)  ## Tests that kill, hang and starve processes
 
 clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their environments (network needed)
 	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m clients tests/clients $(PYTEST)
+
+# Containers and namespaces are one group on one worker; the rest fills the cores while they wait for the clock.
+long: $(DEV)  ## The slow and the chaos suites and the clients of others side by side
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -41,6 +41,7 @@ def left(name):
     return "".join(docker(*kind, *label) for kind in (["ps", "-a"], ["network", "ls"], ["volume", "ls"]))
 
 
+@pytest.mark.slow
 def test_a_script_runs_a_scenario_as_simulated_in_the_containers_of_compose(tmp_path, expected):
     scenario = follow.write(tmp_path / "s")
     with deployment(scenario, *PATIENT) as made:
@@ -86,6 +87,7 @@ def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
     assert left(made.name) == ""
 
 
+@pytest.mark.slow
 def test_one_command_runs_a_scenario_in_containers(tmp_path):
     scenario = follow.write(tmp_path / "s", 6.0)
     command = [
