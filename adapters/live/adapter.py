@@ -196,16 +196,22 @@ class LiveAdapter:
             self._await(gateway, missing)
 
     def _come_and_go(self, time: float, frames: Sequence[Frame]) -> None:
-        """Members of fleets make tasks while they are there."""
+        """Members of fleets make tasks while they are there, from the time on that the model knows of them.
+
+        The frames are a step old: what has come due in that step is made at once, a little late.
+        """
         old, before = self._presence.here.copy(), self._presence.generation.copy()
         self._presence.take(frames)
         here, generation = self._presence.here, self._presence.generation
         changed = np.flatnonzero((old != here) | (here & (before != generation)))
+        since = np.full(len(here), time)
+        for frame in frames:
+            since[frame.slot] = frame.time
         for _, _, arrivals in self._arrivals:
             for slot in set(arrivals.slots).intersection(changed.tolist()):
                 arrivals.vanish(slot)
                 if here[slot]:
-                    arrivals.appear(slot, int(generation[slot]), time)
+                    arrivals.appear(slot, int(generation[slot]), float(since[slot]))
 
     # -- tasks -------------------------------------------------------------------------------
 

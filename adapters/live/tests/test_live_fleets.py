@@ -17,7 +17,7 @@ from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.tests.test_live_adapter import checked, context, workload
 from adapters.live.tests.test_live_real import CALLS, RUNS
-from cosim.continuum.arrivals import Task
+from cosim.continuum.arrivals import Source, Task, engine_seed
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Cell, Fleet, Law, Link, Node, Radio, Scene, SlotRange, Stage
 from cosim.contract.errors import ScenarioError
@@ -109,6 +109,20 @@ def test_tasks_are_made_for_vehicles_that_are_there(tmp_path_factory, steps):
 
 def _unreal(factory):
     return context(factory.mktemp("run"), scene(workload(1.0, sources=(SlotRange(3, 3),)), real=""), pacing=0.0)
+
+
+def test_a_member_makes_the_tasks_of_the_step_in_which_it_came(tmp_path_factory):
+    """The frame is a step old when it is read; the model has had the member since then."""
+    load = workload(1.0, sources=(SlotRange(3, 3),))
+    adapter = LiveAdapter(LiveConfig.model_validate({"offload": {"detect": CALLS}}))
+    adapter.start(context(tmp_path_factory.mktemp("run"), scene(load, real=""), pacing=0.0))
+    old = mobility(SlotBook(3, 3, "trucks"), "v1")
+    adapter._come_and_go(2.5, [Frame("mobility", 2.0, old.slot, dict(old.columns), old.table)])
+    ((_, _, arrivals),) = adapter._arrivals
+    seed = engine_seed(context(tmp_path_factory.mktemp("other"), scene(load)).seed_of("continuum"))
+    expected = list(Source(seed, load, 0, 3, int(old.table.generation[0]), 2.0).until(9.0))
+    assert list(arrivals.until(9.0)) == expected
+    adapter.close()
 
 
 class _Gateway:
