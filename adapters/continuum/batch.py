@@ -32,13 +32,15 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
 
     A run of it ends tasks at the same times, to the bit, as a run of the scenario on the bus. Raises
     `ScenarioError` as the adapter does. None where members of fleets come and go, nodes are real, or
-    wide-area links change with every transfer, nodes fail by themselves, or a policy remembers what has happened.
+    wide-area links change with every transfer, nodes fail by themselves, or a policy remembers what has happened
+    (those of `mlsysops` do).
     """
     scene = context.scene
     if (
         scene.fleets
         or scene.real
         or config.failures
+        or config.mlsysops is not None
         or (config.network is not None and config.network.wan == "empirical")
     ):
         return None
