@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as wall
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from adapters.telemetry import SIGNALS
 from adapters.telemetry.check import first_port, problems
@@ -96,5 +97,5 @@ class TelemetryAdapter:
         labels = {key.replace(".", "_"): text for key, text in resource(self._config.service, node).items()}
         return prometheus(self._values[node], labels)
 
-    def _export(self) -> object:
+    def _export(self) -> Mapping[str, Any]:
         return otlp(self._values, self._config.service, wall.time_ns(), self._started)
