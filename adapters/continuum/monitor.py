@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.schedulers.mlsysops.descriptors import metric_of
 from cosim.telemetry.export import NODE_LOAD, load_average, samples
 
+WINDOW = 5.0  # s, as often as the framework scrapes metrics unless it is told otherwise
 _COMPLETED = TASK_STATUS.index("completed")
 
 
@@ -24,11 +26,13 @@ class PolicyMonitor:
         self._loads = [load.name for load in scene.workloads]
         self._average = dict.fromkeys(self._names, 0.0)
         self._last = 0.0
+        self._recent: deque[tuple[float, NDArray[np.float64]]] = deque()  # time, sums by what and workload
+        self._known: dict[str, float] = {}
 
     def metrics(self, time: float, hosts: Frame, ended: dict[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
-        """Metrics by node; those of components under "", of the tasks that ended since the last call."""
+        """Metrics by node; those of components under ""."""
         passed, self._last = time - self._last, time
-        found: dict[str, dict[str, float]] = {"": self._of_loads(ended, passed)}
+        found: dict[str, dict[str, float]] = {"": self._of_loads(time, ended)}
         for row, slot in enumerate(hosts.slot.tolist()):
             if slot < len(self._names):
                 name = self._names[slot]
@@ -44,16 +48,23 @@ class PolicyMonitor:
         rows = zip(hosts.slot.tolist(), hosts.columns["up"].tolist(), strict=True)
         return {self._names[slot]: bool(up) for slot, up in rows if slot < len(self._names)}
 
-    def _of_loads(self, ended: dict[str, NDArray[Any]], passed: float) -> dict[str, float]:
-        found = {}
+    def _of_loads(self, time: float, ended: dict[str, NDArray[Any]]) -> dict[str, float]:
+        """Of the tasks that ended in the last `WINDOW`; what no task has told since stays as it was, like a gauge."""
+        whole = ended["stage"] < 0
+        done = whole & (ended["status"] == _COMPLETED)
+        told = (whole, done, np.where(done, ended["ended"] - ended["created"], 0.0), done & (ended["late"] != 0))
+        sums = [np.bincount(ended["workload"], one, len(self._loads)) for one in told]
+        self._recent.append((time, np.array(sums)))
+        while len(self._recent) > 1 and self._recent[0][0] <= time - WINDOW + 1e-9:
+            self._recent.popleft()
+        totals, span = np.sum([rows for _, rows in self._recent], axis=0), min(time, WINDOW)
         for number, name in enumerate(self._loads):
-            mine = (ended["workload"] == number) & (ended["stage"] < 0)
-            count, done = int(mine.sum()), mine & (ended["status"] == _COMPLETED)
-            if passed > 0.0:
-                found[metric_of(name, "rate")] = count / passed
+            count, completed, spent, late = totals[:, number]
+            if span > 0.0:
+                self._known[metric_of(name, "rate")] = float(count / span)
             if count:
-                found[metric_of(name, "failed")] = 1.0 - float(done.sum()) / count
-            if done.any():
-                found[metric_of(name, "seconds")] = float(np.mean(ended["ended"][done] - ended["created"][done]))
-                found[metric_of(name, "late")] = float(np.mean(ended["late"][done] != 0))
-        return found
+                self._known[metric_of(name, "failed")] = float(1.0 - completed / count)
+            if completed:
+                self._known[metric_of(name, "seconds")] = float(spent / completed)
+                self._known[metric_of(name, "late")] = float(late / completed)
+        return dict(self._known)

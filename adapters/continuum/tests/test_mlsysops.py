@@ -99,6 +99,25 @@ def test_time_and_chance_are_those_of_the_run(tmp_path):
     assert summary["slept"] == 4.5  # three times; it took no time
 
 
+def test_what_is_measured_of_components_is_what_their_tasks_say(tmp_path):
+    _, tasks, _, seen = simulated(tmp_path, "wander")
+    good = tasks["status"] == TASK_STATUS.index("completed")
+    last = {}
+    for time, metrics, up in seen:
+        assert up == {"edge-1": True, "cloud": True}
+        recent = (tasks["ended"] > time - 5.0) & (tasks["ended"] <= time)
+        if recent.any():
+            last["detect_failed"] = np.mean(~good[recent])
+        if (recent & good).any():
+            last["detect_seconds"] = np.mean((tasks["ended"] - tasks["created"])[recent & good])
+            last["detect_late"] = 0.0
+        last["detect_rate"] = recent.sum() / min(time, 5.0) if time else 0.0
+        if time:
+            assert metrics[""] == pytest.approx(last)
+        assert metrics["edge-1"]["host_power_watts"] > 19.99  # it idles at 20 W
+    assert {"detect_failed", "detect_seconds"} <= last.keys()
+
+
 def test_clocks_are_set_and_what_cannot_be_done_is_refused_by_name(tmp_path):
     light = replace(LOAD, work=Law("fixed", 2e8))
     scene = Scene.build((SLOWER, CLOUD, UAV), (), (BACKHAUL,), (light,))

@@ -92,7 +92,7 @@ def _mean(law: Law) -> float:
     return (law.a + law.b) / 2.0 if law.law == "uniform" else law.a
 
 
-MEASURES = ("seconds", "late", "failed", "rate")  # of the tasks of a component that ended, see `ClusterAgent`
+MEASURES = ("seconds", "late", "failed", "rate")  # of the tasks of a component that ended
 
 
 def metric_of(component: str, measure: str) -> str:
