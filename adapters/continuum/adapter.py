@@ -90,7 +90,7 @@ class ContinuumAdapter:
     def _scheduler(self, context: Context) -> tuple[Policy | None, Any]:
         """The policy that decides per interval, if it does, and what the engine asks."""
         self._agent: ClusterAgent | None = None
-        if self._config.mlsysops is not None:
+        if self._config.scheduler == mlsysops.NAME and self._config.mlsysops is not None:
             from adapters.continuum.monitor import PolicyMonitor
             from cosim.schedulers.models import PerTask
 

@@ -15,6 +15,7 @@ from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import HostAccounts
 from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
+from adapters.continuum.mlsysops import NAME
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
@@ -40,7 +41,7 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
         scene.fleets
         or scene.real
         or config.failures
-        or config.mlsysops is not None
+        or config.scheduler == NAME
         or (config.network is not None and config.network.wan == "empirical")
     ):
         return None

@@ -67,7 +67,7 @@ def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> I
             yield Problem("scheduler 'mlsysops' has no policy files", at, hint=hint)
         elif config is not None:
             hint = "write 'scheduler: mlsysops'"
-            yield Problem("policy files are named, but another scheduler is chosen", at, hint=hint)
+            yield Problem("policy files have no effect: another scheduler is chosen", at, hint=hint, fatal=False)
         return
     if importlib.util.find_spec("pandas") is None:
         yield Problem("policies get telemetry by pandas", at, hint="pip install 'continuum-cosim[tables]'")

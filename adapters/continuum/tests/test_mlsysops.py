@@ -178,7 +178,9 @@ def test_what_the_check_says(tmp_path):
     assert "'vaccel'" in warned.message
     assert "no policy files" in found(ContinuumConfig(scheduler="mlsysops"))["mlsysops"].message
     other = ContinuumConfig(mlsysops={"policies": ["policies/policy-wander.py"]})
-    assert "another scheduler" in found(other)["mlsysops"].message
+    unused = found(other)["mlsysops"]
+    assert "another scheduler" in unused.message
+    assert not unused.fatal
     left = found(configured("follow-load").model_copy(update={"leave": ["detect"]}), scene=replace(SCENE, real="netns"))
     assert left["leave"].fatal
     wrong = found(configured("follow-load", metrics={"latency": "detect_second"}))["mlsysops.metrics.latency"]
