@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cosim.schedulers.mlsysops import ClusterAgent
 
 NAME = "mlsysops"  # of the scheduler
+_OWN = "application"  # name of the one that is made of all workloads
 
 
 class UpdateConfig(BaseModel):
@@ -72,13 +73,20 @@ def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> I
     if importlib.util.find_spec("pandas") is None:
         yield Problem("policies get telemetry by pandas", at, hint="pip install 'continuum-cosim[tables]'")
         return
-    components: set[str] = set()
+    components, applications = set[str](), set[str]() if config.applications else {_OWN}
     for path, text in _named(config, at):
         try:
-            components.update(_components(_read(context, text)))
+            found = _read(context, text)
         except ValueError as error:
             yield Problem(str(error), path)
             return
+        components.update(_components(found))
+        applications.update(application["name"] for application in found)
+        yield from _placements(found, context.scene, path)
+    for number, update in enumerate(config.updates):
+        if update.remove is not None and update.remove not in applications:
+            path = f"{at}.updates.{number}.remove"
+            yield Problem(f"there is no application '{update.remove}'", path, hint=_near(update.remove, applications))
     yield from _loads(components, context.scene, bool(config.applications), at)
     yield from _policies(config, context, at)
 
@@ -102,6 +110,17 @@ def _components(applications: Sequence[dict[str, Any]]) -> list[str]:
     from cosim.schedulers.mlsysops.descriptors import component_name
 
     return [component_name(one) for application in applications for one in application["spec"]["components"]]
+
+
+def _placements(applications: Sequence[dict[str, Any]], scene: Scene, path: str) -> Iterator[Problem]:
+    """Components that are to be at nodes that cannot hold them."""
+    able = {node.id for node in scene.nodes if node.cores > 0}
+    for application in applications:
+        for component, name in zip(application["spec"]["components"], _components([application]), strict=True):
+            placement = component.get("node_placement")
+            node = placement.get("node") if isinstance(placement, dict) else None
+            if node not in (None, "*") and node not in able:
+                yield Problem(f"'{name}' is placed at '{node}', no node with a cpu", path, hint=_near(str(node), able))
 
 
 def _loads(components: set[str], scene: Scene, described: bool, at: str) -> Iterator[Problem]:
@@ -179,7 +198,7 @@ def agent(config: MlsysopsConfig, context: Context) -> ClusterAgent:
 
     applications = [one for text in config.applications for one in _read(context, text)]
     if not config.applications and context.scene.workloads:
-        applications = [described(application_descriptor(context.scene, "application"))]
+        applications = [described(application_descriptor(context.scene, _OWN))]
     updates = [
         Update(one.at, tuple(_read(context, one.deploy)) if one.deploy else (), one.remove or "")
         for one in config.updates

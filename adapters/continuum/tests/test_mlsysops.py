@@ -190,6 +190,11 @@ def test_what_the_check_says(tmp_path):
     said = found(configured("follow-load", applications=["app.yaml"]), root=tmp_path)
     assert said["workloads.detect"].fatal
     assert not said["mlsysops.applications"].fatal
+    (tmp_path / "app.yaml").write_text(APP.replace("NODE", "edge"))
+    gone = {"applications": ["app.yaml"], "updates": [{"at": "1 s", "remove": "fram"}]}
+    said = found(configured("follow-load", **gone), root=tmp_path)
+    assert "edge-1" in said["mlsysops.applications.0"].hint
+    assert "farm" in said["mlsysops.updates.0.remove"].hint
     assert (
         "cannot be read"
         in found(configured("follow-load", applications=["no.yaml"]))["mlsysops.applications.0"].message

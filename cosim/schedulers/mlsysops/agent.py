@@ -74,7 +74,7 @@ class ClusterAgent:
     """A policy for models that ask per task: a task goes to a node where its component is.
 
     `plugins` are policy files; `applications` are documents {name, spec}. `points` are the clocks (Hz) of nodes whose
-    operating point may be set. `observe` lets time pass; `plans` are what the policies wanted, in order.
+    operating point may be set. `observe` lets time pass; `plans` are what the policies wanted first, in order.
     """
 
     decisions = frozenset(("task",))
@@ -93,6 +93,7 @@ class ClusterAgent:
     ) -> None:
         self._scene, self._cluster = scene, cluster
         self._names = [load.name for load in scene.workloads]
+        self._workload: dict[str, int] = {}  # component -> number of its workload, -1
         self._slots = {node.id: slot for slot, node in enumerate(scene.nodes)}
         computing = [node.id for node in scene.nodes if node.tier != "device" and node.cores > 0]
         self._hosts = {name: number for number, name in enumerate(computing)}
@@ -108,6 +109,7 @@ class ClusterAgent:
         self._global = [number for number in range(len(self._paths)) if self._load(number, "").scope == "global"]
         self._running: dict[tuple[int, str], _Running] = {}
         self.plans: list[dict[str, Any]] = []
+        self._planned = 0
         self.refused: Counter[str] = Counter()
         self.applied: Counter[str] = Counter()
         self._deploy(applications)
@@ -134,7 +136,7 @@ class ClusterAgent:
             node
             for placed in self._applications.values()
             for component, nodes in placed.nodes.items()
-            if workload_of(component, self._names) == workload
+            if self._workload[component] == workload
             for node in nodes
         ]
 
@@ -174,6 +176,7 @@ class ClusterAgent:
         for document in applications:
             former = self._applications.get(document["name"])
             names = [component_name(one) for one in document["spec"]["components"]]
+            self._workload.update((name, workload_of(name, self._names)) for name in names)
             kept = {name: nodes for name, nodes in former.nodes.items() if name in names} if former else {}
             placed = self._applications[document["name"]] = _Placed(copy.deepcopy(document), kept)
             for component in document["spec"]["components"]:
@@ -271,6 +274,7 @@ class ClusterAgent:
     def _carry_out(self, plugin: Plugin, plan: dict[str, Any], set_point: SetPoint) -> None:
         if not plan:
             return
+        self._planned += 1
         if len(self.plans) < _MOST_PLANS:
             written = json.loads(json.dumps(plan, default=str))
             self.plans.append({"time": self._clock.now, "policy": plugin.name, "plan": written})
@@ -361,7 +365,7 @@ class ClusterAgent:
     def summary(self) -> dict[str, Any]:
         """What policies wanted and what became of it."""
         return {
-            "plans": len(self.plans),
+            "plans": self._planned,
             "applied": dict(self.applied),
             "refused": dict(self.refused),
             "slept": self._clock.slept,
