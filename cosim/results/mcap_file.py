@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,9 +121,9 @@ def _messages(run: Run) -> Iterator[tuple[float, str, Document, Document]]:
     def topic(word: str, node: str) -> str:
         return f"/{word}/{fleets.get(node) or node}" if apart else f"/{word}"
 
-    moving = (
-        {row[0] for row in run.sql("SELECT DISTINCT node FROM mobility").fetchall()} if _has(run, "mobility") else {}
-    )
+    moving = set[str]()
+    if "mobility" in run.signals:
+        moving.update(row[0] for row in run.sql("SELECT DISTINCT node FROM mobility").fetchall())
     still = [(node, x, y, z, 0.0, 90.0) for node, _, x, y, z, _ in known if node not in moving and x is not None]
     if still:
         yield 0.0, "/tf", TRANSFORMS, places.transforms(0.0, still)
@@ -136,39 +137,29 @@ def _messages(run: Run) -> Iterator[tuple[float, str, Document, Document]]:
             cursor = run.execute(f'SELECT * FROM "{name}" WHERE time >= ? AND time < ? ORDER BY ALL', [first, last])
             rows += [(row[0], name, row) for row in cursor.fetchall()]
         rows.sort(key=lambda row: row[0])  # stable: signals by name, rows by their columns
-        here: list[tuple[Any, ...]] = []
-        for time, name, row in rows:
-            if here and here[0][0] != time:
-                yield here[0][0], "/tf", TRANSFORMS, places.transforms(here[0][0], [_place(one) for one in here])
-                here = []
-            if name == "events":
-                yield time, "/events", LOG, _log(time, *row[1:4])
-                continue
-            if name == "mobility":
-                here.append(row)
-                for fix in places.fixes(time, _place(row)):
-                    yield time, topic("location", row[1]), FIX, fix
-            names = schemas[name]["properties"]
-            yield time, topic(name, row[1]), schemas[name], {key: _plain(v) for key, v in zip(names, row, strict=True)}
-        if here:
-            yield here[0][0], "/tf", TRANSFORMS, places.transforms(here[0][0], [_place(one) for one in here])
+        for time, group in groupby(rows, key=lambda row: row[0]):
+            now = [(name, row) for _, name, row in group]
+            here = [row[1:7] for name, row in now if name == "mobility"]
+            if here:
+                yield time, "/tf", TRANSFORMS, places.transforms(time, here)
+            for place in here:
+                for fix in places.fixes(time, place):
+                    yield time, topic("location", place[0]), FIX, fix
+            for name, row in now:
+                if name == "events":
+                    yield time, "/events", LOG, _log(time, *row[1:4])
+                    continue
+                document = dict(zip(schemas[name]["properties"], map(_plain, row), strict=True))
+                yield time, topic(name, row[1]), schemas[name], document
 
 
 def _windows(run: Run) -> Iterator[tuple[float, float]]:
     """Spans of time with not too many rows each."""
-    rows = sum(int(run.sql(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name in run.signals)
-    end, count = float(run.manifest["reached"]), max(1, math.ceil(rows / _AT_ONCE))
+    told = [run.sql(f'SELECT count(*), max(time) FROM "{name}"').fetchall()[0] for name in run.signals]
+    rows, end = sum(int(count) for count, _ in told), max((last or 0.0 for _, last in told), default=0.0)
+    count = max(1, math.ceil(rows / _AT_ONCE))
     edges = [k * end / count for k in range(count)]
     yield from zip(edges, [*edges[1:], math.inf], strict=True)
-
-
-def _has(run: Run, signal: str) -> bool:
-    return signal in run.signals
-
-
-def _place(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """(node, x, y, z, speed, heading) of a row of `mobility`."""
-    return row[1:7]
 
 
 class _Places:
