@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.continuum import mlsysops
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import HostAccounts, summary
@@ -30,6 +32,10 @@ from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK
 from cosim.schedulers import scheduler
 
+if TYPE_CHECKING:
+    from cosim.schedulers.mlsysops import ClusterAgent
+    from cosim.schedulers.state import Policy
+
 # columns of the `task` signal that the engine calls otherwise
 _ENGINE_NAMES = {"task": "serial"}
 
@@ -48,11 +54,10 @@ class ContinuumAdapter:
         """Build the engine. Raises `ScenarioError` for what `check` finds."""
         refuse(problems(self._config, context))
         scene = _without(context.scene, self._config.leave)
-        found = scheduler(self._config.scheduler)
-        per_interval = found.make is not None and "task" not in found.decisions
-        policy = found.policy("continuum") if per_interval else None
-        chosen = INTERVAL if per_interval else found.for_continuum()
+        policy, chosen = self._scheduler(context)
         self._scene: Scene = scene
+        self._scratch = Path(context.scratch)
+        self._slot_of = {node.id: slot for slot, node in enumerate(scene.nodes)}
         self._world: ContinuumWorld = build(scene, self._config, Path(context.root), context.duration)
         self._engine = Engine(
             self._world.system,
@@ -82,6 +87,21 @@ class ContinuumAdapter:
         self._generation = np.zeros(scene.capacity, np.int64)
         self._present = np.arange(scene.capacity) < len(scene.nodes)
 
+    def _scheduler(self, context: Context) -> tuple[Policy | None, Any]:
+        """The policy that decides per interval, if it does, and what the engine asks."""
+        self._agent: ClusterAgent | None = None
+        if self._config.scheduler == mlsysops.NAME and self._config.mlsysops is not None:
+            from adapters.continuum.monitor import PolicyMonitor
+            from cosim.schedulers.models import PerTask
+
+            self._agent = mlsysops.agent(self._config.mlsysops, context)
+            self._monitor = PolicyMonitor(context.scene)
+            return None, PerTask(self._agent)
+        found = scheduler(self._config.scheduler)
+        if found.make is not None and "task" not in found.decisions:
+            return found.policy("continuum"), INTERVAL
+        return None, found.for_continuum()
+
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         early: dict[str, NDArray[Any]] = {}
         if self._decide is not None and time > self._engine.now:  # once per step, as things stand at its beginning
@@ -100,8 +120,12 @@ class ContinuumAdapter:
         ended = self._ended(early)
         if self._learn is not None:
             self._learn(ended)
+        hosts = self._books.host_frame(time)
+        if self._agent is not None:
+            measured = self._monitor.metrics(time, hosts, ended)
+            self._agent.observe(time, measured, self._monitor.up(hosts), self._set_point)
         return (
-            self._tasks(time, ended), self._books.host_frame(time), self._books.traffic_frame(time),
+            self._tasks(time, ended), hosts, self._books.traffic_frame(time),
             *(() if self._left is None else (self._reach(time, self._left),)),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
@@ -116,7 +140,16 @@ class ContinuumAdapter:
         return {name: np.concatenate([early[name], column]) for name, column in self._view.ended.items()}
 
     def finish(self) -> Summary:
-        return summary(self._engine, self._world, self._scene, self._real)
+        books = summary(self._engine, self._world, self._scene, self._real)
+        if self._agent is None:
+            return books
+        with (self._scratch / "plans.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(plan)}\n" for plan in self._agent.plans)
+        return {**books, mlsysops.NAME: self._agent.summary()}
+
+    def _set_point(self, node: str, point: int) -> None:
+        """Let the cores of a node run at one of its operating points from now on."""
+        self._engine.set_points([self._slot_of[node]], [point])
 
     def close(self) -> None:
         """Nothing to release: all of it is memory."""

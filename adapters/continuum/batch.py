@@ -15,6 +15,7 @@ from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import HostAccounts
 from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
+from adapters.continuum.mlsysops import NAME
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
@@ -32,13 +33,15 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
 
     A run of it ends tasks at the same times, to the bit, as a run of the scenario on the bus. Raises
     `ScenarioError` as the adapter does. None where members of fleets come and go, nodes are real, or
-    wide-area links change with every transfer, nodes fail by themselves, or a policy remembers what has happened.
+    wide-area links change with every transfer, nodes fail by themselves, or a policy remembers what has happened
+    (those of `mlsysops` do).
     """
     scene = context.scene
     if (
         scene.fleets
         or scene.real
         or config.failures
+        or config.scheduler == NAME
         or (config.network is not None and config.network.wan == "empirical")
     ):
         return None

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
+from adapters.continuum import mlsysops
 from adapters.continuum.config import ContinuumConfig, TraceConfig
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene, SlotRange, Stage, Workload
@@ -23,7 +24,8 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
     """Hosts, devices, links, names and files that the continuum cannot work with."""
     scene, at = context.scene, f"adapters.{context.name}"
     return [
-        *_scheduler(config, at),
+        *(_scheduler(config, at) if config.scheduler != mlsysops.NAME else ()),
+        *mlsysops.problems(config.mlsysops, config.scheduler == mlsysops.NAME, context),
         *_hosts(scene, config.scheduler, at),
         *_equipment(scene),
         *_stages(scene),
@@ -162,6 +164,11 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
     """Workloads and nodes that the configuration names and that are not there."""
     known = [load.name for load in scene.workloads]
     asked = [(name, f"{at}.leave") for name in config.leave]
+    if config.leave and scene.real and config.scheduler == mlsysops.NAME:
+        hint = "leave no workload, or choose another scheduler"
+        yield Problem(
+            "policy files place simulated tasks only, not those that real nodes run", f"{at}.leave", hint=hint
+        )
     trace = config.trace or TraceConfig(nodes=[], workloads=[])
     if trace.workloads != "all":
         asked += [(name, f"{at}.trace.workloads") for name in trace.workloads]

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from adapters.continuum.mlsysops import NAME, MlsysopsConfig
 from adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
@@ -16,7 +17,7 @@ from cosim.schedulers import NEED_BRANCH, scheduler_names
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = tuple(name for name in scheduler_names() if name not in NEED_BRANCH)
+    names = (*(name for name in scheduler_names() if name not in NEED_BRANCH), NAME)
     if ":" not in name and name not in names:
         if name in NEED_BRANCH:
             raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")
@@ -102,6 +103,9 @@ class ContinuumConfig(AdapterConfig):
     quotas: dict[str, QuotaConfig] = Field({}, description="CPU quota of every node of a kind")
     failures: dict[str, FailureConfig] = Field(
         {}, description="nodes of a kind that fail by themselves; `links` for the fixed links"
+    )
+    mlsysops: MlsysopsConfig | None = Field(
+        None, description="scheduler `mlsysops`: policy files of the MLSysOps framework"
     )
     patience: Duration = Field(2.0, description="how long a task waits for coverage")
     signals: Annotated[list[Literal["battery", "machine", "accelerator"]], AfterValidator(_once)] = Field(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time as wall
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from adapters.telemetry import SIGNALS
 from adapters.telemetry.check import first_port, problems
@@ -13,10 +13,8 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import SetupError, refuse
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
-from cosim.telemetry.export import Sample, otlp, prometheus, resource, samples
+from cosim.telemetry.export import NODE_LOAD, Sample, load_average, otlp, prometheus, resource, samples
 from cosim.telemetry.serve import Collector, Endpoints, chosen, ports
-
-_MINUTE = 60.0  # s
 
 
 class TelemetryAdapter:
@@ -92,14 +90,12 @@ class TelemetryAdapter:
             collector.close()
 
     def _load_average(self, slot: int, running: float, passed: float) -> Sample:
-        """What node_exporter calls the load of the last minute: a mean of running tasks that fades with it."""
-        keep = math.exp(-passed / _MINUTE)
-        self._load[slot] = self._load[slot] * keep + running * (1 - keep)
-        return Sample("node_load1", self._load[slot], meaning="running tasks, mean over the last minute")
+        self._load[slot] = load_average(self._load[slot], running, passed)
+        return Sample(NODE_LOAD, self._load[slot], meaning="running tasks, mean over the last minute")
 
     def _page(self, node: str) -> bytes:
         labels = {key.replace(".", "_"): text for key, text in resource(self._config.service, node).items()}
         return prometheus(self._values[node], labels)
 
-    def _export(self) -> object:
+    def _export(self) -> Mapping[str, Any]:
         return otlp(self._values, self._config.service, wall.time_ns(), self._started)

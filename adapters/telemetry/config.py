@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.trust import Trusted
 from cosim.contract.units import Period
+
+_FORM = re.compile(r"(https?://[^/\s]+(/\S*)?|grpcs?://[^/\s]+/?)")
+
+
+def _address(text: str | None) -> str | None:
+    if text is None:
+        return None
+    with suppress(ValueError):  # of a port that is none
+        parts = urlsplit(text)
+        if _FORM.fullmatch(text) and parts.hostname and parts.port != 0:
+            return text
+    raise ValueError("expected http://HOST:4318 or grpc://HOST:4317 (https, grpcs: with TLS; gRPC has no path)")
 
 
 class TelemetryConfig(AdapterConfig):
@@ -25,7 +40,8 @@ class TelemetryConfig(AdapterConfig):
         None,
         description="address that the endpoints listen at; default: loopback, in a compose project its own network",
     )
-    otlp: Annotated[str | None, Field(pattern=r"^https?://[^/\s]+(/\S*)?$"), Trusted("sends to another program")] = (
-        Field(None, description="OTLP/HTTP collector, as http://127.0.0.1:4318")
+    otlp: Annotated[str | None, AfterValidator(_address), Trusted("sends to another program")] = Field(
+        None,
+        description="OTLP collector: http://127.0.0.1:4318 or grpc://127.0.0.1:4317 (https, grpcs: with TLS)",
     )
     interval: Period = Field(5.0, description="of the wall clock between two exports to the collector")

@@ -24,6 +24,7 @@ from cosim.cli import (
     dataset,
     detect,
     doctor,
+    exporting,
     figure,
     importing,
     importing_city,
@@ -81,6 +82,7 @@ importing_traces.add(importing.app)
 importing_gpu.add(importing.app)
 importing_city.add(importing.app)
 app.add_typer(importing.app, name="import")
+app.add_typer(exporting.app, name="export")
 app.add_typer(new.app, name="new")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(detect.app, name="detect")

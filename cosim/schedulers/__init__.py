@@ -109,6 +109,7 @@ BRANCHING = ("interval",)  # the models that let them
 
 # Compiled into one of the other models: name -> (model, one line).
 OF_MODELS: dict[str, tuple[str, str]] = {
+    "mlsysops": ("continuum", "policy files of the MLSysOps framework, named in `mlsysops.policies`"),
     "shuffle": ("interval", "new containers anywhere, others move anywhere with chance 1/2"),
     "first-fit": ("interval", "the first host with room"),
     "best-fit": ("interval", "the fullest host with room"),

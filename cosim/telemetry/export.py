@@ -21,6 +21,8 @@ UNITS: Mapping[str, str] = {
     "m/s": "meters_per_second", "deg": "degrees", "degC": "celsius", "dBm": "dbm", "dB": "decibels",
     "bit/s": "bits_per_second", "Hz": "hertz", "V": "volts", "A": "amperes", "cycles": "cycles",
 }  # fmt: skip
+NODE_LOAD = "node_load1"  # by which node_exporter, and policies made for it, know the load of a node
+_MINUTE = 60.0  # s
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -60,6 +62,15 @@ def samples(signal: Signal, row: Mapping[str, Any]) -> list[Sample]:
         kind: Literal["gauge", "counter"] = "counter" if column.role == "counter" else "gauge"
         found.append(Sample(metric(signal.name, column), value, kind, (), column.meaning, column.unit))
     return found
+
+
+def load_average(before: float, running: float, passed: float) -> float:
+    """The load of the last minute as node_exporter has it: a mean of running tasks that fades with it.
+
+    `before` is what it was `passed` s ago, `running` the tasks since.
+    """
+    keep = math.exp(-passed / _MINUTE)
+    return before * keep + running * (1 - keep)
 
 
 def prometheus(found: Iterable[Sample], labels: Mapping[str, str]) -> bytes:

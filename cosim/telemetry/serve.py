@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import importlib.util
 import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cosim.telemetry.export import PROMETHEUS
@@ -120,18 +122,16 @@ class Endpoints:
 
 
 class Collector:
-    """Posts what `body()` gives to an OTLP/HTTP collector every `interval` s of the wall clock, and at the end.
+    """Sends what `body()` gives to an OTLP collector every `interval` s of the wall clock, and at the end.
 
-    What cannot be delivered is left out, and said once.
+    `url` is http(s):// for OTLP/HTTP in JSON (port 4318 unless it says another), or grpc:// and, with TLS, grpcs://
+    for OTLP/gRPC (port 4317; extra `otlp`). What cannot be delivered is left out, and said once.
     """
 
-    def __init__(self, url: str, interval: float, body: Callable[[], object]) -> None:
+    def __init__(self, url: str, interval: float, body: Callable[[], Mapping[str, Any]]) -> None:
         self.sent = self.failed = 0
-        parts = urlsplit(url)
-        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host, self._port = parts.hostname or "", parts.port or 4318
-        self._path = (parts.path.rstrip("/") or "") + "/v1/metrics"
-        self._interval, self._body = interval, body
+        self._url, self._interval, self._body = url, interval, body
+        self._way: _Way = (_Grpc if url.startswith("grpc") else _Http)(url)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
         self._thread.start()
@@ -143,11 +143,49 @@ class Collector:
 
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
-            self._post()
-        self._post()
+            self._send()
+        self._send()
+        self._way.close()
 
-    def _post(self) -> None:
-        data = json.dumps(self._body(), allow_nan=False).encode()
+    def _send(self) -> None:
+        try:
+            self._way.send(self._body())
+            self.sent += 1
+        except (OSError, HTTPException) as error:
+            self.failed += 1
+            if self.failed == 1:
+                log.warning("the collector at %s does not take metrics: %s", self._url, error)
+
+
+def lacking(url: str) -> str:
+    """Why a collector at `url` cannot be told, and what to do; "" when it can."""
+    for name in ("grpc", "opentelemetry.proto") if url.startswith("grpc") else ():
+        try:
+            there = importlib.util.find_spec(name) is not None
+        except ModuleNotFoundError:  # nor what it is a part of
+            there = False
+        if not there:
+            return f"module '{name}' is not installed: pip install 'continuum-cosim[otlp]'"
+    return ""
+
+
+class _Way(Protocol):
+    """A way to a collector. `send` raises `OSError` or `HTTPException` for what it does not take."""
+
+    def send(self, body: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Http:
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._host, self._port = parts.hostname or "", parts.port or 4318
+        self._path = (parts.path.rstrip("/") or "") + "/v1/metrics"
+
+    def send(self, body: Mapping[str, Any]) -> None:
+        data = json.dumps(body, allow_nan=False).encode()
         connection = self._kind(self._host, self._port, timeout=_PATIENCE)
         try:
             connection.request("POST", self._path, data, {"Content-Type": "application/json"})
@@ -155,10 +193,47 @@ class Collector:
             answer.read(_LONGEST)
             if answer.status >= 300:
                 raise OSError(f"it answers {answer.status} {answer.reason}")
-            self.sent += 1
-        except (OSError, HTTPException) as error:
-            self.failed += 1
-            if self.failed == 1:
-                log.warning("the collector at %s:%d does not take metrics: %s", self._host, self._port, error)
         finally:
             connection.close()
+
+    def close(self) -> None:
+        """Every request has had a connection of its own."""
+
+
+class _Grpc:
+    """The method Export of the protocol's MetricsService. The body in JSON is the message in protobuf's own mapping."""
+
+    def __init__(self, url: str) -> None:
+        import grpc
+        from google.protobuf import json_format
+        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
+
+        parts = urlsplit(url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        target = f"{host}:{parts.port or 4317}"
+        options = (("grpc.enable_http_proxy", 0), ("grpc.max_receive_message_length", _LONGEST))
+        if parts.scheme == "grpcs":
+            self._channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(), options)
+        else:
+            self._channel = grpc.insecure_channel(target, options)
+        self._export: Callable[..., Any] = self._channel.unary_unary(
+            "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            request_serializer=service.ExportMetricsServiceRequest.SerializeToString,
+            response_deserializer=service.ExportMetricsServiceResponse.FromString,
+        )
+        self._request: Callable[[Mapping[str, Any]], Any] = lambda body: json_format.ParseDict(
+            body, service.ExportMetricsServiceRequest()
+        )
+        self._error: Any = grpc.RpcError
+
+    def send(self, body: Mapping[str, Any]) -> None:
+        try:
+            answer = self._export(self._request(body), timeout=_PATIENCE)
+        except self._error as error:
+            raise OSError(f"{error.code().name}: {error.details()}") from error
+        if answer.partial_success.rejected_data_points:
+            refused = answer.partial_success
+            raise OSError(f"it refuses {refused.rejected_data_points} values: {refused.error_message}")
+
+    def close(self) -> None:
+        self._channel.close()

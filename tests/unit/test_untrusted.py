@@ -41,6 +41,8 @@ def write(tmp_path, more):
         ),
         ("adapters:\n  continuum:\n    connect: tcp://10.0.0.1:5555\n", 12, "connects to a program elsewhere"),
         ("adapters:\n  continuum:\n    scheduler: evil:choose\n", 12, "'evil:choose' is code"),
+        ("adapters:\n  continuum:\n    mlsysops: {policies: [evil.py]}\n", 12, "runs code"),
+        ("adapters:\n  continuum:\n    mlsysops: {policies: [], applications: [../a.yaml]}\n", 12, "outside"),
         ("adapters:\n  sumo:\n    network: a.net.xml\n    options: {fcd-output: x.xml}\n", 13, "any files"),
         ("adapters:\n  sumo:\n    config: a.sumocfg\n", 12, "any files"),
         ("adapters:\n  telemetry:\n    otlp: http://10.0.0.1:4318\n", 12, "sends"),

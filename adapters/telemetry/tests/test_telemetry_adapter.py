@@ -14,15 +14,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from adapters.telemetry import ADAPTER
+from adapters.telemetry.check import problems
 from adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import SetupError
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
-from cosim.telemetry.export import Sample, prometheus
+from cosim.telemetry.export import Sample, otlp, prometheus
+from cosim.telemetry.serve import Collector
 
 SCENE = Scene.build((Node("uav", "uav", "device"), Node("edge-1", "edge", "edge"), Node("edge-2", "edge", "edge")))
 
@@ -191,10 +194,101 @@ def test_the_body_is_what_the_protocol_says(tmp_path, collector):
     assert request.resource_metrics[0].scope_metrics[0].metrics[0].name
 
 
-def test_a_collector_that_is_not_there_harms_nothing(tmp_path):
-    adapter = started(tmp_path, otlp="http://127.0.0.1:1", interval="10 ms")
+class Service:
+    """The collector's side of OTLP/gRPC: takes metrics, and answers as it is told."""
+
+    def __init__(self):
+        self.requests, self.refused = [], 0
+
+    def start(self):
+        from concurrent import futures
+
+        import grpc
+        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as service
+        from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as services
+
+        def export(request, _):
+            self.requests.append(request)
+            partial = {"rejected_data_points": self.refused, "error_message": "no room"} if self.refused else {}
+            return service.ExportMetricsServiceResponse(partial_success=partial)
+
+        self._server = grpc.server(futures.ThreadPoolExecutor(1))
+        servicer = type("Servicer", (services.MetricsServiceServicer,), {"Export": lambda _, *rest: export(*rest)})
+        services.add_MetricsServiceServicer_to_server(servicer(), self._server)
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def stop(self):
+        self._server.stop(0).wait()
+
+
+@pytest.fixture
+def grpc_collector():
+    pytest.importorskip("grpc", reason="pip install 'continuum-cosim[otlp]'")
+    pytest.importorskip("opentelemetry.proto", reason="pip install 'continuum-cosim[otlp]'")
+    service = Service()
+    service.start()
+    yield service
+    service.stop()
+
+
+def test_a_collector_is_told_by_grpc_what_it_would_be_told_by_http(tmp_path, collector, grpc_collector):
+    from google.protobuf import json_format
+
+    found = []
+    for url in (f"http://127.0.0.1:{collector.server_address[1]}", f"grpc://127.0.0.1:{grpc_collector.port}"):
+        adapter = started(tmp_path, otlp=url, interval="1 min", service="farm")
+        adapter.step(60.0, INPUTS)
+        adapter.close()  # sends what there is
+    found.append(json.loads(collector.bodies[-1][2]))
+    (request,) = grpc_collector.requests
+    found.append(json_format.MessageToDict(request))
+    attributes = request.resource_metrics[0].resource.attributes
+    assert {pair.key: pair.value.string_value for pair in attributes} == {
+        "service.name": "farm", "service.instance.id": "edge-1", "service.hostname": "edge-1", "node_name": "edge-1"
+    }  # fmt: skip
+    metrics = {metric.name: metric for metric in request.resource_metrics[0].scope_metrics[0].metrics}
+    assert metrics["host_power_watts"].gauge.data_points[0].as_double == 3.5
+    assert metrics["host_energy_joules_total"].sum.is_monotonic
+    assert metrics["host_energy_joules_total"].sum.data_points[0].as_double == 70.0
+    names = [
+        [metric["name"] for one in body["resourceMetrics"] for metric in one["scopeMetrics"][0]["metrics"]]
+        for body in found
+    ]
+    assert names[0] == names[1]
+
+
+def test_what_a_collector_refuses_by_grpc_counts_as_failed(tmp_path, grpc_collector, caplog):
+    grpc_collector.refused = 3
+    url = f"grpc://127.0.0.1:{grpc_collector.port}"
+    collector = Collector(url, 60.0, lambda: otlp({"a": [Sample("x", 1.0)]}, "farm", 2, 1))
+    collector.close()
+    assert (collector.sent, collector.failed) == (0, 1)
+    assert "it refuses 3 values: no room" in caplog.text
+
+
+def test_what_grpc_needs_is_said_at_the_check(monkeypatch):
+    config = TelemetryConfig(otlp="grpc://collector:43170")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    (problem,) = problems(config, CONTEXT)
+    assert (problem.path, problem.fatal) == ("adapters.telemetry.otlp", True)
+    assert "continuum-cosim[otlp]" in problem.message
+    assert problems(TelemetryConfig(otlp="http://collector:4318"), CONTEXT) == []
+    for url in ("grpc:/collector", "tcp://collector:4317", "grpc://collector:4317/path", "http://a:port", "grpc://:1"):
+        with pytest.raises(ValidationError):
+            TelemetryConfig(otlp=url)
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_collector_that_is_not_there_harms_nothing(tmp_path, scheme):
+    if scheme == "grpc":
+        pytest.importorskip("grpc", reason="pip install 'continuum-cosim[otlp]'")
+        pytest.importorskip("opentelemetry.proto", reason="pip install 'continuum-cosim[otlp]'")
+    adapter = started(tmp_path, otlp=f"{scheme}://127.0.0.1:1", interval="10 ms")
     adapter.step(1.0, INPUTS)
-    time.sleep(0.1)
+    end = time.monotonic() + 10
+    while not adapter.finish()["failed_exports"] and time.monotonic() < end:
+        time.sleep(0.02)
     summary = adapter.finish()
     assert summary["exports"] == 0
     assert summary["failed_exports"] > 0

@@ -314,3 +314,26 @@ def test_the_command_refuses_with_exit_code_2_and_writes_nothing(tmp_path):
     done = cosim("import", "mlsysops", str(path), "--strict", "--out", str(tmp_path / "out"))
     assert done.returncode == 2
     assert not Path(tmp_path / "out").exists()
+
+
+def test_what_is_exported_is_imported_again(tmp_path):
+    path = write_scenario(tmp_path / "one", read(files(tmp_path, NODE, VALIDATED, CLUSTER, CLOUD, APP)))
+    for step in ("two", "three"):
+        done = cosim("export", "mlsysops", str(path), "--out", str(tmp_path / f"{step}-files"), "--json")
+        assert done.returncode == 0, done.stderr
+        found = read([tmp_path / f"{step}-files"])
+        path = write_scenario(tmp_path / step, found)
+    first, last = (
+        YAML(typ="safe").load((tmp_path / step / "scenario.cosim.yaml").read_text()) for step in ("one", "three")
+    )
+    assert last["workloads"].keys() == first["workloads"].keys()
+    for name, load in first["workloads"].items():
+        assert {**load, "from": 0, "work": 0} == {**last["workloads"][name], "from": 0, "work": 0}
+        works = [float(one["workloads"][name]["work"].split()[0]) for one in (first, last)]
+        assert works[1] == pytest.approx(works[0], rel=1e-9)
+    for name, node in first["nodes"].items():
+        assert {key: node[key] for key in node if key not in ("at", "power")}.items() <= last["nodes"][name].items()
+        assert last["nodes"][name].get("power", {}).get("max") == node.get("power", {}).get("max")
+    again = cosim("export", "mlsysops", str(path), "--out", str(tmp_path / "three-files"))
+    assert again.returncode == 2
+    assert "--force" in again.stderr

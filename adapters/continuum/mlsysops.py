@@ -1,0 +1,221 @@
+"""Policy files of the MLSysOps framework as the continuum's scheduler: what they see, and what of it is checked."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import Problem
+from cosim.contract.signals import CATALOGUE
+from cosim.contract.trust import Trusted
+from cosim.contract.units import Duration
+
+if TYPE_CHECKING:
+    from cosim.schedulers.mlsysops import ClusterAgent
+
+NAME = "mlsysops"  # of the scheduler
+_OWN = "application"  # name of the one that is made of all workloads
+
+
+class UpdateConfig(BaseModel):
+    """A change of the applications while the run goes on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    at: Duration = Field(description="when")
+    deploy: str | None = Field(None, description="file of applications that come, or replace those of their names")
+    remove: str | None = Field(None, description="name of an application that goes")
+
+    @model_validator(mode="after")
+    def _one(self) -> UpdateConfig:
+        if (self.deploy is None) == (self.remove is None):
+            raise ValueError("say 'deploy' or 'remove'")
+        return self
+
+
+class MlsysopsConfig(BaseModel):
+    """Policy files of the MLSysOps framework, and what they are told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    policies: Annotated[list[str], Field(min_length=1), Trusted("runs code")] = Field(
+        description="policy files (initialize, analyze, plan), seen from the scenario's folder"
+    )
+    applications: list[str] = Field(
+        [], description="descriptors of applications; default: one application with every workload as a component"
+    )
+    updates: list[UpdateConfig] = Field([], description="applications that come, change or go during the run")
+    metrics: dict[str, str] = Field(
+        {},
+        description="application_metric_id -> what is measured: COMPONENT_seconds, _late, _failed, _rate, or a node's",
+    )
+    cluster: str = Field("cluster", min_length=1, max_length=100, description="cluster_id in the system description")
+
+
+def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> Iterator[Problem]:
+    """Files that are no policies or applications, and names in them that a run does not know.
+
+    `chosen`: whether the scheduler is `mlsysops`.
+    """
+    at = f"adapters.{context.name}.{NAME}"
+    if config is None or not chosen:
+        if chosen:
+            hint = "write 'mlsysops: {policies: [policy-NAME.py]}' beside it"
+            yield Problem("scheduler 'mlsysops' has no policy files", at, hint=hint)
+        elif config is not None:
+            hint = "write 'scheduler: mlsysops'"
+            yield Problem("policy files have no effect: another scheduler is chosen", at, hint=hint, fatal=False)
+        return
+    if importlib.util.find_spec("pandas") is None:
+        yield Problem("policies get telemetry by pandas", at, hint="pip install 'continuum-cosim[tables]'")
+        return
+    components, applications = set[str](), set[str]() if config.applications else {_OWN}
+    for path, text in _named(config, at):
+        try:
+            found = _read(context, text)
+        except ValueError as error:
+            yield Problem(str(error), path)
+            return
+        components.update(_components(found))
+        applications.update(application["name"] for application in found)
+        yield from _placements(found, context.scene, path)
+    for number, update in enumerate(config.updates):
+        if update.remove is not None and update.remove not in applications:
+            path = f"{at}.updates.{number}.remove"
+            yield Problem(f"there is no application '{update.remove}'", path, hint=_near(update.remove, applications))
+    yield from _loads(components, context.scene, bool(config.applications), at)
+    yield from _policies(config, context, at)
+
+
+def _named(config: MlsysopsConfig, at: str) -> Iterator[tuple[str, str]]:
+    """Where files of applications are named, and their names."""
+    for number, text in enumerate(config.applications):
+        yield f"{at}.applications.{number}", text
+    for number, update in enumerate(config.updates):
+        if update.deploy is not None:
+            yield f"{at}.updates.{number}.deploy", update.deploy
+
+
+def _read(context: Context, text: str) -> list[dict[str, Any]]:
+    from cosim.schedulers.mlsysops.descriptors import read_applications
+
+    return read_applications(context.path(text))
+
+
+def _components(applications: Sequence[dict[str, Any]]) -> list[str]:
+    from cosim.schedulers.mlsysops.descriptors import component_name
+
+    return [component_name(one) for application in applications for one in application["spec"]["components"]]
+
+
+def _placements(applications: Sequence[dict[str, Any]], scene: Scene, path: str) -> Iterator[Problem]:
+    """Components that are to be at nodes that cannot hold them."""
+    able = {node.id for node in scene.nodes if node.cores > 0}
+    for application in applications:
+        for component, name in zip(application["spec"]["components"], _components([application]), strict=True):
+            placement = component.get("node_placement")
+            node = placement.get("node") if isinstance(placement, dict) else None
+            if node not in (None, "*") and node not in able:
+                yield Problem(f"'{name}' is placed at '{node}', no node with a cpu", path, hint=_near(str(node), able))
+
+
+def _loads(components: set[str], scene: Scene, described: bool, at: str) -> Iterator[Problem]:
+    """Workloads that are nobody's component, whose tasks would all fail, and components that are no workload."""
+    from cosim.schedulers.mlsysops.descriptors import workload_of
+
+    names = [load.name for load in scene.workloads]
+    if not described:
+        components = components | set(names)
+    known = {workload_of(component, names) for component in components}
+    for number, name in enumerate(names):
+        if number not in known:
+            hint = f"components: {', '.join(sorted(components))}"
+            yield Problem(f"workload '{name}' is no component of any application", f"workloads.{name}", hint=hint)
+    for component in sorted(components):
+        if workload_of(component, names) < 0:
+            close = difflib.get_close_matches(component, names, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"workloads: {', '.join(names)}"
+            yield Problem(
+                f"component '{component}' is no workload, so it has no tasks",
+                f"{at}.applications",
+                hint=hint,
+                fatal=False,
+            )
+
+
+def _policies(config: MlsysopsConfig, context: Context, at: str) -> Iterator[Problem]:
+    """Files that are no policies, and what policies want that a run has not."""
+    from cosim.schedulers.mlsysops import MECHANISMS, Plugin, PluginError
+
+    nodes = {node.id for node in context.scene.nodes}
+    known = _known_metrics(context.scene)
+    for metric, target in config.metrics.items():
+        if target not in known:
+            yield Problem(f"nothing is measured as '{target}'", f"{at}.metrics.{metric}", hint=_near(target, known))
+    for number, text in enumerate(config.policies):
+        path = f"{at}.policies.{number}"
+        try:
+            plugin = Plugin(context.path(text))
+        except PluginError as error:
+            yield Problem(str(error), path)
+            continue
+        for name in plugin.mechanisms:
+            if name not in MECHANISMS:
+                hint = f"there are {', '.join(MECHANISMS)}; such plans are refused and counted"
+                yield Problem(f"mechanism '{name}' of '{text}' is not simulated", path, hint=hint, fatal=False)
+        for name in plugin.metrics:
+            if name not in known and name not in config.metrics:
+                found = f"metric '{name}' of '{text}' is not measured, so it is None"
+                yield Problem(found, path, hint=_near(name, known), fatal=False)
+        if plugin.node and plugin.node not in nodes:
+            yield Problem(
+                f"'{text}' is for node '{plugin.node}', which is not there", path, hint=_near(plugin.node, nodes)
+            )
+
+
+def _near(name: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), 1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(sorted(known))}"
+
+
+def _known_metrics(scene: Scene) -> set[str]:
+    from cosim.schedulers.mlsysops.descriptors import MEASURES, metric_of
+    from cosim.telemetry.export import NODE_LOAD, metric
+
+    of_nodes = {metric("host", column) for column in CATALOGUE["host"].columns if column.role not in ("slot", "code")}
+    of_loads = {metric_of(load.name, measure) for load in scene.workloads for measure in MEASURES}
+    return {NODE_LOAD, *of_nodes, *of_loads}
+
+
+def agent(config: MlsysopsConfig, context: Context) -> ClusterAgent:
+    """The agent of a run. Raises `PluginError` and `ValueError` for what `problems` finds."""
+    from cosim.schedulers.mlsysops import ClusterAgent, Update
+    from cosim.schedulers.mlsysops.descriptors import application_descriptor, described
+
+    applications = [one for text in config.applications for one in _read(context, text)]
+    if not config.applications and context.scene.workloads:
+        applications = [described(application_descriptor(context.scene, _OWN))]
+    updates = [
+        Update(one.at, tuple(_read(context, one.deploy)) if one.deploy else (), one.remove or "")
+        for one in config.updates
+    ]
+    return ClusterAgent(
+        [context.path(text) for text in config.policies], context.scene, config.cluster, applications,
+        updates=updates, aliases=config.metrics, points=_points(context.scene.nodes), seed=context.seed[0],
+    )  # fmt: skip
+
+
+def _points(nodes: Sequence[Node]) -> dict[str, list[float]]:
+    """Clocks (Hz) of the nodes whose operating point is set from outside."""
+    from adapters.continuum.equipment import scaling
+
+    found = {}
+    for node in nodes:
+        if node.scaling is not None and node.scaling.governor == "userspace":
+            made = scaling(node.scaling)
+            found[node.id] = [point.clock for point in made.points] if made is not None else []
+    return found

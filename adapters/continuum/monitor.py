@@ -1,0 +1,70 @@
+"""What policies of the MLSysOps framework are told of nodes and components, from what the continuum writes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract.entities import Scene
+from cosim.contract.frame import Frame
+from cosim.contract.signals import CATALOGUE, TASK_STATUS
+from cosim.schedulers.mlsysops.descriptors import metric_of
+from cosim.telemetry.export import NODE_LOAD, load_average, samples
+
+WINDOW = 5.0  # s, as often as the framework scrapes metrics unless it is told otherwise
+_COMPLETED = TASK_STATUS.index("completed")
+
+
+class PolicyMonitor:
+    """Measures what policies see, from the frames and ended tasks of each step."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._names = [node.id for node in scene.nodes]
+        self._loads = [load.name for load in scene.workloads]
+        self._average = dict.fromkeys(self._names, 0.0)
+        self._last = 0.0
+        self._recent: deque[tuple[float, NDArray[np.float64]]] = deque()  # time, sums by what and workload
+        self._known: dict[str, float] = {}
+
+    def metrics(self, time: float, hosts: Frame, ended: dict[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
+        """Metrics by node; those of components under ""."""
+        passed, self._last = time - self._last, time
+        found: dict[str, dict[str, float]] = {"": self._of_loads(time, ended)}
+        for row, slot in enumerate(hosts.slot.tolist()):
+            if slot < len(self._names):
+                name = self._names[slot]
+                values = {column: array[row] for column, array in hosts.columns.items()}
+                running = float(values["running"])
+                self._average[name] = load_average(self._average[name], running, passed)
+                measured = {one.name: one.value for one in samples(CATALOGUE["host"], values) if not one.labels}
+                found[name] = {**measured, NODE_LOAD: self._average[name]}
+        return found
+
+    def up(self, hosts: Frame) -> dict[str, bool]:
+        """Which nodes work."""
+        rows = zip(hosts.slot.tolist(), hosts.columns["up"].tolist(), strict=True)
+        return {self._names[slot]: bool(up) for slot, up in rows if slot < len(self._names)}
+
+    def _of_loads(self, time: float, ended: dict[str, NDArray[Any]]) -> dict[str, float]:
+        """Of the tasks that ended in the last `WINDOW`; what no task has told since stays as it was, like a gauge."""
+        whole = ended["stage"] < 0
+        done = whole & (ended["status"] == _COMPLETED)
+        told = (whole, done, np.where(done, ended["ended"] - ended["created"], 0.0), done & (ended["late"] != 0))
+        sums = [np.bincount(ended["workload"], one, len(self._loads)) for one in told]
+        self._recent.append((time, np.array(sums)))
+        while len(self._recent) > 1 and self._recent[0][0] <= time - WINDOW + 1e-9:
+            self._recent.popleft()
+        totals, span = np.sum([rows for _, rows in self._recent], axis=0), min(time, WINDOW)
+        for number, name in enumerate(self._loads):
+            count, completed, spent, late = totals[:, number]
+            if span > 0.0:
+                self._known[metric_of(name, "rate")] = float(count / span)
+            if count:
+                self._known[metric_of(name, "failed")] = float(1.0 - completed / count)
+            if completed:
+                self._known[metric_of(name, "seconds")] = float(spent / completed)
+                self._known[metric_of(name, "late")] = float(late / completed)
+        return dict(self._known)

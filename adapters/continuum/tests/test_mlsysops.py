@@ -1,0 +1,250 @@
+"""Policy files of the MLSysOps framework as the continuum's scheduler."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adapters.continuum import ADAPTER
+from adapters.continuum.check import problems
+from adapters.continuum.config import ContinuumConfig
+from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, load, run, served
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Law, OperatingPoint, Scaling, Scene, SlotRange
+from cosim.contract.signals import TASK_STATUS
+from cosim.schedulers.mlsysops import ClusterAgent
+
+pytest.importorskip("pandas", reason="policies get telemetry by pandas: pip install 'continuum-cosim[tables]'")
+
+HERE = Path(__file__).parent
+POINTS = (OperatingPoint(1e9, 10.0, 20.0), OperatingPoint(2e9, 20.0, 40.0))
+SLOWER = replace(EDGE, scaling=Scaling("userspace", 0.1, 0.8, points=POINTS))
+LOAD = load(SlotRange(2), deadline=float("inf"), work=Law("fixed", 2e9), input=Law("fixed", 1e3))
+SCENE = Scene.build((EDGE, CLOUD, UAV), (), (BACKHAUL,), (LOAD,))
+
+
+def configured(*names, **more):
+    return ContinuumConfig(
+        scheduler="mlsysops", mlsysops={"policies": [f"policies/policy-{n}.py" for n in names], **more}
+    )
+
+
+def context(scene=SCENE, root=HERE, scratch="."):
+    return Context("continuum", scene, 1.0, 40.0, (7, 0, 0), str(root), str(scratch))
+
+
+def simulated(tmp_path, *names, scene=SCENE, until=16, root=HERE, **more):
+    """The tasks of a run as (created, host, status), the adapter's summary, and what the agent was shown."""
+    adapter = ADAPTER.build(configured(*names, **more))
+    adapter.start(context(scene, root, tmp_path))
+    seen, observe = [], adapter._agent.observe
+
+    def watched(time, metrics, up, set_point):
+        seen.append((time, metrics, up))
+        observe(time, metrics, up, set_point)
+
+    adapter._agent.observe = watched
+    tasks, _, _ = run(adapter, scene, until, served)
+    return adapter, tasks, adapter.finish()["mlsysops"], seen
+
+
+def hosts(tasks):
+    """(created, host) of completed tasks, and when those that failed were made."""
+    good = tasks["status"] == TASK_STATUS.index("completed")
+    done = list(zip(tasks["created"][good].tolist(), tasks["host"][good].tolist(), strict=True))
+    return done, tasks["created"][~good].tolist()
+
+
+def test_tasks_go_where_the_plans_put_their_component(tmp_path):
+    adapter, tasks, summary, _ = simulated(tmp_path, "follow-load")
+    done, failed = hosts(tasks)
+    assert max(failed) <= 2.0 < min(created for created, _ in done)  # nothing is deployed before the first plan
+    moves = [(0.0, None)]
+    for plan in adapter._agent.plans:
+        action = plan["plan"]["fluidity"]["deployment_plan"]["detect"][0]
+        moves.append((plan["time"], {"edge-1": 0, "cloud": 1}[action.get("host") or action["target_host"]]))
+    assert len(moves) > 3
+    for created, host in done:
+        assert host == [node for at, node in moves if at < created][-1]
+    assert summary["applied"] == {"fluidity deploy": 1, "fluidity move": len(moves) - 2}
+    assert summary["refused"] == {}
+    assert len((tmp_path / "plans.jsonl").read_text().splitlines()) == summary["plans"] == len(moves) - 1
+
+
+@pytest.mark.parametrize("name", ["follow-load", "wander", "change-image"])
+def test_the_same_telemetry_gives_the_same_plans(tmp_path, name):
+    first, _, summary, seen = simulated(tmp_path, name)
+    again = simulated(tmp_path, name)[0]
+    plans = first._agent.plans
+    assert plans
+    assert plans == again._agent.plans
+    alone = ClusterAgent(
+        [HERE / "policies" / f"policy-{name}.py"], SCENE, "cluster",
+        [placed.document for placed in first._agent._applications.values()], seed=7,
+    )  # fmt: skip
+    for time, metrics, up in seen:
+        alone.observe(time, metrics, up, lambda node, point: None)
+    assert alone.plans == plans
+    assert alone.summary() == summary
+
+
+def test_time_and_chance_are_those_of_the_run(tmp_path):
+    adapter, _, summary, _ = simulated(tmp_path, "wander")
+    assert [plan["time"] for plan in adapter._agent.plans] == [1.0, 5.0, 9.0, 13.0]
+    ((_, running),) = adapter._agent._running.items()
+    moments, loads = zip(*running.plugin.context["seen"], strict=True)
+    assert moments[:2] == ("2000-01-01T00:00:01", "2000-01-01T00:00:05")
+    assert [sample["node_name"] for sample in loads[-1]] == ["edge-1", "cloud"]
+    assert summary["slept"] == 4.5  # three times; it took no time
+
+
+def test_what_is_measured_of_components_is_what_their_tasks_say(tmp_path):
+    _, tasks, _, seen = simulated(tmp_path, "wander")
+    good = tasks["status"] == TASK_STATUS.index("completed")
+    last = {}
+    for time, metrics, up in seen:
+        assert up == {"edge-1": True, "cloud": True}
+        recent = (tasks["ended"] > time - 5.0) & (tasks["ended"] <= time)
+        if recent.any():
+            last["detect_failed"] = np.mean(~good[recent])
+        if (recent & good).any():
+            last["detect_seconds"] = np.mean((tasks["ended"] - tasks["created"])[recent & good])
+            last["detect_late"] = 0.0
+        last["detect_rate"] = recent.sum() / min(time, 5.0) if time else 0.0
+        if time:
+            assert metrics[""] == pytest.approx(last)
+        assert metrics["edge-1"]["host_power_watts"] > 19.99  # it idles at 20 W
+    assert {"detect_failed", "detect_seconds"} <= last.keys()
+
+
+def test_clocks_are_set_and_what_cannot_be_done_is_refused_by_name(tmp_path):
+    light = replace(LOAD, work=Law("fixed", 2e8))
+    scene = Scene.build((SLOWER, CLOUD, UAV), (), (BACKHAUL,), (light,))
+    adapter, tasks, summary, _ = simulated(tmp_path, "follow-load", "slow-down", scene=scene)
+    assert summary["applied"]["CPUFrequencyConfigurator"] == 2
+    text = " ".join(summary["refused"])
+    assert "frequency '123 MHz' of 'edge-1', which has 1000 MHz, 2000 MHz" in text
+    assert summary["refused"]["mechanism 'vaccel', which is not simulated; there are fluidity, fluidity_proxy, "
+                              "CPUFrequencyConfigurator"] == 3  # fmt: skip
+    assert adapter._engine.state.hosts["frequency"][0] == 1e9
+    mine = (tasks["host"] == 0) & (tasks["created"] > 3.0)
+    slow = (tasks["computed"] - tasks["started"])[mine]
+    assert len(slow)
+    np.testing.assert_allclose(slow, 0.2)  # 2e8 cycles at 1 GHz
+
+
+def test_parts_of_a_plan_that_make_no_sense_are_refused_one_by_one(tmp_path):
+    _, tasks, summary, _ = simulated(tmp_path, "change-image")
+    assert summary["placed"] == {"application": {"detect": ["edge-1"]}}
+    assert sorted(word.split(" ")[0] for word in summary["refused"]) == ["component", "deploy", "fluidity", "move"]
+    assert {host for _, host in hosts(tasks)[0]} == {0}
+
+
+APP = """\
+MLSysOpsApp:
+  name: farm
+  components:
+    - metadata: {name: detect}
+      node_placement: {node: NODE}
+      qos_metrics: [{application_metric_id: latency, target: 0.5, relation: lower_or_equal}]
+"""
+
+
+def test_applications_come_change_and_go_while_the_run_goes_on(tmp_path):
+    for name in ("cloud", "edge-1"):
+        (tmp_path / f"{name}.yaml").write_text(APP.replace("NODE", name))
+    (tmp_path / "policies").symlink_to(HERE / "policies")
+    updates = [{"at": "6 s", "deploy": "edge-1.yaml"}, {"at": "12 s", "remove": "farm"}]
+    made = {"applications": ["cloud.yaml"], "updates": updates, "metrics": {"latency": "detect_seconds"}}
+    scene = Scene.build((SLOWER, CLOUD, UAV), (), (BACKHAUL,), (LOAD,))
+    _, tasks, _, _ = simulated(tmp_path, "slow-down", scene=scene, root=tmp_path, until=20, **made)
+    done, failed = hosts(tasks)
+    assert {host for created, host in done if created < 6.0} == {1}
+    assert {host for created, host in done if created > 6.0} == {0}
+    assert max(created for created, _ in done) <= 12.0 < min(failed)
+
+
+def found(config, root=HERE, scene=SCENE):
+    return {
+        problem.path.removeprefix("adapters.continuum."): problem for problem in problems(config, context(scene, root))
+    }
+
+
+def test_what_the_check_says(tmp_path):
+    assert found(configured("follow-load")) == {}
+    warned = found(configured("slow-down"))["mlsysops.policies.0"]
+    assert not warned.fatal
+    assert "'vaccel'" in warned.message
+    assert "no policy files" in found(ContinuumConfig(scheduler="mlsysops"))["mlsysops"].message
+    other = ContinuumConfig(mlsysops={"policies": ["policies/policy-wander.py"]})
+    unused = found(other)["mlsysops"]
+    assert "another scheduler" in unused.message
+    assert not unused.fatal
+    left = found(configured("follow-load").model_copy(update={"leave": ["detect"]}), scene=replace(SCENE, real="netns"))
+    assert left["leave"].fatal
+    wrong = found(configured("follow-load", metrics={"latency": "detect_second"}))["mlsysops.metrics.latency"]
+    assert "detect_seconds" in wrong.hint
+    (tmp_path / "app.yaml").write_text(APP.replace("detect", "detectr"))
+    (tmp_path / "policies").symlink_to(HERE / "policies")
+    said = found(configured("follow-load", applications=["app.yaml"]), root=tmp_path)
+    assert said["workloads.detect"].fatal
+    assert not said["mlsysops.applications"].fatal
+    (tmp_path / "app.yaml").write_text(APP.replace("NODE", "edge"))
+    gone = {"applications": ["app.yaml"], "updates": [{"at": "1 s", "remove": "fram"}]}
+    said = found(configured("follow-load", **gone), root=tmp_path)
+    assert "edge-1" in said["mlsysops.applications.0"].hint
+    assert "farm" in said["mlsysops.updates.0.remove"].hint
+    assert (
+        "cannot be read"
+        in found(configured("follow-load", applications=["no.yaml"]))["mlsysops.applications.0"].message
+    )
+
+
+REST = "\ndef analyze(*a): 0\ndef plan(*a): 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read"),
+        ("def initialize(:", r"policy-x.py:1: invalid syntax"),
+        ("import mlsysops.agent", "not offered in a simulation"),
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ("x = 1", "no function 'initialize'"),
+        ("def initialize(): return []" + REST, "answered list where a dict"),
+        ("def initialize(): return {}" + REST, "no configuration.analyze_interval"),
+        ("def initialize(): return {}\ndef analyze(context): 0\ndef plan(*a): 0", "does not take what it gets"),
+        (
+            "def initialize(): return {'configuration': {'analyze_interval': '5'}, 'scope': 'global'}" + REST,
+            "expected a number with s, m, h or d",
+        ),
+        (
+            "def initialize(): return {'configuration': {'analyze_interval': '5s'}}" + REST,
+            "scope is None",
+        ),
+    ],
+)
+def test_files_that_are_no_policies(tmp_path, text, message):
+    (tmp_path / "policies").mkdir()
+    if text is not None:
+        (tmp_path / "policies" / "policy-x.py").write_text(text)
+    problem = found(configured("x"), root=tmp_path)["mlsysops.policies.0"]
+    assert problem.fatal
+    assert message in problem.message
+
+
+def test_awaiting_the_world_outside_is_refused(tmp_path):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "policy-x.py").write_text(
+        "import asyncio\n"
+        "class Answer:\n"
+        "    def __await__(self): yield\n"
+        "def initialize(): return {'configuration': {'analyze_interval': '1s'}, 'scope': 'application'}\n"
+        "async def analyze(context, *rest):\n"
+        "    await asyncio.sleep(3)\n"
+        "    await Answer()\n"
+        "async def plan(*rest): pass\n"
+    )
+    with pytest.raises(ValueError, match=r"policy-x.py': analyze awaits something outside"):
+        simulated(tmp_path, "x", root=tmp_path)

@@ -1,0 +1,65 @@
+"""`cosim export FORMAT`: runs and scenarios in the files of other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.console import Json, count, emit, errors
+from cosim.contract.errors import SetupError
+
+app = typer.Typer(no_args_is_help=True, help="Write a run or a scenario in the files of other tools.")
+
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
+
+
+@app.command()
+def mcap(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file; default: NAME.mcap.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a run as MCAP, for Foxglove and other robotics tools: positions, signals, tasks, events."""
+    with errors(as_json):
+        from cosim.results.mcap_file import export
+
+        made = export(run, out, force=force)
+        data = {"file": str(made.path), "messages": made.messages, "topics": dict(made.topics)}
+        emit(data, as_json, f"{made.path}  {count(made.messages, 'message')} on {count(len(made.topics), 'topic')}")
+
+
+@app.command()
+def mlsysops(
+    scenario: ScenarioPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the descriptors.")],
+    overrides: Overrides = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write a scenario's nodes, cluster and workloads as descriptors of the MLSysOps framework."""
+    with errors(as_json):
+        from ruamel.yaml import YAML
+
+        from cosim.plan.compile import plan_of
+        from cosim.schedulers.mlsysops.descriptors import descriptors
+
+        plan = plan_of(scenario, overrides or (), force=True)
+        found = {out / name: document for name, document in descriptors(plan.scene, plan.name).items()}
+        there = [str(path) for path in found if path.exists()]
+        if there and not force:
+            raise SetupError(f"{there[0]} is there already; name another folder with --out, or replace it with --force")
+        out.mkdir(parents=True, exist_ok=True)
+        writer = YAML(typ="safe", pure=True)
+        writer.default_flow_style = False
+        writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+        for path, document in found.items():
+            with path.open("w", encoding="utf-8") as file:
+                writer.dump(document, file)
+        left = [fleet.name for fleet in plan.scene.fleets]
+        text = f"{out}  {count(len(found), 'descriptor')}"
+        text += f"; left out: fleets {', '.join(left)}" if left else ""
+        emit({"files": [str(path) for path in found], "left_out": left}, as_json, text)

@@ -1,0 +1,16 @@
+"""Policy files of the MLSysOps framework, run as they are in simulated time.
+
+A policy file is a module with `initialize() -> context`, `analyze(context, application_description,
+system_description, mechanisms, telemetry, ml_connector) -> (bool, context)` and `plan(...) -> (plan, context)` of the
+same arguments, both async or not. The framework's agents call them by the wall clock on real nodes; `ClusterAgent`
+calls them by the clock of a run, shows them simulated nodes in the framework's own shapes, and carries out their plans:
+
+- `plugin` loads a file, with the run's clock and random numbers in place of the machine's;
+- `descriptors` says what nodes and applications are, in the framework's words, and reads applications;
+- `agent` keeps telemetry, asks the policies when they are due, and knows where each component is.
+"""
+
+from cosim.schedulers.mlsysops.agent import MECHANISMS, ClusterAgent, Update
+from cosim.schedulers.mlsysops.plugin import Plugin, PluginError
+
+__all__ = ["MECHANISMS", "ClusterAgent", "Plugin", "PluginError", "Update"]
