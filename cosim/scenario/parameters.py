@@ -21,9 +21,9 @@ from cosim.scenario.tree import Item, Keys
 from cosim.scenario.wording import did_you_mean, found, shorten
 
 BLOCK = "parameters"
-_NAME = r"[A-Za-z][A-Za-z0-9_]{0,63}"
-_USE = re.compile(rf"\$\{{({_NAME})\}}", re.ASCII)
-_RANGE = re.compile(rf"\[(\d{{1,9}}|{_NAME})\.\.(\d{{1,9}}|{_NAME})\]", re.ASCII)
+NAME = r"[A-Za-z][A-Za-z0-9_]{0,63}"
+_USE = re.compile(rf"\$\{{({NAME})\}}", re.ASCII)
+_RANGE = re.compile(rf"\[(\d{{1,9}}|{NAME})\.\.(\d{{1,9}}|{NAME})\]", re.ASCII)
 _WORDS = (BLOCK, "name", "apiVersion", "kind")  # what says what the file is
 _PROSE = ("title", "description")  # in which [1..N] is no range
 _KEPT = ("sweep", "calibrate")  # paths in them are those of the file
@@ -84,7 +84,7 @@ class _Filling:
         self._root, self._values, self._problems = root, values, problems
         self._used: set[str] = set()
         for name in values:
-            if not re.fullmatch(_NAME, name, re.ASCII):
+            if not re.fullmatch(NAME, name, re.ASCII):
                 self._report((BLOCK, name), f"'{shorten(name)}' is not a name of a parameter", "for example 'N'")
             elif self._unfit(name):
                 self._used.add(name)

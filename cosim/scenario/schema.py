@@ -12,10 +12,12 @@ from cosim.contract import registry, units
 from cosim.contract.block import NAME
 from cosim.contract.errors import SetupError
 from cosim.scenario.model import Scenario, scenario_with
+from cosim.scenario.parameters import NAME as NAME_OF_PARAMETER
 
 Schema = dict[str, Any]  # JSON values
 
 ID = "urn:continuum-cosim:scenario:v1"
+PARAMETER = rf"\$\{{{NAME_OF_PARAMETER}\}}"  # a text that has one may become any other when it is put in
 
 
 def schema() -> Schema:
@@ -38,9 +40,10 @@ def schema() -> Schema:
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
     }
     required = whole.pop("required")
-    _polish(whole)
-    for definition in definitions.values():
+    for definition in (whole, *definitions.values()):
         _polish(definition)
+    for definition in (whole, *definitions.values()):
+        _let_parameters_in(definition)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
@@ -90,6 +93,28 @@ def _polish(part: Any) -> None:  # noqa: ANN401 - JSON values
                 _polish(schema_of_key)
         elif key not in ("default", "examples", "enum", "const", "required"):
             _polish(child)
+
+
+def _let_parameters_in(part: Any) -> None:  # noqa: ANN401 - JSON values
+    """Accept ${NAME} where a value of the form is: what stands for it is looked at when it has been put in."""
+    if isinstance(part, list):
+        for child in part:
+            _let_parameters_in(child)
+    if not isinstance(part, dict):
+        return
+    kind = part.get("type")
+    if kind == "string" and "pattern" in part:
+        part["pattern"] = f"{part['pattern']}|{PARAMETER}"
+    elif kind == "string" and "enum" in part:
+        part["anyOf"] = [{"enum": part.pop("enum")}, {"pattern": PARAMETER}]
+    elif kind in ("integer", "number", "boolean"):
+        part["type"], part["pattern"] = [kind, "string"], PARAMETER
+    for key, child in part.items():
+        if key in ("properties", "patternProperties"):
+            for schema_of_key in child.values():
+                _let_parameters_in(schema_of_key)
+        elif key not in ("default", "examples", "enum", "const", "required", "propertyNames"):
+            _let_parameters_in(child)
 
 
 def write(path: Path) -> None:

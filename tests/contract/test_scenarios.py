@@ -40,6 +40,19 @@ def test_is_valid_by_the_schema(folder):
     jsonschema.validate(data, schema, cls=jsonschema.Draft202012Validator)
 
 
+def test_parameters_stand_for_any_value():
+    """${NAME} is no number and no quantity, and an editor does not underline it."""
+    found = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schema/scenario.v1.json").read_text()))
+    radio = {"model": "${MODEL}", "background": "${LOAD}", "log": "${LOG}"}
+    swept = {
+        "apiVersion": "cosim/v1", "kind": "Scenario", "name": "swept", "run": {"duration": "${T}", "seed": "${SEED}"},
+        "adapters": {"radio": radio, "continuum": {}}, "nodes": {"edge-[1..N]": {"kind": "edge"}},
+    }  # fmt: skip
+    assert list(found.iter_errors(swept)) == []
+    for place, wrong in (("background", "half"), ("model", "unm"), ("log", "maybe")):
+        assert list(found.iter_errors({**swept, "adapters": {"radio": {**radio, place: wrong}}})), place
+
+
 @every
 def test_says_what_it_asks_needs_and_shows(folder):
     text = (folder / "README.md").read_text()
