@@ -138,14 +138,14 @@ def _bundle(value: Any) -> dict[str, list[str]]:  # noqa: ANN401 - whatever a ce
 @contextlib.contextmanager
 def _inside(folder: Path) -> Iterator[None]:
     """`folder` as the present one, from which modules are imported as well, as in Jupyter."""
-    before, loaded = Path.cwd(), set(sys.modules)
+    before, loaded, path = Path.cwd(), set(sys.modules), list(sys.path)
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         os.chdir(before)
-        sys.path.remove(str(folder))
+        sys.path[:] = path  # a run adds the folder of its scenario
         for name in set(sys.modules) - loaded:  # modules that the notebook wrote itself
             if str(getattr(sys.modules[name], "__file__", None)).startswith(f"{folder}{os.sep}"):
                 del sys.modules[name]
