@@ -14,6 +14,7 @@ from cosim.bus.describe import describe
 from cosim.contract.frame import Array
 from cosim.plan.catalogue import signals_of
 from cosim.plan.store import plan_from_dict
+from cosim.results.layers import Line, map_lines
 from cosim.results.load import Run, load
 from cosim.web.figures import FEW, figures_of, split
 from cosim.web.message import pack, pack_columns
@@ -49,6 +50,7 @@ class FinishedRun:
         # a run that was killed has not written how far it got
         self._reached = max([float(self._run.manifest["reached"]), *map(float, last)])
         self._names = self._number_nodes()
+        self._lines = self._map_lines()
         self._cached: dict[str, dict[str, Any]] = {}
         self._events = self._rows("SELECT time, kind, node, detail FROM events ORDER BY time LIMIT ?", EVENTS)
 
@@ -75,6 +77,7 @@ class FinishedRun:
             "members": self._members,
             "figures": figures_of(self._scene["signals"], live=False),
             "trails": self._trails(),
+            "lines": [[v for at in line for v in at] for line in self._lines],
         }
 
     def frame(self, at: float | None, watch: int) -> bytes:
@@ -236,6 +239,19 @@ class FinishedRun:
         labels = ("all",) if counter else ("mean", "max")
         lines = {label: [float(row[i + 1]) for row in rows] for i, label in enumerate(labels)}
         return {"times": [row[0] for row in rows], "lines": lines}
+
+    def _map_lines(self) -> list[Line]:
+        """Streets and other lines under the map, round about where anything has been."""
+        places = [node["at"][:2] for node in self._scene["nodes"] if node["at"] is not None]
+        if "mobility" in self._run.signals:
+            query = "SELECT min(x), min(y), max(x), max(y) FROM mobility WHERE isfinite(x) AND isfinite(y)"
+            west, south, east, north = self._rows(query)[0]
+            places += [] if west is None else [[west, south], [east, north]]
+        if not places:
+            return []
+        xs, ys = zip(*places, strict=True)
+        margin = 0.1 * max(max(xs) - min(xs), max(ys) - min(ys), 1000.0)
+        return map_lines(self.folder, (min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin))
 
     def _trails(self) -> list[float]:
         """Places that moving nodes passed, as x, y, x, y, ... in whole steps of the map."""
