@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from cosim.web.source import PARTS, SHORT
 UNLIMITED = ("deadline", "stop", "sleep_after")  # keys of a plan whose null in JSON is an infinity
 POINTS = 600  # of a time series
 BUCKETS = 200  # of the rates of tasks
+LAST = 0.2  # of the tasks of a usual bucket, which the last one must have to be shown
 CACHED = 64  # time series kept
 EVENTS = 2000  # listed at most
 TRAILS = 20_000  # places that the map shows as having been passed
@@ -212,7 +214,10 @@ class FinishedRun:
             "response": "avg(ended - created) FILTER (status = 'completed')",
         }[column]
         bucket = f"least(floor(ended / {width!r}), {BUCKETS - 1})"
-        rows = self._rows(f"SELECT {bucket} AS b, {value} FROM tasks GROUP BY b ORDER BY b")
+        ended = "count(*) FILTER (status = 'completed')"
+        rows = self._rows(f"SELECT {bucket} AS b, {value}, {ended} FROM tasks GROUP BY b ORDER BY b")
+        if column == "response" and len(rows) > 2 and rows[-1][2] < LAST * median(row[2] for row in rows):
+            rows.pop()  # the mean of the few that ended at the very end says nothing of the run
         label = "mean" if column == "response" else "all"
         return {"times": [(row[0] + 0.5) * width for row in rows], "lines": {label: [row[1] for row in rows]}}
 

@@ -29,7 +29,9 @@ def test_lines_polygons_and_collections_are_read_longest_first(tmp_path):
         ],
     }
     put(tmp_path, "a", collection)
-    put(tmp_path, "b", {"type": "GeometryCollection", "geometries": [line((0, 0), (0, 90)), line((0, 0, 7), (5, 0, 7))]})
+    put(
+        tmp_path, "b", {"type": "GeometryCollection", "geometries": [line((0, 0), (0, 90)), line((0, 0, 7), (5, 0, 7))]}
+    )
     assert [len(found) for found in map_lines(tmp_path, BOX)] == [2, 5, 2]
     assert map_lines(tmp_path, BOX)[0] == [(0.0, 0.0), (0.0, 90.0)]
 
