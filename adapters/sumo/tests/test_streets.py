@@ -10,7 +10,7 @@ from adapters.sumo.streets import FILE, streets, write_streets
 
 NET = """<net>
   <edge id=":a_0" function="internal"><lane id=":a_0_0" shape="0,0 1,1"/></edge>
-  <edge id="there" from="a" to="b"><lane id="t_0" shape="0.00,0.00 100.00,0.00"/><lane id="t_1" shape="0,3 100,3"/></edge>
+  <edge id="there" from="a" to="b"><lane id="t_0" shape="0.00,0.00 100.00,0.00"/><lane id="t_1" shape="0,3 9,3"/></edge>
   <edge id="back" from="b" to="a"><lane id="b_0" shape="100,-3 0,-3"/></edge>
   <edge id="up" from="b" to="c"><lane id="u_0" shape="100,0,5 100,50,6 120,80,7"/></edge>
 </net>"""
