@@ -10,7 +10,7 @@ JOBS   ?= 2
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: run hello test slow chaos clients long lint docs bench mutants schema clean
+.PHONY: run hello test slow chaos clients long lint docs notebooks bench mutants schema clean
 
 run: $(RUN)  ## Run the city scenario and print the results folder and the report's path
 	$(BIN)/cosim run scenarios/city-edge
@@ -42,6 +42,9 @@ lint: $(DEV)
 
 docs: $(DEV)  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
+
+notebooks: $(DEV)  ## Run the notebooks of the documentation and store their outputs
+	$(BIN)/python docs/notebooks/pages.py
 
 bench: $(DEV)  ## Print the tables of all benchmarks
 	for name in startup bus remote record sumo radio wifi continuum offloading cosco vehicles; do $(BIN)/python -m benchmarks.$$name || exit 1; echo; done

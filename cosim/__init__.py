@@ -15,19 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cosim.api import Comparison, Scenario, compare, run, size, sweep
+    from cosim.contract.errors import CosimError, RunError, ScenarioError, SetupError
+    from cosim.results.compare import Effect
     from cosim.results.load import Run, Runs, latest, load, load_all
     from cosim.results.session import Outcome
     from cosim.results.size import Sizing
+    from cosim.scenario.gallery import examples
 
 _PLACES = {
     "Comparison": "api", "Scenario": "api", "compare": "api", "run": "api", "size": "api", "sweep": "api",
-    "Run": "results.load", "Runs": "results.load", "latest": "results.load", "load": "results.load",
-    "load_all": "results.load", "Outcome": "results.session", "Sizing": "results.size",
+    "CosimError": "contract.errors", "RunError": "contract.errors", "ScenarioError": "contract.errors",
+    "SetupError": "contract.errors", "Effect": "results.compare", "Run": "results.load", "Runs": "results.load",
+    "latest": "results.load", "load": "results.load", "load_all": "results.load", "Outcome": "results.session",
+    "Sizing": "results.size", "examples": "scenario.gallery",
 }  # fmt: skip
 
 __all__ = [
-    "Comparison", "Outcome", "Run", "Runs", "Scenario", "Sizing", "compare", "latest", "load", "load_all", "run",
-    "size", "sweep", "version",
+    "Comparison", "CosimError", "Effect", "Outcome", "Run", "RunError", "Runs", "Scenario", "ScenarioError",
+    "SetupError", "Sizing", "compare", "examples", "latest", "load", "load_all", "run", "size", "sweep", "version",
 ]  # fmt: skip
 
 
@@ -52,4 +57,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the lazily imported names
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({name for name in globals() if name.startswith("__")} | {*__all__})

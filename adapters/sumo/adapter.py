@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.sumo.backend import Backend, Columns, LibsumoBackend
-from adapters.sumo.check import file_of, problems
+from adapters.sumo.check import file_of, net_of, problems
 from adapters.sumo.config import SumoConfig
 from adapters.sumo.roster import PresentVehicles
 from adapters.sumo.space import Alignment, Fence
+from adapters.sumo.streets import write_streets
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, refuse
 from cosim.contract.frame import Frame
@@ -55,6 +56,9 @@ class SumoAdapter:
             )
         self._begin, self._resolution = backend.time(), resolution
         self._alignment = Alignment.between(context.scene.geo, backend.project, backend.elevated)
+        network = net_of(config, context)
+        if network is not None:
+            write_streets(network, self._alignment, scratch)
         classes = frozenset(config.classes) if config.classes is not None else None
         self._roster = PresentVehicles(None if classes is None else lambda v: backend.vehicle_class(v) in classes)
         self._fence = Fence(config.region, context.period) if config.region is not None else None

@@ -96,6 +96,23 @@ def bounds_of(file: Path) -> tuple[float, float, float, float] | None:
     return None
 
 
+def net_of(config: SumoConfig, context: Context) -> Path | None:
+    """The network file that the block or its configuration names, as far as that can be told."""
+    from xml.etree import ElementTree
+
+    text = config.network or config.config
+    if text is None:
+        return None
+    file = file_of(text, context)
+    if config.network is not None:
+        return file
+    try:
+        named = ElementTree.parse(file).find(".//net-file")
+    except (OSError, ElementTree.ParseError):
+        return None
+    return None if named is None else file.parent / named.get("value", "")
+
+
 def file_of(text: str, context: Context) -> Path:
     """The file that a key of the block names. Raises `ScenarioError` for one of a package that there is not."""
     return install.package_file(text) if text.startswith(install.PREFIX) else context.path(text)

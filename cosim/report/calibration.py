@@ -29,6 +29,7 @@ def write_calibration(calibration: Calibration, evidence: Sequence[Evidence], ou
         "calibration.html.j2",
         title=calibration.problem,
         badge=_badge(calibration),
+        lead=lead(calibration),
         facts=_facts(calibration),
         tiles=_tiles(calibration),
         gaps=[gap_chart(f"Gap, data {name}", part) for name, part in _parts(calibration)],
@@ -154,15 +155,21 @@ def _tiles(calibration: Calibration) -> list[Tile]:
         before, after = _all(part.before), _all(part.after)
         if after is None:
             continue
-        for title, figure in (("W1", "w1"), ("NRMSE", "nrmse")):
+        for title, figure, meaning in (
+            ("Gap", "w1", "W1 over the measured range, mean over signals by weight"),
+            ("Error by row", "nrmse", "NRMSE, mean over signals by weight"),
+        ):
             value = getattr(after, figure)
             detail = f"before {quantity(getattr(before, figure))}" if before is not None else ""
-            tiles.append(
-                Tile(f"{title}, {name}", quantity(value), exact(value), "mean over signals, by weight", detail)
-            )
+            tiles.append(Tile(f"{title}, {name}", quantity(value), exact(value), meaning, detail))
         if math.isfinite(after.floor):
             tiles.append(
-                Tile(f"Floor of W1, {name}", quantity(after.floor), exact(after.floor), "measured half against half")
+                Tile(
+                    f"Noise floor, {name}",
+                    quantity(after.floor),
+                    exact(after.floor),
+                    "the gap (W1) of one measured half to the other",
+                )
             )
     return [
         *tiles,
@@ -181,8 +188,31 @@ def _badge(calibration: Calibration) -> tuple[str, str]:
     if _worse(after, before):
         return "farther than before", "bad"
     if after.w1 <= _FAR * after.floor:
+        if before.w1 <= _FAR * after.floor:
+            return "within twice the noise floor, as before", ""
         return "within twice the noise floor", "good"
     return (f"{before.w1 / after.w1:.3g} times as near", "good") if after.w1 < before.w1 else ("near", "")
+
+
+def lead(calibration: Calibration) -> str:
+    """What came out, in words without names of figures."""
+    _, part = _parts(calibration)[-1]
+    before, after = _all(part.before), _all(part.after)
+    if after is None or finite(after.w1) is None:
+        return "The calibrated simulation could not be compared with the measurements."
+    data = "data that the search has not seen" if calibration.held_back is not None else "the data it was fitted to"
+    text = f"On {data}, simulated and measured values are distributed {_percent(after.w1)} of the measured range apart"
+    if before is not None and finite(before.w1) is not None:
+        text += f"; before the calibration it was {_percent(before.w1)}"
+    if finite(after.floor) is not None:
+        text += f". One half of the measurements lies {_percent(after.floor)} from the other half"
+        if after.w1 <= after.floor:
+            text += ", so these data cannot show a better model"
+    return text + "."
+
+
+def _percent(part: float) -> str:
+    return f"{100.0 * part:.2g} %" if part >= 1e-4 else "less than 0.01 %"
 
 
 def _worse(after: Gap, before: Gap) -> bool:

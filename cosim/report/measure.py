@@ -115,6 +115,11 @@ def over_time(run: Folder, name: str, query: str) -> Series:
 _BUCKET = "least(floor({} / $1), $2)"
 
 
+def bucket(time: str) -> str:
+    """The bucket of the SQL expression `time` (s), for a query of `over_time`."""
+    return _BUCKET.format(time)
+
+
 def presence(run: Folder) -> list[Series]:
     """Devices that are there, have coverage, and transfer, over time.
 

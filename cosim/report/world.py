@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -9,6 +10,7 @@ from typing import Any
 
 from cosim.report.folder import Folder
 from cosim.report.svg import PALETTE
+from cosim.results.layers import map_lines
 
 POINTS = 120_000  # of all trajectories together: about 1 MB of text
 TRACKS = 3_000
@@ -62,9 +64,26 @@ def world(run: Folder) -> dict[str, Any] | None:
         "nodes": spots,
         "tracks": tracks,
         "handovers": _handovers(run, place),
+        "lines": _under(run, box, place),
         "shown": shown,
         "moving": moving,
     }
+
+
+def _under(run: Folder, box: tuple[float, float, float], place: Any) -> list[list[int]]:  # noqa: ANN401 - a local closure
+    """Streets and other lines under the map: x, y, dx, dy, dx, dy, ... of each."""
+    west, south, side = box
+    margin = 0.1 * side
+    found = []
+    for line in map_lines(run.path, (west - margin, south - margin, west + side + margin, south + side + margin)):
+        points = [place(x, y) for x, y in line]
+        flat = points[0]
+        for before, at in itertools.pairwise(points):
+            if at != before:
+                flat = [*flat, at[0] - before[0], at[1] - before[1]]
+        if len(flat) > 2:
+            found.append(flat)
+    return found
 
 
 def _nodes(run: Folder) -> list[tuple[str, str, str, float, float, str | None]]:

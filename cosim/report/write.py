@@ -12,6 +12,7 @@ from cosim.report.cluster import cluster_charts, cluster_table, compared
 from cosim.report.engagements import engagement_table, vehicle_charts
 from cosim.report.folder import Folder
 from cosim.report.groups import group, text_diff
+from cosim.report.own import own_charts
 from cosim.report.page import render, save
 from cosim.report.text import duration, finite
 from cosim.report.world import world
@@ -47,6 +48,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             migrations=sections.migration_charts(run),
             cluster=cluster_charts(run),
             vehicles=vehicle_charts(run),
+            own=own_charts(run),
             engagements=engagement_table(run),
             checks=checks,
             ledger=trust.ledger_nodes(run.ledgers),

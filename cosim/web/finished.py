@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from cosim.bus.describe import describe
 from cosim.contract.frame import Array
 from cosim.plan.catalogue import signals_of
 from cosim.plan.store import plan_from_dict
+from cosim.results.layers import Line, map_lines
 from cosim.results.load import Run, load
 from cosim.web.figures import FEW, figures_of, split
 from cosim.web.message import pack, pack_columns
@@ -22,6 +24,7 @@ from cosim.web.source import PARTS, SHORT
 UNLIMITED = ("deadline", "stop", "sleep_after")  # keys of a plan whose null in JSON is an infinity
 POINTS = 600  # of a time series
 BUCKETS = 200  # of the rates of tasks
+LAST = 0.2  # of the tasks of a usual bucket, which the last one must have to be shown
 CACHED = 64  # time series kept
 EVENTS = 2000  # listed at most
 TRAILS = 20_000  # places that the map shows as having been passed
@@ -49,6 +52,7 @@ class FinishedRun:
         # a run that was killed has not written how far it got
         self._reached = max([float(self._run.manifest["reached"]), *map(float, last)])
         self._names = self._number_nodes()
+        self._lines = self._map_lines()
         self._cached: dict[str, dict[str, Any]] = {}
         self._events = self._rows("SELECT time, kind, node, detail FROM events ORDER BY time LIMIT ?", EVENTS)
 
@@ -75,6 +79,7 @@ class FinishedRun:
             "members": self._members,
             "figures": figures_of(self._scene["signals"], live=False),
             "trails": self._trails(),
+            "lines": [[v for at in line for v in at] for line in self._lines],
         }
 
     def frame(self, at: float | None, watch: int) -> bytes:
@@ -209,7 +214,10 @@ class FinishedRun:
             "response": "avg(ended - created) FILTER (status = 'completed')",
         }[column]
         bucket = f"least(floor(ended / {width!r}), {BUCKETS - 1})"
-        rows = self._rows(f"SELECT {bucket} AS b, {value} FROM tasks GROUP BY b ORDER BY b")
+        ended = "count(*) FILTER (status = 'completed')"
+        rows = self._rows(f"SELECT {bucket} AS b, {value}, {ended} FROM tasks GROUP BY b ORDER BY b")
+        if column == "response" and len(rows) > 2 and rows[-1][2] < LAST * median(row[2] for row in rows):
+            rows.pop()  # the mean of the few that ended at the very end says nothing of the run
         label = "mean" if column == "response" else "all"
         return {"times": [(row[0] + 0.5) * width for row in rows], "lines": {label: [row[1] for row in rows]}}
 
@@ -236,6 +244,19 @@ class FinishedRun:
         labels = ("all",) if counter else ("mean", "max")
         lines = {label: [float(row[i + 1]) for row in rows] for i, label in enumerate(labels)}
         return {"times": [row[0] for row in rows], "lines": lines}
+
+    def _map_lines(self) -> list[Line]:
+        """Streets and other lines under the map, round about where anything has been."""
+        places = [node["at"][:2] for node in self._scene["nodes"] if node["at"] is not None]
+        if "mobility" in self._run.signals:
+            query = "SELECT min(x), min(y), max(x), max(y) FROM mobility WHERE isfinite(x) AND isfinite(y)"
+            west, south, east, north = self._rows(query)[0]
+            places += [] if west is None else [[west, south], [east, north]]
+        if not places:
+            return []
+        xs, ys = zip(*places, strict=True)
+        margin = 0.1 * max(max(xs) - min(xs), max(ys) - min(ys), 1000.0)
+        return map_lines(self.folder, (min(xs) - margin, min(ys) - margin, max(xs) + margin, max(ys) + margin))
 
     def _trails(self) -> list[float]:
         """Places that moving nodes passed, as x, y, x, y, ... in whole steps of the map."""

@@ -120,7 +120,8 @@
     });
     return { id: t.id, k: t.k, stretches };
   });
-  const layers = { paths: true, areas: data.nodes.some((n) => n.r), handovers: data.handovers.length > 0 && data.handovers.length <= 800 };
+  const lines = (data.lines || []).map((p) => { const xy = Int32Array.from(p); for (let i = 2; i < xy.length; i++) xy[i] += xy[i - 2]; return xy; });
+  const layers = { lines: true, paths: true, areas: data.nodes.some((n) => n.r), handovers: data.handovers.length > 0 && data.handovers.length <= 800 };
   const shown = data.kinds.map(() => true);
   const extent = bounds();
   let view = null, now = data.end, timer = 0, ratio = 1, spots = [];
@@ -152,6 +153,11 @@
     const ink = css("--ink"), soft = css("--soft"), card = css("--card"), hue = colors();
     const bucket = now / data.bucket;
     spots = [];
+    if (layers.lines && lines.length) {
+      pen.beginPath();
+      for (const xy of lines) for (let i = 0; i < xy.length; i += 2) i ? pen.lineTo(px(xy[i]), py(xy[i + 1])) : pen.moveTo(px(xy[i]), py(xy[i + 1]));
+      pen.strokeStyle = css("--street"); pen.lineWidth = Math.min(5, Math.max(1, 4 / data.unit * view.zoom)); pen.lineJoin = "round"; pen.stroke();
+    }
     if (layers.areas) for (const n of data.nodes) if (n.r && shown[n.k]) {
       pen.beginPath();
       pen.arc(px(n.at[0]), py(n.at[1]), n.r * view.zoom, 0, 7);
@@ -187,7 +193,7 @@
       pen.beginPath(); pen.arc(x, y, size, 0, 7); pen.fillStyle = hue[t.k]; pen.fill();
       spots.push([x, y, `${t.id}\n${data.kinds[t.k].name}`]);
     }
-    const names = data.nodes.length <= 30;
+    const names = data.nodes.length <= 30, taken = [];
     pen.font = "12px " + css("--sans");
     for (const n of data.nodes) if (shown[n.k]) {
       const x = px(n.at[0]), y = py(n.at[1]);
@@ -195,12 +201,18 @@
       pen.fillStyle = hue[n.k]; pen.fill(); pen.lineWidth = 1.5; pen.strokeStyle = card; pen.stroke();
       if (names) {
         const words = n.id.length > 22 ? n.id.slice(0, 21) + "…" : n.id;
+        const box = [x + 8, y - 7, x + 10 + pen.measureText(words).width, y + 7];
+        if (taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) { spot(n, x, y); continue; }
+        taken.push(box);
         pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, x + 9, y + 4); pen.fillStyle = ink; pen.fillText(words, x + 9, y + 4);
       }
-      spots.push([x, y, `${n.id}\n${data.kinds[n.k].name}, ${n.tier}` + (n.r ? `\nserved 95 % within ${length(n.r * data.unit)}` : "")]);
+      spot(n, x, y);
     }
     ruler(w, h, soft);
     $("clock").textContent = clock(now);
+  }
+  function spot(n, x, y) {
+    spots.push([x, y, `${n.id}\n${data.kinds[n.k].name}, ${n.tier}` + (n.r ? `\nserved 95 % within ${length(n.r * data.unit)}` : "")]);
   }
   function where(track, bucket) {
     for (const s of track.stretches) {
@@ -237,6 +249,7 @@
   }
   const moving = new Set(tracks.map((t) => t.k));
   data.kinds.forEach((k, i) => toggle(k.name, k.color || `var(--c${k.c})`, true, (v) => { shown[i] = v; }, moving.has(i)));
+  if (lines.length) toggle("streets", "", true, (v) => { layers.lines = v; });
   if (tracks.length) toggle("paths", "", true, (v) => { layers.paths = v; });
   if (layers.areas) toggle("service areas", "", true, (v) => { layers.areas = v; });
   if (data.handovers.length) toggle("handovers ×", "", layers.handovers, (v) => { layers.handovers = v; });

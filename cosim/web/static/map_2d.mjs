@@ -46,6 +46,11 @@ export class CanvasMap {
     const pen = fitCanvas(this.canvas, this.host), metres = 1 / this.scale;
     pen.fillStyle = world.paper; pen.fillRect(0, 0, width, height);
     this.lines(pen, this.gridLines(step(90 * metres)), world.grid, 1, 1);
+    if (world.layers.lines && world.lines.length) {
+      pen.beginPath();
+      for (const line of world.lines) line.forEach(([x, y], i) => (i ? pen.lineTo(...toScreen(x, y)) : pen.moveTo(...toScreen(x, y))));
+      pen.strokeStyle = world.street; pen.lineWidth = Math.min(5, Math.max(1, 4 * this.scale)); pen.lineJoin = "round"; pen.stroke();
+    }
     const trails = world.layers.trails ? world.trails : [];
     pen.fillStyle = world.trace;
     for (let i = 0; i < trails.length; i += 2) { const [x, y] = toScreen(trails[i], trails[i + 1]); pen.fillRect(x - 1, y - 1, 2, 2); }

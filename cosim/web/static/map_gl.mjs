@@ -46,9 +46,12 @@ export class GlMap {
 
   layers() {
     const { map, world } = this;
-    for (const id of ["grid", "trails", "wires", "radio", "movers", "fixed"]) map.addSource(id, { type: "geojson", data: collection([]), buffer: 8, tolerance: 0 });
+    for (const id of ["grid", "lines", "trails", "wires", "radio", "movers", "fixed"]) map.addSource(id, { type: "geojson", data: collection([]), buffer: 8, tolerance: 0 });
     const ofFeature = (name) => ["get", name];
     map.addLayer({ id: "grid", type: "line", source: "grid", paint: { "line-color": world.grid, "line-width": 1 } });
+    map.addLayer({ id: "lines", type: "line", source: "lines", layout: { "line-join": "round" }, paint: { "line-color": world.street, "line-width": ["interpolate", ["linear"], ["zoom"], 13, 1, 17, 5] } });
+    const streets = world.lines.map((line) => line.map(([x, y]) => world.lonlat(x, y)));
+    map.getSource("lines").setData(collection([{ type: "Feature", properties: {}, geometry: { type: "MultiLineString", coordinates: streets } }]));
     map.addLayer({ id: "trails", type: "circle", source: "trails", paint: { "circle-color": world.trace, "circle-radius": 1.2 } });
     map.addLayer({ id: "wires", type: "line", source: "wires", paint: { "line-color": ofFeature("colour"), "line-width": 1.6, "line-opacity": world.many ? 0.3 : 0.7, "line-dasharray": [4, 2.5] } });
     map.addLayer({ id: "radio", type: "line", source: "radio", paint: { "line-color": ofFeature("colour"), "line-width": ofFeature("width"), "line-opacity": ofFeature("opacity") } });
@@ -73,6 +76,7 @@ export class GlMap {
     for (const id of this.map.listImages()) this.map.removeImage(id);
     this.map.setPaintProperty("paper", "background-color", this.world.paper);
     this.map.setPaintProperty("grid", "line-color", this.world.grid);
+    this.map.setPaintProperty("lines", "line-color", this.world.street);
     this.map.setPaintProperty("trails", "circle-color", this.world.trace);
     this.draw();
   }
@@ -81,6 +85,7 @@ export class GlMap {
     if (!this.ready) return;
     const { map, world } = this;
     this.trail();
+    map.setLayoutProperty("lines", "visibility", world.layers.lines ? "visible" : "none");
     map.setLayoutProperty("trails", "visibility", world.layers.trails ? "visible" : "none");
     map.getSource("wires").setData(collection([...world.wired()].map(([look, lines]) => this.lines(lines, { colour: look === "down" ? world.faint : world.ramp[look] }))));
     const movers = [...world.movers()], crowd = movers.length > 300;

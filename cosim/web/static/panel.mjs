@@ -88,14 +88,14 @@ export function showHead(scene, time, state, silent) {
 
 /** Boxes to show and hide what is on the map, and what the colours mean. */
 export function showLayers(world, redraw) {
-  const has = { radio: "link" in world.scene.signals || "peer_link" in world.scene.signals, wires: world.wires.length > 0, trails: world.trails.length > 0 || world.scene.live, labels: world.nodes.length > 0 };
-  const words = { radio: "radio links", wires: "wired links", trails: "ways", labels: "names" };
+  const has = { lines: world.lines.length > 0, radio: "link" in world.scene.signals || "peer_link" in world.scene.signals, wires: world.wires.length > 0, trails: world.trails.length > 0 || world.scene.live, labels: world.nodes.length > 0 };
+  const words = { lines: "streets", radio: world.span.words, wires: "wired links", trails: "ways", labels: "names" };
   const boxes = Object.keys(words).filter((layer) => has[layer]).map((layer) => {
     const box = element("input", { type: "checkbox", "data-layer": layer, onchange: () => { world.layers[layer] = box.checked; redraw(); } });
     box.checked = world.layers[layer];
     return element("label", {}, box, words[layer]);
   });
   const kinds = world.scene.kinds.map((kind, i) => { const dot = element("i", {}); dot.style.background = world.hue[i]; return element("span", {}, dot, kind.name); });
-  const ramp = element("span", { class: "ramp", title: "Rate of a link on a logarithmic scale, less for loss" }, "100 kbit/s ", ...world.ramp.map((colour) => { const dot = element("i", {}); dot.style.background = colour; return dot; }), " 100 Mbit/s");
+  const ramp = element("span", { class: "ramp", title: "Rate of a link on a logarithmic scale, less for loss" }, `${world.span.low} `, ...world.ramp.map((colour) => { const dot = element("i", {}); dot.style.background = colour; return dot; }), ` ${world.span.high}`);
   $("layers").replaceChildren(element("div", {}, ...boxes), element("div", {}, ...kinds), ...(has.radio || has.wires ? [ramp] : []));
 }

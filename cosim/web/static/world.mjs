@@ -9,11 +9,17 @@ export const CLASSES = 5; // of link quality, 0 worst
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** 0 (hardly a link) to 4 (100 Mbit/s without loss): the decade of the rate, less what loss takes away. */
-export function quality(rate, loss) {
-  const good = Math.min(Math.max((Math.log10(Math.max(rate, 1)) - 5) / 3, 0), 1) * (1 - Math.min(1, 5 * loss));
+// Rates between which links are told apart, three decades each: of radio, and of circuits through optical switches.
+const RADIO = { words: "radio links", from: 5, low: "100 kbit/s", high: "100 Mbit/s" };
+const CIRCUITS = { words: "optical circuits", from: 9, low: "1 Gbit/s", high: "1 Tbit/s" };
+
+/** 0 (hardly a link) to 4 (three decades above 10^`from` bit/s, without loss): the decade of the rate, less what loss takes away. */
+export function quality(rate, loss, from = RADIO.from) {
+  const good = Math.min(Math.max((Math.log10(Math.max(rate, 1)) - from) / 3, 0), 1) * (1 - Math.min(1, 5 * loss));
   return Math.min(CLASSES - 1, Math.floor(good * CLASSES));
 }
+
+const pairs = (flat) => Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]);
 
 export class World {
   constructor(scene) {
@@ -27,16 +33,18 @@ export class World {
       n, id: node.id, kind: this.kinds.indexOf(node.kind), hosts: node.cores > 0, placed: node.at !== null,
       x: node.at?.[0] ?? 0, y: node.at?.[1] ?? 0,
     }));
+    this.span = "circuit" in scene.signals && !("link" in scene.signals) ? CIRCUITS : RADIO;
     this.columns = {};
     this.time = 0;
     this.trails = [...(scene.trails ?? [])]; // x, y, x, y, ...
+    this.lines = (scene.lines ?? []).map((flat) => pairs(flat)); // streets, [x, y] of each point
     this.passed = new Set();
     this.places = new Map(); // node number -> [x, y], of those that are there now
     this.load = new Map(); // host -> share of the cores in use
     this.down = new Set();
     this.degraded = new Set(); // "a/b" by node numbers
     this.chosen = -1;
-    this.layers = { radio: true, wires: true, trails: true, labels: true };
+    this.layers = { lines: true, radio: true, wires: true, trails: true, labels: true };
     this.colours();
     this.spread();
     this.wires = this.expand(scene.links);
@@ -50,7 +58,7 @@ export class World {
     this.ramp = [...Array(CLASSES).keys()].map((i) => css(`--q${i}`));
     this.ink = css("--ink"); this.soft = css("--soft"); this.faint = css("--faint"); this.paper = css("--bg");
     this.card = css("--card"); this.grid = css("--grid"); this.bad = css("--bad"); this.accent = css("--accent");
-    this.trace = css("--trail"); this.sans = css("--sans");
+    this.trace = css("--trail"); this.street = css("--street"); this.sans = css("--sans");
   }
 
   /** The box that holds everything, and places above it for nodes that have none. */
@@ -81,7 +89,7 @@ export class World {
         if (a >= this.nodes.length || a === b || seen.has(key)) continue;
         if (wires.length >= MOST_WIRES) return wires;
         seen.add(key);
-        wires.push({ a: Math.min(a, b), b: Math.max(a, b), key, rate, delay, loss, q: quality(rate, loss) });
+        wires.push({ a: Math.min(a, b), b: Math.max(a, b), key, rate, delay, loss, q: quality(rate, loss, this.span.from) });
       }
     }
     return wires;
@@ -164,7 +172,7 @@ export class World {
       const nodes = this.columns[`${part}.node`] ?? [], ends = this.columns[`${part}.${other}`];
       const rates = this.columns[`${part}.rate`], losses = this.columns[`${part}.loss`];
       for (let i = 0; i < nodes.length; i++) {
-        const a = nodes[i], b = ends[i], q = quality(rates[i], losses[i]);
+        const a = nodes[i], b = ends[i], q = quality(rates[i], losses[i], this.span.from);
         if (b < 0 || (part === "p" && !(rates[i] > 0))) continue;
         const key = `${Math.min(a, b)}/${Math.max(a, b)}`;
         worst.set(key, [a, b, Math.min(q, worst.get(key)?.[2] ?? q)]);

@@ -121,6 +121,19 @@ def test_no_page_is_wider_than_a_phone(browser, tmp_path):
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_tables_fit_the_paper(browser, tmp_path):
+    path = write_report(write_run(tmp_path, hosts=6))
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                            {"width": 794, "height": 1123, "deviceScaleFactor": 1, "mobile": False})  # fmt: skip
+    try:
+        _open(browser, path)  # A4 at 96 pixels per inch
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 794
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_comparison_and_sweep_pages_are_silent_and_offline(browser, tmp_path):
     runs = [write_run(tmp_path / "s", name=n, scheduler=n, duration=10.0, title=EVIL) for n in ("a", "b")]
     for path in (write_comparison(runs, tmp_path / "c.html"), write_sweep_report(tmp_path / "s")):

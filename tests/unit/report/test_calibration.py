@@ -111,7 +111,8 @@ def test_the_page_has_every_part_and_needs_nothing_else(told, tmp_path):
     text = " ".join(page.words)
     for words in (
         "edge host", "power, held back (day 2)", "response, fitted (day 1)", "one queue", "power.csv: 240 rows",
-        "Floor of W1, held back", "coverage", "cma-es", "900",
+        "Noise floor, held back", "coverage", "cma-es", "900",
+        "On data that the search has not seen, simulated and measured values are distributed", "before the calibration",
     ):  # fmt: skip
         assert words in text
 

@@ -71,3 +71,19 @@ def test_service_areas_and_handovers_need_radio(tmp_path):
 def test_a_run_without_positions_has_no_map(tmp_path):
     with Folder(write_run(tmp_path, hosts=0, mobility=False)) as folder:
         assert world(folder) is None
+
+
+def test_lines_of_adapters_lie_under_the_map(tmp_path):
+    run = write_run(tmp_path)
+    file = run / "logs/streets/map.geojson"
+    file.parent.mkdir(parents=True)
+    with Folder(run) as folder:
+        assert world(folder)["lines"] == []
+        x, y = (max(0.0, folder.one(f"SELECT avg({axis}) FROM mobility")[0]) for axis in "xy")
+        file.write_text(f'{{"type": "LineString", "coordinates": [[{x}, {y}], [{x + 50}, {y}], [{x + 50}, {y - 20}]]}}')
+        data = world(folder)
+    ((u, v, du, dv, du2, dv2),) = data["lines"]
+    assert data["west"] + u * data["unit"] == pytest.approx(x, abs=data["unit"])
+    assert data["south"] + v * data["unit"] == pytest.approx(y, abs=data["unit"])
+    assert [du, dv] == [pytest.approx(50 / data["unit"], abs=1), 0]
+    assert [du2, dv2] == [0, pytest.approx(-20 / data["unit"], abs=1)]

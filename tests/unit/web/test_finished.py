@@ -186,3 +186,13 @@ def test_nonsense_ends_the_connection_only(run_folder, text):
             with pytest.raises(WebSocketDisconnect):
                 socket.receive_bytes()
         assert client.get("/api/scene").status_code == 200
+
+
+def test_lines_of_adapters_lie_under_the_map(run_folder, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(run_folder, folder)
+    (folder / "logs/streets").mkdir(parents=True)
+    shape = '{"type": "MultiLineString", "coordinates": [[[0, 0], [50, 20]], [[1e6, 0], [1e6, 9]]]}'
+    (folder / "logs/streets/map.geojson").write_text(shape)
+    with contextlib.closing(FinishedRun(folder)) as source:
+        assert source.scene()["lines"] == [[0.0, 0.0, 50.0, 20.0]]

@@ -1,0 +1,69 @@
+"""What lies under the map of a run: lines that adapters have left as `map.geojson` in their scratch folders.
+
+Coordinates are m east and north of the scenario's origin. Lines, polygons, features and collections
+of them are read; anything else is skipped.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FILE = "map.geojson"
+POINTS = 100_000  # drawn at most
+LARGEST = 64 << 20  # B of a file
+Line = list[tuple[float, float]]
+Box = tuple[float, float, float, float]  # west, south, east, north
+
+
+def map_lines(folder: Path, box: Box) -> list[Line]:
+    """The lines of the run in `folder` of which a part is in `box` (m), at most `POINTS` points: the longest first."""
+    found = []
+    for path in sorted(folder.glob(f"logs/*/{FILE}")):
+        try:
+            if path.stat().st_size <= LARGEST:
+                found += [line for line in _lines(json.loads(path.read_text(encoding="utf-8"))) if _meets(line, box)]
+        except (OSError, ValueError, TypeError, RecursionError):
+            continue  # a map is no result
+    found.sort(key=_length, reverse=True)
+    kept, points = [], 0
+    for line in found:
+        points += len(line)
+        if points > POINTS:
+            break
+        kept.append(line)
+    return kept
+
+
+def _lines(shape: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON
+    if not isinstance(shape, dict):
+        return
+    for part in (*shape.get("features", ()), *shape.get("geometries", ()), shape.get("geometry")):
+        yield from _lines(part)
+    depth = {"LineString": 0, "MultiLineString": 1, "Polygon": 1, "MultiPolygon": 2}.get(str(shape.get("type")))
+    if depth is not None:
+        yield from _nested(shape.get("coordinates", ()), depth)
+
+
+def _nested(coordinates: Any, depth: int) -> Iterator[Line]:  # noqa: ANN401 - JSON
+    if depth:
+        for part in coordinates:
+            yield from _nested(part, depth - 1)
+        return
+    line = [(float(at[0]), float(at[1])) for at in coordinates]
+    if len(line) > 1 and all(math.isfinite(x) and math.isfinite(y) for x, y in line):
+        yield line
+
+
+def _meets(line: Line, box: Box) -> bool:
+    west, south, east, north = box
+    xs, ys = [x for x, _ in line], [y for _, y in line]
+    return min(xs) <= east and max(xs) >= west and min(ys) <= north and max(ys) >= south
+
+
+def _length(line: Line) -> float:
+    return sum(math.dist(a, b) for a, b in itertools.pairwise(line))

@@ -1,0 +1,59 @@
+"""Every notebook is valid, is up to date with what it stores, and runs."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
+NEEDS = {"city-study": ["libsumo", "matplotlib"], "train-a-policy": ["torch", "gymnasium"], "twin": ["scipy"]}
+LONG = ("city-study", "train-a-policy")
+
+found = importlib.util.spec_from_file_location("notebook_pages", ROOT / "docs/notebooks/pages.py")
+pages = importlib.util.module_from_spec(found)
+found.loader.exec_module(pages)
+
+
+def kinds(outputs):
+    return [sorted(output.get("data", {"stream": None})) for output in outputs]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in NOTEBOOKS],
+)
+def test_a_notebook_runs_and_shows_what_it_stores(path, tmp_path):
+    for module in ("pandas", *NEEDS.get(path.stem, ())):
+        pytest.importorskip(module)
+    outputs = pages.execute(path, tmp_path)
+    stored = [cell["outputs"] for cell in pages._read(path)["cells"] if cell["cell_type"] == "code"]
+    assert [kinds(now) for now in outputs] == [kinds(then) for then in stored], "python docs/notebooks/pages.py"
+    assert str(tmp_path) not in sys.path
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in NOTEBOOKS])
+def test_a_notebook_is_valid_small_and_without_places_of_its_author(path):
+    nbformat = pytest.importorskip("nbformat")
+    nbformat.validate(nbformat.read(path, as_version=4))
+    text = path.read_text("utf-8")
+    assert len(text) < 100_000
+    assert str(ROOT) not in text
+    assert not re.search(r"/tmp/|/home/|/root/", text)
+
+
+def test_a_page_has_files_commands_and_outputs_as_such():
+    page = pages.markdown(ROOT / "docs/notebooks/twin.ipynb")
+    assert page.startswith("# A twin\n\nThis page is a notebook: [download twin.ipynb](twin.ipynb)")
+    assert '```yaml title="yard.yaml"\napiVersion' in page
+    assert "```console\n$ cosim calibrate yard.yaml" in page
+    assert "(train-a-policy.md)" in pages.markdown(ROOT / "docs/notebooks/own-policy.ipynb")
+
+
+def test_a_cell_that_fails_is_told(tmp_path):
+    path = tmp_path / "wrong.ipynb"
+    path.write_text('{"cells": [{"cell_type": "code", "source": ["x = 1\\n", "x / 0"]}]}')
+    with pytest.raises(ZeroDivisionError):
+        pages.execute(path, tmp_path)
