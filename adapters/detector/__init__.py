@@ -31,5 +31,6 @@ ADAPTER = AdapterKind(
     check="adapters.detector.check:problems",
     ports=_ports,
     signals=(ALARM,),
+    compiled="cosim.detect.warm:compiled",
     example=EXAMPLE,
 )

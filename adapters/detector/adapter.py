@@ -14,6 +14,7 @@ from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.dataset.windows import names
 from cosim.detect.detector import Detector, columns_of
+from cosim.detect.warm import compile_all
 
 
 class DetectorAdapter:
@@ -25,6 +26,7 @@ class DetectorAdapter:
     def start(self, context: Context) -> None:
         """Read the detector. Raises `ScenarioError` for what `check` finds."""
         refuse(problems(self._config, context))
+        compile_all()
         self._detector = Detector.load(context.path(self._config.model))
         signals = self._config.signals
         bases: dict[str, tuple[str, str]] = {}  # column of the data set -> signal and column

@@ -25,7 +25,7 @@ _ARRAYS = {
 
 
 @entry()
-def _grown(
+def grown(
     rows: Floats, root: NDArray[np.int64], feature: NDArray[np.int64], threshold: Floats, left: NDArray[np.int64],
     right: NDArray[np.int64], value: Floats, total: Floats,
 ) -> None:  # fmt: skip
@@ -77,7 +77,7 @@ class Detector:
         total = np.full(len(rows), float(arrays["bias"][0]))
         root, feature, threshold = arrays["root"], arrays["feature"], arrays["threshold"]
         left, right, value = arrays["left"], arrays["right"], arrays["value"]
-        _grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
+        grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
         return total if self.facts.get("link") == "identity" else _logistic(total)
 
     def alarm(self, rows: NDArray[Any]) -> NDArray[np.bool_]:

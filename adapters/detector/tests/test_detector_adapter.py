@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import cosim
+from adapters.detector import ADAPTER
 from cosim.contract.errors import ScenarioError
 from cosim.dataset import Recipe, build
 from cosim.dataset.leakage import feature_names, matrix, read
 from cosim.detect import Detector
 from cosim.detect.train import fit
+from cosim.testing import check_adapter
 
 RULE = "jamming.loss >= 3"
 
@@ -80,3 +86,18 @@ def test_detectors_that_do_not_fit_are_refused_by_check(trained, keys, told):
     made = scenario(folder, **keys)
     with pytest.raises(ScenarioError, match=told):
         cosim.run(made, out=folder / "runs")
+
+
+def test_keeps_the_contract():
+    check_adapter(ADAPTER)
+
+
+@pytest.mark.slow
+def test_a_rehearsal_leaves_nothing_to_compile(tmp_path):
+    """Trees too, although the example is a linear model."""
+    code = (
+        "from adapters.detector import ADAPTER; from cosim.testing import rehearse; "
+        "assert not ADAPTER.is_compiled(); rehearse(ADAPTER); assert ADAPTER.is_compiled(); "
+        "from cosim.detect.detector import grown; assert len(grown.signatures) == 1"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})
