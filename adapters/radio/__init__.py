@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from adapters.radio.signals import LOGS, TRUTH
+from adapters.radio.signals import LOGS
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.jammer import TRUTH
 from cosim.contract.signals import Signal
 
 EXAMPLE = """\
@@ -36,8 +37,8 @@ ADAPTER = AdapterKind(
     check="adapters.radio.check:problems",
     ports=_ports,
     signals=_signals,
-    node={"jammer": "adapters.radio.keys:Jammer", "sector": "adapters.radio.keys:Sector"},
-    events={"jammer-on": "adapters.radio.keys:JammerOn", "jammer-off": "adapters.radio.keys:JammerOff"},
+    node={"jammer": "cosim.contract.jammer:Jammer", "sector": "adapters.radio.keys:Sector"},
+    events={"jammer-on": "cosim.contract.jammer:JammerOn", "jammer-off": "cosim.contract.jammer:JammerOff"},
     media=("nr",),
     compiled="cosim.radio.warm:compiled",
     example=EXAMPLE,

@@ -145,11 +145,7 @@ class RadioAdapter:
         if self._config.response is not None:
             found["responses"] = self._responses.taken
         if len(self._jammers):
-            jammers = self._jammers
-            found["jammers"] = {
-                name: {"radiated": float(jammers.sent[j]), "steps_on": int(jammers.steps_on[j])}
-                for j, name in enumerate(jammers.ids)
-            }
+            found["jammers"] = self._jammers.summary()
         return found
 
     def _heard(self, rows: Ints, shown: Ints, time: float) -> Heard | None:
