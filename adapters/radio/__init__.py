@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from adapters.radio.signals import LOGS
+from adapters.radio.signals import LOGS, TRUTH
 from cosim.contract.adapter import AdapterKind, Ports, Read
-from cosim.contract.jammer import TRUTH
 from cosim.contract.signals import Signal
 
 EXAMPLE = """\

@@ -212,7 +212,8 @@ class RadioAdapter:
         share = config.downlink_share
         used_down = Use(carried_down, down, down_share, traffic.downloads > 0, queues[1], share)
         used_up = Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share)
-        return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss)
+        busy = config.background + (1.0 - config.background) * np.maximum(traffic.down, traffic.up)
+        return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss, busy)
 
     def _without_control(self, received: Received, down: Carried, up: Carried) -> tuple[Carried, Carried]:
         """What is left where jammers aim at control channels: grants and acknowledgements that are not received.

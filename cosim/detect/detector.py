@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cosim.compiling import entry
 from cosim.contract.errors import SetupError
+from cosim.contract.jammer import CAUSES
 
 Floats = NDArray[np.float64]
 FORMAT = 1
@@ -22,6 +23,9 @@ _ARRAYS = {
     "linear": ("weight", "bias", "mean", "scale"),
     "trees": ("root", "feature", "threshold", "left", "right", "value", "bias"),
 }
+_CAUSE = tuple(
+    f"cause_{name}" for name in ("root", "feature", "threshold", "left", "right", "value", "bias", "of")
+)  # fmt: skip
 
 
 @entry()
@@ -80,6 +84,26 @@ class Detector:
         grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
         return total if self.facts.get("link") == "identity" else _logistic(total)
 
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What it can say of why a link is bad, in order; () without such labels in its training."""
+        return tuple(self.facts.get("causes", ()))
+
+    def cause(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The number (n,) among `causes` of what most likely makes the links of `rows` (n, k) bad.
+
+        One-vs-rest or softmax scores of boosted trees, a set of trees for each cause; the highest wins.
+        """
+        rows = np.asarray(rows, np.float64)
+        rows = np.ascontiguousarray(np.where(np.isnan(rows), self.fill, rows))
+        feature, threshold, left, right, value = (self.arrays[name] for name in _CAUSE[1:6])
+        of, score = self.arrays["cause_of"], np.tile(self.arrays["cause_bias"], (len(rows), 1))
+        for k in range(score.shape[1]):
+            total = np.zeros(len(rows))
+            grown(rows, self.arrays["cause_root"][of == k], feature, threshold, left, right, value, total)
+            score[:, k] += total
+        return np.asarray(np.argmax(score, axis=1), np.int64)
+
     def alarm(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of `rows` (n, k) it raises an alarm for."""
         return np.asarray(self.score(rows) > self.limit)
@@ -107,7 +131,7 @@ class Detector:
                     raise SetupError(f"{path} has the format {head.get('format')}; this version reads {FORMAT}")
                 detector = Detector(
                     str(head["method"]), str(head["form"]), tuple(map(str, head["features"])), float(head["window"]),
-                    float(head["limit"]), file["fill"], {name: file[name] for name in _ARRAYS[head["form"]]},
+                    float(head["limit"]), file["fill"], _arrays(file, head),
                     {**head["facts"], "signals": [str(name) for name in head["facts"]["signals"]]},
                 )  # fmt: skip
         except FileNotFoundError:
@@ -120,24 +144,39 @@ class Detector:
         return detector
 
 
+def _arrays(file: Mapping[str, NDArray[Any]], head: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    names = (*_ARRAYS[head["form"]], *(_CAUSE if head["facts"].get("causes") else ()))
+    return {name: file[name] for name in names}
+
+
 def _sound(detector: Detector, path: str | Path) -> None:
     """A file from elsewhere must not send the trees around in circles or out of their arrays."""
     count, arrays = len(detector.features), detector.arrays
     good = len(detector.fill) == count
+    if detector.causes:
+        good &= _sound_trees(arrays, "cause_", count) and set(detector.causes) <= set(CAUSES)
+        good &= len(arrays["cause_of"]) == len(arrays["cause_root"])
+        good &= len(arrays["cause_bias"]) == len(detector.causes)
     if detector.form == "trees":
-        feature, here = arrays["feature"], np.arange(len(arrays["feature"]))
-        inner = feature >= 0
-        good &= all(len(arrays[name]) == len(here) for name in ("threshold", "left", "right", "value"))
-        good &= bool((feature < count).all())
-        for side in ("left", "right"):  # children stand behind their parents
-            good &= bool(((arrays[side] > here) & (arrays[side] < len(here)))[inner].all())
-        good &= bool(((arrays["root"] >= 0) & (arrays["root"] < len(here))).all())
+        good &= _sound_trees(arrays, "", count)
     elif detector.form == "linear":
         good &= all(len(arrays[name]) == count for name in ("weight", "mean", "scale"))
     else:
         good &= bool(((arrays["column"] >= 0) & (arrays["column"] < count)).all())
     if not good:
         raise SetupError(f"{path} is not a detector: its arrays do not fit one another")
+
+
+def _sound_trees(arrays: Mapping[str, NDArray[Any]], prefix: str, count: int) -> bool:
+    feature = arrays[f"{prefix}feature"]
+    here, inner = np.arange(len(feature)), feature >= 0
+    good = all(len(arrays[prefix + name]) == len(here) for name in ("threshold", "left", "right", "value"))
+    good = good and bool((feature < count).all())
+    for side in ("left", "right"):  # children stand behind their parents
+        child = arrays[prefix + side]
+        good = good and bool(((child > here) & (child < len(here)))[inner].all())
+    root = arrays[f"{prefix}root"]
+    return good and bool(((root >= 0) & (root < len(here))).all())
 
 
 def columns_of(detector: Detector, names: Sequence[str]) -> NDArray[np.int64]:

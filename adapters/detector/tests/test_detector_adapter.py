@@ -15,8 +15,8 @@ from adapters.detector import ADAPTER
 from cosim.contract.errors import ScenarioError
 from cosim.dataset import Recipe, build
 from cosim.dataset.leakage import feature_names, matrix, read
-from cosim.detect import Detector
-from cosim.detect.train import fit
+from cosim.detect import Detector, judge
+from cosim.detect.train import fit, with_causes
 from cosim.testing import check_adapter
 
 RULE = "jamming.loss >= 3"
@@ -70,6 +70,29 @@ def test_scores_on_line_are_those_of_the_data_set(method, trained):
         assert found[node, time][0] == (score if method == "forest" else pytest.approx(score, abs=1e-12))
     raised = [on for (_, time), (_, on) in found.items() if 9.0 <= time <= 13.0]
     assert np.mean(raised) > 0.8
+
+
+def test_an_alarm_has_the_cause_that_judging_counts(trained, tmp_path):
+    folder, rows, detector = trained
+    data = build(
+        [next(folder.glob("runs/watched/2*"))],
+        Recipe(
+            ("ue", "gnb"), RULE, shares=(1.0, 0.0, 0.0), causes=(f"jam: {RULE}", "fade: impairment.snr_down <= 300")
+        ),
+        tmp_path / "data",
+    ).folder
+    known = with_causes(detector, matrix(rows).astype(np.float64), np.array(read(data, "train")["truth_cause"]))
+    known.save(folder / "causes.npz")
+    outcome = cosim.run(scenario(folder, model="causes.npz"), out=tmp_path)
+    seen = pq.read_table(outcome.folder / "frames" / "alarm" / "detector.parquet").to_pydict()
+    counted = judge(known, data, "train").causes
+    assert set(counted) == {"jam", "fade"}
+    assert counted["jam"]["jam"] > 20
+    for name in ("jam", "fade"):
+        alarms = [cause == name for cause, on in zip(seen["cause"], seen["on"], strict=True) if on]
+        assert sum(alarms) <= sum(told[name] for told in counted.values())
+    assert all((cause == "none") != on for cause, on in zip(seen["cause"], seen["on"], strict=True))
+    assert sum(cause == "jam" for cause in seen["cause"]) > 10
 
 
 @pytest.mark.parametrize(

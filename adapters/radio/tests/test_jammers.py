@@ -300,3 +300,16 @@ def test_events_that_no_jammer_hears_are_refused(event, told, tmp_path):
     assert told in str(caught.value)
     file.write_text(file.read_text().replace(event, '{at: 1 s, do: jammer-on, node: "*"}'))
     load(file)
+
+
+def test_what_else_makes_a_link_bad_is_told_by_closed_form():
+    where = scene(station("bs", 0.0), station("other", 600.0), phone("p", 100.0), jammer("j", FAR))
+    seen = frames(started(where, log=True, exponent=3.1, background="40 %", **{**CALM, "interference": True}))[
+        "impairment"
+    ]
+    noise = float(power.milliwatts(power.noise(20e6, 9.0)))
+    signal, other = (30.0 + 8.0 - pathloss.close_in(math.hypot(d, 8.5), 3.5e9, 3.1) for d in (100.0, 500.0))
+    assert seen["snr_down"][0] == pytest.approx(float(signal) - 10 * math.log10(noise))
+    lost = 10 * math.log10(1 + 0.4 * float(power.milliwatts(other)) / noise)
+    assert seen["interference_down"][0] == pytest.approx(lost)
+    assert (seen["interference_up"][0], seen["load"][0]) == (0.0, 0.4)

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from cosim.contract.errors import SetupError
 from cosim.detect import METHODS, Detector
 from cosim.detect.judge import figures
-from cosim.detect.train import calibrated, fit
+from cosim.detect.train import calibrated, fit, with_causes
 
 NAMES = ["ue_sinr", "ue_sinr_mean", "ue_pdr", "ue_pdr_mean", "ue_rssi"]
 
@@ -131,3 +131,30 @@ def test_what_cannot_be_trained_is_told(rows):
         fit(*rows, NAMES, "svm")
     with pytest.raises(SetupError, match="between 0 and 1"):
         calibrated(fit(*rows, NAMES, "logistic"), *rows, 2.0)
+
+
+@pytest.mark.parametrize("names", [("jam", "fade", "overload"), ("jam", "interference"), ("fade",)])
+def test_causes_are_those_of_scikit_learn(names, rows, tmp_path):
+    x, y = rows
+    cause = np.where(y, np.array(names)[np.arange(len(y)) % len(names)], "none")
+    for k, name in enumerate(names):
+        x = x + (cause == name)[:, None] * 0.7 * k * np.array([0.0, 0.0, 1.0, 1.0, 0.0])
+    detector = with_causes(fit(x, y, NAMES, "logistic"), x, cause)
+    detector = Detector.load(detector.save(tmp_path / "d.npz"))
+    filled = np.where(np.isnan(x), detector.fill, x)
+    told = np.array(detector.causes)[detector.cause(x)]
+    if len(names) == 1:
+        assert set(told) == {"fade"}
+        return
+    model = HistGradientBoostingClassifier(
+        max_iter=60, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40, l2_regularization=1.0,
+        class_weight="balanced", early_stopping=False, random_state=1,
+    ).fit(filled[y], cause[y])  # fmt: skip
+    assert (told == model.predict(filled)).all()
+    assert (told[y] == cause[y]).mean() > 1.3 / len(names)
+
+
+def test_causes_need_rows_that_have_one(rows):
+    x, y = rows
+    with pytest.raises(SetupError, match="no training row has a cause"):
+        with_causes(fit(x, y, NAMES, "logistic"), x, np.full(len(y), "none"))
