@@ -16,7 +16,7 @@ from adapters.radio.levels import Levels
 from adapters.radio.log import Log, Use
 from adapters.radio.modem import Carried, Modem
 from adapters.radio.propagation import receive, sights
-from adapters.radio.reception import Fading, Received, Reception
+from adapters.radio.reception import Fading, Received, Reception, Way
 from adapters.radio.response import Responses
 from adapters.radio.scenery import Devices, Stations
 from adapters.radio.state import State, Traffic
@@ -184,6 +184,9 @@ class RadioAdapter:
         up_share, down_share = (sharing.shares(cell, n, count) for n in (traffic.uploads, traffic.downloads))
         up: Floats = up_phy * up_share
         down: Floats = down_phy * down_share
+        if config.scheduler == "proportional-fair":
+            up, up_share = self._fair(received.up, received.gain, cell, traffic.uploads, up, up_share)
+            down, down_share = self._fair(received.down, received.gain, cell, traffic.downloads, down, down_share)
         traffic.grant(cell, up, down)
         queues = self._queue(traffic.up, cell, up_phy), self._queue(traffic.down, cell, down_phy)
         queue = np.maximum(*queues)
@@ -214,6 +217,23 @@ class RadioAdapter:
         used_up = Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share)
         busy = config.background + (1.0 - config.background) * np.maximum(traffic.down, traffic.up)
         return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss, busy)
+
+    def _fair(
+        self, way: Way, gain: Floats, cell: Ints, transfers: NDArray[np.int64], rate: Floats, share: Floats
+    ) -> tuple[Floats, Floats]:
+        """Rates (n,) and shares (n,) of the channel when a cell gives its blocks by proportional fairness.
+
+        `rate` and `share` are those of equal airtime. What a block is worth to a device is Shannon's bound of its
+        SINR there as far as a receiver reaches it; what jammers send counts as spread over the channel.
+        """
+        some = np.flatnonzero((cell >= 0) & (transfers > 0))
+        rate, share = rate.copy(), share.copy()
+        sinr = gain[some] * (way.signal / (way.disturbed + way.jam))[some, None]
+        worth = np.minimum(self._config.implementation * np.log2(1.0 + sinr), nr.CQI_EFFICIENCY[-1])
+        parts, more = sharing.proportional_fair(cell[some], worth, len(self._stations))
+        rate[some] *= more
+        share[some] = parts.sum(axis=1) / np.maximum((gain[some] > 0.0).sum(axis=1), 1)
+        return rate, share
 
     def _without_control(self, received: Received, down: Carried, up: Carried) -> tuple[Carried, Carried]:
         """What is left where jammers aim at control channels: grants and acknowledgements that are not received.

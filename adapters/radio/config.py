@@ -110,6 +110,10 @@ class RadioConfig(AdapterConfig):
     harq: Literal["independent", "combining"] = Field(
         "independent", description="retransmissions taken as independent, or with Chase combining"
     )
+    scheduler: Literal["round-robin", "proportional-fair"] = Field(
+        "round-robin",
+        description="equal airtime on all of the channel, or blocks of the channel to those that fade least on them",
+    )
     link_failure: LinkFailure | None = Field(
         None, description="timers of the radio link; default: it fails at once below minimum_sinr"
     )
