@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from adapters.detector.check import problems
 from adapters.detector.config import DetectorConfig
-from adapters.detector.history import History
+from adapters.detector.history import History, Past
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
@@ -32,13 +32,14 @@ class DetectorAdapter:
         self._detector = Detector.load(context.path(self._config.model))
         signals = self._config.signals
         bases: dict[str, tuple[str, str]] = {}  # column of the data set -> signal and column
-        for name in self._detector.features:
+        for name in self._detector.columns:
             for end in ("_mean", "_dev", "_diff"):
                 name = name.removesuffix(end)
             signal = next((s for s in sorted(signals, key=len, reverse=True) if name.startswith(f"{s}_")), "")
             if signal:
                 bases[name] = (signal, name.removeprefix(f"{signal}_"))
         self._order = columns_of(self._detector, names(list(bases)))
+        self._past = Past(self._detector.lags, len(self._order))
         self._history = History(list(bases.values()), self._detector.window, context.scene.capacity)
         self._limit = self._detector.limit if self._config.limit is None else self._config.limit
         self._generation = np.zeros(context.scene.capacity, np.int32)
@@ -62,7 +63,7 @@ class DetectorAdapter:
         known = {signal: frame for signal, frame in frames.items() if frame is not None}
         slots, rows = self._history.add(time, base, known)
         # float32 as in a data set, so that a limit means the same
-        given = rows[:, self._order].astype(np.float32)
+        given = self._past.add(slots, rows[:, self._order].astype(np.float32))
         score = self._detector.score(given)
         on = score > self._limit
         self._raised[slots] += on & ~self._on[slots]
@@ -90,6 +91,7 @@ class DetectorAdapter:
                 other = first + np.flatnonzero(self._generation[first : first + len(generation)] != generation)
                 self._generation[first : first + len(generation)] = generation
                 self._history.forget(other)
+                self._past.forget(other)
                 self._on[other], self._raised[other] = False, 0
 
     def finish(self) -> Summary:

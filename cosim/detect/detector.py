@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from cosim.compiling import entry
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
+from cosim.detect.network import ask, lags_of
 
 Floats = NDArray[np.float64]
 FORMAT = 1
 _ARRAYS = {
     "thresholds": ("weight", "column", "limit"),
     "linear": ("weight", "bias", "mean", "scale"),
+    "network": ("lags", "mean", "scale", "kernel_1", "offset_1", "kernel_2", "offset_2", "weight", "bias"),
     "trees": ("root", "feature", "threshold", "left", "right", "value", "bias"),
 }
 _CAUSE = tuple(
@@ -51,6 +53,8 @@ class Detector:
 
     - thresholds: the greatest weight (x[column] - limit), in units of a training deviation;
     - linear: the logistic of weight (x - mean) / scale + bias;
+    - network: the logistic of a convolutional network over the last rows (`cosim.detect.network`), whose
+      features are `column@lag`;
     - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees.
     """
 
@@ -78,11 +82,24 @@ class Detector:
             return np.asarray(found.max(axis=1))
         if self.form == "linear":
             return _logistic((rows - arrays["mean"]) / arrays["scale"] @ arrays["weight"] + float(arrays["bias"][0]))
+        if self.form == "network":
+            return _logistic(ask(arrays, rows))
         total = np.full(len(rows), float(arrays["bias"][0]))
         root, feature, threshold = arrays["root"], arrays["feature"], arrays["threshold"]
         left, right, value = arrays["left"], arrays["right"], arrays["value"]
         grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
         return total if self.facts.get("link") == "identity" else _logistic(total)
+
+    @property
+    def lags(self) -> int:
+        """How many rows of a node it looks at: 1, or more for a network."""
+        return lags_of(self.features)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns (k,) of one row that it reads; its features are those of the last `lags` rows."""
+        width = len(self.features) // self.lags
+        return tuple(name.partition("@")[0] for name in self.features[:width])
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -159,6 +176,12 @@ def _sound(detector: Detector, path: str | Path) -> None:
         good &= len(arrays["cause_bias"]) == len(detector.causes)
     if detector.form == "trees":
         good &= _sound_trees(arrays, "", count)
+    elif detector.form == "network":
+        good &= len(arrays["mean"]) == len(arrays["scale"]) == count and int(arrays["lags"][0]) == detector.lags
+        shapes = arrays["kernel_1"].shape, arrays["kernel_2"].shape
+        good &= shapes[0][1] * detector.lags == count and shapes[0][2] % 2 == shapes[1][2] % 2 == 1
+        good &= shapes[1][1] == shapes[0][0] == len(arrays["offset_1"])
+        good &= 2 * shapes[1][0] == 2 * len(arrays["offset_2"]) == len(arrays["weight"])
     elif detector.form == "linear":
         good &= all(len(arrays[name]) == count for name in ("weight", "mean", "scale"))
     else:
@@ -180,12 +203,12 @@ def _sound_trees(arrays: Mapping[str, NDArray[Any]], prefix: str, count: int) ->
 
 
 def columns_of(detector: Detector, names: Sequence[str]) -> NDArray[np.int64]:
-    """Where the detector's features stand in `names`. Raises `SetupError` for one that is not there."""
+    """Where the detector's columns stand in `names`. Raises `SetupError` for one that is not there."""
     place = {name: k for k, name in enumerate(names)}
-    missing = [name for name in detector.features if name not in place]
+    missing = [name for name in detector.columns if name not in place]
     if missing:
         raise SetupError(f"the detector needs '{missing[0]}', which is not among the data's columns")
-    return np.array([place[name] for name in detector.features], np.int64)
+    return np.array([place[name] for name in detector.columns], np.int64)
 
 
 def _logistic(x: Floats) -> Floats:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.leakage import auc, feature_names, matrix, read
+from cosim.dataset.leakage import auc, feature_names, matrix, people, read
 from cosim.detect.detector import Detector, columns_of
+from cosim.detect.network import lagged
 
 Flags = NDArray[np.bool_]
 QUANTILES = (0.5, 0.95)
@@ -59,13 +60,10 @@ def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: 
         column, _, text = (word.strip() for word in only.partition(">="))
         kept = ~label | (_numbers(table, column, only) >= _least(text, only))
     order = columns_of(detector, feature_names(table))
-    rows = matrix(table)[:, order]
+    rows, who = matrix(table)[:, order], people(table)
+    if detector.lags > 1:
+        rows = lagged(rows, who, detector.lags)
     score = detector.score(rows)
-    codes = [
-        np.unique(table[name].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1]
-        for name in ("scene", "node")
-    ]
-    who = codes[0] * (int(codes[1].max()) + 1) + codes[1]
     found = figures(label, score, detector.limit, who, table["time"].to_numpy(), kept=kept)
     if detector.causes and "truth_cause" in table.column_names:
         true = np.asarray(table["truth_cause"].to_pylist())

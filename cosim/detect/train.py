@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.leakage import auc, feature_names, matrix, read
+from cosim.dataset.leakage import auc, feature_names, matrix, people, read
 from cosim.detect.detector import Detector
+from cosim.detect.network import LAGS, lagged, lagged_names, learn
 
-Method = Literal["thresholds", "logistic", "forest", "boosting"]
-METHODS: tuple[Method, ...] = ("thresholds", "logistic", "forest", "boosting")
+Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
+METHODS: tuple[Method, ...] = ("thresholds", "logistic", "cnn", "forest", "boosting")
 _MOST = 200_000  # rows that are fitted to, drawn at random from more
 _REPEATS = 3  # of a permutation
 
@@ -54,6 +55,12 @@ def train(
                 f"the split '{split}' of {folder} has one class only; it needs rows with and without the label"
             )
     recipe = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["recipe"]
+    if method == "cnn":
+        if float(recipe["every"]) > 0.0:
+            raise SetupError("a network looks at the rows one after another; make the data set with --every 0s")
+        kept = [names.index(name.removesuffix("@0")) for name in lagged_names(names) if name.endswith("@0")]
+        x, v = (lagged(part[:, kept], people(table), LAGS).astype(np.float64) for part, table in ((x, rows), (v, held)))
+        names = lagged_names(names)
     found = fit(x, y, names, method, seed=seed, window=float(recipe["window"]), signals=recipe["signals"])
     found = calibrated(found, v, w, false_alarms)
     if "truth_cause" in rows.column_names:
@@ -78,6 +85,8 @@ def fit(
         x, y = x[some], y[some]
     with np.errstate(all="ignore"):
         fill = np.nan_to_num(np.array([np.median(c[~np.isnan(c)]) if (~np.isnan(c)).any() else 0.0 for c in x.T]))
+    if method == "cnn" and importlib.util.find_spec("torch") is None:
+        raise SetupError("torch is not installed: pip install 'continuum-cosim[learn]'")
     x = np.where(np.isnan(x), fill, x)
     from threadpoolctl import threadpool_limits
 
@@ -201,7 +210,11 @@ def _nodes(tree: Any) -> tuple[Any, ...]:  # noqa: ANN401 - scikit-learn has no 
     return feature, nodes["num_threshold"], nodes["left"], nodes["right"], nodes["value"]
 
 
-_MAKERS = {"thresholds": _thresholds, "logistic": _linear, "forest": _forest, "boosting": _boosting}
+def _network(x: Floats, y: Labels, names: list[str], seed: int) -> Made:
+    return "network", learn(x, y, names, seed), {}
+
+
+_MAKERS = {"thresholds": _thresholds, "logistic": _linear, "cnn": _network, "forest": _forest, "boosting": _boosting}
 
 
 def _joined(trees: list[tuple[Any, ...]], bias: float) -> dict[str, NDArray[Any]]:
@@ -226,7 +239,7 @@ def _importance(detector: Detector, rows: Floats, labels: Labels, seed: int) -> 
     whole = auc(detector.score(rows), labels)
     groups: dict[str, list[int]] = {}
     for k, name in enumerate(detector.features):
-        base = name
+        base = name.partition("@")[0]
         for end in ("_mean", "_dev", "_diff"):
             base = base.removesuffix(end)
         groups.setdefault(base, []).append(k)

@@ -14,8 +14,9 @@ import cosim
 from adapters.detector import ADAPTER
 from cosim.contract.errors import ScenarioError
 from cosim.dataset import Recipe, build
-from cosim.dataset.leakage import feature_names, matrix, read
+from cosim.dataset.leakage import feature_names, matrix, people, read
 from cosim.detect import Detector, judge
+from cosim.detect.network import LAGS, lagged, lagged_names
 from cosim.detect.train import fit, with_causes
 from cosim.testing import check_adapter
 
@@ -50,13 +51,19 @@ def trained(tmp_path_factory):
     return folder, rows, Detector.load(folder / "detector.npz")
 
 
-@pytest.mark.parametrize("method", ["logistic", "forest"])
+@pytest.mark.parametrize("method", ["logistic", "forest", "cnn"])
 def test_scores_on_line_are_those_of_the_data_set(method, trained):
     """To the bit: a tree that splits a column at 0 tells a rounding error from none."""
     folder, rows, detector = trained
     if method == "forest":
         label = rows["label"].to_numpy(zero_copy_only=False)
         detector = fit(matrix(rows), label, feature_names(rows), method, signals=["ue", "gnb"])
+    given = matrix(rows)
+    if method == "cnn":
+        label, names = rows["label"].to_numpy(zero_copy_only=False), lagged_names(feature_names(rows))
+        plain = [feature_names(rows).index(name[:-2]) for name in names if name.endswith("@0")]
+        given = lagged(given[:, plain], people(rows), LAGS)
+        detector = fit(given.astype(np.float64), label, names, method, signals=["ue", "gnb"])
     detector.save(folder / "again.npz")
     outcome = cosim.run(scenario(folder, model="again.npz"), out=folder / "runs")
     assert outcome.status == "complete"
@@ -64,7 +71,7 @@ def test_scores_on_line_are_those_of_the_data_set(method, trained):
     found = dict(
         zip(zip(seen["node"], seen["time"], strict=True), zip(seen["score"], seen["on"], strict=True), strict=True)
     )
-    expected = detector.score(matrix(rows))
+    expected = detector.score(given)
     assert len(found) == len(rows)
     for node, time, score in zip(rows["node"].to_pylist(), rows["time"].to_pylist(), expected, strict=True):
         assert found[node, time][0] == (score if method == "forest" else pytest.approx(score, abs=1e-12))
