@@ -124,7 +124,8 @@ class RadioAdapter:
         """Choose the serving cells; the number of handovers that this took."""
         state = self._state
         before = int(state.handovers[rows].sum())
-        usable = np.where(self._faults.failed[self._stations.slots], np.inf, self._stations.least)
+        silent = self._faults.failed[self._stations.slots] | self._responses.asleep(time)
+        usable = np.where(silent, np.inf, self._stations.least)
         failed = self._faults.failed[rows] | self._connections.barred(rows, time) | self._responses.leaving(rows, time)
         state.serving[rows[failed]] = -1
         hidden = self._responses.hidden(rows, state, time)
@@ -165,7 +166,7 @@ class RadioAdapter:
         """The columns of `link`, and the logs; remembers the rates of devices that had the cell for themselves."""
         state, stations, config, traffic = self._state, self._stations, self._config, self._traffic
         shown = np.where(state.serving[rows] >= 0, state.serving[rows], state.strongest[rows])
-        failed = self._faults.failed[stations.slots]
+        failed = self._faults.failed[stations.slots] | self._responses.asleep(time)
         received = self._reception.receive(rows, shown, state, traffic, failed, self._heard(rows, shown, time))
         down_sinr, up_sinr = received.down.sinr, received.up.sinr
         watched = down_sinr

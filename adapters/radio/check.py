@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from adapters.radio.config import SPACING, RadioConfig
 from adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
@@ -27,6 +29,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         hint = "3GPP's laws have the height in them; leave it out, or write model: ci"
         text = f"'height_loss' belongs to the model ci, not to {config.model}"
         found.append(Problem(text, f"adapters.{context.name}.height_loss", hint=hint))
+    found += _spare(config, context.name, [node.id for node in cells])
     for node in cells:
         if node.position is None:
             hint = "write at: [0 m, 0 m, 0 m]"
@@ -35,6 +38,24 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
             nr.resource_blocks(node.cell.bandwidth if node.cell else 0.0, SPACING[config.spacing])
         except ValueError as error:
             found.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
+    return found
+
+
+def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem]:
+    """Spare cells that are none, or that nothing wakes."""
+    where, response = f"adapters.{name}.response", config.response
+    if response is None:
+        return []
+    found = []
+    for one in response.spare:
+        if one not in cells:
+            text = f"'{one}' is no base station of {name}"
+            found.append(Problem(text, f"{where}.spare", hint=f"there are {', '.join(cells)}"))
+    if response.do == "spare-cell" and not response.spare:
+        found.append(Problem("'spare-cell' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
+    if response.spare and response.do != "spare-cell":
+        text = f"'spare' belongs to the response spare-cell, not to {response.do}"
+        found.append(Problem(text, f"{where}.spare", hint="write do: spare-cell, or take 'spare' away"))
     return found
 
 
