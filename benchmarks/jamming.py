@@ -13,6 +13,7 @@ import csv
 import gzip
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,17 @@ from cosim.detect.train import calibrated, fit
 RULE = "jamming.loss >= 3"
 SIGNALS = ("ue", "gnb")
 KEEP = ("jamming.loss", "jamming.js_down", "jamming.js_up")
+CAUSES = (
+    "jam: jamming.loss >= 3", "fade: impairment.snr_down <= 3", "fade: impairment.snr_up <= 3",
+    "interference: impairment.interference_down >= 10", "interference: impairment.interference_up >= 10",
+    "overload: impairment.load >= 0.9",
+)  # fmt: skip
 HARD = "truth_jamming_loss >= 10"
 UNSEEN = 70_000  # seeds from here on are judged on
 JDD = Path("network/jamming_5g_jdd/gnb_metrics_runs_1_3.csv.gz")
 _REAL = ("CQI", "MCS", "DL-BLER", "UL-BLER-CRC", "UL-MCS", "C2I", "RI", "Nack", "Alloc_RBs")
 _BLOCKS = 5
+_NAMES = ("jam", "fade", "interference", "overload")
 _SHARE = {"normal": 0.5, "jammed": 1.0, "hole": 0.25, "overload": 0.25, "neighbour": 0.25}
 
 
@@ -47,7 +54,7 @@ def runs(folder: Path, kind: str, seeds: range, **keys: Any) -> list[Path]:
 
 def dataset(folder: Path, name: str, made: list[Path], shares: tuple[float, float, float]) -> Path:
     """The data set of runs."""
-    return build(made, Recipe(SIGNALS, RULE, keep=KEEP, shares=shares), folder / name, workers=2).folder
+    return build(made, Recipe(SIGNALS, RULE, keep=KEEP, shares=shares, causes=CAUSES), folder / name, workers=2).folder
 
 
 def simulated(folder: Path, count: int, methods: list[str], rate: float, save: Path) -> dict[str, Any]:
@@ -76,8 +83,20 @@ def simulated(folder: Path, count: int, methods: list[str], rate: float, save: P
             "load": {
                 kind: judge(detector, data, only=HARD).f1 for kind, data in unseen.items() if kind.startswith("load")
             },
+            "causes": _added([verdicts[kind].causes for kind in SETS]),
             "importance": dict(list(detector.facts["importance"].items())[:6]),
         }
+    return found
+
+
+def _added(counts: list[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """The sum of confusions; true -> told -> rows."""
+    found: dict[str, dict[str, int]] = {}
+    for one in counts:
+        for true, told in one.items():
+            row = found.setdefault(true, {})
+            for name, number in told.items():
+                row[name] = row.get(name, 0) + number
     return found
 
 
@@ -230,13 +249,17 @@ def main() -> None:
     for method, one in found.items():
         loads.add([method, *(f"{value:.3f}" for value in one["load"].values())])
         weights.add([method, ", ".join(f"{name} {lost:.3f}" for name, lost in list(one["importance"].items())[:4])])
+    told = Table("causes, first method: true, part told", ["is", "rows", *_NAMES])
+    for true, row in next(iter(found.values()))["causes"].items():
+        rows = max(sum(row.values()), 1)
+        told.add([true, f"{rows:,}", *(f"{row.get(name, 0) / rows:.3f}" for name in _NAMES)])
     truth = Table("real gNB log (5G_JDD)", ["split", "P", "R", "F1", "false alarms", "area"])
     for split, row in measured.items():
         truth.add([split, *(f"{row[n]:.3f}" for n in ("precision", "recall", "f1", "false_alarms", "area"))])
     tasks = Table("tasks done in time under attack, by response to alarms", list(answers))
     tasks.add([f"{value:.2f}" for value in answers.values()])
     figures_ = {"simulated": found, "response": answers, "real": measured, "cpu_seconds": time.process_time() - begun}
-    print_result("jamming", figures_, [table, alarms, loads, weights, tasks, truth], as_json=arguments.json)
+    print_result("jamming", figures_, [table, alarms, loads, weights, told, tasks, truth], as_json=arguments.json)
 
 
 if __name__ == "__main__":

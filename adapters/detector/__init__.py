@@ -3,6 +3,7 @@
 from typing import Any
 
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.jammer import CAUSES
 from cosim.contract.signals import Column, Signal
 
 EXAMPLE = """\
@@ -14,6 +15,7 @@ detector:
 ALARM = Signal("alarm", "what a detector says of a node now", (
     Column("score", "float64", "1", "higher for what looks more like a jammer"),
     Column("on", "bool", "", "the score is above the detector's limit"),
+    Column("cause", "int8", "", "why, while it is on, of a detector that was trained with causes", "code", CAUSES),
     Column("raised", "int32", "1", "alarms so far, each from off to on", "counter"),
 ))  # fmt: skip
 
@@ -31,5 +33,6 @@ ADAPTER = AdapterKind(
     check="adapters.detector.check:problems",
     ports=_ports,
     signals=(ALARM,),
+    compiled="cosim.detect.warm:compiled",
     example=EXAMPLE,
 )

@@ -62,3 +62,27 @@ class History:
         for k, (time, there, rows) in enumerate(self._steps):
             kept = ~np.isin(there, slots)
             self._steps[k] = (time, there[kept], rows[kept])
+
+
+class Past:
+    """The last `lags` rows of k columns of each slot, newest first; memory grows with the highest slot."""
+
+    def __init__(self, lags: int, width: int) -> None:
+        self._rows = np.full((0, lags, width), np.nan, np.float32)
+
+    def add(self, slots: Slots, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Take in the `rows` (n, k) of `slots` (n,); what there is of them now, (n, lags k)."""
+        count, lags, width = self._rows.shape
+        if lags == 1:
+            return rows
+        top = int(slots.max(initial=-1)) + 1
+        if top > count:
+            more = np.full((max(top, 2 * count) - count, lags, width), np.nan, np.float32)
+            self._rows = np.concatenate([self._rows, more])
+        self._rows[slots, 1:] = self._rows[slots, :-1]
+        self._rows[slots, 0] = rows
+        return self._rows[slots].reshape(len(slots), lags * width)
+
+    def forget(self, slots: Slots) -> None:
+        """Somebody else is at these slots now."""
+        self._rows[slots[slots < len(self._rows)]] = np.nan

@@ -16,7 +16,7 @@ from adapters.radio.levels import Levels
 from adapters.radio.log import Log, Use
 from adapters.radio.modem import Carried, Modem
 from adapters.radio.propagation import receive, sights
-from adapters.radio.reception import Fading, Received, Reception
+from adapters.radio.reception import Fading, Received, Reception, Way
 from adapters.radio.response import Responses
 from adapters.radio.scenery import Devices, Stations
 from adapters.radio.state import State, Traffic
@@ -124,7 +124,8 @@ class RadioAdapter:
         """Choose the serving cells; the number of handovers that this took."""
         state = self._state
         before = int(state.handovers[rows].sum())
-        usable = np.where(self._faults.failed[self._stations.slots], np.inf, self._stations.least)
+        silent = self._faults.failed[self._stations.slots] | self._responses.asleep(time)
+        usable = np.where(silent, np.inf, self._stations.least)
         failed = self._faults.failed[rows] | self._connections.barred(rows, time) | self._responses.leaving(rows, time)
         state.serving[rows[failed]] = -1
         hidden = self._responses.hidden(rows, state, time)
@@ -145,11 +146,7 @@ class RadioAdapter:
         if self._config.response is not None:
             found["responses"] = self._responses.taken
         if len(self._jammers):
-            jammers = self._jammers
-            found["jammers"] = {
-                name: {"radiated": float(jammers.sent[j]), "steps_on": int(jammers.steps_on[j])}
-                for j, name in enumerate(jammers.ids)
-            }
+            found["jammers"] = self._jammers.summary()
         return found
 
     def _heard(self, rows: Ints, shown: Ints, time: float) -> Heard | None:
@@ -169,7 +166,7 @@ class RadioAdapter:
         """The columns of `link`, and the logs; remembers the rates of devices that had the cell for themselves."""
         state, stations, config, traffic = self._state, self._stations, self._config, self._traffic
         shown = np.where(state.serving[rows] >= 0, state.serving[rows], state.strongest[rows])
-        failed = self._faults.failed[stations.slots]
+        failed = self._faults.failed[stations.slots] | self._responses.asleep(time)
         received = self._reception.receive(rows, shown, state, traffic, failed, self._heard(rows, shown, time))
         down_sinr, up_sinr = received.down.sinr, received.up.sinr
         watched = down_sinr
@@ -188,6 +185,9 @@ class RadioAdapter:
         up_share, down_share = (sharing.shares(cell, n, count) for n in (traffic.uploads, traffic.downloads))
         up: Floats = up_phy * up_share
         down: Floats = down_phy * down_share
+        if config.scheduler == "proportional-fair":
+            up, up_share = self._fair(received.up, received.gain, cell, traffic.uploads, up, up_share)
+            down, down_share = self._fair(received.down, received.gain, cell, traffic.downloads, down, down_share)
         traffic.grant(cell, up, down)
         queues = self._queue(traffic.up, cell, up_phy), self._queue(traffic.down, cell, down_phy)
         queue = np.maximum(*queues)
@@ -216,7 +216,25 @@ class RadioAdapter:
         share = config.downlink_share
         used_down = Use(carried_down, down, down_share, traffic.downloads > 0, queues[1], share)
         used_up = Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share)
-        return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss)
+        busy = config.background + (1.0 - config.background) * np.maximum(traffic.down, traffic.up)
+        return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss, busy)
+
+    def _fair(
+        self, way: Way, gain: Floats, cell: Ints, transfers: NDArray[np.int64], rate: Floats, share: Floats
+    ) -> tuple[Floats, Floats]:
+        """Rates (n,) and shares (n,) of the channel when a cell gives its blocks by proportional fairness.
+
+        `rate` and `share` are those of equal airtime. What a block is worth to a device is Shannon's bound of its
+        SINR there as far as a receiver reaches it; what jammers send counts as spread over the channel.
+        """
+        some = np.flatnonzero((cell >= 0) & (transfers > 0))
+        rate, share = rate.copy(), share.copy()
+        sinr = gain[some] * (way.signal / (way.disturbed + way.jam))[some, None]
+        worth = np.minimum(self._config.implementation * np.log2(1.0 + sinr), nr.CQI_EFFICIENCY[-1])
+        parts, more = sharing.proportional_fair(cell[some], worth, len(self._stations))
+        rate[some] *= more
+        share[some] = parts.sum(axis=1) / np.maximum((gain[some] > 0.0).sum(axis=1), 1)
+        return rate, share
 
     def _without_control(self, received: Received, down: Carried, up: Carried) -> tuple[Carried, Carried]:
         """What is left where jammers aim at control channels: grants and acknowledgements that are not received.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from adapters.radio.config import SPACING, RadioConfig
-from adapters.radio.keys import Jammer, Sector
+from adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem
+from cosim.contract.jammer import Jammer
 
 
 def problems(config: RadioConfig, context: Context) -> list[Problem]:
@@ -26,6 +29,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         hint = "3GPP's laws have the height in them; leave it out, or write model: ci"
         text = f"'height_loss' belongs to the model ci, not to {config.model}"
         found.append(Problem(text, f"adapters.{context.name}.height_loss", hint=hint))
+    found += _spare(config, context.name, [node.id for node in cells])
     for node in cells:
         if node.position is None:
             hint = "write at: [0 m, 0 m, 0 m]"
@@ -34,6 +38,24 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
             nr.resource_blocks(node.cell.bandwidth if node.cell else 0.0, SPACING[config.spacing])
         except ValueError as error:
             found.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
+    return found
+
+
+def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem]:
+    """Spare cells that are none, or that nothing wakes."""
+    where, response = f"adapters.{name}.response", config.response
+    if response is None:
+        return []
+    found = []
+    for one in response.spare:
+        if one not in cells:
+            text = f"'{one}' is no base station of {name}"
+            found.append(Problem(text, f"{where}.spare", hint=f"there are {', '.join(cells)}"))
+    if response.do == "spare-cell" and not response.spare:
+        found.append(Problem("'spare-cell' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
+    if response.spare and response.do != "spare-cell":
+        text = f"'spare' belongs to the response spare-cell, not to {response.do}"
+        found.append(Problem(text, f"{where}.spare", hint="write do: spare-cell, or take 'spare' away"))
     return found
 
 
@@ -57,29 +79,20 @@ def _sectors(context: Context) -> list[Problem]:
 
 
 def _jammers(context: Context, spacing: float) -> list[Problem]:
-    """Jammers without a place, of a fleet, with keys that do not fit one another or blocks that their band lacks."""
-    from cosim.radio import nr
+    """Jammers that are wrong, or have blocks that their band lacks."""
+    from cosim.radio import jammer_set, nr
 
-    found = []
+    found = jammer_set.problems(context.scene)
     for node in context.scene.nodes:
         block = Jammer.of(node)
-        if block is None:
+        if block is None or block.blocks is None:
             continue
-        if node.position is None:
-            hint = "write at: [0 m, 0 m]"
-            found.append(Problem(f"jammer '{node.id}' has no position", f"nodes.{node.id}.at", hint=hint))
-        found += [Problem(text, f"nodes.{node.id}.jammer.{key}") for key, text in block.mistakes()]
-        if block.blocks is not None:
-            try:
-                most = nr.resource_blocks(block.bandwidth, spacing)
-            except ValueError as error:
-                found.append(Problem(str(error), f"nodes.{node.id}.jammer.bandwidth"))
-                continue
-            if block.blocks[1] >= most:
-                text = f"a band of {block.bandwidth * 1e-6:g} MHz has the blocks 0 to {most - 1}"
-                found.append(Problem(text, f"nodes.{node.id}.jammer.blocks"))
-    for fleet in context.scene.fleets:
-        if Jammer.of(fleet.template) is not None:
-            text = f"the members of fleet '{fleet.name}' cannot be jammers"
-            found.append(Problem(text, f"nodes.{fleet.name}.jammer", hint="give the block to a node with 'at'"))
+        try:
+            most = nr.resource_blocks(block.bandwidth, spacing)
+        except ValueError as error:
+            found.append(Problem(str(error), f"nodes.{node.id}.jammer.bandwidth"))
+            continue
+        if block.blocks[1] >= most:
+            text = f"a band of {block.bandwidth * 1e-6:g} MHz has the blocks 0 to {most - 1}"
+            found.append(Problem(text, f"nodes.{node.id}.jammer.blocks"))
     return found

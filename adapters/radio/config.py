@@ -28,8 +28,11 @@ class Response(BaseModel):
     """What a device does when a detector raises an alarm for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    do: Literal["other-cell", "other-carrier", "disconnect"] = Field(
-        description="leave for another cell, for a cell on another carrier, or leave the air"
+    do: Literal["other-cell", "other-carrier", "spare-cell", "disconnect"] = Field(
+        description="leave for another cell, for a cell on another carrier, for one that is woken, or leave the air"
+    )
+    spare: tuple[str, ...] = Field(
+        (), description="base stations that are silent until there is an alarm, and again `hold` after the last one"
     )
     hold: units.Period = Field(10.0, description="for how long after the last alarm it stays away")
     settle: units.Duration = Field(
@@ -109,6 +112,10 @@ class RadioConfig(AdapterConfig):
     cqi_delay: units.Duration = Field(0.0, description="age of the report that the outer loop starts from")
     harq: Literal["independent", "combining"] = Field(
         "independent", description="retransmissions taken as independent, or with Chase combining"
+    )
+    scheduler: Literal["round-robin", "proportional-fair"] = Field(
+        "round-robin",
+        description="equal airtime on all of the channel, or blocks of the channel to those that fade least on them",
     )
     link_failure: LinkFailure | None = Field(
         None, description="timers of the radio link; default: it fails at once below minimum_sinr"

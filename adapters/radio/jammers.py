@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.radio.config import SPACING, RadioConfig
-from adapters.radio.keys import Jammer, JammerOn
 from adapters.radio.propagation import receive
 from adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Event
 from cosim.contract.frame import Array
+from cosim.contract.jammer import Jammer
 from cosim.radio import jamming, nr, power
+from cosim.radio.jammer_set import JammerSet, on_cells
 from cosim.radio.shadowing import device_keys
 
 Floats = NDArray[np.float64]
@@ -34,30 +34,12 @@ class Heard:
     station: Floats  # (m, J) at the base stations
 
 
-class Jammers:
-    """The J jammers of the scene, in the order of the file."""
+class Jammers(JammerSet):
+    """The J jammers of cells, in the order of the file."""
 
     def __init__(self, context: Context, config: RadioConfig, stations: Stations, fading_blocks: Sequence[int]) -> None:
-        found = [(slot, node, Jammer.of(node)) for slot, node in enumerate(context.scene.nodes)]
-        known = [(slot, node, block) for slot, node, block in found if block is not None]
-        self.blocks = [block for _, _, block in known]
-        self.ids = [node.id for _, node, _ in known]
-        self.slots = np.array([slot for slot, _, _ in known], np.int32)  # (J,)
-        self.place = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in known]).reshape(-1, 3)  # m
-        self.on = np.array([block.active for block in self.blocks], bool)
-        self.full = np.array([block.power for block in self.blocks])  # dBm
-        self.now = np.full(len(self), jamming.OFF)  # dBm, of the last step
-        self.sent = np.zeros(len(self))  # J radiated so far
-        self.steps_on = np.zeros(len(self), np.int64)
-        self._gain = np.array([block.gain for block in self.blocks])
-        self._height = np.array([block.height for block in self.blocks])
-        self._waves = [
-            jamming.Waveform(
-                jamming.Timing(b.pattern, b.on, b.off, b.period, b.depth, b.levels, b.hold), context.rng(1, slot)
-            )
-            for slot, b in zip(self.slots.tolist(), self.blocks, strict=True)
-        ]
-        self._config, self._stations, self._period = config, stations, context.period
+        super().__init__(context, on_cells(context.scene))
+        self._config, self._stations = config, stations
         channels, bands = stations.channels(), [band(block, SPACING[config.spacing]) for block in self.blocks]
         targets = np.array([block.target for block in self.blocks], object)
         self.aims_at_control = bool(np.isin(targets, ("pdcch", "pucch")).any())
@@ -80,31 +62,10 @@ class Jammers:
         self._before: Floats | None = None  # (J, 3) m, antennas at the last step
         self._stations_before: Floats | None = None
 
-    def __len__(self) -> int:
-        return len(self.slots)
-
-    def take(self, events: Sequence[Event]) -> None:
-        """Switch jammers as events say."""
-        for event in events:
-            if event.do in ("jammer-on", "jammer-off"):
-                hit = np.zeros(len(self), bool)
-                for where in event.nodes:
-                    hit |= (self.slots >= where.first) & (self.slots < where.first + where.count)
-                self.on[hit] = event.do == "jammer-on"
-                if event.do == "jammer-on" and (level := JammerOn.of(event).power) is not None:
-                    self.full[hit] = level
-
     def move(self, time: float, position: Floats, failed: NDArray[np.bool_], busy: NDArray[np.bool_]) -> None:
         """Take in the `position` (slots, 3) and set the power at `time`; `busy` (m,) cells have traffic."""
         self.place = position[self.slots]
-        for j, wave in enumerate(self._waves):
-            traffic = bool((busy & self.touches[j]).any())
-            level = wave.level(time, traffic=traffic)
-            on = self.on[j] and not failed[self.slots[j]]
-            self.now[j] = self.full[j] + level if on else jamming.OFF
-        watts = 1e-3 * power.milliwatts(self.now)
-        self.sent += np.where(self.now > jamming.OFF, watts, 0.0) * self._period
-        self.steps_on += self.now > jamming.OFF
+        self.emit(time, failed, np.asarray((self.touches & busy).any(axis=1)))
 
     def heard(self, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, generation: Ints) -> Heard:
         """What the devices `rows` (n,) at `antenna` (n, 3) with antenna `gain` (n,) dB and the base stations receive.
@@ -112,7 +73,7 @@ class Jammers:
         `moved` (n,) m since the last step, inf for new devices; `generation` (slots,) as in slot tables.
         Without movement nothing is computed again: shadowing belongs to places.
         """
-        antennas = self.place + np.column_stack([np.zeros((len(self), 2)), self._height])
+        antennas = self.antennas
         own = np.zeros(len(self)) if self._before is None else np.linalg.norm(antennas - self._before, axis=1)
         first, self._before = self._before is None, antennas
         top = int(rows[-1]) + 1 if len(rows) else 0
@@ -124,7 +85,7 @@ class Jammers:
             self._draw[j, rows] += (step != 0.0).astype(np.uint64)
             receive(
                 self._config, rows, antenna, gain, step, device_keys(self._seeds[j], rows, generation),
-                self._draw[j, rows], antennas[j : j + 1], self._gain[j : j + 1], np.array([self.blocks[j].carrier]),
+                self._draw[j, rows], antennas[j : j + 1], self.gain[j : j + 1], np.array([self.blocks[j].carrier]),
                 _EVERYWHERE, pairs,
             )  # fmt: skip
             device[:, j] = pairs.power[rows, 0] * sent[j]
@@ -144,14 +105,10 @@ class Jammers:
         rows = np.arange(len(self), dtype=np.int32)
         key = device_keys(self._station_seed, rows, np.zeros(len(self), np.int32))
         receive(
-            self._config, rows, antennas, self._gain, step, key, self._stations_draw, places,
+            self._config, rows, antennas, self.gain, step, key, self._stations_draw, places,
             stations.emitted - stations.transmit, stations.carrier_hz, _EVERYWHERE, pairs, stations.pattern,
         )  # fmt: skip
         return np.ascontiguousarray((pairs.power[: len(self)] * sent[:, None]).T)
-
-    def columns(self) -> dict[str, Array]:
-        """The columns of the `jammer` signal."""
-        return {"on": self.now > jamming.OFF, "power": np.maximum(self.now, -200.0)}
 
     def _shares(
         self, channels: list[tuple[float, float]], bands: list[tuple[float, float]], targets: Array

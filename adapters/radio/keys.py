@@ -1,26 +1,16 @@
-"""What authors write for jammers at nodes and events, and what the adapter reads."""
+"""What authors write for antennas at nodes, and what the adapter reads."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from cosim.contract.block import EventKey, NodeKey
-from cosim.contract.units import Angle, Frequency, Gain, Length, Level, Period, Unit
+from cosim.contract.block import NodeKey
+from cosim.contract.jammer import Depth
+from cosim.contract.units import Angle, Unit
 
 Width = Annotated[float, Unit("angle", gt=0.0, le=360.0)]  # deg
-Depth = Annotated[float, Unit("gain", ge=0.0)]  # dB
-
-# which keys belong to which patterns
-_OF_PATTERN = {
-    "on": ("intermittent",),
-    "off": ("intermittent",),
-    "period": ("sine", "ramp", "square"),
-    "depth": ("sine", "ramp", "square", "random"),
-    "levels": ("random",),
-    "hold": ("random",),
-}
 
 
 class Sector(NodeKey):
@@ -51,58 +41,3 @@ class Sector(NodeKey):
         if self.azimuth is None and "beamwidth" in self.model_fields_set:
             return [("beamwidth", "'beamwidth' needs an 'azimuth': without one the antenna sends alike all around")]
         return []
-
-
-class Jammer(NodeKey):
-    """A transmitter that disturbs the radio on its band."""
-
-    KEY: ClassVar[str] = "jammer"
-    power: Level = Field(20.0, description="transmit power at its strongest, over its whole band")
-    gain: Gain = Field(0.0, description="of its antenna, the same in all directions")
-    height: Length = Field(1.5, description="of its antenna above the node's position")
-    carrier: Frequency = Field(3.5e9, description="middle of its band")
-    bandwidth: Frequency = Field(20e6, description="of its band; its power is spread evenly over it")
-    blocks: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = Field(
-        None, description="first and last resource block of the band on which all its power is put; default: all"
-    )
-    target: Literal["band", "ssb", "pdcch", "pucch"] = Field(
-        "band", description="everything on its band, or only the synchronisation block, downlink or uplink control"
-    )
-    pattern: Literal["continuous", "intermittent", "random", "sine", "ramp", "square", "reactive"] = Field(
-        "continuous", description="how its power changes over time; reactive: on while there is traffic on its band"
-    )
-    on: Period = Field(2.0, description="mean time on, for intermittent (exponential)")
-    off: Period = Field(5.0, description="mean time off, for intermittent (exponential)")
-    period: Period = Field(10.0, description="for sine, ramp and square")
-    depth: Depth = Field(20.0, description="from the strongest to the weakest, for sine, ramp, square and random")
-    levels: int = Field(4, ge=1, le=100, description="steps of power, for random, besides silence")
-    hold: Period = Field(1.0, description="time at each level, for random")
-    active: bool = Field(True, description="whether it is on from the start; else an event 'jammer-on' starts it")
-
-    def mistakes(self) -> list[tuple[str, str]]:
-        """Keys that do not fit one another, each with what is wrong; blocks are merged before this is known."""
-        found = []
-        for key, patterns in _OF_PATTERN.items():
-            if key in self.model_fields_set and self.pattern not in patterns:
-                found.append((key, f"'{key}' belongs to the pattern {' or '.join(patterns)}, not to {self.pattern}"))
-        if self.blocks is not None and self.blocks[0] > self.blocks[1]:
-            found.append(("blocks", f"the blocks {list(self.blocks)} run backwards"))
-        if self.blocks is not None and self.target != "band":
-            found.append(("blocks", f"'blocks' belongs to the target band, not to {self.target}"))
-        return found
-
-
-class JammerOn(EventKey):
-    """A jammer starts, or goes on with its pattern."""
-
-    NEEDS: ClassVar[str] = "jammer"
-    UNDO: ClassVar[str] = "jammer-off"
-    do: Literal["jammer-on"]
-    power: Level | None = Field(None, description="its power from now on; default: as it was")
-
-
-class JammerOff(EventKey):
-    """A jammer falls silent."""
-
-    NEEDS: ClassVar[str] = "jammer"
-    do: Literal["jammer-off"]

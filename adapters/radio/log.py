@@ -42,9 +42,13 @@ class Log:
         self._ssb_part = jammers.ssb_part()  # (m,)
 
     def frames(
-        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: Received, down: Use, up: Use, loss: Floats
-    ) -> Sequence[Frame]:
-        """The rows of `rows` (n,) at `cell` (n,), who look at `shown` (n,); `loss` (n,) of packets."""
+        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: Received, down: Use, up: Use, loss: Floats,
+        busy: Floats,
+    ) -> Sequence[Frame]:  # fmt: skip
+        """The rows of `rows` (n,) at `cell` (n,), who look at `shown` (n,); `loss` (n,) of packets.
+
+        `busy` (m,) is the airtime in use of each cell, of the busier direction.
+        """
         served = cell >= 0
         slot = np.where(served, self._stations.slots[cell], -1).astype(np.int32)
         ue = self._ue(time, rows, shown, cell, received, down, loss)
@@ -56,6 +60,7 @@ class Log:
             Frame("gnb", time, np.ascontiguousarray(rows[served]), {"cell": slot[served], **gnb}),
             Frame("jamming", time, rows, self._truth(shown, received)),
             jammers,
+            Frame("impairment", time, rows, self._impairment(cell, received, busy)),
         ]
 
     def _ue(
@@ -124,3 +129,14 @@ class Log:
             "loss_up": lost[1],
             "loss": np.where(heard, np.maximum(np.maximum(lost[0], lost[1]), beside), 0.0),
         }
+
+    @staticmethod
+    def _impairment(cell: Ints, received: Received, busy: Floats) -> dict[str, Array]:
+        ways = {"down": received.down, "up": received.up}
+        found: dict[str, Array] = {
+            f"snr_{name}": power.decibels(way.signal * received.fade / way.noise) for name, way in ways.items()
+        }
+        for name, way in ways.items():
+            found[f"interference_{name}"] = np.maximum(power.decibels(way.disturbed / way.noise), 0.0)
+        found["load"] = np.where(cell >= 0, busy[cell], 0.0)
+        return found

@@ -45,6 +45,7 @@ class Received:
     fade: Floats  # mean power gain of the fading, 1 without
     ssb_loss: Floats  # dB that the synchronisation block lost to jammers
     ssb_jam: Floats  # mW of jammers on it
+    gain: Floats  # (n, B) power gain of the fading by block of the channel, 0 beyond the cell's own blocks
 
 
 class Fading:
@@ -57,7 +58,7 @@ class Fading:
         self.on = config.fading != "none"
         self.blocks = most if self.on else np.ones(len(stations), np.int64)  # (m,)
         self._most = int(self.blocks.max(initial=1))
-        self._used = np.arange(self._most) < self.blocks[:, None]  # (m, B)
+        self.used = np.arange(self._most) < self.blocks[:, None]  # (m, B)
         self._real = np.zeros((0, self._most))
         self._imaginary = np.zeros((0, self._most))
         self._cell = np.full(0, -1, np.int32)
@@ -84,7 +85,7 @@ class Fading:
         fading.fade(rows, fresh, phase, state.key[rows], self._step, ratio, self._real, self._imaginary, gain)
         self._cell[rows] = cell
         self._step += 1
-        used = self._used[cell]
+        used = self.used[cell]
         mean = np.where(used, gain, 0.0).sum(axis=1) / used.sum(axis=1)
         return gain, mean
 
@@ -142,7 +143,8 @@ class Reception:
             part = self._ssb_part[cell]
             ssb_jam = np.einsum("ij,ji->i", heard.device, self._jammers.ssb[:, cell])
             ssb_loss = power.decibels(1.0 + ssb_jam / (part * down.disturbed))
-        return Received(down, up, fade, ssb_loss, ssb_jam)
+        own = self._fading.used[cell] if self._fading.on else np.ones(gain.shape, bool)
+        return Received(down, up, fade, ssb_loss, ssb_jam, np.where(own, gain, 0.0))
 
     def _way(
         self, cell: Ints, signal: Floats, interference: Floats, noise: Floats, jam: Floats | None, gain: Floats, *,

@@ -25,6 +25,9 @@ class Responses:
         self._until = np.full(size, -np.inf)  # s
         self._since = np.full(size, -np.inf)  # s, of the last response
         self._avoided = np.full(size, -1, np.int32)  # cell that it had at the alarm
+        spare = response.spare if response is not None else ()
+        self._spare = np.array([name in spare for name in stations.ids], bool)  # (m,)
+        self._awake = -np.inf  # s until which the spare cells send
         self.taken = 0  # responses that began
 
     def take(self, frames: Sequence[Frame], rows: Ints, serving: Ints, new: Flags, time: float) -> None:
@@ -35,6 +38,8 @@ class Responses:
         for frame in frames:
             on = np.zeros(len(self._until), bool)
             on[frame.slot] = frame["on"]
+            if on.any():
+                self._awake = time + self._response.hold
             alarmed = on[rows] & (serving >= 0) & ~new
             settled = time - self._since[rows] >= self._response.settle
             moved = self._avoided[rows] != serving  # an alarm there is about that cell, once the windows are over
@@ -43,6 +48,10 @@ class Responses:
             self._avoided[rows[fresh]] = serving[fresh]
             self._since[rows[fresh]] = time
             self._until[rows[on[rows]]] = time + self._response.hold
+
+    def asleep(self, time: float) -> Flags:
+        """Which cells (m,) are spare ones that send nothing at `time`."""
+        return self._spare & (time >= self._awake)
 
     def leaving(self, rows: Ints, time: float) -> Flags:
         """Which of `rows` (n,) leave the air."""

@@ -1,23 +1,17 @@
-"""What nobody in the scene knows: the truth about jammers. What phones and base stations log is in the catalogue."""
+"""What `log: true` adds: what phones and base stations log, which is in the catalogue, and the truth."""
 
 from __future__ import annotations
 
-from cosim.contract.signals import Column, Signal
+from cosim.contract import jammer
+from cosim.contract.signals import SHARE, Column, Signal
 
-JAMMING = Signal("jamming", "truth, no input of a detector: what jammers do to a link", (
-    Column("jn_down", "float64", "dB", "jammers over noise at the phone, -200 for none"),
-    Column("js_down", "float64", "dB", "jammers over signal at the phone"),
-    Column("loss_down", "float64", "dB", "SINR lost against the same moment without jammers", low=0.0),
-    Column("jn_up", "float64", "dB", "jammers over noise at the base station"),
-    Column("js_up", "float64", "dB", "jammers over signal at the base station"),
-    Column("loss_up", "float64", "dB", "SINR lost in the uplink", low=0.0),
-    Column("loss", "float64", "dB", "the greatest loss of either direction, control channels included", low=0.0),
+IMPAIRMENT = Signal("impairment", "truth, no input of a detector: what else than jammers makes a link bad", (
+    Column("snr_down", "float64", "dB", "signal with its fading over noise alone at the phone"),
+    Column("snr_up", "float64", "dB", "signal with its fading over noise alone at the base station"),
+    Column("interference_down", "float64", "dB", "SINR that other cells cost at the phone", low=0.0),
+    Column("interference_up", "float64", "dB", "SINR that phones of other cells cost at the base station", low=0.0),
+    Column("load", "float64", "1", "airtime of its cell in use, of the busier direction", low=0.0, high=SHARE),
 ))  # fmt: skip
 
-JAMMER = Signal("jammer", "truth: what a jammer does", (
-    Column("on", "bool", "", "it sends"),
-    Column("power", "float64", "dBm", "that it sends with, -200 for none"),
-))  # fmt: skip
-
-TRUTH = (JAMMING, JAMMER)
-LOGS = ("ue", "gnb", *(signal.name for signal in TRUTH))  # all that `log: true` adds, in the order of writing
+TRUTH = (*jammer.TRUTH, IMPAIRMENT)
+LOGS = ("ue", "gnb", *(signal.name for signal in TRUTH))  # in the order of writing

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from adapters.wifi.check import problems
 from adapters.wifi.config import WifiConfig
+from adapters.wifi.jammers import Jammers
 from adapters.wifi.scenery import Interfaces
 from adapters.wifi.stations import Stations
 from cosim.contract.adapter import Context, Inputs, Summary
@@ -30,6 +31,7 @@ class WifiAdapter:
         refuse(problems(self._config, context))
         self._interfaces = Interfaces(context.scene, self._config)
         self._stations = Stations(self._interfaces, self._config.hysteresis)
+        self._jammers = Jammers(context, self._config, self._interfaces)
         self._faults = Faults(context.scene.capacity)
         self._finder = Finder()
         self._generation = np.zeros(context.scene.capacity, np.int64)
@@ -39,17 +41,25 @@ class WifiAdapter:
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """All links at `time`."""
         self._faults.take(inputs.events)
+        self._jammers.take(inputs.events)
         there = self._locate(inputs) & ~self._faults.failed[self._interfaces.slots]
         place = self._interfaces.place.copy()
         place[:, 2] += self._interfaces.height
-        pairs = self._degraded(self._finder.find(place, there, self._interfaces.antennas))
-        link, cell = self._stations.frames(time, pairs, there, self._faults, inputs.all("traffic"))
+        antennas, jammers, traffic = self._interfaces.antennas, self._jammers, inputs.all("traffic")
+        if len(jammers):
+            jammers.move(time, place, self._faults.failed, self._sending(traffic))
+            antennas = jammers.disturb(antennas)
+        pairs = self._degraded(jammers.left(self._finder.find(place, there, antennas)))
+        link, cell = self._stations.frames(time, pairs, there, self._faults, traffic, jammers.floor)
         self._steps += 1
         self._links += len(pairs.rate)
         self._rate += float(pairs.rate.sum())
         self._station_steps += len(link)
         self._served += int((link["cell"] >= 0).sum())
-        return [self._peers(time, pairs), link, cell]
+        frames = [self._peers(time, pairs), link, cell]
+        if self._config.log:
+            frames += [jammers.truth(time, link, place), Frame("jammer", time, jammers.slots, jammers.columns())]
+        return frames
 
     def finish(self) -> Summary:
         """Links, coverage and handovers over all steps."""
@@ -60,15 +70,25 @@ class WifiAdapter:
             "station_steps": self._station_steps,
             "coverage": self._served / self._station_steps if self._station_steps else None,
             "handovers": int(self._stations.handovers.sum()),
+            **({"jammers": self._jammers.summary()} if len(self._jammers) else {}),
         }
 
     def close(self) -> None:
         """There is nothing to release."""
 
+    def _sending(self, traffic: Sequence[Frame]) -> NDArray[np.bool_]:
+        """The interfaces (n,) with a transfer under way, for jammers that wait for one."""
+        sending = np.zeros(len(self._interfaces), bool)
+        for frame in traffic:
+            number = self._interfaces.number[frame.slot]
+            sending[number[(number >= 0) & ((frame["uploads"] > 0) | (frame["downloads"] > 0))]] = True
+        return sending
+
     def _locate(self, inputs: Inputs) -> NDArray[np.bool_]:
         """Take in where everybody is; which interfaces (n,) are present."""
         there = self._interfaces.fixed.copy()
         for frame in inputs.all("mobility"):
+            self._jammers.follow(frame)
             number = self._interfaces.number[frame.slot]
             known = number >= 0
             for axis, name in enumerate("xyz"):

@@ -8,6 +8,7 @@ from adapters.wifi.config import WifiConfig
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem
+from cosim.contract.jammer import Jammer
 from cosim.contract.reality import Wifi
 
 
@@ -26,7 +27,22 @@ def problems(_config: WifiConfig, context: Context) -> list[Problem]:
     if not any(_interfaces(scene)):
         hint = "give at least two nodes an interface:  wifi: {}"
         return [Problem("no node of the scenario has a 'wifi' block", "nodes", hint=hint)]
-    return [*found, *_channels(scene)]
+    return [*found, *_channels(scene), *_jammers(scene)]
+
+
+def _jammers(scene: Scene) -> list[Problem]:
+    """Jammers that are wrong, or aim at what Wi-Fi does not have."""
+    from cosim.radio import jammer_set  # needs numpy
+
+    found, mine = jammer_set.problems(scene), jammer_set.on_wifi(scene)
+    for node in scene.nodes:
+        block = Jammer.of(node)
+        for key in ("target", "blocks"):
+            if block is not None and key in block.model_fields_set and mine(block):
+                text = f"'{node.id}' jams a Wi-Fi channel, which has no {key} to aim at"
+                hint = f"leave '{key}' out; a narrow 'bandwidth' aims at a part of the channel"
+                found.append(Problem(text, f"nodes.{node.id}.jammer.{key}", hint=hint))
+    return found
 
 
 def _interfaces(scene: Scene) -> Iterator[tuple[Node, Wifi]]:

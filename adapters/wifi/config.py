@@ -26,3 +26,8 @@ class WifiConfig(AdapterConfig):
     hysteresis: Annotated[float, units.Unit("gain", ge=0.0)] = Field(
         4.0, description="by which another access point must be stronger before a station changes to it"
     )
+    energy_detection: units.Level = Field(
+        -62.0,
+        description="of jammers per 20 MHz from which nobody sends; IEEE 802.11-2020 19.3.19.5, ns-3's default",
+    )
+    log: bool = Field(False, description="write the hidden truth about jammers: jamming and jammer")

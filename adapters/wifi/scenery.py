@@ -40,6 +40,8 @@ class Interfaces:
         self.height = np.array([block.height for block in blocks])  # (n,) m
         self.access = np.array([block.mode == "access-point" for block in blocks])  # (n,)
         self.station = np.array([block.mode == "station" for block in blocks])  # (n,)
+        self.carrier = np.array([block.carrier for block in blocks])  # (n,) Hz
+        self.bandwidth = np.array([block.bandwidth for block in blocks])  # (n,) Hz
         self.antennas = _antennas(blocks, config)
 
     def __len__(self) -> int:

@@ -51,9 +51,12 @@ class Stations:
         self._moved[which] = self._alone[which] = 0.0
 
     def frames(
-        self, time: float, pairs: Pairs, there: Flags, faults: Faults, traffic: Sequence[Frame]
+        self, time: float, pairs: Pairs, there: Flags, faults: Faults, traffic: Sequence[Frame], floor: Floats
     ) -> tuple[Frame, Frame]:
-        """The `link` rows of the stations that are `there` (n,), and the `cell` rows of all access points."""
+        """The `link` rows of the stations that are `there` (n,), and the `cell` rows of all access points.
+
+        `floor` (n,) dBm is what the interfaces hear besides.
+        """
         up, down = self._matrix(pairs, to_point=True), self._matrix(pairs, to_point=False)
         self._associate(down["rssi"])
         transfers, moved = self._traffic(time, traffic)
@@ -78,13 +81,12 @@ class Stations:
         delay = np.maximum(of(up, "delay", 0.0), of(down, "delay", 0.0))
         loss = np.maximum(of(up, "loss", 1.0), of(down, "loss", 1.0))
         level = of(down, "rssi", -200.0)
-        floor = self._interfaces.antennas.floor[self._mine[here]]
         slots = self._interfaces.slots
         cell = np.where(served, slots[self._points][own] if len(self._points) else -1, -1).astype(np.int32)
         columns: dict[str, Array] = {
             "cell": cell,
             "rsrp": level,
-            "snr": level - floor,
+            "snr": level - floor[self._mine[here]],
             "uplink_rate": rates[0],
             "downlink_rate": rates[1],
             "delay": delay,

@@ -25,6 +25,9 @@ def dataset(
     window: Annotated[str, typer.Option(help="Length of a window.")] = "5 s",
     every: Annotated[str, typer.Option(help="Time between two rows of a node; 0 s: all rows.")] = "0 s",
     keep: Annotated[str, typer.Option(help="Columns for judging that are no features, as jamming.loss.")] = "",
+    cause: Annotated[
+        list[str] | None, typer.Option(help="Why a link is bad, as 'jam: jamming.loss >= 3'; the first that holds.")
+    ] = None,
     drop: Annotated[str, typer.Option(help="Columns that name somebody and are no features.")] = "rnti",
     by: Annotated[str, typer.Option(help="What splits keep together: seed, scene, or a swept key.")] = "seed",
     shares: Annotated[str, typer.Option(help="Shares of train, valid and test.")] = "0.6,0.2,0.2",
@@ -41,7 +44,7 @@ def dataset(
 
         recipe = Recipe(
             _words(signals), label, _time("window", window), _time("every", every), _words(keep), _words(drop), by,
-            _shares(shares), split_seed,
+            _shares(shares), split_seed, tuple(cause or ()),
         )  # fmt: skip
         processes = workers or os.cpu_count() or 1
         made = build(

@@ -57,4 +57,6 @@ def judge(
             "area": f"{found.area:.4f}", "attacks": f"{found.attacks}, {found.missed:.1%} missed",
             "delay": ", ".join(f"{name} {value:.1f} s" for name, value in found.delay.items()),
         }  # fmt: skip
-        emit(found.as_dict(), as_json, "\n".join(f"{name:<13} {text}" for name, text in rows.items()))
+        for true, told in found.causes.items():
+            rows[f"is {true}"] = "told " + ", ".join(f"{name} {number:,}" for name, number in told.items())
+        emit(found.as_dict(), as_json, "\n".join(f"{name:<16} {text}" for name, text in rows.items()))

@@ -136,6 +136,8 @@ def _field(split: str, field: pa.Field, recipe: Recipe, recorded: Mapping[str, p
 def _meaning(name: str, recipe: Recipe, recorded: Mapping[str, pa.Schema]) -> str:
     if name == "label":
         return recipe.label
+    if name == "truth_cause":
+        return f"the first of {'; '.join(recipe.causes)}; truth, no feature"
     if name in _IDS:
         return _IDS[name]
     truth, rest = name.startswith("truth_"), name.removeprefix("truth_")

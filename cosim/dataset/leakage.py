@@ -77,6 +77,15 @@ def matrix(table: pa.Table) -> NDArray[np.float32]:
     return found
 
 
+def people(table: pa.Table) -> NDArray[np.int64]:
+    """A number (n,) for each node of each scene, whose rows are neighbours."""
+    scene, node = (
+        np.unique(table[name].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1]
+        for name in ("scene", "node")
+    )
+    return np.asarray(scene * (int(node.max(initial=0)) + 1) + node, np.int64)
+
+
 def _repeated(train: NDArray[np.float32], test: NDArray[np.float32]) -> float:
     known = {row.tobytes() for row in train[:_MOST]}
     return sum(row.tobytes() in known for row in test[:_MOST]) / min(len(test), _MOST)

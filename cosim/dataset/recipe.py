@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
+from cosim.contract.jammer import CAUSES
 
 Flags = NDArray[np.bool_]
 SPLITS = ("train", "valid", "test")
@@ -46,7 +47,8 @@ class Recipe:
     The first of `signals` gives the rows; a row of another one belongs to it when node and time are
     the same. `label` is one comparison, or several joined by `and`, of columns `signal.column` that no
     feature may hold. `keep` are further columns (`truth_...`) for judging, `drop` are columns that
-    name somebody instead of saying something about them. `by` is what a split keeps together: `seed`
+    name somebody instead of saying something about them. `causes` label why a link is bad, in the
+    column `truth_cause`. `by` is what a split keeps together: `seed`
     (all runs of a seed, which share their geometry), `scene` (one run), or a swept parameter.
     """
 
@@ -59,6 +61,7 @@ class Recipe:
     by: str = "seed"
     shares: tuple[float, float, float] = (0.6, 0.2, 0.2)  # of the groups, by `SPLITS`
     seed: int = 1
+    causes: tuple[str, ...] = ()  # "jam: jamming.loss >= 3", ...; the first that holds is the cause of a row
 
     def __post_init__(self) -> None:
         if not self.signals:
@@ -67,7 +70,7 @@ class Recipe:
             raise SetupError("a window takes more than 0 s, and rows are 0 s or more apart")
         if not min(self.shares) >= 0.0 or not abs(sum(self.shares) - 1.0) <= 1e-9:
             raise SetupError(f"the shares of train, valid and test add up to {sum(self.shares):g}, not to 1")
-        hidden = {column.partition(".")[0] for column in (*self.keep, *(term.column for term in self.terms))}
+        hidden = {column.partition(".")[0] for column in self.truth()}
         both = sorted(hidden & set(self.signals))
         if both:
             raise SetupError(
@@ -81,21 +84,40 @@ class Recipe:
     @property
     def terms(self) -> tuple[Term, ...]:
         """The comparisons of the label, all of which must hold."""
-        return tuple(_term(part, self.label) for part in re.split(r"\band\b", self.label))
+        return _terms(self.label)
+
+    @property
+    def reasons(self) -> tuple[tuple[str, tuple[Term, ...]], ...]:
+        """The rules of the causes in order, each with its name."""
+        found = []
+        for rule in self.causes:
+            name, colon, text = rule.partition(":")
+            if not colon or name.strip() not in CAUSES[1:]:
+                raise SetupError(f"the cause '{rule}' is not NAME: RULE with a name of {', '.join(CAUSES[1:])}")
+            found.append((name.strip(), _terms(text)))
+        return tuple(found)
 
     def truth(self) -> tuple[str, ...]:
         """Columns that the rows need besides the features, each once."""
-        return tuple(dict.fromkeys((*(term.column for term in self.terms), *self.keep)))
+        because = (term.column for _, terms in self.reasons for term in terms)
+        return tuple(dict.fromkeys((*(term.column for term in self.terms), *self.keep, *because)))
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.causes:  # data sets without any are what they were
+            del found["causes"]
+        return found
+
+
+def _terms(rule: str) -> tuple[Term, ...]:
+    return tuple(_term(part, rule) for part in re.split(r"\band\b", rule))
 
 
 def _term(text: str, rule: str) -> Term:
     match = _TERM.fullmatch(text)
     if match is None:
-        raise SetupError(f"the label '{rule}' cannot be read; write SIGNAL.COLUMN >= NUMBER, joined by 'and'")
+        raise SetupError(f"the rule '{rule}' cannot be read; write SIGNAL.COLUMN >= NUMBER, joined by 'and'")
     word = match[4].strip("'\"")
     value: float | bool | str
     if word in ("true", "false"):

@@ -67,6 +67,8 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
         made[name] = found[kept, k].astype(np.float32)
     for name in recipe.keep:
         made["truth_" + name.replace(".", "_")] = truth[name][kept].astype(np.float32)
+    if recipe.causes:
+        made["truth_cause"] = pa.array(_causes(recipe, truth, len(order))[kept], pa.string())
     made["label"] = label[kept]
     return pa.table(made)
 
@@ -83,6 +85,17 @@ def check_columns(recorded: Mapping[str, pa.Schema], columns: Iterable[str]) -> 
         known = recorded[signal].names
         if name not in known:
             raise SetupError(f"signal '{signal}' has no column '{name}'; it has {', '.join(known)}")
+
+
+def _causes(recipe: Recipe, truth: Mapping[str, NDArray[Any]], count: int) -> NDArray[Any]:
+    """The first cause whose rule holds for each row, or "none"."""
+    found = np.full(count, "none", object)
+    for name, terms in reversed(recipe.reasons):
+        holds = np.ones(count, bool)
+        for term in terms:
+            holds &= term.holds(truth[term.column])
+        found[holds] = name
+    return found
 
 
 def _signal(scene: RecordedScene, name: str) -> pa.Table:

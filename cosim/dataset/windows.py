@@ -15,7 +15,7 @@ ROWS = "rows"  # rows in the window: a node that was not heard for a while has f
 
 
 @entry()
-def _windowed(values: Floats, begin: NDArray[np.int64], mean: Floats, deviation: Floats) -> None:
+def windowed(values: Floats, begin: NDArray[np.int64], mean: Floats, deviation: Floats) -> None:
     """Write `mean` and `deviation` (n,) of `values` (n,) over begin..i for each row i, both included.
 
     They are sums of differences to the window's last value and depend on nothing outside it, so that a
@@ -63,7 +63,7 @@ def features(node: NDArray[np.int64], time: Floats, columns: Mapping[str, Floats
     mean, deviation = np.empty(count), np.empty(count)
     for k, column in enumerate(columns.values()):
         values = np.ascontiguousarray(column, np.float64)
-        _windowed(values, begin, mean, deviation)
+        windowed(values, begin, mean, deviation)
         before = np.where(here > first, np.roll(values, 1), values)
         at = len(KINDS) * k
         found[:, at] = values

@@ -14,18 +14,24 @@ from numpy.typing import NDArray
 
 from cosim.compiling import entry
 from cosim.contract.errors import SetupError
+from cosim.contract.jammer import CAUSES
+from cosim.detect.network import ask, lags_of
 
 Floats = NDArray[np.float64]
 FORMAT = 1
 _ARRAYS = {
     "thresholds": ("weight", "column", "limit"),
     "linear": ("weight", "bias", "mean", "scale"),
+    "network": ("lags", "mean", "scale", "kernel_1", "offset_1", "kernel_2", "offset_2", "weight", "bias"),
     "trees": ("root", "feature", "threshold", "left", "right", "value", "bias"),
 }
+_CAUSE = tuple(
+    f"cause_{name}" for name in ("root", "feature", "threshold", "left", "right", "value", "bias", "of")
+)  # fmt: skip
 
 
 @entry()
-def _grown(
+def grown(
     rows: Floats, root: NDArray[np.int64], feature: NDArray[np.int64], threshold: Floats, left: NDArray[np.int64],
     right: NDArray[np.int64], value: Floats, total: Floats,
 ) -> None:  # fmt: skip
@@ -47,6 +53,8 @@ class Detector:
 
     - thresholds: the greatest weight (x[column] - limit), in units of a training deviation;
     - linear: the logistic of weight (x - mean) / scale + bias;
+    - network: the logistic of a convolutional network over the last rows (`cosim.detect.network`), whose
+      features are `column@lag`;
     - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees.
     """
 
@@ -74,11 +82,44 @@ class Detector:
             return np.asarray(found.max(axis=1))
         if self.form == "linear":
             return _logistic((rows - arrays["mean"]) / arrays["scale"] @ arrays["weight"] + float(arrays["bias"][0]))
+        if self.form == "network":
+            return _logistic(ask(arrays, rows))
         total = np.full(len(rows), float(arrays["bias"][0]))
         root, feature, threshold = arrays["root"], arrays["feature"], arrays["threshold"]
         left, right, value = arrays["left"], arrays["right"], arrays["value"]
-        _grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
+        grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
         return total if self.facts.get("link") == "identity" else _logistic(total)
+
+    @property
+    def lags(self) -> int:
+        """How many rows of a node it looks at: 1, or more for a network."""
+        return lags_of(self.features)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns (k,) of one row that it reads; its features are those of the last `lags` rows."""
+        width = len(self.features) // self.lags
+        return tuple(name.partition("@")[0] for name in self.features[:width])
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What it can say of why a link is bad, in order; () without such labels in its training."""
+        return tuple(self.facts.get("causes", ()))
+
+    def cause(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The number (n,) among `causes` of what most likely makes the links of `rows` (n, k) bad.
+
+        One-vs-rest or softmax scores of boosted trees, a set of trees for each cause; the highest wins.
+        """
+        rows = np.asarray(rows, np.float64)
+        rows = np.ascontiguousarray(np.where(np.isnan(rows), self.fill, rows))
+        feature, threshold, left, right, value = (self.arrays[name] for name in _CAUSE[1:6])
+        of, score = self.arrays["cause_of"], np.tile(self.arrays["cause_bias"], (len(rows), 1))
+        for k in range(score.shape[1]):
+            total = np.zeros(len(rows))
+            grown(rows, self.arrays["cause_root"][of == k], feature, threshold, left, right, value, total)
+            score[:, k] += total
+        return np.asarray(np.argmax(score, axis=1), np.int64)
 
     def alarm(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of `rows` (n, k) it raises an alarm for."""
@@ -107,7 +148,7 @@ class Detector:
                     raise SetupError(f"{path} has the format {head.get('format')}; this version reads {FORMAT}")
                 detector = Detector(
                     str(head["method"]), str(head["form"]), tuple(map(str, head["features"])), float(head["window"]),
-                    float(head["limit"]), file["fill"], {name: file[name] for name in _ARRAYS[head["form"]]},
+                    float(head["limit"]), file["fill"], _arrays(file, head),
                     {**head["facts"], "signals": [str(name) for name in head["facts"]["signals"]]},
                 )  # fmt: skip
         except FileNotFoundError:
@@ -120,18 +161,27 @@ class Detector:
         return detector
 
 
+def _arrays(file: Mapping[str, NDArray[Any]], head: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    names = (*_ARRAYS[head["form"]], *(_CAUSE if head["facts"].get("causes") else ()))
+    return {name: file[name] for name in names}
+
+
 def _sound(detector: Detector, path: str | Path) -> None:
     """A file from elsewhere must not send the trees around in circles or out of their arrays."""
     count, arrays = len(detector.features), detector.arrays
     good = len(detector.fill) == count
+    if detector.causes:
+        good &= _sound_trees(arrays, "cause_", count) and set(detector.causes) <= set(CAUSES)
+        good &= len(arrays["cause_of"]) == len(arrays["cause_root"])
+        good &= len(arrays["cause_bias"]) == len(detector.causes)
     if detector.form == "trees":
-        feature, here = arrays["feature"], np.arange(len(arrays["feature"]))
-        inner = feature >= 0
-        good &= all(len(arrays[name]) == len(here) for name in ("threshold", "left", "right", "value"))
-        good &= bool((feature < count).all())
-        for side in ("left", "right"):  # children stand behind their parents
-            good &= bool(((arrays[side] > here) & (arrays[side] < len(here)))[inner].all())
-        good &= bool(((arrays["root"] >= 0) & (arrays["root"] < len(here))).all())
+        good &= _sound_trees(arrays, "", count)
+    elif detector.form == "network":
+        good &= len(arrays["mean"]) == len(arrays["scale"]) == count and int(arrays["lags"][0]) == detector.lags
+        shapes = arrays["kernel_1"].shape, arrays["kernel_2"].shape
+        good &= shapes[0][1] * detector.lags == count and shapes[0][2] % 2 == shapes[1][2] % 2 == 1
+        good &= shapes[1][1] == shapes[0][0] == len(arrays["offset_1"])
+        good &= 2 * shapes[1][0] == 2 * len(arrays["offset_2"]) == len(arrays["weight"])
     elif detector.form == "linear":
         good &= all(len(arrays[name]) == count for name in ("weight", "mean", "scale"))
     else:
@@ -140,13 +190,25 @@ def _sound(detector: Detector, path: str | Path) -> None:
         raise SetupError(f"{path} is not a detector: its arrays do not fit one another")
 
 
+def _sound_trees(arrays: Mapping[str, NDArray[Any]], prefix: str, count: int) -> bool:
+    feature = arrays[f"{prefix}feature"]
+    here, inner = np.arange(len(feature)), feature >= 0
+    good = all(len(arrays[prefix + name]) == len(here) for name in ("threshold", "left", "right", "value"))
+    good = good and bool((feature < count).all())
+    for side in ("left", "right"):  # children stand behind their parents
+        child = arrays[prefix + side]
+        good = good and bool(((child > here) & (child < len(here)))[inner].all())
+    root = arrays[f"{prefix}root"]
+    return good and bool(((root >= 0) & (root < len(here))).all())
+
+
 def columns_of(detector: Detector, names: Sequence[str]) -> NDArray[np.int64]:
-    """Where the detector's features stand in `names`. Raises `SetupError` for one that is not there."""
+    """Where the detector's columns stand in `names`. Raises `SetupError` for one that is not there."""
     place = {name: k for k, name in enumerate(names)}
-    missing = [name for name in detector.features if name not in place]
+    missing = [name for name in detector.columns if name not in place]
     if missing:
         raise SetupError(f"the detector needs '{missing[0]}', which is not among the data's columns")
-    return np.array([place[name] for name in detector.features], np.int64)
+    return np.array([place[name] for name in detector.columns], np.int64)
 
 
 def _logistic(x: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
-from cosim.dataset.leakage import auc, feature_names, matrix, read
+from cosim.contract.jammer import CAUSES
+from cosim.dataset.leakage import auc, feature_names, matrix, people, read
 from cosim.detect.detector import Detector, columns_of
+from cosim.detect.network import lagged
 
 Flags = NDArray[np.bool_]
 QUANTILES = (0.5, 0.95)
@@ -35,6 +37,7 @@ class Verdict:
     delay: Mapping[str, float]  # s from the first row of an attack to the first alarm, by quantile
     missed: float  # part of the attacks without an alarm
     attacks: int
+    causes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # true -> told -> rows
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -45,7 +48,8 @@ def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: 
     """The figures of `detector` on a split of a data set.
 
     `only`, as "truth_jamming_loss >= 10", leaves out rows with the label for which it does not hold,
-    so that hard and easy cases can be told apart; rows without the label stay.
+    so that hard and easy cases can be told apart; rows without the label stay. `causes` counts rows
+    that have a cause or an alarm, where data set and detector know causes.
     """
     table = read(Path(folder), split)
     if not len(table):
@@ -56,13 +60,24 @@ def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: 
         column, _, text = (word.strip() for word in only.partition(">="))
         kept = ~label | (_numbers(table, column, only) >= _least(text, only))
     order = columns_of(detector, feature_names(table))
-    score = detector.score(matrix(table)[:, order])
-    codes = [
-        np.unique(table[name].to_numpy(zero_copy_only=False).astype(str), return_inverse=True)[1]
-        for name in ("scene", "node")
-    ]
-    who = codes[0] * (int(codes[1].max()) + 1) + codes[1]
-    return figures(label, score, detector.limit, who, table["time"].to_numpy(), kept=kept)
+    rows, who = matrix(table)[:, order], people(table)
+    if detector.lags > 1:
+        rows = lagged(rows, who, detector.lags)
+    score = detector.score(rows)
+    found = figures(label, score, detector.limit, who, table["time"].to_numpy(), kept=kept)
+    if detector.causes and "truth_cause" in table.column_names:
+        true = np.asarray(table["truth_cause"].to_pylist())
+        some = kept & ((true != CAUSES[0]) | (score > detector.limit))
+        found = replace(found, causes=_confusion(true[some], np.array(detector.causes)[detector.cause(rows[some])]))
+    return found
+
+
+def _confusion(true: NDArray[Any], told: NDArray[Any]) -> dict[str, dict[str, int]]:
+    known = [name for name in CAUSES if (told == name).any() or (true == name).any()]
+    return {
+        name: {other: int(((true == name) & (told == other)).sum()) for other in known if other != CAUSES[0]}
+        for name in known
+    }
 
 
 def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:

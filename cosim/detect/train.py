@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
-from cosim.dataset.leakage import auc, feature_names, matrix, read
+from cosim.contract.jammer import CAUSES
+from cosim.dataset.leakage import auc, feature_names, matrix, people, read
 from cosim.detect.detector import Detector
+from cosim.detect.network import LAGS, lagged, lagged_names, learn
 
-Method = Literal["thresholds", "logistic", "forest", "boosting"]
-METHODS: tuple[Method, ...] = ("thresholds", "logistic", "forest", "boosting")
+Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
+METHODS: tuple[Method, ...] = ("thresholds", "logistic", "cnn", "forest", "boosting")
 _MOST = 200_000  # rows that are fitted to, drawn at random from more
 _REPEATS = 3  # of a permutation
 
@@ -53,8 +55,16 @@ def train(
                 f"the split '{split}' of {folder} has one class only; it needs rows with and without the label"
             )
     recipe = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["recipe"]
+    if method == "cnn":
+        if float(recipe["every"]) > 0.0:
+            raise SetupError("a network looks at the rows one after another; make the data set with --every 0s")
+        kept = [names.index(name.removesuffix("@0")) for name in lagged_names(names) if name.endswith("@0")]
+        x, v = (lagged(part[:, kept], people(table), LAGS).astype(np.float64) for part, table in ((x, rows), (v, held)))
+        names = lagged_names(names)
     found = fit(x, y, names, method, seed=seed, window=float(recipe["window"]), signals=recipe["signals"])
     found = calibrated(found, v, w, false_alarms)
+    if "truth_cause" in rows.column_names:
+        found = with_causes(found, x, np.asarray(rows["truth_cause"].to_pylist()), seed)
     if importance:
         facts = {**found.facts, "importance": _importance(found, v, w, seed)}
         found = replace(found, facts=facts)
@@ -75,12 +85,51 @@ def fit(
         x, y = x[some], y[some]
     with np.errstate(all="ignore"):
         fill = np.nan_to_num(np.array([np.median(c[~np.isnan(c)]) if (~np.isnan(c)).any() else 0.0 for c in x.T]))
+    if method == "cnn" and importlib.util.find_spec("torch") is None:
+        raise SetupError("torch is not installed: pip install 'continuum-cosim[learn]'")
     x = np.where(np.isnan(x), fill, x)
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in one order, and no threads that wait for each other on a busy machine
         form, arrays, facts = _MAKERS[method](x, y, names, seed)
     return Detector(method, form, tuple(names), window, 0.5, fill, arrays, {"signals": list(signals or ()), **facts})
+
+
+def with_causes(detector: Detector, x: Floats, cause: NDArray[Any], seed: int = 1) -> Detector:
+    """`detector` that also tells the cause of a bad link, fitted to the rows `x` (n, k) whose `cause` (n,) is not none.
+
+    The classes weigh the same however many rows they have. Raises `SetupError` where there is no such row.
+    """
+    some = np.flatnonzero(cause != CAUSES[0])
+    if not len(some):
+        raise SetupError("no training row has a cause; see the rules of --cause")
+    if len(some) > _MOST:
+        some = np.sort(np.random.default_rng(seed).permutation(some)[:_MOST])
+    names = [name for name in CAUSES if (cause[some] == name).any()]
+    y = np.array([names.index(name) for name in cause[some].tolist()])
+    rows = np.where(np.isnan(x[some]), detector.fill, x[some])
+    bias, trees, of = np.zeros(len(names)), [], []
+    if len(names) == 1:  # nothing to tell apart: a leaf
+        trees.append((np.array([-1]), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1)))
+        of.append(0)
+    else:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):
+            model = HistGradientBoostingClassifier(
+                max_iter=60, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40, l2_regularization=1.0,
+                class_weight="balanced", early_stopping=False, random_state=seed,
+            ).fit(rows, y)  # fmt: skip
+        single = len(names) == 2  # one score, of the second
+        bias[1 if single else 0 :] = np.ravel(model._baseline_prediction)
+        for round_ in model._predictors:
+            for k, tree in enumerate(round_):
+                trees.append(_nodes(tree))
+                of.append(1 if single else k)
+    arrays = {f"cause_{name}": values for name, values in _joined(trees, 0.0).items()}
+    arrays |= {"cause_bias": bias, "cause_of": np.array(of, np.int64)}
+    return replace(detector, arrays={**detector.arrays, **arrays}, facts={**detector.facts, "causes": names})
 
 
 def calibrated(detector: Detector, rows: Floats, labels: Labels, false_alarms: float) -> Detector:
@@ -150,14 +199,22 @@ def _boosting(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
     ).fit(x, y)
     trees = []
     for (tree,) in model._predictors:  # the fitted trees; scikit-learn has no public name for them
-        nodes = tree.nodes
-        inner = nodes["is_leaf"] == 0
-        feature = np.where(inner, nodes["feature_idx"], -1)
-        trees.append((feature, nodes["num_threshold"], nodes["left"], nodes["right"], nodes["value"]))
+        trees.append(_nodes(tree))
     return "trees", _joined(trees, float(np.ravel(model._baseline_prediction)[0])), {"link": "logistic"}
 
 
-_MAKERS = {"thresholds": _thresholds, "logistic": _linear, "forest": _forest, "boosting": _boosting}
+def _nodes(tree: Any) -> tuple[Any, ...]:  # noqa: ANN401 - scikit-learn has no types
+    """Arrays of a tree of histogram boosting."""
+    nodes = tree.nodes
+    feature = np.where(nodes["is_leaf"] == 0, nodes["feature_idx"], -1)
+    return feature, nodes["num_threshold"], nodes["left"], nodes["right"], nodes["value"]
+
+
+def _network(x: Floats, y: Labels, names: list[str], seed: int) -> Made:
+    return "network", learn(x, y, names, seed), {}
+
+
+_MAKERS = {"thresholds": _thresholds, "logistic": _linear, "cnn": _network, "forest": _forest, "boosting": _boosting}
 
 
 def _joined(trees: list[tuple[Any, ...]], bias: float) -> dict[str, NDArray[Any]]:
@@ -182,7 +239,7 @@ def _importance(detector: Detector, rows: Floats, labels: Labels, seed: int) -> 
     whole = auc(detector.score(rows), labels)
     groups: dict[str, list[int]] = {}
     for k, name in enumerate(detector.features):
-        base = name
+        base = name.partition("@")[0]
         for end in ("_mean", "_dev", "_diff"):
             base = base.removesuffix(end)
         groups.setdefault(base, []).append(k)

@@ -30,6 +30,35 @@ def shares(cell: Ints, transfers: Ints, cells: int) -> Floats:
     return np.asarray(1.0 / np.maximum(competing, 1.0))
 
 
+def proportional_fair(cell: Ints, rate: Floats, cells: int, *, rounds: int = 100) -> tuple[Floats, Floats]:
+    """Parts (n, B) of each block of its cell that each device gets, and its gain (n,) over equal parts of all blocks.
+
+    `cell` (n,) >= 0 are those of active devices, `rate` (n, B) is what each would have on each block alone, 0 where
+    its cell has no such block. The parts maximise the sum of log rates (Kelly 1997), found by `rounds` of
+    proportional response (Wu and Zhang 2007): everybody bids for blocks in proportion to what they brought. With one
+    block, or blocks that are all alike, the parts are equal whatever the rates.
+    """
+    there = rate > 0.0
+    bids = there / np.maximum(there.sum(axis=1, keepdims=True), 1)
+    equal = rate.sum(axis=1)
+    order = np.argsort(cell, kind="stable")
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(cell[order]) != 0])) if len(cell) else order
+    row = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(cell))))
+    got, parts = np.zeros(len(cell)), bids
+    bids, rate = bids[order], rate[order]
+    for _ in range(rounds if rate.shape[1] > 1 and len(cell) else min(len(cell), 1)):
+        price = np.add.reduceat(bids, starts, axis=0)[row]
+        parts = np.divide(bids, price, out=np.zeros_like(bids), where=price > 0.0)
+        brought = rate * parts
+        got = brought.sum(axis=1)
+        bids = np.divide(brought, got[:, None], out=np.zeros_like(bids), where=got[:, None] > 0.0)
+    back = np.argsort(order)
+    if len(cell):
+        parts, got = parts[back], got[back]
+    others = per_cell(cell, np.ones(len(cell)), cells)[cell]
+    return parts, np.divide(got * others, equal, out=np.ones(len(cell)), where=equal > 0.0)
+
+
 def utilisation(cell: Ints, bits: Floats, rate: Floats, period: float, cells: int) -> Floats:
     """Part of the airtime (cells,) that moving `bits` (n,) within `period` s took at `rate` (n,) bit/s; at most 1."""
     airtime = np.divide(bits, rate * period, out=np.zeros(len(bits)), where=rate > 0)

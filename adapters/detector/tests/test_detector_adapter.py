@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import cosim
+from adapters.detector import ADAPTER
 from cosim.contract.errors import ScenarioError
 from cosim.dataset import Recipe, build
-from cosim.dataset.leakage import feature_names, matrix, read
-from cosim.detect import Detector
-from cosim.detect.train import fit
+from cosim.dataset.leakage import feature_names, matrix, people, read
+from cosim.detect import Detector, judge
+from cosim.detect.network import LAGS, lagged, lagged_names
+from cosim.detect.train import fit, with_causes
+from cosim.testing import check_adapter
 
 RULE = "jamming.loss >= 3"
 
@@ -44,13 +51,19 @@ def trained(tmp_path_factory):
     return folder, rows, Detector.load(folder / "detector.npz")
 
 
-@pytest.mark.parametrize("method", ["logistic", "forest"])
+@pytest.mark.parametrize("method", ["logistic", "forest", "cnn"])
 def test_scores_on_line_are_those_of_the_data_set(method, trained):
     """To the bit: a tree that splits a column at 0 tells a rounding error from none."""
     folder, rows, detector = trained
     if method == "forest":
         label = rows["label"].to_numpy(zero_copy_only=False)
         detector = fit(matrix(rows), label, feature_names(rows), method, signals=["ue", "gnb"])
+    given = matrix(rows)
+    if method == "cnn":
+        label, names = rows["label"].to_numpy(zero_copy_only=False), lagged_names(feature_names(rows))
+        plain = [feature_names(rows).index(name[:-2]) for name in names if name.endswith("@0")]
+        given = lagged(given[:, plain], people(rows), LAGS)
+        detector = fit(given.astype(np.float64), label, names, method, signals=["ue", "gnb"])
     detector.save(folder / "again.npz")
     outcome = cosim.run(scenario(folder, model="again.npz"), out=folder / "runs")
     assert outcome.status == "complete"
@@ -58,12 +71,35 @@ def test_scores_on_line_are_those_of_the_data_set(method, trained):
     found = dict(
         zip(zip(seen["node"], seen["time"], strict=True), zip(seen["score"], seen["on"], strict=True), strict=True)
     )
-    expected = detector.score(matrix(rows))
+    expected = detector.score(given)
     assert len(found) == len(rows)
     for node, time, score in zip(rows["node"].to_pylist(), rows["time"].to_pylist(), expected, strict=True):
         assert found[node, time][0] == (score if method == "forest" else pytest.approx(score, abs=1e-12))
     raised = [on for (_, time), (_, on) in found.items() if 9.0 <= time <= 13.0]
     assert np.mean(raised) > 0.8
+
+
+def test_an_alarm_has_the_cause_that_judging_counts(trained, tmp_path):
+    folder, rows, detector = trained
+    data = build(
+        [next(folder.glob("runs/watched/2*"))],
+        Recipe(
+            ("ue", "gnb"), RULE, shares=(1.0, 0.0, 0.0), causes=(f"jam: {RULE}", "fade: impairment.snr_down <= 300")
+        ),
+        tmp_path / "data",
+    ).folder
+    known = with_causes(detector, matrix(rows).astype(np.float64), np.array(read(data, "train")["truth_cause"]))
+    known.save(folder / "causes.npz")
+    outcome = cosim.run(scenario(folder, model="causes.npz"), out=tmp_path)
+    seen = pq.read_table(outcome.folder / "frames" / "alarm" / "detector.parquet").to_pydict()
+    counted = judge(known, data, "train").causes
+    assert set(counted) == {"jam", "fade"}
+    assert counted["jam"]["jam"] > 20
+    for name in ("jam", "fade"):
+        alarms = [cause == name for cause, on in zip(seen["cause"], seen["on"], strict=True) if on]
+        assert sum(alarms) <= sum(told[name] for told in counted.values())
+    assert all((cause == "none") != on for cause, on in zip(seen["cause"], seen["on"], strict=True))
+    assert sum(cause == "jam" for cause in seen["cause"]) > 10
 
 
 @pytest.mark.parametrize(
@@ -80,3 +116,18 @@ def test_detectors_that_do_not_fit_are_refused_by_check(trained, keys, told):
     made = scenario(folder, **keys)
     with pytest.raises(ScenarioError, match=told):
         cosim.run(made, out=folder / "runs")
+
+
+def test_keeps_the_contract():
+    check_adapter(ADAPTER)
+
+
+@pytest.mark.slow
+def test_a_rehearsal_leaves_nothing_to_compile(tmp_path):
+    """Trees too, although the example is a linear model."""
+    code = (
+        "from adapters.detector import ADAPTER; from cosim.testing import rehearse; "
+        "assert not ADAPTER.is_compiled(); rehearse(ADAPTER); assert ADAPTER.is_compiled(); "
+        "from cosim.detect.detector import grown; assert len(grown.signatures) == 1"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})

@@ -300,3 +300,41 @@ def test_events_that_no_jammer_hears_are_refused(event, told, tmp_path):
     assert told in str(caught.value)
     file.write_text(file.read_text().replace(event, '{at: 1 s, do: jammer-on, node: "*"}'))
     load(file)
+
+
+def test_what_else_makes_a_link_bad_is_told_by_closed_form():
+    where = scene(station("bs", 0.0), station("other", 600.0), phone("p", 100.0), jammer("j", FAR))
+    seen = frames(started(where, log=True, exponent=3.1, background="40 %", **{**CALM, "interference": True}))[
+        "impairment"
+    ]
+    noise = float(power.milliwatts(power.noise(20e6, 9.0)))
+    signal, other = (30.0 + 8.0 - pathloss.close_in(math.hypot(d, 8.5), 3.5e9, 3.1) for d in (100.0, 500.0))
+    assert seen["snr_down"][0] == pytest.approx(float(signal) - 10 * math.log10(noise))
+    lost = 10 * math.log10(1 + 0.4 * float(power.milliwatts(other)) / noise)
+    assert seen["interference_down"][0] == pytest.approx(lost)
+    assert (seen["interference_up"][0], seen["load"][0]) == (0.0, 0.4)
+
+
+def test_a_spare_cell_sends_as_long_as_there_are_alarms():
+    config = {**CALM, "interference": True, "background": "50 %", "time_to_trigger": "0 s"}
+    response = {"do": "spare-cell", "spare": ["spare"], "hold": "2.5 s"}
+    nodes = station("a", 0.0), phone("p", 90.0), station("spare", 100.0)
+    adapter = started(scene(*nodes), response=response, **config)
+    seen = [frames(adapter, float(time), alarm=[alarm(float(time), [1], [time == 1])])["link"] for time in range(6)]
+    assert [int(link["cell"][0]) for link in seen] == [0, 2, 2, 2, 0, 0]
+    alone = frames(started(scene(*nodes[:2]), **config))["link"]
+    assert seen[0]["snr"] == pytest.approx(alone["snr"])  # it disturbs nobody while it is silent
+    assert adapter.finish()["responses"] == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "told"),
+    [
+        ({"do": "spare-cell"}, "needs base stations to wake"),
+        ({"do": "spare-cell", "spare": ["p"]}, "'p' is no base station"),
+        ({"do": "other-cell", "spare": ["a"]}, "belongs to the response spare-cell, not to other-cell"),
+    ],
+)
+def test_spare_cells_that_cannot_be_are_refused(response, told):
+    with pytest.raises(ScenarioError, match=told):
+        started(scene(station("a", 0.0), phone("p", 50.0)), response=response, **CALM)

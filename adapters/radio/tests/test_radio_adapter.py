@@ -302,3 +302,25 @@ def test_a_run_without_devices_has_a_summary():
     json.dumps(summary, allow_nan=False)
     adapter.close()
     adapter.close()
+
+
+def test_proportional_fair_cells_give_more_under_fading_and_the_same_without():
+    nodes = [station("a", 0.0), *(phone(f"p{k}", 500.0 + k) for k in range(6))]
+    rates = {}
+    for fading in ("none", "rayleigh"):
+        for scheduler in ("round-robin", "proportional-fair"):
+            adapter = started(
+                scene(*nodes), fading=fading, scheduler=scheduler, delay_spread="300 ns", log=True, **CALM
+            )
+            total = []
+            for time in range(40):
+                carry = traffic(float(time), range(1, 7), 1, 1)
+                made = adapter.step(float(time), Inputs({"traffic": (carry,)}))
+                found = {frame.signal: frame for frame in made}
+                total.append(found["link"]["downlink_rate"])
+                assert found["ue"]["prbs"].sum() == pytest.approx(51.0)
+            rates[fading, scheduler] = np.array(total)
+    assert rates["none", "round-robin"] == pytest.approx(rates["none", "proportional-fair"])
+    gain = rates["rayleigh", "proportional-fair"].mean(axis=0) / rates["rayleigh", "round-robin"].mean(axis=0)
+    assert (gain > 1.1).all()
+    assert (gain < sum(1.0 / k for k in range(1, 7))).all()  # that of rates in proportion to power

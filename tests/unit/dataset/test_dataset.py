@@ -155,7 +155,7 @@ def test_recipes_that_cannot_be_are_refused(keys, told):
 
 
 def test_a_signal_that_a_run_does_not_have_is_named(runs, tmp_path):
-    with pytest.raises(SetupError, match=r"no signal 'host'; it has cell, gnb, jammer"):
+    with pytest.raises(SetupError, match=r"no signal 'host'; it has cell, gnb, impairment, jammer"):
         build([runs], Recipe(("host",), RULE), tmp_path / "set")
 
 
@@ -207,3 +207,23 @@ def test_options_that_cannot_be_read_are_named(option, value, told, tmp_path):
 def test_no_word_differs_from_a_word_that_is_not_there():
     (term,) = Recipe(("ue",), "cell.state != 'idle'").terms
     assert term.holds(np.array(["busy", "idle", ""])).tolist() == [True, False, False]
+
+
+def test_the_first_cause_that_holds_is_the_cause_of_a_row(runs, tmp_path):
+    causes = ("jam: jamming.loss >= 6", "fade: impairment.snr_down <= 35", "overload: impairment.load >= 0.9")
+    keep = ("jamming.loss", "impairment.snr_down")
+    folder = build([runs], Recipe(("ue",), RULE, causes=causes, keep=keep), tmp_path / "set").folder
+    rows = read(folder, "train")
+    snr, loss = (rows[name].to_numpy() for name in ("truth_impairment_snr_down", "truth_jamming_loss"))
+    expected = np.where(loss >= 6.0, "jam", np.where(snr <= 35.0, "fade", "none"))
+    assert rows["truth_cause"].to_pylist() == expected.tolist()
+    assert len(set(expected)) == 3
+    card = json.loads((folder / "croissant.json").read_text())
+    told = {field["name"]: field["description"] for field in card["recordSet"][0]["field"]}
+    assert "jam: jamming.loss >= 6" in told["truth_cause"]
+
+
+@pytest.mark.parametrize("cause", ["jamming.loss >= 3", "storm: jamming.loss >= 3"])
+def test_causes_without_a_known_name_are_refused(cause):
+    with pytest.raises(SetupError, match="is not NAME: RULE with a name of jam, fade"):
+        Recipe(("ue",), RULE, causes=(cause,))

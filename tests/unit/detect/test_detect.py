@@ -13,7 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from cosim.contract.errors import SetupError
 from cosim.detect import METHODS, Detector
 from cosim.detect.judge import figures
-from cosim.detect.train import calibrated, fit
+from cosim.detect.network import ask, forward, lagged, lagged_names, learn
+from cosim.detect.train import calibrated, fit, with_causes
 
 NAMES = ["ue_sinr", "ue_sinr_mean", "ue_pdr", "ue_pdr_mean", "ue_rssi"]
 
@@ -49,7 +50,7 @@ def peer(method, x, y):
     return LogisticRegression(C=1.0, max_iter=300, class_weight="balanced").fit(scaled, y).predict_proba(scaled)[:, 1]
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m != "thresholds"])
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("thresholds", "cnn")])
 def test_a_saved_detector_scores_as_scikit_learn_does(method, rows, tmp_path):
     x, y = rows
     detector = Detector.load(fit(x, y, NAMES, method).save(tmp_path / "d.npz"))
@@ -131,3 +132,69 @@ def test_what_cannot_be_trained_is_told(rows):
         fit(*rows, NAMES, "svm")
     with pytest.raises(SetupError, match="between 0 and 1"):
         calibrated(fit(*rows, NAMES, "logistic"), *rows, 2.0)
+
+
+@pytest.mark.parametrize("names", [("jam", "fade", "overload"), ("jam", "interference"), ("fade",)])
+def test_causes_are_those_of_scikit_learn(names, rows, tmp_path):
+    x, y = rows
+    cause = np.where(y, np.array(names)[np.arange(len(y)) % len(names)], "none")
+    for k, name in enumerate(names):
+        x = x + (cause == name)[:, None] * 0.7 * k * np.array([0.0, 0.0, 1.0, 1.0, 0.0])
+    detector = with_causes(fit(x, y, NAMES, "logistic"), x, cause)
+    detector = Detector.load(detector.save(tmp_path / "d.npz"))
+    filled = np.where(np.isnan(x), detector.fill, x)
+    told = np.array(detector.causes)[detector.cause(x)]
+    if len(names) == 1:
+        assert set(told) == {"fade"}
+        return
+    model = HistGradientBoostingClassifier(
+        max_iter=60, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40, l2_regularization=1.0,
+        class_weight="balanced", early_stopping=False, random_state=1,
+    ).fit(filled[y], cause[y])  # fmt: skip
+    assert (told == model.predict(filled)).all()
+    assert (told[y] == cause[y]).mean() > 1.3 / len(names)
+
+
+def test_causes_need_rows_that_have_one(rows):
+    x, y = rows
+    with pytest.raises(SetupError, match="no training row has a cause"):
+        with_causes(fit(x, y, NAMES, "logistic"), x, np.full(len(y), "none"))
+
+
+def test_the_rows_of_one_node_follow_one_another():
+    rows, who = np.arange(10.0).reshape(5, 2), np.array([0, 0, 0, 1, 1])
+    found = lagged(rows, who, 3)
+    assert found[2].tolist() == [4.0, 5.0, 2.0, 3.0, 0.0, 1.0]
+    assert found[4, :4].tolist() == [8.0, 9.0, 6.0, 7.0]
+    assert np.isnan(found[4, 4:]).all()
+    assert np.isnan(found[0, 2:]).all()
+    assert lagged_names(["a", "a_mean", "b", "rows"])[:3] == ["a@0", "b@0", "a@1"]
+
+
+def test_a_network_says_what_torch_says_and_sees_an_order_that_windows_do_not_have(tmp_path):
+    """Rising or falling by a step somewhere in the last rows: mean and deviation are the same."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    label = rng.random(3000) < 0.4
+    step = np.where(np.arange(10) < rng.integers(2, 9, 3000)[:, None], 1.0, -1.0) * np.where(label, 1.0, -1.0)[:, None]
+    x = (step[:, :, None] + 0.3 * rng.normal(size=(3000, 10, 2))).reshape(3000, -1)
+    names = lagged_names(["a", "b"])
+    detector = Detector.load(fit(x[:2000], label[:2000], names, "cnn").save(tmp_path / "d.npz"))
+    assert (detector.lags, detector.columns) == (10, ("a", "b"))
+    assert (detector.alarm(x[2000:]) == label[2000:]).mean() > 0.97
+    arrays = learn(x[:300], label[:300], names, 2)
+    layers = [torch.nn.Conv1d(2, 16, 3, padding=1), torch.nn.Conv1d(16, 16, 3, padding=1), torch.nn.Linear(32, 1)]
+    kept = ("kernel_1", "offset_1"), ("kernel_2", "offset_2"), ("weight", "bias")
+    for layer, (weight, bias) in zip(layers, kept, strict=True):
+        layer.double()
+        values = {"weight": arrays[weight].reshape(layer.weight.shape), "bias": arrays[bias]}
+        layer.load_state_dict({name: torch.from_numpy(value) for name, value in values.items()})
+    given = torch.from_numpy(((x - arrays["mean"]) / arrays["scale"]).reshape(-1, 10, 2))
+    assert ask(arrays, x) == pytest.approx(forward(layers, given).detach().numpy(), abs=1e-12)
+
+
+def test_a_network_whose_arrays_do_not_fit_is_refused(rows, tmp_path):
+    detector = fit(*rows, NAMES, "cnn")
+    detector.arrays["lags"][0] = 5
+    with pytest.raises(SetupError, match="do not fit one another"):
+        Detector.load(detector.save(tmp_path / "odd.npz"))
