@@ -12,7 +12,19 @@ from cosim.report.folder import Folder
 from cosim.report.svg import Chart
 
 _SHOWN = frozenset(  # in sections of their own, or a row per happening
-    {*CATALOGUE, "cluster", "job", "circuit", "migration", "behaviour", "engagement", "picture", "picture_truth"}
+    {
+        *CATALOGUE,
+        "cluster",
+        "job",
+        "circuit",
+        "migration",
+        "behaviour",
+        "engagement",
+        "picture",
+        "picture_truth",
+        "jamming",
+        "jammer",
+    }
 )
 _NUMBERS = ("DOUBLE", "FLOAT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "BOOLEAN")
 _KEYS = frozenset({"time", "node", "slot"})

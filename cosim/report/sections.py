@@ -125,6 +125,7 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
             y_unit="1",
             end=run.end,
             marks=marks,
+            note="Present are those that can move; all others are always there.",
             empty="no moving device was recorded",
         ),
     ]

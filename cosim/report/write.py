@@ -12,6 +12,7 @@ from cosim.report.cluster import cluster_charts, cluster_table, compared
 from cosim.report.engagements import engagement_table, vehicle_charts
 from cosim.report.folder import Folder
 from cosim.report.groups import group, text_diff
+from cosim.report.jamming import detection_table, jamming_charts
 from cosim.report.own import own_charts
 from cosim.report.page import render, save
 from cosim.report.text import duration, finite
@@ -44,6 +45,8 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
                 *sections.battery_charts(run),
             ],
             trouble=[*(sections.trouble_charts(run) if about_tasks else []), *sections.neighbour_charts(run)],
+            jamming=jamming_charts(run),
+            detection=detection_table(run),
             hosts=sections.host_charts(run),
             migrations=sections.migration_charts(run),
             cluster=cluster_charts(run),
