@@ -13,6 +13,9 @@ from cosim.cli.console import Json, emit, errors
 def report(
     folder: Annotated[Path, typer.Argument(help="A run folder or a sweep folder.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it; default: in the folder.")] = None,
+    maps: Annotated[
+        list[Path] | None, typer.Option("--map", help="GeoJSON to draw under the map; kept in the run folder.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write the report of a run or a sweep: one HTML file that needs no network."""
@@ -20,10 +23,24 @@ def report(
         from cosim.report import write_report, write_sweep_report
 
         sweep = (folder / "sweep.json").exists()
+        if maps:
+            _add_maps(folder, maps, sweep)
         path = (write_sweep_report if sweep else write_report)(folder, out)
         emit({"report": str(path)}, as_json, str(path))
         if sweep:
             _refuse_damage(folder)
+
+
+def _add_maps(folder: Path, maps: list[Path], sweep: bool) -> None:
+    from cosim.contract.errors import SetupError
+    from cosim.results.folder import RunFolder
+    from cosim.results.layers import add_lines
+
+    if sweep:
+        raise SetupError("a sweep has no map; give one of its runs")
+    run = RunFolder.open(folder)
+    for file in maps:
+        add_lines(run.path, file)
 
 
 def _refuse_damage(sweep: Path) -> None:

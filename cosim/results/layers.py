@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cosim.contract.errors import SetupError
+from cosim.contract.geo import LocalFrame
+from cosim.results.convert import read_plan
+
 FILE = "map.geojson"
 POINTS = 100_000  # drawn at most
 LARGEST = 64 << 20  # B of a file
@@ -37,6 +41,33 @@ def map_lines(folder: Path, box: Box) -> list[Line]:
             break
         kept.append(line)
     return kept
+
+
+def add_lines(folder: Path, file: Path) -> int:
+    """Put the lines of a GeoJSON file (RFC 7946: longitude and latitude in deg) under the map of a run; how many.
+
+    Raises `SetupError` for a file that holds none, and for a run whose scenario has no origin on the Earth.
+    """
+    geo = read_plan(folder)["scene"]["geo"]
+    if geo is None:
+        raise SetupError(f"the scenario of {folder} has no 'geo: {{origin: [latitude, longitude]}}' to place a map by")
+    try:
+        lines = list(_lines(json.loads(file.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise SetupError(f"{file} cannot be read as GeoJSON: {error}") from error
+    if not lines:
+        raise SetupError(f"{file} holds no line and no polygon")
+    if any(abs(x) > 360.0 or abs(y) > 90.0 for line in lines for x, y in line):
+        raise SetupError(f"{file} is not in degrees of longitude and latitude (RFC 7946)")
+    frame = LocalFrame(geo["latitude"], geo["longitude"])
+    placed = []
+    for line in lines:
+        east, north, _ = frame.to_local([y for _, y in line], [x for x, _ in line])
+        placed.append([[round(float(e), 1), round(float(n), 1)] for e, n in zip(east, north, strict=True)])
+    target = folder / "logs" / f"map-{file.stem}" / FILE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps({"type": "MultiLineString", "coordinates": placed}), encoding="utf-8")
+    return len(placed)
 
 
 def _lines(shape: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON

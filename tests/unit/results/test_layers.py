@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
+from cosim.contract.errors import SetupError
+from cosim.contract.geo import LocalFrame
 from cosim.results import layers
-from cosim.results.layers import map_lines
+from cosim.results.layers import add_lines, map_lines
 
 BOX = (0.0, 0.0, 100.0, 100.0)
 
@@ -49,3 +53,34 @@ def test_no_more_points_are_drawn_than_a_page_can_bear(tmp_path, monkeypatch):
     monkeypatch.setattr(layers, "POINTS", 5)
     put(tmp_path, "a", {"type": "MultiLineString", "coordinates": [[[0, 0], [n, 0]] for n in (1, 3, 2)]})
     assert map_lines(tmp_path, BOX) == [[(0.0, 0.0), (3.0, 0.0)], [(0.0, 0.0), (2.0, 0.0)]]
+
+
+def planned(folder, geo):
+    (folder / "plan.json").write_text(json.dumps({"scene": {"geo": geo, "nodes": []}}))
+
+
+def test_geojson_in_degrees_is_placed_by_the_origin(tmp_path):
+    planned(tmp_path, {"latitude": 45.0, "longitude": 7.6, "height": 240.0})
+    ground = LocalFrame(45.0, 7.6)
+    ends = [ground.to_wgs84(0.0, 0.0), ground.to_wgs84(80.0, 60.0)]
+    file = tmp_path / "field.geojson"
+    file.write_text(json.dumps(line(*[(float(lon), float(lat)) for lat, lon, _ in ends])))
+    assert add_lines(tmp_path, file) == 1
+    assert map_lines(tmp_path, BOX) == [[(0.0, 0.0), (80.0, 60.0)]]
+
+
+@pytest.mark.parametrize(
+    ("geo", "text", "words"),
+    [
+        (None, "{}", "no 'geo:"),
+        ({"latitude": 45.0, "longitude": 7.6}, "{", "cannot be read"),
+        ({"latitude": 45.0, "longitude": 7.6}, '{"type": "Point", "coordinates": [7, 45]}', "no line"),
+        ({"latitude": 45.0, "longitude": 7.6}, json.dumps(line((4e5, 5e6), (4e5, 6e6))), "not in degrees"),
+    ],
+)
+def test_a_map_that_cannot_be_placed_is_refused(geo, text, words, tmp_path):
+    planned(tmp_path, geo)
+    file = tmp_path / "field.geojson"
+    file.write_text(text)
+    with pytest.raises(SetupError, match=words):
+        add_lines(tmp_path, file)
