@@ -149,8 +149,9 @@ def examine(file: Path, files: tuple[Path, ...], root: Item, problems: list[Prob
     search_in(file.parent)
     source = _nothing_is_empty(root)
     root = filled(source, problems)
-    adapters = _adapters(root, file.parent, problems)
-    scenario = _model(root, _model_of(root, adapters, problems), problems)
+    known: dict[str, AdapterKind] = {}
+    adapters = _adapters(root, file.parent, problems, known)
+    scenario = _model(root, _model_of(root, known, problems), problems)
     if scenario is None:
         return Draft(None, files, tuple(problems))
     broken = _broken(problems)
@@ -172,12 +173,11 @@ def _nothing_is_empty(root: Item) -> Item:
     return root
 
 
-def _model_of(root: Item, adapters: Mapping[str, UsedAdapter], problems: list[Problem]) -> type[Scenario]:
-    """The model of a scenario with these adapters, which may bring keys of nodes and events."""
-    kinds = {used.kind.name: (name, used.kind) for name, used in adapters.items()}
+def _model_of(root: Item, adapters: Mapping[str, AdapterKind], problems: list[Problem]) -> type[Scenario]:
+    """The model of a scenario with adapters of these kinds, which may bring keys of nodes and events."""
     keys: dict[str, type[NodeKey]] = {}
     events: dict[str, type[EventKey]] = {}
-    for name, kind in kinds.values():
+    for name, kind in {kind.name: (name, kind) for name, kind in adapters.items()}.values():
         for key, block in kind.node_keys().items():
             if keys.setdefault(key, block) is not block or key in NodeBlock.model_fields:
                 problems.append(tree.problem(root, ("adapters", name), f"brings '{key}' for nodes, which is taken"))
@@ -256,15 +256,20 @@ def _covered(problem: Problem, broken: set[str]) -> bool:
     return ".".join(problem.path.split(".")[:2]) in broken
 
 
-def _adapters(root: Item, folder: Path, problems: list[Problem]) -> dict[str, UsedAdapter]:
-    """Kind and configuration of every adapter in the scenario that is right."""
+def _adapters(
+    root: Item, folder: Path, problems: list[Problem], known: dict[str, AdapterKind]
+) -> dict[str, UsedAdapter]:
+    """Kind and configuration of every adapter in the scenario that is right.
+
+    `known` gets the kinds also of those whose configuration is wrong: what they bring for nodes is not unknown.
+    """
     entries = root.value.get("adapters")
     if entries is None or not isinstance(entries.value, dict):
         return {}
     adapters = {}
     for name, block in entries.value.items():
         if isinstance(block.value, dict):  # anything else is a problem that the model has reported
-            used = _adapter(root, name, tree.plain(block), problems)
+            used = _adapter(root, name, tree.plain(block), problems, known)
             if used is not None:
                 adapters[name] = used
                 _files(root, name, used, folder, problems)
@@ -290,7 +295,9 @@ def _files(root: Item, name: str, used: UsedAdapter, folder: Path, problems: lis
                 problems.append(tree.problem(root, ("adapters", name, key), message, hint))
 
 
-def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Problem]) -> UsedAdapter | None:
+def _adapter(
+    root: Item, name: str, block: dict[str, Any], problems: list[Problem], known: dict[str, AdapterKind]
+) -> UsedAdapter | None:
     from cosim.contract import registry
 
     at: Keys = ("adapters", name)
@@ -309,6 +316,7 @@ def _adapter(root: Item, name: str, block: dict[str, Any], problems: list[Proble
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign adapter may fail in any way
         problems.append(tree.problem(root, where, f"adapter '{use}' cannot be used: {error}", "try 'cosim doctor'"))
         return None
+    known[name] = kind
     try:
         return UsedAdapter(use, kind, model.model_validate(block))
     except ValidationError as error:

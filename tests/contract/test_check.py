@@ -68,6 +68,17 @@ def test_many_mutants_are_refused_or_run(tmp_path):
 ADAPTERS = sorted(path for path in (ROOT / "adapters").rglob("*.py") if "tests" not in path.parts)
 
 
+@pytest.mark.parametrize(
+    ("scenario", "wrong"), [("jammed-farm", "adapters.wifi.fading=hello"), ("jammed-city", "adapters.radio.model=foo")]
+)
+def test_what_an_adapter_brings_is_known_though_its_block_is_wrong(scenario, wrong):
+    """Keys of nodes, events and keys of events."""
+    with pytest.raises(ScenarioError) as refused:
+        plan_of(ROOT / "scenarios" / scenario, [wrong])
+    (problem,) = refused.value.problems
+    assert problem.path == wrong.partition("=")[0]
+
+
 @pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_adapters_read_no_environment(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
