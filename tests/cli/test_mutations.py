@@ -17,8 +17,8 @@ from tests.mutations import mutate
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
-IN_PROCESS = max(400 // len(SCENARIOS), 40)  # mutations of each scenario
-IN_A_PROCESS = max(24 // len(SCENARIOS), 2)
+MUTATIONS = 400 // len(SCENARIOS)  # of each scenario, in process
+VERBS = (("check",), ("plan", "--json"))  # in a process, by turns
 
 every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name) for f in SCENARIOS])
 
@@ -33,8 +33,9 @@ def copy(folder, tmp_path) -> Path:
 def test_check_survives_damage(folder, copy):
     rng = random.Random(f"in process {folder.name}")
     text = (folder / "scenario.cosim.yaml").read_text()
+    assert CliRunner().invoke(app, ["check", str(copy)]).exit_code == 0
     codes = set()
-    for number in range(IN_PROCESS):
+    for number in range(MUTATIONS):
         data = mutate(text, rng)
         (copy / "scenario.cosim.yaml").write_bytes(data)
         done = CliRunner().invoke(app, ["check", str(copy)])
@@ -44,21 +45,22 @@ def test_check_survives_damage(folder, copy):
         if done.exit_code == 2:
             assert "found; nothing was started" in done.output, (number, data, done.output)
         codes.add(done.exit_code)
-    assert codes == {0, 2}  # the damage is neither always nor never noticed
+    assert 2 in codes  # damage is noticed, though not each
 
 
-@every
-@pytest.mark.parametrize("verb", [("check",), ("plan", "--json")], ids=["check", "plan"])
+@pytest.mark.parametrize(
+    ("folder", "verb"),
+    [pytest.param(f, VERBS[k % 2], id=f"{f.name}-{VERBS[k % 2][0]}") for k, f in enumerate(SCENARIOS)],
+)
 def test_the_command_survives_damage(folder, copy, verb):
     rng = random.Random(f"{verb} {folder.name}")
     text = (folder / "scenario.cosim.yaml").read_text()
-    for number in range(IN_A_PROCESS // 2):
-        data = mutate(text, rng)
-        (copy / "scenario.cosim.yaml").write_bytes(data)
-        command = [sys.executable, "-m", "cosim", *verb, str(copy)]
-        done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, timeout=60, check=False)
-        assert done.returncode in (0, 2), (number, data, done.stderr)
-        assert b"Traceback" not in done.stderr + done.stdout, (number, data)
+    data = mutate(text, rng)
+    (copy / "scenario.cosim.yaml").write_bytes(data)
+    command = [sys.executable, "-m", "cosim", *verb, str(copy)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, timeout=60, check=False)
+    assert done.returncode in (0, 2), (data, done.stderr)
+    assert b"Traceback" not in done.stderr + done.stdout, data
 
 
 @every
