@@ -36,15 +36,18 @@ TINY = {
     "doors": ["--connects", "50", "--seconds", "3"],
     "mutants": ["--count", "1", "--of", "cosim/importing/mlsysops/apps.py"],
     "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
+    "worlds": ["--scenarios", "edge-inference", "--seconds", "4"],
     "startup": ["--rounds", "0"],
     "twin": ["--job", "edge", "--quick"],
 }
+NAMESPACES = [
+    pytest.mark.netns,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root, /dev/net/tun"),
+]
 NEEDS = {
-    "links": [
-        pytest.mark.netns,
-        pytest.mark.slow,
-        pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root, /dev/net/tun"),
-    ],
+    "links": NAMESPACES,
+    "worlds": NAMESPACES,
     "edgecloudsim": [pytest.mark.data],
     "air": [pytest.mark.data],
     "predictor": [pytest.mark.data, pytest.mark.slow],
