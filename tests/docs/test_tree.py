@@ -36,3 +36,9 @@ def test_the_reference_of_python_has_every_public_name():
     assert set(re.findall(r"^::: cosim\.(\w+)$", text, re.M)) == set(cosim.__all__)
     assert set(cosim.__all__) <= set(dir(cosim))
     assert all(getattr(cosim, name).__doc__ for name in cosim.__all__)
+
+
+def test_every_page_is_in_the_tree():
+    tree = (ROOT / "mkdocs.yml").read_text("utf-8").partition("nav:")[2]
+    named = set(re.findall(r"[\w/-]+\.md", tree))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - named == set()
