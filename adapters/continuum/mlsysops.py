@@ -85,8 +85,8 @@ def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> I
         yield from _placements(found, context.scene, path)
     for number, update in enumerate(config.updates):
         if update.remove is not None and update.remove not in applications:
-            path = f"{at}.updates.{number}.remove"
-            yield Problem(f"there is no application '{update.remove}'", path, hint=_near(update.remove, applications))
+            path, hint = f"{at}.updates.{number}.remove", _near(update.remove, sorted(applications))
+            yield Problem(f"there is no application '{update.remove}'", path, hint=hint)
     yield from _loads(components, context.scene, bool(config.applications), at)
     yield from _policies(config, context, at)
 
@@ -114,7 +114,7 @@ def _components(applications: Sequence[dict[str, Any]]) -> list[str]:
 
 def _placements(applications: Sequence[dict[str, Any]], scene: Scene, path: str) -> Iterator[Problem]:
     """Components that are to be at nodes that cannot hold them."""
-    able = {node.id for node in scene.nodes if node.cores > 0}
+    able = sorted({node.id for node in scene.nodes if node.cores > 0})
     for application in applications:
         for component, name in zip(application["spec"]["components"], _components([application]), strict=True):
             placement = component.get("node_placement")
@@ -137,8 +137,7 @@ def _loads(components: set[str], scene: Scene, described: bool, at: str) -> Iter
             yield Problem(f"workload '{name}' is no component of any application", f"workloads.{name}", hint=hint)
     for component in sorted(components):
         if workload_of(component, names) < 0:
-            close = difflib.get_close_matches(component, names, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"workloads: {', '.join(names)}"
+            hint = _near(component, names, "workloads:")
             yield Problem(
                 f"component '{component}' is no workload, so it has no tasks",
                 f"{at}.applications",
@@ -151,8 +150,8 @@ def _policies(config: MlsysopsConfig, context: Context, at: str) -> Iterator[Pro
     """Files that are no policies, and what policies want that a run has not."""
     from cosim.schedulers.mlsysops import MECHANISMS, Plugin, PluginError
 
-    nodes = {node.id for node in context.scene.nodes}
-    known = _known_metrics(context.scene)
+    nodes = sorted({node.id for node in context.scene.nodes})
+    known = sorted(_known_metrics(context.scene))
     for metric, target in config.metrics.items():
         if target not in known:
             yield Problem(f"nothing is measured as '{target}'", f"{at}.metrics.{metric}", hint=_near(target, known))
@@ -173,13 +172,15 @@ def _policies(config: MlsysopsConfig, context: Context, at: str) -> Iterator[Pro
                 yield Problem(found, path, hint=_near(name, known), fatal=False)
         if plugin.node and plugin.node not in nodes:
             yield Problem(
-                f"'{text}' is for node '{plugin.node}', which is not there", path, hint=_near(plugin.node, nodes)
+                f"'{text}' is for node '{plugin.node}', which is not there",
+                path,
+                hint=_near(plugin.node, nodes),
             )
 
 
-def _near(name: str, known: set[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), 1)
-    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(sorted(known))}"
+def _near(name: str, known: Sequence[str], otherwise: str = "there are") -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"{otherwise} {', '.join(known)}"
 
 
 def _known_metrics(scene: Scene) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,50 +72,46 @@ def block_schema(name: str) -> Schema:
     return block
 
 
-def _polish(part: Any) -> None:  # noqa: ANN401 - JSON values
-    """Say defaults as an author would write them, and drop titles that only repeat the key."""
+def _forms(part: Any) -> Iterator[Schema]:  # noqa: ANN401 - JSON values
+    """`part` and every schema within it, each before those within it: it may be changed when it comes."""
     if isinstance(part, list):
         for child in part:
-            _polish(child)
+            yield from _forms(child)
     if not isinstance(part, dict):
         return
-    part.pop("title", None)
-    dimension = part.pop("x-dimension", None)
-    default = part.get("default")
-    if dimension and isinstance(default, (int, float)):
-        part["default"] = units.show(float(default), dimension)
-    elif default is None or isinstance(default, dict):
-        part.pop("default", None)  # nothing to show, or shown at the keys inside
-    if "patternProperties" in part:
-        part.setdefault("additionalProperties", False)
+    yield part
     for key, child in part.items():
         if key in ("properties", "patternProperties"):
             for schema_of_key in child.values():
-                _polish(schema_of_key)
-        elif key not in ("default", "examples", "enum", "const", "required"):
-            _polish(child)
-
-
-def _let_parameters_in(part: Any) -> None:  # noqa: ANN401 - JSON values
-    """Accept ${NAME} where a value of the form is: what stands for it is looked at when it has been put in."""
-    if isinstance(part, list):
-        for child in part:
-            _let_parameters_in(child)
-    if not isinstance(part, dict):
-        return
-    kind = part.get("type")
-    if kind == "string" and "pattern" in part:
-        part["pattern"] = f"{part['pattern']}|{PARAMETER}"
-    elif kind == "string" and "enum" in part:
-        part["anyOf"] = [{"enum": part.pop("enum")}, {"pattern": PARAMETER}]
-    elif kind in ("integer", "number", "boolean"):
-        part["type"], part["pattern"] = [kind, "string"], PARAMETER
-    for key, child in part.items():
-        if key in ("properties", "patternProperties"):
-            for schema_of_key in child.values():
-                _let_parameters_in(schema_of_key)
+                yield from _forms(schema_of_key)
         elif key not in ("default", "examples", "enum", "const", "required", "propertyNames"):
-            _let_parameters_in(child)
+            yield from _forms(child)
+
+
+def _polish(whole: Schema) -> None:
+    """Say defaults as an author would write them, and drop titles that only repeat the key."""
+    for part in _forms(whole):
+        part.pop("title", None)
+        dimension = part.pop("x-dimension", None)
+        default = part.get("default")
+        if dimension and isinstance(default, (int, float)):
+            part["default"] = units.show(float(default), dimension)
+        elif default is None or isinstance(default, dict):
+            part.pop("default", None)  # nothing to show, or shown at the keys inside
+        if "patternProperties" in part:
+            part.setdefault("additionalProperties", False)
+
+
+def _let_parameters_in(whole: Schema) -> None:
+    """Accept ${NAME} where a value of the form is: what stands for it is looked at when it has been put in."""
+    for part in _forms(whole):
+        kind = part.get("type")
+        if kind == "string" and "pattern" in part:
+            part["pattern"] = f"{part['pattern']}|{PARAMETER}"
+        elif kind == "string" and "enum" in part:
+            part["anyOf"] = [{"enum": part.pop("enum")}, {"pattern": PARAMETER}]
+        elif kind in ("integer", "number", "boolean"):
+            part["type"], part["pattern"] = [kind, "string"], PARAMETER
 
 
 def write(path: Path) -> None:

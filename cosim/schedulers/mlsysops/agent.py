@@ -24,7 +24,7 @@ from cosim.schedulers.mlsysops.descriptors import (
     workload_of,
 )
 from cosim.schedulers.mlsysops.plugin import Plugin
-from cosim.schedulers.mlsysops.stand_ins import Clock
+from cosim.schedulers.mlsysops.stand_ins import PolicyClock
 from cosim.schedulers.state import KEEP, LOCAL, State
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ClusterAgent:
         self._descriptors = {node.id: node_descriptor(node, scene, cluster) for node in scene.nodes}
         self._updates = deque(sorted(updates, key=lambda update: update.at))
         self._aliases, self._points = dict(aliases or {}), dict(points or {})
-        self._clock = Clock()
+        self._clock = PolicyClock()
         self._metrics: Metrics = {}
         self._up = dict.fromkeys(self._slots, True)
         self._frequency = {name: clocks[-1] for name, clocks in self._points.items()}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cosim.contract.errors import told
-from cosim.schedulers.mlsysops.stand_ins import Clock, Measured, modules
+from cosim.schedulers.mlsysops.stand_ins import Measured, PolicyClock, modules
 
 log = logging.getLogger("cosim.mlsysops")
 
@@ -45,11 +45,11 @@ class Plugin:
     """
 
     def __init__(
-        self, path: Path, clock: Clock | None = None, measured: Measured | None = None, seed: int | str = 0
+        self, path: Path, clock: PolicyClock | None = None, measured: Measured | None = None, seed: int | str = 0
     ) -> None:
         self.name = path.stem.removeprefix("policy-")
         self.path = path
-        self._modules = modules(clock or Clock(), measured or (lambda *_: []), seed)
+        self._modules = modules(clock or PolicyClock(), measured or (lambda *_: []), seed)
         self._space: dict[str, Any] = {
             "__name__": self.name.replace("-", "_"), "__file__": str(path),
             "__builtins__": {**vars(builtins), "__import__": self._import, "print": self._print},

@@ -32,7 +32,7 @@ _RELATIONS = {
 Measured = Callable[[str, str], list[dict[str, Any]]]  # metric, node ("": any) -> samples {value, node_name}
 
 
-class Clock:
+class PolicyClock:
     """Simulated time, as policies see it. `slept` is what they wanted to wait in all, s."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Clock:
         self.slept += max(0.0, float(duration))
 
 
-def modules(clock: Clock, measured: Measured, seed: int | str) -> dict[str, ModuleType]:
+def modules(clock: PolicyClock, measured: Measured, seed: int | str) -> dict[str, ModuleType]:
     """Modules by the names under which a policy file imports them."""
     logger = _module("mlsysops.logger_util", {"logger": _logger()})
     utilities = _module("mlsysops.utilities", {"evaluate_condition": evaluate_condition})
@@ -103,7 +103,7 @@ def _logger() -> logging.Logger:
     return made
 
 
-def _time(clock: Clock) -> ModuleType:
+def _time(clock: PolicyClock) -> ModuleType:
     def at(moment: float | None) -> float:
         return clock.time() if moment is None else moment
 
@@ -120,7 +120,7 @@ def _time(clock: Clock) -> ModuleType:
     })  # fmt: skip
 
 
-def _datetime(clock: Clock) -> ModuleType:
+def _datetime(clock: PolicyClock) -> ModuleType:
     class SimulatedDate(datetime.date):
         @classmethod
         def today(cls) -> SimulatedDate:
@@ -149,7 +149,7 @@ def _random(seed: int | str) -> ModuleType:
     return _copy(random, {name: getattr(stream, name) for name in names if callable(getattr(stream, name))})
 
 
-def _asyncio(clock: Clock) -> ModuleType:
+def _asyncio(clock: PolicyClock) -> ModuleType:
     async def sleep(delay: float, result: object = None) -> object:
         clock.sleep(delay)
         return result

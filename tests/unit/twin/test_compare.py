@@ -12,13 +12,6 @@ from cosim.twin.problem import Case, MeasuredSignal
 from cosim.twin.surrogate.methods import METHODS
 
 RANDOM = np.random.default_rng(9)
-START = RANDOM.bit_generator.state
-
-
-@pytest.fixture(autouse=True)
-def same_draws():
-    """Each test has the same numbers whichever ran before it in this process."""
-    RANDOM.bit_generator.state = START
 
 
 def write(folder, rows):

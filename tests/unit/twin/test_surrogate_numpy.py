@@ -14,13 +14,6 @@ from cosim.twin.surrogate.hgp import HeteroscedasticProcess
 from cosim.twin.surrogate.target import BLOCKS, STEPS, Conditions, Target
 
 RANDOM = np.random.default_rng(4)
-START = RANDOM.bit_generator.state
-
-
-@pytest.fixture(autouse=True)
-def same_draws():
-    """Each test has the same numbers whichever ran before it in this process."""
-    RANDOM.bit_generator.state = START
 
 
 def test_the_measured_signal_is_half_everywhere():
