@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from adapters.fmi.backend import Unit, UnitFaultError, read_unit
@@ -13,6 +12,7 @@ from cosim.contract.adapter import Context
 from cosim.contract.block import Selector
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem
+from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import matcher
 
 
@@ -43,7 +43,9 @@ def _names(config: FmiConfig, unit: Unit, at: str) -> Iterator[Problem]:
     wanted += [(f"{at}.outputs.{n}.from", part.source) for n, part in enumerate(config.outputs)]
     for where, name in wanted:
         if name not in unit.variables:
-            yield Problem(f"the unit has no variable '{name}'", where, hint=_near(name, unit.variables))
+            yield Problem(
+                f"the unit has no variable '{name}'", where, hint=did_you_mean(name, unit.variables, otherwise="it has")
+            )
         elif not unit.variables[name].ending:
             yield Problem(f"'{name}' is no single number", where, hint="numbers and booleans can be wired")
         elif ".inputs." in where and not unit.settable(name):
@@ -53,9 +55,3 @@ def _names(config: FmiConfig, unit: Unit, at: str) -> Iterator[Problem]:
             yield Problem(
                 f"'{name}' is a {one.variability} {one.causality}, no input".replace("  ", " "), where, hint=hint
             )
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names[:20])}"

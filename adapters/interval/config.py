@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.hints import nearest
 from cosim.schedulers import scheduler_names
 
 POLICIES = ("random", "shuffle", "first-fit", "best-fit", "least-loaded", "round-robin")
@@ -19,9 +19,9 @@ def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
     names = (*POLICIES, *(name for name in scheduler_names("interval") if name not in POLICIES))
     if ":" not in name and name not in names:
-        close = get_close_matches(name, names, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        raise ValueError(f"there is no policy '{name}'{hint} known: {', '.join(names)}, or module:function")
+        near = nearest(name, names)
+        hint = f"did you mean '{near}'? " if near else ""
+        raise ValueError(f"there is no policy '{name}'; {hint}known: {', '.join(names)}, or module:function")
     return name
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import Block
+from cosim.contract.hints import did_you_mean
 from cosim.contract.units import BitRate, Bytes, Duration, Energy, EnergyPerBit, Fraction, Power
 from cosim.peers.offloading.quirks import QUIRKS
 from cosim.peers.offloading.study import Architecture, Model
@@ -125,7 +125,5 @@ class OffloadingConfig(AdapterConfig):
     def _known(cls, quirks: dict[str, bool]) -> dict[str, bool]:
         for name in quirks:
             if name not in QUIRKS:
-                close = get_close_matches(name, QUIRKS, 1)
-                hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(QUIRKS)}"
-                raise ValueError(f"there is no quirk '{name}'; {hint}")
+                raise ValueError(f"there is no quirk '{name}'; {did_you_mean(name, QUIRKS)}")
         return quirks

@@ -72,7 +72,7 @@ def _job(loaded: Loaded) -> list[Problem]:
     block = loaded.scenario.calibrate
     if block is None or block.job is None:
         return []
-    from cosim.scenario.wording import did_you_mean
+    from cosim.contract.hints import did_you_mean
     from cosim.twin.jobs import JOBS
 
     if block.job in JOBS:

@@ -12,9 +12,9 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from typing import Final, Literal
 
+from cosim.contract.hints import did_you_mean
 from cosim.contract.signals import Column, Signal
 
 Kind = Literal["number", "truth", "word"]
@@ -191,6 +191,4 @@ def _number(value: Value) -> float:
 
 
 def _unknown(what: str, name: str, known: Collection[str], of: str = "") -> str:
-    close = get_close_matches(name, list(known), 1)
-    hint = f"; did you mean '{close[0]}'?" if close else f"; known: {', '.join(sorted(known))}"
-    return f"there is no {what} '{name}'{of}{hint}"
+    return f"there is no {what} '{name}'{of}; {did_you_mean(name, sorted(known))}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
+from cosim.contract.hints import did_you_mean, nearest
 from cosim.contract.jammer import CAUSES
 from cosim.dataset.leakage import auc, feature_names, matrix, people, read
 from cosim.detect.detector import Detector, columns_of
@@ -85,9 +85,8 @@ def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
     there = [field.name for field in table.schema if not pa.types.is_string(field.type)]
     if column not in there:
         truth = [name for name in there if name.startswith("truth_")]
-        near = get_close_matches(column, there, n=1) or truth[:3]
-        hint = f"; there is {', '.join(near)}" if near else ""
-        raise SetupError(f"'{only}': the data set has no column '{column}' of numbers{hint}")
+        hint = did_you_mean(column, there if nearest(column, there) else truth[:3], otherwise="there is")
+        raise SetupError(f"'{only}': the data set has no column '{column}' of numbers; {hint}")
     return np.asarray(table[column].to_numpy(), np.float64)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import Problem, ScenarioError, refuse
+from cosim.contract.hints import did_you_mean
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, Signal
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
@@ -17,7 +18,6 @@ from cosim.plan.warnings import warnings
 from cosim.plan.wiring import UnwiredAdapter, wire
 from cosim.scenario.load import in_order, read
 from cosim.scenario.tree import Keys
-from cosim.scenario.wording import did_you_mean
 
 if TYPE_CHECKING:
     from cosim.contract.adapter import Context

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cosim.contract.entities import Scene
+from cosim.contract.hints import nearest
 from cosim.plan.plan import AdapterPlan
 
 IMAGES = ("vuav", "vrover", "vedgenode")  # ours
@@ -38,9 +39,8 @@ def _misspelt(scene: Scene) -> Iterable[str]:
     every = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
     others = {node.id: node.runs.image for node in every if node.runs is not None and node.runs.image not in IMAGES}
     for image in sorted(set(others.values())):
-        from difflib import get_close_matches  # most scenarios have none
-
-        for meant in () if "/" in image else get_close_matches(image, IMAGES, n=1):
+        meant = "" if "/" in image else nearest(image, IMAGES)
+        if meant:
             who = [name for name, theirs in others.items() if theirs == image]
             yield f"{_named(who)} to run '{image}', which is none of our images; did you mean '{meant}'?"
 

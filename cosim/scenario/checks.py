@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from cosim.contract.block import EventKey
 from cosim.contract.errors import Problem
+from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import name_matcher
 from cosim.contract.signals import CATALOGUE, Signal
 from cosim.scenario.calibrate import TASK_DURATIONS
@@ -18,7 +19,7 @@ from cosim.scenario.model import Scenario
 from cosim.scenario.resolve import Resolved, ResolvedNodes, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
-from cosim.scenario.wording import did_you_mean, shorten
+from cosim.scenario.wording import shorten
 
 if TYPE_CHECKING:
     from cosim.contract.adapter import AdapterKind

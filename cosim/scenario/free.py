@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from cosim.contract.errors import Problem
+from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import name_matcher
 from cosim.scenario import tree
 from cosim.scenario.block import leaf
@@ -21,7 +22,7 @@ from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
 from cosim.scenario.resolve import ResolvedNodes
 from cosim.scenario.tree import Item, Keys
-from cosim.scenario.wording import did_you_mean, problems_of, shorten
+from cosim.scenario.wording import problems_of, shorten
 
 Configs = Mapping[str, BaseModel]
 _PATTERN = re.compile(r"[*?\[]|^(kind|tier):")

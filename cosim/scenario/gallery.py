@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 
 from cosim.contract.errors import SetupError
+from cosim.contract.hints import did_you_mean
 from cosim.scenario.gather import FILE, shipped
 from cosim.scenario.reading import read_file
 from cosim.scenario.tree import plain
-from cosim.scenario.wording import did_you_mean
 
 SCHEMA = "scenario.v1.json"  # beside the folders of copied scenarios, for editors
 _LINE = re.compile(r"\A# yaml-language-server: [^\n]*\n")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.hints import did_you_mean, nearest
 from cosim.scenario.model import Scenario
 from cosim.scenario.parameters import BLOCK, as_written
 from cosim.scenario.reading import read_file, read_text
 from cosim.scenario.tree import Item, Keys, SourcePlace, at, dotted, merge, plain, problem, put
-from cosim.scenario.wording import did_you_mean, found, keys_of, shorten
+from cosim.scenario.wording import found, keys_of, shorten
 
 FILE = "scenario.cosim.yaml"  # what a scenario's folder holds
 MOST_FILES = 100
@@ -49,9 +49,8 @@ def _neighbour(path: Path) -> str:
     folders = [path.parent, Path("scenarios")]
     known = [str(file.parent) for folder in folders for file in sorted(folder.glob(f"*/{FILE}"))]
     known += [str(file) for file in sorted(path.parent.glob("*.yaml"))]
-    near = difflib.get_close_matches(str(path), known, n=1, cutoff=0.6)
-    near = near or [name for name in known if Path(name).name == path.name]
-    return f"did you mean '{near[0]}'?" if near else ""
+    near = nearest(str(path), known) or next((name for name in known if Path(name).name == path.name), "")
+    return f"did you mean '{near}'?" if near else ""
 
 
 def shipped() -> Path:

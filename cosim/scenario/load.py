@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import search_in
+from cosim.contract.hints import did_you_mean
 from cosim.scenario import tree
 from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
@@ -25,7 +26,7 @@ from cosim.scenario.model import BUILT_IN_EVENTS, NodeBlock, Scenario, scenario_
 from cosim.scenario.parameters import as_written, filled
 from cosim.scenario.resolve import ResolvedNodes
 from cosim.scenario.tree import Item, Keys
-from cosim.scenario.wording import did_you_mean, found, problems_of, shorten
+from cosim.scenario.wording import found, problems_of, shorten
 
 if TYPE_CHECKING:
     from cosim.contract.adapter import AdapterKind

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from cosim.contract.errors import Problem
+from cosim.contract.hints import did_you_mean, nearest
 from cosim.scenario import tree
 from cosim.scenario.tree import Item, Keys
-from cosim.scenario.wording import did_you_mean, found, shorten
+from cosim.scenario.wording import found, shorten
 
 BLOCK = "parameters"
 NAME = r"[A-Za-z][A-Za-z0-9_]{0,63}"
@@ -129,7 +129,7 @@ class _Filling:
     def _word(self, match: re.Match[str], keys: Keys) -> str:
         name = match[1]
         if name not in self._values:
-            if get_close_matches(name, self._values, n=1):  # a slip; shells and programs have names of their own
+            if nearest(name, self._values):  # a slip; shells and programs have names of their own
                 self._report(keys, f"there is no parameter '{name}'", did_you_mean(name, self._values))
             return match[0]
         self._used.add(name)

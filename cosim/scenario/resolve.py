@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from cosim.contract.block import NAME, Block
+from cosim.contract.hints import did_you_mean
 from cosim.contract.seeds import stream
 from cosim.contract.selector import RANGE, digits_of, matcher, name_matcher
 from cosim.scenario import kinds
 from cosim.scenario.model import KindBlock, NodeBlock, PowerBlock, Scenario
 from cosim.scenario.placement import Placement, places
 from cosim.scenario.tree import Keys
-from cosim.scenario.wording import did_you_mean, shorten
+from cosim.scenario.wording import shorten
 
 MOST_NODES = 1_000_000
 T = TypeVar("T", bound=Block)

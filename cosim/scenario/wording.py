@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from cosim.contract.errors import Problem
+from cosim.contract.hints import did_you_mean, nearest
 from cosim.scenario.tree import Item, Keys, plain, problem
 
 _EXPECTED = {
@@ -59,24 +59,6 @@ def found(value: object) -> str:
 def shorten(text: str) -> str:
     """`text` short enough for one line of a message."""
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "known") -> str:
-    """A hint that proposes the nearest of `known`, or lists them."""
-    names = list(dict.fromkeys(known))
-    for name in _nearest(word, names):
-        return f"did you mean '{name}'?"
-    if not names:
-        return f"{otherwise}: none"
-    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
-    return f"{otherwise}: {', '.join(names[:30])}{more}"
-
-
-def _nearest(word: str, known: Iterable[str]) -> list[str]:
-    """The one of `known` that looks most like `word`, if any does."""
-    small = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word[:100].lower(), small, n=1, cutoff=0.6) if word else []
-    return [small[name] for name in near]
 
 
 def keys_of(kind: object, way: Sequence[str | int] = ()) -> dict[str, object] | None:
@@ -134,7 +116,7 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Item, pref
         (*way[:-1], name)
         for way, details in groups.items()
         if details[0]["type"] == "extra_forbidden"
-        for name in _nearest(str(way[-1]), keys_of(model, way[:-1]) or {})
+        if (name := nearest(str(way[-1]), keys_of(model, way[:-1]) or {}))
     }
     return [
         _problem(details, way, model, root, prefix)

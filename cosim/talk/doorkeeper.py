@@ -38,6 +38,7 @@ MOST_FILES = 1 << 16  # open files that this process asks for
 RESERVE = 256  # open files that are left to the rest of the process
 FAREWELL = 1.0  # s for what was said last to leave
 PER_GUEST = 3  # descriptors: towards the guest, towards ZeroMQ, and ZeroMQ's own
+_FOLDER = "cosim-door-"
 _SIGNATURE = 0xFF  # first byte of ZeroMQ's greeting
 _GREETING = 64  # B, ZMTP 3
 _READY = b"\x05READY"
@@ -92,6 +93,17 @@ def affordable(wanted: Limits, needed: int = 0) -> Limits:
             f"with  ulimit -n {limit + 2 * PER_GUEST * needed}"
         )
     return Limits(**{**{name: getattr(wanted, name) for name in Limits.__slots__}, "connections": count})
+
+
+def _forget_killed() -> None:
+    """Remove the folders of processes that were killed: nobody answers at their sockets any more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.setblocking(False)
+            try:
+                probe.connect(str(folder / "door"))
+            except ConnectionRefusedError:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class Frames:
@@ -159,7 +171,8 @@ class Doorkeeper:
     def __init__(self, bind: str, limits: Limits, *, needed: int = 0) -> None:
         self.limits = affordable(limits, needed)
         self.turned_away: Counter[str] = Counter()  # connections, by reason
-        self._folder = Path(tempfile.mkdtemp(prefix="cosim-door-"))
+        _forget_killed()
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
         self.inner = f"ipc://{self._folder}/door"
         self._own: Path | None = None
         try:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import get_args
 
+from cosim.contract.hints import nearest
 from cosim.importing.edgecloudsim.source import Settings
 from cosim.peers.offloading.study import Architecture, Model
 
@@ -72,8 +72,8 @@ def chosen(settings: Settings, key: str, offered: tuple[str, ...], asked: str | 
         return offered[0] if offered else ""
     word = asked.strip().upper().replace("-", "_")
     if word not in offered and offered:
-        close = get_close_matches(word, offered, 1)
-        hint = f"did you mean {close[0]}?" if close else ""
+        close = nearest(word, offered)
+        hint = f"did you mean {close}?" if close else ""
         message = f"does not list {word}; it lists {', '.join(offered)}"
         settings.findings.wrong(settings.file, settings.line(key), key, message, hint)
         return offered[0]

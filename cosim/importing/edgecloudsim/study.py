@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack
 
 from cosim.contract.errors import Problem
+from cosim.contract.hints import nearest
 from cosim.importing.edgecloudsim import files
 from cosim.importing.edgecloudsim.choices import (
     ARCHITECTURES,
@@ -255,9 +255,9 @@ def _rest(settings: Settings) -> None:
             settings.findings.tell("ignored", settings.file, entry.line, key, WITHOUT_EFFECT[key])
             continue
         unread = sorted(settings.asked - set(settings.properties))
-        close = get_close_matches(key, unread, 1, cutoff=0.85)
+        close = nearest(key, unread, cutoff=0.85)
         if close:
-            text = f"EdgeCloudSim does not read it, and nothing here does; did you mean {close[0]}?"
+            text = f"EdgeCloudSim does not read it, and nothing here does; did you mean {close}?"
             settings.findings.tell("misspelt", settings.file, entry.line, key, text)
         else:
             text = "EdgeCloudSim does not read it, and nothing here does"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
-from cosim.scenario.wording import did_you_mean
+from cosim.contract.hints import did_you_mean
 from cosim.twin.problem import CalibrationProblem
 
 # The name an author writes -> the module that makes its problems.

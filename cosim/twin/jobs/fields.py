@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import ScenarioError
+from cosim.contract.hints import did_you_mean
 from cosim.scenario.gather import split
 from cosim.scenario.load import load
-from cosim.scenario.wording import did_you_mean
 from cosim.twin.problem import CalibrationProblem
 from cosim.twin.space import Value
 

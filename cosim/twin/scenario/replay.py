@@ -15,9 +15,9 @@ import numpy as np
 
 from cosim.continuum.prepared import Prepared
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.hints import did_you_mean
 from cosim.contract.units import parse, show
 from cosim.scenario.calibrate import ReplayBlock
-from cosim.scenario.wording import did_you_mean
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import Columns, factor_of, node_numbers
 from cosim.twin.telemetry.quantities import Codes

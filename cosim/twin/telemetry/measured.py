@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.hints import did_you_mean
 from cosim.contract.units import DIMENSIONS
 from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
-from cosim.scenario.wording import did_you_mean
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.hints import did_you_mean
 from cosim.contract.signals import CATALOGUE
-from cosim.scenario.wording import did_you_mean
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.hygiene import Finding, Rules, bounds, examine, told
 from cosim.twin.telemetry.tables import Table, numbers, stamps

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.scenario.wording import did_you_mean
+from cosim.contract.hints import did_you_mean
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry import exports
 from cosim.twin.telemetry.hygiene import Finding

@@ -1,0 +1,28 @@
+"""What an author may have meant by a name that is not known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "known") -> str:
+    """A hint that proposes the nearest of `known`, or lists them."""
+    names = list(dict.fromkeys(known))
+    near = nearest(word, names)
+    if near:
+        return f"did you mean '{near}'?"
+    if not names:
+        return f"{otherwise}: none"
+    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
+    return f"{otherwise}: {', '.join(names[:30])}{more}"
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The one of `known` that looks most like `word`, whatever its case; "" when none does.
+
+    `cutoff` is the least similarity, from 0 to 1, as `difflib` measures it.
+    """
+    small = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word[:100].lower(), small, n=1, cutoff=cutoff) if word else []
+    return small[near[0]] if near else ""
