@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from adapters.radio.config import SPACING, RadioConfig
 from adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem
 from cosim.contract.jammer import Jammer
+
+LOWEST, HIGHEST = 0.5e9, 100e9  # Hz, of 3GPP TR 38.901
 
 
 def problems(config: RadioConfig, context: Context) -> list[Problem]:
@@ -30,6 +32,8 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         text = f"'height_loss' belongs to the model ci, not to {config.model}"
         found.append(Problem(text, f"adapters.{context.name}.height_loss", hint=hint))
     found += _spare(config, context.name, [node.id for node in cells])
+    if config.model not in ("ci", "free-space"):
+        found += _beyond(config.model, {node.id: node.cell.carrier for node in cells if node.cell is not None})
     for node in cells:
         if node.position is None:
             hint = "write at: [0 m, 0 m, 0 m]"
@@ -39,6 +43,15 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         except ValueError as error:
             found.append(Problem(str(error), path=f"nodes.{node.id}.cell.bandwidth"))
     return found
+
+
+def _beyond(model: str, carriers: Mapping[str, float]) -> Iterator[Problem]:
+    """Carriers that the law of a 3GPP model does not hold for, each once."""
+    for carrier in sorted({carrier for carrier in carriers.values() if not LOWEST <= carrier <= HIGHEST}):
+        names = [name for name, theirs in carriers.items() if theirs == carrier]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        text = f"the law of {model} holds for carriers of 0.5 to 100 GHz, not for {carrier:g} Hz of '{names[0]}'{more}"
+        yield Problem(text, f"nodes.{names[0]}.cell.carrier", hint="write model: ci or free-space", fatal=False)
 
 
 def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from adapters.sumo.backend import Backend, Columns, LibsumoBackend
 from adapters.sumo.check import file_of, net_of, problems
-from adapters.sumo.config import SumoConfig
+from adapters.sumo.config import SumoConfig, option
 from adapters.sumo.roster import PresentVehicles
 from adapters.sumo.space import Alignment, Fence
 from adapters.sumo.streets import write_streets
@@ -179,18 +179,17 @@ def command(config: SumoConfig, context: Context, log_file: Path, resolution: fl
         from adapters.sumo.demand import demand_file
 
         routes.append(str(demand_file(Path(network), config.demand, config.begin or 0.0)))
-    for option, files in (("--net-file", [network] if network else []), ("--route-files", routes),
+    for key, files in (("--net-file", [network] if network else []), ("--route-files", routes),
                           ("--additional-files", additional)):  # fmt: skip
         if files:
-            arguments += [option, ",".join(files)]
+            arguments += [key, ",".join(files)]
     seed = config.seed
     if seed is None:
         seed = int(np.random.SeedSequence(context.seed).generate_state(1)[0]) & 0x7FFFFFFF
     values: dict[str, object] = {"step-length": f"{resolution:.3f}", "seed": seed, "begin": config.begin,
                                  "scale": config.scale, "time-to-teleport": config.teleport, "log": log_file,
                                  "no-step-log": True, **config.options}  # fmt: skip
-    for option, value in values.items():
+    for name, value in values.items():
         if value is not None:
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            arguments += [f"--{option.lstrip('-')}", text]
+            arguments += option(name, value)
     return arguments

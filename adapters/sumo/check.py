@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from adapters.sumo import install
-from adapters.sumo.config import SumoConfig
+from adapters.sumo.config import SumoConfig, option
 from cosim.contract.adapter import Context
-from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError, SetupError
 
 FAR = 50.0  # km
 KILOMETRES = 111.2  # per degree of latitude
@@ -20,7 +22,8 @@ KILOMETRES = 111.2  # per degree of latitude
 def problems(config: SumoConfig, context: Context) -> list[Problem]:
     """A scene without exactly one fleet for the vehicles, steps that SUMO cannot make, files that are not there."""
     missing = list(_files(config, context))
-    return [*_fleets(context), *_steps(config, context), *missing, *(() if missing else _far(config, context))]
+    found = [*_fleets(context), *_steps(config, context), *_options(config, context), *missing]
+    return [*found, *(() if missing else _far(config, context))]
 
 
 def _fleets(context: Context) -> Iterator[Problem]:
@@ -45,6 +48,23 @@ def _steps(config: SumoConfig, context: Context) -> Iterator[Problem]:
     if ratio < 1 - 1e-9 or abs(ratio - round(ratio)) > 1e-9:
         text = f"SUMO's step of {resolution:g} s does not divide the adapter's step of {period:g} s"
         yield Problem(text, path=at)
+
+
+def _options(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    """Options that the installed SUMO refuses, in its own words."""
+    if not config.options:
+        return
+    try:
+        program = install.binary("sumo")
+    except SetupError:
+        return  # the start says so
+    for name, value in config.options.items():
+        command = [str(program), *option(name, value), "--save-configuration", os.devnull]
+        said = subprocess.run(command, capture_output=True, text=True, env=install.environment(), timeout=30.0)
+        if said.returncode != 0:
+            why = " ".join(said.stderr.split()).removeprefix("Error: ").partition(" Error: ")[0]
+            hint = "`sumo --help` lists all options"
+            yield Problem(f"SUMO refuses it: {why}", f"adapters.{context.name}.options.{name}", hint=hint)
 
 
 def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:

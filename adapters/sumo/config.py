@@ -133,3 +133,8 @@ class SumoConfig(AdapterConfig):
         """The files under `key` as a list, however they were written."""
         value: list[str] | str = getattr(self, key)
         return [value] if isinstance(value, str) else value
+
+
+def option(name: str, value: object) -> list[str]:
+    """An option of SUMO as its command line takes it."""
+    return [f"--{name.lstrip('-')}", str(value).lower() if isinstance(value, bool) else str(value)]

@@ -37,6 +37,17 @@ class Block(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
 
 
+def or_text(key: str) -> ConfigDict:
+    """The configuration of a block that may also be written as the text of its `key`."""
+
+    def both(schema: dict[str, Any]) -> None:
+        block = {name: schema.pop(name) for name in list(schema)}
+        schema["description"] = block.pop("description")
+        schema["anyOf"] = [block["properties"][key], block]
+
+    return ConfigDict(json_schema_extra=both)
+
+
 class NodeKey(Block):
     """Base of what an adapter lets authors write at nodes, under the key `KEY`."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cosim.contract.entities import Scene
+from cosim.contract.entities import Node, Scene
 from cosim.contract.hints import nearest
 from cosim.plan.plan import AdapterPlan
 
@@ -23,6 +23,12 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
         )
     if "live" in there:
         found += _unshaped(scene)
+    wireless = [node.id for node in _all(scene) if node.wifi is not None]
+    if wireless and not any("link" in adapter.writes for adapter in adapters if adapter.use != "radio"):
+        found.append(
+            f"{_named(wireless)} given 'wifi', but no adapter makes links of it; add  wifi: {{}}  to 'adapters', or "
+            "leave the block out"
+        )
     real = [node.id for _, node in scene.computers() if node.runs is not None]
     if scene.real and real and "network" not in there:
         found.append(
@@ -36,13 +42,18 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
 
 def _misspelt(scene: Scene) -> Iterable[str]:
     """Images that are nearly called like one of ours: an engine would look for them in a registry."""
-    every = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
-    others = {node.id: node.runs.image for node in every if node.runs is not None and node.runs.image not in IMAGES}
+    others = {
+        node.id: node.runs.image for node in _all(scene) if node.runs is not None and node.runs.image not in IMAGES
+    }
     for image in sorted(set(others.values())):
         meant = "" if "/" in image else nearest(image, IMAGES)
         if meant:
             who = [name for name, theirs in others.items() if theirs == image]
             yield f"{_named(who)} to run '{image}', which is none of our images; did you mean '{meant}'?"
+
+
+def _all(scene: Scene) -> tuple[Node, ...]:
+    return (*scene.nodes, *(fleet.template for fleet in scene.fleets))
 
 
 def _unshaped(scene: Scene) -> list[str]:

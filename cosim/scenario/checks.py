@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,14 +134,17 @@ class _Checks:
             ):
                 self.report(at if index is None else (*at, index), f"'{shorten(part)}' selects no node", hint)
 
+    def apart(self, ends: Sequence[str | list[str]], at: Keys) -> None:
+        """The two ends of a link are not one and the same node."""
+        a, b = (self.world.select(selector) for selector in ends)
+        if self.certain and len(a) == 1 and a == b and not a[0].block.fleet:
+            self.report(at, f"links '{a[0].id}' to itself", "name the node at the other end")
+
     def selectors(self) -> None:
         for index, link in enumerate(self.scenario.links):
             for side, selector in enumerate(link.between):
                 self.select(selector, ("links", index, "between", side))
-            ends = [self.world.select(selector) for selector in link.between]
-            if self.certain and len(ends[0]) == 1 and ends[0] == ends[1] and not ends[0][0].block.fleet:
-                message = f"links '{ends[0][0].id}' to itself"
-                self.report(("links", index, "between", 1), message, "name the node at the other end")
+            self.apart(link.between, ("links", index, "between", 1))
         for name, workload in self.scenario.workloads.items():
             self.select(workload.source, ("workloads", name, "from"))
         for signal, record in self.scenario.record.items():
@@ -199,8 +202,11 @@ class _Checks:
             at: Keys = ("events", index)
             if event.node is not None:
                 self.select(event.node, (*at, "node"))
-            for side in event.link.split("/") if event.link else ():
-                self.select(side.strip(), (*at, "link"))
+            sides = [side.strip() for side in event.link.split("/")] if event.link else []
+            for side in sides:
+                self.select(side, (*at, "link"))
+            if len(sides) == 2:
+                self.apart(sides, (*at, "link"))
             if isinstance(event, EventKey):
                 self.brought(event, at)
                 continue

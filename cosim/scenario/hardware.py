@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.block import Block
+from cosim.contract.block import Block, or_text
 from cosim.contract.units import Duration, EnergyPerBit, Fraction, Frequency, Period, Power
 from cosim.scenario.text import Law, LawText, TextForm
 
@@ -53,17 +53,10 @@ UnitsText = Annotated[
 ]
 
 
-def _or_text(schema: dict[str, Any]) -> None:
-    """An accelerator may also be written as the text of its units."""
-    block = {key: schema.pop(key) for key in list(schema)}
-    schema["description"] = block.pop("description")
-    schema["anyOf"] = [block["properties"]["units"], block]
-
-
 class AcceleratorBlock(Block):
     """An accelerator of a host: `2 x 10 TFLOPS`, or its keys."""
 
-    model_config = ConfigDict(json_schema_extra=_or_text)
+    model_config = or_text("units")
     units: UnitsText = Field(description="units x speed of each")
     idle: Power = Field(0.0, description="of each unit while it does nothing")
     max: Power = Field(0.0, description="of each unit in use")
@@ -180,12 +173,18 @@ CapacityText = Annotated[
 
 
 class BatteryBlock(Block):
-    """What a node lives on. It is drained by the node's power and by its radio; when it is empty the node is dead."""
+    """What a node lives on, `18.75 Wh` or its keys; its power and its radio drain it, and empty it is dead."""
 
+    model_config = or_text("capacity")
     capacity: CapacityText = Field(description="when it is full")
     level: Annotated[Law, LawText("fraction")] = Field(
         Law(law="fixed", a=1.0), description="in the beginning: a part of the capacity, fixed or uniform"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, found: object) -> object:
+        return {"capacity": found} if isinstance(found, str) else found
 
     @model_validator(mode="after")
     def _possible(self) -> BatteryBlock:

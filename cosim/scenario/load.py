@@ -122,6 +122,9 @@ class Draft:
         if len(parts) < 2 or _covered(problem, _broken(list(self.problems))):
             return True
         wrong = {one.path.split(".")[0] for one in self.problems}
+        used = self.loaded.adapters.get(parts[1]) if parts[0] == "adapters" and self.loaded is not None else None
+        if used is not None and any(not used.kind.node.keys().isdisjoint(one.path.split(".")) for one in self.problems):
+            return True  # the adapter looked at nodes without a key of its own that cannot be read
         if parts[0] == "workloads" and parts[2:] == ["from"] and not wrong.isdisjoint(("links", "adapters")):
             return True  # sources without a way to a host: it may be that of the link or the radio that is wrong
         about_nodes = not wrong.isdisjoint(("", "nodes", "kinds", "groups", "defaults"))

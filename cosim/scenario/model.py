@@ -98,6 +98,9 @@ class GeoBlock(Block):
     origin: Annotated[tuple[float, float, float], Origin()] = Field(description="latitude, longitude, height")
 
 
+Room = Annotated[float, units.Unit("bytes", gt=0.0)]  # B
+
+
 class PowerBlock(Block):
     """Electrical power: a law between idle and max, or a table of equal steps from 0 to 100 % load."""
 
@@ -157,8 +160,8 @@ class KindBlock(Block):
     contention: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
         None, description="c: b busy cores, which share caches and memory, run at clock / (1 + c (b - 1)) each"
     )
-    memory: Bytes | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
-    storage: Bytes | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
+    memory: Room | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
+    storage: Room | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
     accelerators: dict[AcceleratorName, AcceleratorBlock] | None = Field(
         None, description="kind -> units x speed, for the tasks that ask for one"
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from cosim.contract.block import Block, Name
+from cosim.contract.block import Block, Name, or_text
 from cosim.contract.units import Distance, Duration, Frequency, Gain, Level, Period
 
 
@@ -24,17 +24,10 @@ class WifiBlock(Block):
     height: Distance = Field(0.0, description="of the antenna above the node's position")
 
 
-def _or_name(schema: dict[str, Any]) -> None:
-    """Also the name of the image alone."""
-    block = {key: schema.pop(key) for key in list(schema)}
-    schema["description"] = block.pop("description")
-    schema["anyOf"] = [{"type": "string"}, block]
-
-
 class RunsBlock(Block):
     """The software of a node when nodes are real: `runs: vuav`, or its keys."""
 
-    model_config = ConfigDict(json_schema_extra=_or_name)
+    model_config = or_text("image")
     image: Annotated[str, Field(pattern=r"^[a-z0-9][A-Za-z0-9._/:@-]{0,199}$")] = Field(
         description="vuav, vrover, vedgenode, or any container image"
     )

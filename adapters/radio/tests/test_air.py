@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from adapters.radio import ADAPTER
+from adapters.radio.check import problems
 from adapters.radio.config import RadioConfig
 from adapters.radio.keys import Sector
 from adapters.radio.tests.test_radio_adapter import CALM, RADIO, phone, scene, started, station
-from cosim.contract.adapter import Inputs
+from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
@@ -123,6 +124,15 @@ def test_keys_that_would_be_ignored_are_refused():
     assert [problem.path for problem in caught.value.problems] == [
         "nodes.bs.sector.beamwidth", "nodes.p.sector", "adapters.radio.height_loss",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "warned"), [("umi", 1), ("uma-av", 1), ("ci", 0)])
+def test_carriers_beyond_a_law_are_told_once(model, warned):
+    beyond = scene(*(station(f"bs-{i}", 100.0 * i, carrier=3.5e12) for i in range(3)), phone("p", 10.0))
+    config = RadioConfig.model_validate({"model": model})
+    found = problems(config, Context("radio", beyond, 1.0, 100.0, (1, 2, 3), ".", "."))
+    assert [(p.path, p.fatal) for p in found] == [("nodes.bs-0.cell.carrier", False)] * warned
+    assert all("'bs-0' and 2 more" in p.message for p in found)
 
 
 @pytest.mark.parametrize("fading", ["rician", "rayleigh"])

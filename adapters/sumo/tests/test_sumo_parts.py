@@ -94,6 +94,23 @@ def test_the_command_line_holds_what_the_block_says(tmp_path: Path) -> None:
     assert words == command(SumoConfig.model_validate(block), make_context(tmp_path), tmp_path / "log", 0.2)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"device.rerouting.probabilty": 1}, "No option with the name"),
+        ({"lateral-resolution": "wide"}, "float"),
+        ({}, ""),
+    ],
+)
+def test_options_that_sumo_refuses_are_found(tmp_path: Path, options: dict[str, object], told: str) -> None:
+    pytest.importorskip("libsumo")
+    (tmp_path / "n.sumocfg").write_text("<configuration/>")
+    right = {"config": "n.sumocfg", "options": {**options, "ignore-route-errors": True}}
+    found = problems(SumoConfig.model_validate(right), make_context(tmp_path, "cars"))
+    assert [p.path for p in found] == [f"adapters.traffic.options.{name}" for name in options]
+    assert all(told in p.message for p in found)
+
+
 def test_package_files_stay_inside_their_package() -> None:
     assert install.package_file("package:adapters/sumo/config.py").name == "config.py"
     with pytest.raises(ScenarioError, match="leads out of"):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cosim.contract.entities import Battery
 from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import checked, plan_of
 from cosim.plan.estimate import Machine, estimate
@@ -63,6 +64,8 @@ def test_the_base_is_right(write):
         ("scheduler: nearest", "scheduler: math:pi", "adapters.continuum.scheduler", "not a function"),
         ("[edge, cloud]", "[cloud, cloud]", "links.1.between.1", "links 'cloud' to itself"),
         ("[cam-*, edge]", "[cam-1, edge]", "workloads.film.from", ""),
+        ("2 x 1 GHz}", "2 x 1 GHz, memory: 0 B}", "nodes.edge.memory", "must be more than 0 B"),
+        ("kind: device}", "kind: device, battery: 5000 mAh}", "nodes.cam-[1..3].battery", "is a charge"),
         ("every 1 s", "poisson 1e300 Hz", "workloads.film.arrivals", "this machine has"),
         ("every 1 s", "every 1e-12 s", "workloads.film.arrivals", "tasks in one step"),
         ("every 1 s", "bag 1000000000 every 1 s", "workloads.film.arrivals", "this machine has"),
@@ -80,6 +83,26 @@ def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, told
     (mine,) = [one for one in found if one.path == path]
     assert told in str(mine)
     assert mine.line
+
+
+def test_an_event_has_two_ends_as_a_link_has(write):
+    (found,) = problems(write(more="events: [{at: 1 s, do: degrade, link: edge/edge, delay: 1 s}]\n"))
+    assert (found.path, found.message) == ("events.0.link", "links 'edge' to itself")
+
+
+def test_a_battery_may_be_the_text_of_its_capacity(write):
+    nodes = plan_of(write(("kind: device}", "kind: device, battery: 5000 mAh x 11.1 V}"))).scene.nodes
+    assert nodes[0].battery == Battery(capacity=5.0 * 11.1 * 3600.0)
+
+
+def test_what_a_broken_key_leads_to_is_not_told(write):
+    """Without its block the drone is no vehicle, which is not the author's mistake."""
+    file = write(
+        ("continuum: {", "vehicle: {missions: {cam-1: [[1 m, 1 m], [9 m, 9 m]]}}\n  continuum: {"),
+        ("kind: device}", "kind: device, at: [0 m, 0 m], vehicle: {frame: copter, speed: 4 km/s}}"),
+    )
+    (found,) = problems(file)
+    assert found.path == "nodes.cam-[1..3].vehicle.speed"
 
 
 def test_devices_without_any_way_are_refused(write):

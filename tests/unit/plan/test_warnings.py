@@ -45,6 +45,12 @@ def test_tasks_that_have_one_are_not(tmp_path, drone, house, more):
     assert warnings(tmp_path, drone, house, **more) == ()
 
 
+def test_interfaces_that_no_adapter_joins_are_told(tmp_path):
+    links = "[{between: [uav-*, house], rate: 1 Mbit/s, delay: 1 ms}]"
+    (warning,) = warnings(tmp_path, ADHOC, ADHOC, adapters="continuum: {}", links=links)
+    assert "'uav-1' and 2 more are given 'wifi', but no adapter makes links of it" in warning
+
+
 @pytest.mark.parametrize(("image", "told"), [("vuva", "'vuav'"), ("vedgnode", "'vedgenode'")])
 def test_images_that_are_nearly_ours_are_told(tmp_path, image, told):
     (warning,) = warnings(tmp_path, f"{STATION}, runs: {image}", POINT)
