@@ -1,6 +1,6 @@
 """EdgeCloudSim's configurations in compatible mode against its own results.
 
-Call it as `python -m benchmarks.edgecloudsim --data DIR [--runs 20] [--config ID] [--json]`.
+Call it as `python -m benchmarks.edgecloudsim --data DIR [--runs 20] [--config ID] [--json]`, or with `--peer DIR`.
 
 DIR holds `index.csv` (config_id and the three input files of each configuration) and, if there are
 results to compare with, `golden.csv` (mean and sd of every metric over independent iterations).
@@ -9,6 +9,9 @@ corrected over all metrics), or undecided, with the number of our runs that woul
 less than 2 % of the tasks are compared as pooled proportions, at a margin of at least 0.1 percentage
 points. Configurations without results run too. Exit code 0: nothing is different; 1: something is;
 2: the data cannot be used.
+
+With `--peer DIR`, a compiled copy of EdgeCloudSim that you have, fresh configurations are drawn and run by it
+instead (`benchmarks.edgecloudsim_peer`); CPU seconds are compared as well, its JVM's start included.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import argparse
 import math
 import multiprocessing
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -26,6 +30,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import edgecloudsim_peer
+from benchmarks.edgecloudsim_peer import REFERENCE_CPU
 from benchmarks.equivalence import (
     Comparison,
     Sample,
@@ -45,7 +51,6 @@ MARGIN = 0.03  # of their mean
 RARE = 2.0  # %, failures below are compared as proportions
 RARE_MARGIN = 0.1  # percentage points: one task in a thousand
 NOT_COMPATIBLE = ("ai-based",)  # its networks are trained on each simulator's own runs: figures differ by design
-REFERENCE_CPU = "reference_cpu_s_per_iteration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +240,10 @@ def speed_of(config: str, study: Study, runs: list[Run], golden: dict[str, Golde
 def arguments() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--data", type=Path, help="folder with index.csv, the files it names, and golden.csv")
+    made.add_argument("--peer", type=Path, metavar="DIR", help="a copy of EdgeCloudSim, instead of --data")
+    made.add_argument("--drawn", type=int, default=5, help="fresh configurations for it (default: %(default)s)")
+    made.add_argument("--first", type=int, default=1, help="number of the first one (default: %(default)s)")
+    made.add_argument("--iterations", type=int, default=20, help="its runs of each (default: %(default)s)")
     made.add_argument("--golden", type=Path, help="their results (default: golden.csv in the data folder, if there)")
     made.add_argument("--config", action="append", default=[], help="only this configuration; may be repeated")
     made.add_argument("--runs", type=int, default=20, help="of ours per configuration (default: %(default)s)")
@@ -243,16 +252,39 @@ def arguments() -> argparse.Namespace:
     return made.parse_args()
 
 
+def recorded(options: argparse.Namespace) -> tuple[dict[str, Study], dict[str, dict[str, Golden]]]:
+    """The studies of a data folder, and its results. Raises `DataError`."""
+    file = options.golden or options.data / "golden.csv"
+    golden = read_golden(file) if options.golden or file.exists() else {}
+    return read_studies(options.data, options.config), golden
+
+
+def fresh(options: argparse.Namespace) -> tuple[dict[str, Study], dict[str, dict[str, Golden]]]:
+    """Studies drawn for a copy of the peer, and what it says of them. Raises `DataError`."""
+    edgecloudsim_peer.look(options.peer)
+    studies, golden = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.first, options.first + options.drawn):
+            drawn = edgecloudsim_peer.draw(options.peer, number, Path(folder))
+            print(f"EdgeCloudSim runs {drawn.name}", file=sys.stderr, flush=True)
+            studies[drawn.name] = drawn.study
+            golden[drawn.name] = edgecloudsim_peer.golden_of(options.peer, drawn, options.iterations)
+    return studies, golden
+
+
 def main() -> int:
     options = arguments()
     try:
-        if options.data is None:
-            raise DataError("which data? give --data FOLDER with index.csv and the files that it names")
+        if (options.data is None) == (options.peer is None):
+            raise DataError(
+                "which data? give --data FOLDER with index.csv and the files that it names, or --peer FOLDER with a "
+                "compiled copy of EdgeCloudSim"
+            )
         if options.runs < 2 or options.jobs < 1 or options.margin <= 0.0:
             raise DataError("--runs must be at least 2, --jobs at least 1 and --margin above 0")
-        file = options.golden or options.data / "golden.csv"
-        golden = read_golden(file) if options.golden or file.exists() else {}
-        studies = read_studies(options.data, options.config)
+        if options.drawn < 1 or options.iterations < 2:
+            raise DataError("--drawn must be at least 1 and --iterations at least 2")
+        studies, golden = recorded(options) if options.peer is None else fresh(options)
     except DataError as error:
         print(error, file=sys.stderr)
         return 2
