@@ -259,8 +259,8 @@ def scheduler(name: str) -> Scheduler:
     if name in BUILTIN:
         return Scheduler(name, list(BUILTIN).index(name), None)
     if name in OF_FILES:
-        _, decisions, files, _, _ = OF_FILES[name]
-        return Scheduler(name, -1, None, None, decisions, files)
+        _, taken, files, _, _ = OF_FILES[name]
+        return Scheduler(name, -1, None, None, taken, files)
     target = POLICIES[name][0] if name in POLICIES else _outside().get(name, name)
     if ":" not in target:
         raise SchedulerError(
