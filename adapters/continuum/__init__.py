@@ -8,9 +8,11 @@ from cosim.contract.adapter import AdapterKind, Ports, Read
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
     reach = ("reach",) if config.leave else ()
     trace = config.trace.signals() if config.trace else ()
+    placed = ("placement",) if config.mlsysops else ()
+    ended = (Read("task", delayed=True, required=False),) if config.mlsysops and config.leave else ()
     return Ports(
-        reads=tuple(Read(name, required=False) for name in ("mobility", "link", "resources")),
-        writes=("task", "host", "traffic", *reach, *config.signals, *trace),
+        reads=(*(Read(name, required=False) for name in ("mobility", "link", "resources")), *ended),
+        writes=("task", "host", "traffic", *reach, *placed, *config.signals, *trace),
     )
 
 

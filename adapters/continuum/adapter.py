@@ -90,14 +90,14 @@ class ContinuumAdapter:
     def _scheduler(self, context: Context) -> tuple[Policy | None, Any]:
         """The policy that decides per interval, if it does, and what the engine asks."""
         self._agent: ClusterAgent | None = None
-        if self._config.scheduler == mlsysops.NAME and self._config.mlsysops is not None:
+        found = scheduler(self._config.scheduler)
+        if found.files and self._config.mlsysops is not None:
             from adapters.continuum.monitor import PolicyMonitor
             from cosim.schedulers.models import PerTask
 
             self._agent = mlsysops.agent(self._config.mlsysops, context)
             self._monitor = PolicyMonitor(context.scene)
             return None, PerTask(self._agent)
-        found = scheduler(self._config.scheduler)
         if found.make is not None and "task" not in found.decisions:
             return found.policy("continuum"), INTERVAL
         return None, found.for_continuum()
@@ -122,11 +122,12 @@ class ContinuumAdapter:
             self._learn(ended)
         hosts = self._books.host_frame(time)
         if self._agent is not None:
-            measured = self._monitor.metrics(time, hosts, ended)
+            measured = self._monitor.metrics(time, hosts, [ended, *(frame.columns for frame in inputs.all("task"))])
             self._agent.observe(time, measured, self._monitor.up(hosts), self._set_point)
         return (
             self._tasks(time, ended), hosts, self._books.traffic_frame(time),
             *(() if self._left is None else (self._reach(time, self._left),)),
+            *(() if self._agent is None else (self._placement(time, self._agent),)),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
 
@@ -254,6 +255,12 @@ class ContinuumAdapter:
             "up": np.tile(hosts["up"] != 0, len(devices)),
         }
         return Frame("reach", time, np.repeat(devices.astype(np.int32), len(hosts)), columns)
+
+    def _placement(self, time: float, agent: ClusterAgent) -> Frame:
+        """Where the policies have put components, by node."""
+        components, workloads = agent.placement()
+        slots = np.arange(len(self._scene.nodes), dtype=np.int32)
+        return Frame("placement", time, slots, {"components": components, "workloads": workloads})
 
     def _tasks(self, time: float, ended: dict[str, NDArray[Any]]) -> Frame:
         if len(self._engine.state.stages):  # a job has one row; its stages are in the books

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
 from adapters.continuum.books import HostAccounts
-from adapters.continuum.check import problems
+from adapters.continuum.check import of_files, problems
 from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.mlsysops import NAME
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
@@ -41,7 +40,7 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
         scene.fleets
         or scene.real
         or config.failures
-        or config.scheduler == NAME
+        or of_files(config.scheduler)
         or (config.network is not None and config.network.wan == "empirical")
     ):
         return None

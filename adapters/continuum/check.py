@@ -24,8 +24,8 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
     """Hosts, devices, links, names and files that the continuum cannot work with."""
     scene, at = context.scene, f"adapters.{context.name}"
     return [
-        *(_scheduler(config, at) if config.scheduler != mlsysops.NAME else ()),
-        *mlsysops.problems(config.mlsysops, config.scheduler == mlsysops.NAME, context),
+        *_scheduler(config, at),
+        *mlsysops.problems(config.mlsysops, of_files(config.scheduler), context),
         *_hosts(scene, config.scheduler, at),
         *_equipment(scene),
         *_stages(scene),
@@ -37,6 +37,14 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *_files(scene, Path(context.root), context.duration),
         *(stranded(context) if config.network is None and context.written else ()),
     ]
+
+
+def of_files(name: str) -> bool:
+    """Whether a scheduler is made of policy files; False for one that there is not."""
+    try:
+        return bool(scheduler(name).files)
+    except SchedulerError:
+        return False
 
 
 def _scheduler(config: ContinuumConfig, at: str) -> Iterator[Problem]:
@@ -164,11 +172,6 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
     """Workloads and nodes that the configuration names and that are not there."""
     known = [load.name for load in scene.workloads]
     asked = [(name, f"{at}.leave") for name in config.leave]
-    if config.leave and scene.real and config.scheduler == mlsysops.NAME:
-        hint = "leave no workload, or choose another scheduler"
-        yield Problem(
-            "policy files place simulated tasks only, not those that real nodes run", f"{at}.leave", hint=hint
-        )
     trace = config.trace or TraceConfig(nodes=[], workloads=[])
     if trace.workloads != "all":
         asked += [(name, f"{at}.trace.workloads") for name in trace.workloads]

@@ -7,17 +7,17 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from adapters.continuum.mlsysops import NAME, MlsysopsConfig
+from adapters.continuum.mlsysops import MlsysopsConfig
 from adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.units import Duration, Period
-from cosim.schedulers import NEED_BRANCH, scheduler_names
+from cosim.schedulers import NEED_BRANCH, OF_FILES, scheduler_names
 
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = (*(name for name in scheduler_names() if name not in NEED_BRANCH), NAME)
+    names = (*(name for name in scheduler_names() if name not in NEED_BRANCH), *OF_FILES)
     if ":" not in name and name not in names:
         if name in NEED_BRANCH:
             raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")

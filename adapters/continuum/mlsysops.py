@@ -19,7 +19,8 @@ from cosim.contract.units import Duration
 if TYPE_CHECKING:
     from cosim.schedulers.mlsysops import ClusterAgent
 
-NAME = "mlsysops"  # of the scheduler
+NAME = "mlsysops"  # key of the configuration
+MOST_LOADS = 63  # of a scene, one bit each in signal `placement`
 _OWN = "application"  # name of the one that is made of all workloads
 
 
@@ -59,7 +60,7 @@ class MlsysopsConfig(BaseModel):
 def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> Iterator[Problem]:
     """Files that are no policies or applications, and names in them that a run does not know.
 
-    `chosen`: whether the scheduler is `mlsysops`.
+    `chosen`: whether the scheduler is made of them.
     """
     at = f"adapters.{context.name}.{NAME}"
     if config is None or not chosen:
@@ -73,6 +74,9 @@ def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> I
     if importlib.util.find_spec("pandas") is None:
         yield Problem("policies get telemetry by pandas", at, hint="pip install 'continuum-cosim[tables]'")
         return
+    if len(context.scene.workloads) > MOST_LOADS:
+        text = f"policy files place at most {MOST_LOADS} workloads, not {len(context.scene.workloads)}"
+        yield Problem(text, "workloads")
     components, applications = set[str](), set[str]() if config.applications else {_OWN}
     for path, text in _named(config, at):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,10 @@ class PolicyMonitor:
         self._recent: deque[tuple[float, NDArray[np.float64]]] = deque()  # time, sums by what and workload
         self._known: dict[str, float] = {}
 
-    def metrics(self, time: float, hosts: Frame, ended: dict[str, NDArray[Any]]) -> dict[str, dict[str, float]]:
-        """Metrics by node; those of components under ""."""
+    def metrics(
+        self, time: float, hosts: Frame, ended: Sequence[Mapping[str, NDArray[Any]]]
+    ) -> dict[str, dict[str, float]]:
+        """Metrics by node; those of components under "". `ended`: columns of tasks, simulated and real."""
         passed, self._last = time - self._last, time
         found: dict[str, dict[str, float]] = {"": self._of_loads(time, ended)}
         for row, slot in enumerate(hosts.slot.tolist()):
@@ -48,13 +51,10 @@ class PolicyMonitor:
         rows = zip(hosts.slot.tolist(), hosts.columns["up"].tolist(), strict=True)
         return {self._names[slot]: bool(up) for slot, up in rows if slot < len(self._names)}
 
-    def _of_loads(self, time: float, ended: dict[str, NDArray[Any]]) -> dict[str, float]:
+    def _of_loads(self, time: float, ended: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, float]:
         """Of the tasks that ended in the last `WINDOW`; what no task has told since stays as it was, like a gauge."""
-        whole = ended["stage"] < 0
-        done = whole & (ended["status"] == _COMPLETED)
-        told = (whole, done, np.where(done, ended["ended"] - ended["created"], 0.0), done & (ended["late"] != 0))
-        sums = [np.bincount(ended["workload"], one, len(self._loads)) for one in told]
-        self._recent.append((time, np.array(sums)))
+        sums = np.sum([self._sums(one) for one in ended], axis=0)
+        self._recent.append((time, sums))
         while len(self._recent) > 1 and self._recent[0][0] <= time - WINDOW + 1e-9:
             self._recent.popleft()
         totals, span = np.sum([rows for _, rows in self._recent], axis=0), min(time, WINDOW)
@@ -68,3 +68,10 @@ class PolicyMonitor:
                 self._known[metric_of(name, "seconds")] = float(spent / completed)
                 self._known[metric_of(name, "late")] = float(late / completed)
         return dict(self._known)
+
+    def _sums(self, ended: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+        """(4, workloads) tasks, completed ones, their seconds, and late ones; stages of a job do not count."""
+        whole = ended["stage"] < 0 if "stage" in ended else np.ones(len(ended["workload"]), np.bool_)
+        done = whole & (ended["status"] == _COMPLETED)
+        told = (whole, done, np.where(done, ended["ended"] - ended["created"], 0.0), done & (ended["late"] != 0))
+        return np.array([np.bincount(ended["workload"], one, len(self._loads)) for one in told])

@@ -34,7 +34,7 @@ class DatacentreAdapter:
         self._world, self._scene = world, context.scene
         self._model = Datacentres(
             world.hosts, world.kinds, world.machines, world.utilisation, world.settings, world.tariffs, world.wan,
-            world.life,
+            world.life, caps=world.caps,
         )  # fmt: skip
         self._host_of = np.full(context.scene.capacity, -1, np.int64)
         self._host_of[world.slot] = np.arange(len(world.slot))

@@ -22,7 +22,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
     names = [scene.nodes[slot].id for slot in world.slot]
     tiers = np.array([scene.nodes[slot].tier for slot in world.slot])
     by_place = np.bincount(world.hosts.place, books.energy, len(world.places))
-    penalties = {"overload": books.overload, "migration": books.migration, "crash": books.crash}
+    penalties = {"overload": books.overload, "migration": books.migration, "crash": books.crash, "memory": books.memory}
     total = {cause: float(amount.sum()) for cause, amount in penalties.items()}
     per_group = sum(penalties.values(), np.zeros(len(world.group)))
 
@@ -36,6 +36,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             "by_node": {name: float(value) for name, value in zip(names, books.energy, strict=True)},
             "by_tier": {tier: float(books.energy[tiers == tier].sum()) for tier in ("edge", "cloud")},
             "by_place": {name: float(value) for name, value in zip(world.places, by_place, strict=True)},
+            "memory": float(books.active @ world.memory),
             "waking": float(books.wake_energy.sum()),
             "radio": 0.0,
             "links": books.link_energy,
@@ -60,6 +61,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             "restarts": books.restarts,
             "moved": books.moved_mb * 1e6,
             "away": grouped(books.away),
+            "short_of_memory": grouped(books.cramped),
             "periods": books.served,
             "violating_periods": books.violating,
         },
@@ -68,6 +70,11 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             "down": float(books.down.sum()),
             "overloaded_periods": books.over_periods,
             "active_periods": books.active_periods,
+        },
+        "cap": {
+            name: {"above": float(above), "excess": float(excess)}
+            for name, above, excess in zip(world.places, books.above, books.excess, strict=True)
+            if world.caps
         },
         "sla": asdict(books.levels),
         "work": {

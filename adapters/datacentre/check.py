@@ -23,5 +23,6 @@ def problems(config: DatacentreConfig, context: Context) -> list[Problem]:
     found += refusals(lambda: world.utilisation_of(config, context, path))
     found += refusals(lambda: world.policies_of(config, path))
     for name, block in config.places.items():
+        found += refusals(partial(world.cap_of, context, block, f"{path}.places.{name}"))
         found += refusals(partial(world.tariff_of, context, block, f"{path}.places.{name}"))
     return found or refusals(lambda: world.build(config, context))

@@ -27,6 +27,7 @@ from cosim.contract.units import (
     Fraction,
     Frequency,
     Period,
+    PowerPerBytes,
     PricePerEnergy,
     PricePerTime,
 )
@@ -83,6 +84,10 @@ class HostBlock(Block):
     cubic: bool = Field(False, description="the node's power grows with the cube of its load")
     resting: units.Power = Field(10.0, description="power of an empty host, which sleeps; 10 W is a suspended server")
     waking: Duration = Field(10.0, description="time until a sleeping host runs again")
+    memory_power: PowerPerBytes = Field(
+        0.0,
+        description="of the memory of a host that is awake, on top of its power; platforms have theirs in it already",
+    )
     mtbf: Period | None = Field(None, description="mean time between failures of each host; default: none fails")
     repair: Period = Field(3600.0, description="mean time until a failed host is back")
     mips: Frequency | None = Field(None, description="capacity at the highest point; default: cores x clock")
@@ -108,6 +113,9 @@ class PlaceBlock(Block):
     price_unit: Literal["/J", "/kWh", "/MWh"] = Field("/MWh", description="of the values in the file")
     price_step: Period = Field(300.0, description="time between two values of a file without times")
     carbon: Carbon = Field(0.0, description="carbon intensity of brown energy, such as 300 g/kWh")
+    cap: units.Power | None = Field(None, description="that its hosts may draw together; default: no limit")
+    caps: str | None = Field(None, description="file instead: a value in W a line, or lines time,value")
+    cap_step: Period = Field(300.0, description="time between two values of that file without times")
     green: list[WindowBlock] = Field([], description="when there is green energy")
     green_price: PricePerEnergy = Field(0.0, description="of green energy")
     green_carbon: Carbon = Field(0.0, description="carbon intensity of green energy")
@@ -190,6 +198,12 @@ class DatacentreConfig(AdapterConfig):
     oracle: bool = Field(False, description="decide by the load that will really come, as the best predictor would")
     threshold: Annotated[Fraction, Field()] = Field(0.7, description="of load")
     safety: Annotated[float, Field(gt=0.0, le=10.0)] = Field(1.0, description="parameter of iqr, mad, lr and lrr")
+    overcommit: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
+        1.0, description="times the RAM of a host that its machines may ask for together"
+    )
+    capping: Literal["foreseen", "worst-case", "none"] = Field(
+        "foreseen", description="how the cap of a place is kept: by the load foreseen, by full load, or not at all"
+    )
     evacuate: bool = Field(True, description="empty hosts that are under-loaded")
     relocate: bool = Field(False, description="follow the price of energy between places; needs placer: cost-aware")
     horizon: Period = Field(3600.0, description="within which a move between places must pay off")
@@ -209,6 +223,9 @@ class DatacentreConfig(AdapterConfig):
 
     @model_validator(mode="after")
     def _together(self) -> DatacentreConfig:
+        for name, place in self.places.items():
+            if place.cap is not None and place.caps is not None:
+                raise ValueError(f"places.{name}: give one of 'cap' and 'caps'")
         if self.relocate and self.placer != "cost-aware":
             raise ValueError("'relocate' needs 'placer: cost-aware'")
         if self.oracle + (self.predictor is not None) + (self.foresight is not None) > 1:

@@ -45,6 +45,8 @@ class DatacentreWorld:
     groups: tuple[str, ...]
     group: Ints  # (machines,) index into `groups`
     blocks: tuple[HostBlock, ...]  # per host
+    caps: tuple[Series, ...]  # per place, W; empty where no place has any
+    memory: Floats  # (hosts,) W of the memory of a host that is awake
 
 
 def load(target: str, path: str) -> Callable[..., Any]:
@@ -67,7 +69,13 @@ def _block(config: DatacentreConfig, node: Node) -> HostBlock:
     return chosen
 
 
+def memory_power(node: Node, block: HostBlock) -> float:
+    """W of the memory of a host that is awake."""
+    return (block.ram or node.memory or RAM) * block.memory_power
+
+
 def _kind(node: Node, block: HostBlock, path: str, quirks: frozenset[str]) -> HostKind:
+    memory = memory_power(node, block)
     if block.platform is not None:
         known = PLATFORMS[block.platform]
         points = tuple(block.points or range(len(known.frequency)))
@@ -76,12 +84,12 @@ def _kind(node: Node, block: HostBlock, path: str, quirks: frozenset[str]) -> Ho
             raise ScenarioError(Problem(said, path=f"{path}.hosts"))
         ignored = block.platform == "x-gene-2" and "undervolting-ignored" in quirks
         margin = None if ignored else block.margin
-        return HostKind(known, margin, resting=block.resting, waking=block.waking, points=points)
+        return HostKind(known, margin, resting=block.resting, waking=block.waking, memory=memory, points=points)
     table = node.power.table if node.power else (0.0, 0.0)
     law = "cubic" if block.cubic else "linear"
     if len(table) > 2 and not block.cubic:
-        return HostKind(table=table, resting=block.resting, waking=block.waking)
-    return HostKind(idle=table[0], full=table[-1], law=law, resting=block.resting, waking=block.waking)
+        return HostKind(table=table, resting=block.resting, waking=block.waking, memory=memory)
+    return HostKind(idle=table[0], full=table[-1], law=law, resting=block.resting, waking=block.waking, memory=memory)
 
 
 def hosts_of(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[Node], Ints]:
@@ -130,6 +138,16 @@ def tariff_of(context: Context, block: PlaceBlock, path: str) -> Tariff:
         except ValueError as error:
             raise ScenarioError(Problem(str(error), path=f"{path}.green")) from error
     return Tariff(price, constant(block.carbon), green, constant(block.green_price), constant(block.green_carbon))
+
+
+def cap_of(context: Context, block: PlaceBlock, path: str) -> Series:
+    """W that the hosts of a place may draw together."""
+    if block.caps is None:
+        return constant(inf if block.cap is None else block.cap)
+    try:
+        return read_series(context.path(block.caps), block.cap_step)
+    except (OSError, ValueError) as error:
+        raise ScenarioError(Problem(str(error), path=f"{path}.caps")) from error
 
 
 def _wan(config: DatacentreConfig) -> Wan:
@@ -221,6 +239,7 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
         policies |= foresight.policies(config.foresight, utilisation, config.threshold)
     settings = Settings(
         period=config.period, **policies, safety=config.safety,
+        overcommit=config.overcommit, capping=config.capping,
         evacuate=config.evacuate, relocate=config.relocate, horizon=config.horizon, degradation=config.degradation,
         restart=config.restart, recovery=config.recovery, quirks=quirks,
         seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
@@ -228,11 +247,14 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     tariffs = [tariff_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
     if not tariffs:
         tariffs = [Tariff(constant(4.2e-8))]
+    capped = any(one.cap is not None or one.caps is not None for one in config.places.values())
+    caps = tuple(cap_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()) if capped else ()
     kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
     return DatacentreWorld(
         hosts, kinds_of(kinds, config.slowdown == "measured"),
         machines, utilisation, settings, tuple(tariffs), _wan(config),
         np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,
         tuple(config.places) or ("all",), tuple(config.machines), np.repeat(np.arange(len(groups)), counts),
-        tuple(blocks),
+        tuple(blocks), caps,
+        contiguous([memory_power(node, one) for node, one in zip(nodes, blocks, strict=True)]),
     )  # fmt: skip

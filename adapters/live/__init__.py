@@ -11,7 +11,9 @@ ADAPTER = AdapterKind(
     services=("gateway", "keys"),
     # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
     ports=Ports(
-        reads=tuple(Read(name, delayed=True, required=False) for name in ("link", "peer_link", "mobility", "reach")),
+        reads=tuple(
+            Read(name, delayed=True, required=False) for name in ("link", "peer_link", "mobility", "reach", "placement")
+        ),
         writes=("resources", "mobility", "task"),
     ),
     origin="measured",

@@ -112,7 +112,7 @@ class LiveAdapter:
             self._come_and_go(time, inputs.all("mobility"))
             self._choice.served(inputs.all("link"))
             if self._policy is not None:
-                self._policy.heard(inputs.all("reach"))
+                self._policy.heard(inputs.all("reach"), inputs.all("placement"))
             self._take(gateway)
             self._shaping.look(gateway.standings(), now)
             frames = self._readings.frames(time, gateway.standings())

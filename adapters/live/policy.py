@@ -30,6 +30,32 @@ class _Row(NamedTuple):
     up: NDArray[np.bool_]  # (hosts,)
 
 
+class Placed:
+    """Sends tasks where policy files have put their component, as the model's own agent of these files does."""
+
+    def __init__(self) -> None:
+        self._workloads: dict[int, int] = {}  # slot -> a bit for each workload that may run there
+
+    def heard(self, frames: Sequence[Frame]) -> None:
+        """Where components are from now on: frames of `placement`."""
+        for frame in frames:
+            self._workloads = dict(zip(frame.slot.tolist(), frame["workloads"].tolist(), strict=True))
+
+    def __call__(self, request: Any, reach: NDArray[np.float64], hosts: NDArray[np.void]) -> int:  # noqa: ANN401
+        """A host with the component that works and can be reached, or the device; of several, one by chance."""
+        able = [
+            number
+            for number, (slot, up) in enumerate(zip(hosts["slot"].tolist(), hosts["up"].tolist(), strict=True))
+            if up and math.isfinite(reach[number]) and self._holds(slot, request.workload)
+        ]
+        if self._holds(request.device, request.workload) and request.own_speed > 0.0:
+            able.append(LOCAL)
+        return able[int(request.chance * len(able))] if able else NONE
+
+    def _holds(self, slot: int, workload: int) -> bool:
+        return bool(self._workloads.get(slot, 0) >> workload & 1)
+
+
 class HostPolicy:
     """The scheduler of a run, asked about real tasks when they are made.
 
@@ -43,7 +69,9 @@ class HostPolicy:
         from cosim.continuum.schedulers import Request
 
         self._asking, self._request = asking, Request
-        self._chosen = scheduler(name).for_continuum()
+        found = scheduler(name)
+        self._placed = Placed() if found.files else None
+        self._chosen = found.for_continuum() if self._placed is None else self._placed
         self._threshold = threshold
         self._nodes = dict(scene.computers())
         self._rows: dict[int, _Row] = {}
@@ -52,8 +80,10 @@ class HostPolicy:
         if isinstance(self._chosen, int):  # so that nobody waits for machine code while time passes
             self._answer(Request(0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0), np.empty(0), self._hosts([]))
 
-    def heard(self, frames: Sequence[Frame]) -> None:
-        """The frames of `reach`: how things are from now on."""
+    def heard(self, frames: Sequence[Frame], placement: Sequence[Frame] = ()) -> None:
+        """The frames of `reach` and `placement`: how things are from now on."""
+        if self._placed is not None:
+            self._placed.heard(placement)
         rows: dict[int, _Row] = {}
         self.told = self.told or bool(frames)
         for frame in frames:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 from adapters.sumo.space import Alignment
+from cosim.contract.map_lines import write_lines
 
-FILE = "map.geojson"  # in the adapter's scratch folder, where report and view look for it
 LARGEST = 256 << 20  # B of a network without compression; larger ones are not read
 _NOT_STREETS = frozenset({"internal", "crossing", "walkingarea", "connector"})
 
 
 def write_streets(network: Path, alignment: Alignment, folder: Path) -> None:
-    """Write `map.geojson`: lines in m east and north of the scenario's origin, one per edge of the network.
+    """Leave the streets for the map: lines in m east and north of the scenario's origin, one per edge of the network.
 
     Does nothing for a network that cannot be read; SUMO says that better.
     """
@@ -24,9 +23,7 @@ def write_streets(network: Path, alignment: Alignment, folder: Path) -> None:
         lines = [[alignment.point(x, y) for x, y in line] for line in streets(network)]
     except (OSError, ValueError, ElementTree.ParseError):
         return
-    rounded = [[[round(x, 1), round(y, 1)] for x, y in line] for line in lines]
-    shape = {"type": "MultiLineString", "coordinates": rounded}
-    (folder / FILE).write_text(json.dumps(shape, separators=(",", ":")), encoding="utf-8")
+    write_lines(folder, lines)
 
 
 def streets(network: Path) -> Iterator[list[tuple[float, float]]]:

@@ -29,6 +29,9 @@ def view(
     name: Annotated[
         list[str] | None, typer.Option(help="A name besides localhost that browsers call this machine by. Repeatable.")
     ] = None,
+    map_files: Annotated[
+        list[Path] | None, typer.Option("--map", help="GeoJSON lines and polygons to draw under the map. Repeatable.")
+    ] = None,
 ) -> None:
     """Show a run in the browser: a live map, charts and events, or the replay of a finished run."""
     with errors():
@@ -40,22 +43,31 @@ def view(
 
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
         with bind(host, port) as listener:
-            app = make_app(_source(run), token=given.strip(), hosts=[host, *(name or ())])
+            app = make_app(_source(run, map_files or []), token=given.strip(), hosts=[host, *(name or ())])
             serve(app, listener, typer.echo, os.environ.get("COSIM_PUBLISHED", "").strip())
         note("the dashboard has ended")
 
 
-def _source(run: str | None) -> Source:
+def _source(run: str | None, maps: list[Path]) -> Source:
     from cosim.results.folder import RunFolder, latest
     from cosim.web.finished import FinishedRun
     from cosim.web.live import LiveSource
 
     if run is not None and run.startswith(("tcp://", "ipc://")):
-        return LiveSource(run)
+        _readable(maps)
+        return LiveSource(run, maps)
     folder = RunFolder.open(run) if run is not None else latest(Path("runs"))
     note(f"showing {folder.path}")
     if folder.alive:
         note(
             "this run goes on: here is what it has written so far; to follow it, give the address that --publish prints"
         )
-    return FinishedRun(folder.path)
+    return FinishedRun(folder.path, maps)
+
+
+def _readable(maps: list[Path]) -> None:
+    """Raise `SetupError` for a file that is none; whether its run has an origin is known when the run publishes."""
+    from cosim.results.layers import file_lines
+
+    for file in maps:
+        file_lines(file, (0.0, 0.0))

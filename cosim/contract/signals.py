@@ -335,7 +335,11 @@ REACH = Signal("reach", "the hosts that a scheduler has for the tasks of a real 
     Column("assigned", "int32", "1", "simulated tasks sent to the host and not yet computed", low=0.0),
     Column("up", "bool", "", "false while the host is failed"),
 ), rows="event")  # fmt: skip
+PLACEMENT = Signal("placement", "what policy files have put on a node", (
+    Column("components", "int32", "1", "components of applications that are there", low=0.0),
+    Column("workloads", "int64", "", "bit k: the tasks of workload k, in the order of the file, may run there"),
+))  # fmt: skip
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
     MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
-    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH,
+    PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH, PLACEMENT,
 )}  # fmt: skip

@@ -56,6 +56,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "carbon per energy": {"g/kWh": 1 / 3.6e6, "kg/kWh": 1 / 3.6e3, "g/J": 1.0},
     "price per time": {"/s": 1.0, "/h": 1 / 3600, "/d": 1 / 86400},
     "price per bytes": {"/GB": 1e-9, "/MB": 1e-6, "/B": 1.0},
+    "power per bytes": {"W/GB": 1e-9, "mW/GB": 1e-12, "W/GiB": 2.0**-30},
 }
 
 _EXAMPLES = {
@@ -64,7 +65,7 @@ _EXAMPLES = {
     "voltage": "1.1 V", "charge": "5000 mAh", "activity": "19 W/V2/GHz", "power": "2.7 W", "energy": "18.75 Wh",
     "energy per bit": "46.7 nJ/bit", "level": "23 dBm", "gain": "8 dB", "fraction": "5 %", "angle": "90 deg",
     "density": "40 /km2", "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h",
-    "price per bytes": "0.01 /GB",
+    "price per bytes": "0.01 /GB", "power per bytes": "0.392 W/GB",
     "carbon per energy": "400 g/kWh", "mass": "1.5 kg", "resistance": "20 mohm", "acceleration": "2.5 m/s2",
 }  # fmt: skip
 
@@ -188,3 +189,4 @@ CarbonIntensity = Annotated[float, Unit("carbon per energy", ge=0.0)]  # g/J
 Price = Annotated[float, Unit("price", ge=0.0)]  # currency
 PricePerTime = Annotated[float, Unit("price per time", ge=0.0)]  # currency/s
 PricePerBytes = Annotated[float, Unit("price per bytes", ge=0.0)]  # currency/B
+PowerPerBytes = Annotated[float, Unit("power per bytes", ge=0.0)]  # W/B

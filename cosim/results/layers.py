@@ -1,4 +1,4 @@
-"""What lies under the map of a run: lines that adapters have left as `map.geojson` in their scratch folders.
+"""What lies under the map of a run: lines that adapters have left in their scratch folders, and files of users.
 
 Coordinates are m east and north of the scenario's origin. Lines, polygons, features and collections
 of them are read; anything else is skipped.
@@ -9,23 +9,25 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import SetupError
 from cosim.contract.geo import LocalFrame
+from cosim.contract.map_lines import FILE, write_lines
 from cosim.results.convert import read_plan
 
-FILE = "map.geojson"
 POINTS = 100_000  # drawn at most
+FEW = 20_000  # points that travel with every message of a run that is observed
+EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
 LARGEST = 64 << 20  # B of a file
 Line = list[tuple[float, float]]
 Box = tuple[float, float, float, float]  # west, south, east, north
 
 
-def map_lines(folder: Path, box: Box) -> list[Line]:
-    """The lines of the run in `folder` of which a part is in `box` (m), at most `POINTS` points: the longest first."""
+def map_lines(folder: Path, box: Box = EVERYWHERE, most: int = POINTS) -> list[Line]:
+    """The lines of the run in `folder` of which a part is in `box` (m), at most `most` points: the longest first."""
     found = []
     for path in sorted(folder.glob(f"logs/*/{FILE}")):
         try:
@@ -37,10 +39,15 @@ def map_lines(folder: Path, box: Box) -> list[Line]:
     kept, points = [], 0
     for line in found:
         points += len(line)
-        if points > POINTS:
+        if points > most:
             break
         kept.append(line)
     return kept
+
+
+def streets(folder: Path) -> list[list[float]]:
+    """What adapters of a run that has started have left under its map, for observers: the longest lines."""
+    return flat(map_lines(folder, most=FEW))
 
 
 def add_lines(folder: Path, file: Path) -> int:
@@ -49,8 +56,17 @@ def add_lines(folder: Path, file: Path) -> int:
     Raises `SetupError` for a file that holds none, and for a run whose scenario has no origin on the Earth.
     """
     geo = read_plan(folder)["scene"]["geo"]
-    if geo is None:
-        raise SetupError(f"the scenario of {folder} has no 'geo: {{origin: [latitude, longitude]}}' to place a map by")
+    origin = None if geo is None else (geo["latitude"], geo["longitude"])
+    return write_lines(folder / "logs" / f"map-{file.stem}", file_lines(file, origin))
+
+
+def file_lines(file: Path, origin: tuple[float, float] | None) -> list[Line]:
+    """The lines of a GeoJSON file (RFC 7946) in m east and north of `origin`, latitude and longitude in deg.
+
+    Raises `SetupError` for a file that holds none, and without an origin.
+    """
+    if origin is None:
+        raise SetupError("the scenario has no 'geo: {origin: [latitude, longitude]}' to place a map by")
     try:
         lines = list(_lines(json.loads(file.read_text(encoding="utf-8"))))
     except (OSError, ValueError, TypeError, RecursionError) as error:
@@ -59,15 +75,17 @@ def add_lines(folder: Path, file: Path) -> int:
         raise SetupError(f"{file} holds no line and no polygon")
     if any(abs(x) > 360.0 or abs(y) > 90.0 for line in lines for x, y in line):
         raise SetupError(f"{file} is not in degrees of longitude and latitude (RFC 7946)")
-    frame = LocalFrame(geo["latitude"], geo["longitude"])
+    frame = LocalFrame(*origin)
     placed = []
     for line in lines:
         east, north, _ = frame.to_local([y for _, y in line], [x for x, _ in line])
-        placed.append([[round(float(e), 1), round(float(n), 1)] for e, n in zip(east, north, strict=True)])
-    target = folder / "logs" / f"map-{file.stem}" / FILE
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps({"type": "MultiLineString", "coordinates": placed}), encoding="utf-8")
-    return len(placed)
+        placed.append([(round(float(e), 1), round(float(n), 1)) for e, n in zip(east, north, strict=True)])
+    return placed
+
+
+def flat(lines: Sequence[Line]) -> list[list[float]]:
+    """Lines as x, y, x, y, ... each, which is how pages get them."""
+    return [[value for at in line for value in at] for line in lines]
 
 
 def _lines(shape: Any) -> Iterator[Line]:  # noqa: ANN401 - JSON

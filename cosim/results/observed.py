@@ -23,14 +23,22 @@ _AGAIN = 0.5  # s between two publications of a run that stands still
 class Publishing:
     """Observer of a run that publishes every tick, and the last one again while the run waits."""
 
-    def __init__(self, publisher: Publisher, state: Callable[[], Mapping[str, Any]] = dict) -> None:
-        self._publisher, self._state = publisher, state
+    def __init__(
+        self,
+        publisher: Publisher,
+        state: Callable[[], Mapping[str, Any]] = dict,
+        scene: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> None:
+        self._publisher, self._state, self._scene = publisher, state, scene
         self._tally = Tally()
         self._last: tuple[int, float, list[Frame]] = (0, 0.0, [])
         self._at = monotonic()
 
     def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
-        """Publish `frames`."""
+        """Publish `frames`; with the first ones what is known of the scene since its adapters have started."""
+        if self._scene is not None:
+            self._publisher.describe(self._scene())
+            self._scene = None
         self._tally.tick(tick, time, frames)
         self._last = (tick, time, [frame for _, frame in frames])
         self._send()
@@ -57,15 +65,16 @@ def publisher(
     address: str = LOOPBACK,
     scene: Mapping[str, Any] | None = None,
     state: Callable[[], Mapping[str, Any]] = dict,
+    started: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Iterator[Publishing]:
-    """Publish a run at `address`, and say where that is."""
+    """Publish a run at `address`, and say where that is; `started` is the scene as it is known at the first tick."""
     from cosim.talk.publish import Publisher
 
     with Publisher(address, scene) as found:
         say(f"publishing frames at {found.address}")
         if found.address.startswith("tcp://127."):  # elsewhere it may have another name
             say(f"to watch: cosim view {found.address}")
-        yield Publishing(found, state)
+        yield Publishing(found, state, started)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from cosim.plan.plan import AdapterPlan, Plan
 from cosim.results.compiled import compile_first
 from cosim.results.ending import Interrupts, stop_on_signals
 from cosim.results.folder import RunFolder, Status, outside
+from cosim.results.layers import streets
 from cosim.results.metrics import write_metrics
 from cosim.results.observed import LOOPBACK, controlled, state_of
 from cosim.results.observed import publisher as _publisher
@@ -165,7 +166,10 @@ def run_plan(
         publishing = None
         if publish or control:
             state = state_of(steering, recorder.events, where)
-            publishing = stack.enter_context(_publisher(say, _address(publish), describe(plan, signals), state))
+            scene = describe(plan, signals)
+            publishing = stack.enter_context(
+                _publisher(say, _address(publish), scene, state, lambda: {**scene, "lines": streets(folder.path)})
+            )
             pacer.idle = publishing.idle
             runtime.observers.append(publishing)
         if progress is not None:

@@ -107,9 +107,17 @@ MODELS: dict[str, frozenset[str]] = {
 NEED_BRANCH = ("search",)  # policies that try candidates on the model
 BRANCHING = ("interval",)  # the models that let them
 
+# Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line). The
+# model's configuration has the files under the key, and tells the policy by `observe` what is measured.
+OF_FILES: dict[str, tuple[str, frozenset[str], str, tuple[str, ...], str]] = {
+    "mlsysops": (
+        "cosim.schedulers.mlsysops:ClusterAgent", frozenset(("task",)), "mlsysops", ("continuum",),
+        "policy files of the MLSysOps framework, named in `mlsysops.policies`",
+    ),
+}  # fmt: skip
+
 # Compiled into one of the other models: name -> (model, one line).
 OF_MODELS: dict[str, tuple[str, str]] = {
-    "mlsysops": ("continuum", "policy files of the MLSysOps framework, named in `mlsysops.policies`"),
     "shuffle": ("interval", "new containers anywhere, others move anywhere with chance 1/2"),
     "first-fit": ("interval", "the first host with room"),
     "best-fit": ("interval", "the fullest host with room"),
@@ -147,9 +155,11 @@ class Scheduler:
     function: Choose | None  # for the continuum alone, None: a compiled one or a policy
     make: Callable[[], Policy] | None = None  # a policy, made anew for each run
     decisions: frozenset[str] = frozenset(("task",))
+    files: str = ""  # key of the configuration that names the files it is made of, "" for none
 
     def policy(self, model: str) -> Policy:
         """A policy for a run of `model`. Raises `SchedulerError` when it is none, or decides nothing the model asks."""
+        self._of_no_files()
         if self.make is None:
             raise SchedulerError(f"scheduler '{self.name}' is made for the continuum; {model} needs a policy")
         if not self.decisions & MODELS[model]:
@@ -161,6 +171,7 @@ class Scheduler:
 
     def for_continuum(self) -> int | Choose:
         """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`."""
+        self._of_no_files()
         if self.make is None:
             return self.number if self.function is None else self.function
         from cosim.schedulers.models import PerTask
@@ -168,6 +179,10 @@ class Scheduler:
         if "task" not in self.decisions:
             raise SchedulerError(f"policy '{self.name}' decides per interval; the caller has to step the engine")
         return PerTask(self.policy("continuum"))
+
+    def _of_no_files(self) -> None:
+        if self.files:
+            raise SchedulerError(f"scheduler '{self.name}' is made of the files under '{self.files}' of a scenario")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +202,7 @@ def _outside() -> dict[str, str]:
 
 def scheduler_names(decision: str | None = None) -> tuple[str, ...]:
     """Every scheduler that has a name and is not a peer model's own; those that take `decision`, if one is given."""
-    named = (*BUILTIN, *POLICIES, *sorted(set(_outside()) - set(BUILTIN) - set(POLICIES)))
+    named = (*BUILTIN, *POLICIES, *sorted(set(_outside()) - set(BUILTIN) - set(POLICIES) - set(OF_FILES)))
     if decision is None:
         return named
     return tuple(
@@ -204,6 +219,8 @@ def list_schedulers() -> list[Listing]:
     ]
     for name, (_, decisions, text) in POLICIES.items():
         models = BRANCHING if name in NEED_BRANCH else _askers(decisions)
+        listed.append(Listing(name, tuple(sorted(decisions)), models, text))
+    for name, (_, decisions, _, models, text) in OF_FILES.items():
         listed.append(Listing(name, tuple(sorted(decisions)), models, text))
     for name, (model, text) in OF_MODELS.items():
         listed.append(Listing(name, _taken(name, model), _models(name, model), text))
@@ -241,6 +258,9 @@ def scheduler(name: str) -> Scheduler:
     """
     if name in BUILTIN:
         return Scheduler(name, list(BUILTIN).index(name), None)
+    if name in OF_FILES:
+        _, taken, files, _, _ = OF_FILES[name]
+        return Scheduler(name, -1, None, None, taken, files)
     target = POLICIES[name][0] if name in POLICIES else _outside().get(name, name)
     if ":" not in target:
         raise SchedulerError(

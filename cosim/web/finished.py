@@ -15,7 +15,7 @@ from cosim.bus.describe import describe
 from cosim.contract.frame import Array
 from cosim.plan.catalogue import signals_of
 from cosim.plan.store import plan_from_dict
-from cosim.results.layers import Line, map_lines
+from cosim.results.layers import Line, file_lines, flat, map_lines
 from cosim.results.load import Run, load
 from cosim.web.figures import FEW, figures_of, split
 from cosim.web.message import pack, pack_columns
@@ -31,12 +31,12 @@ TRAILS = 20_000  # places that the map shows as having been passed
 
 
 class FinishedRun:
-    """The run in `folder`. Raises `SetupError` when it is not one."""
+    """The run in `folder`, over lines of GeoJSON files. Raises `SetupError` for what cannot be used."""
 
     live = False
     serial = 1
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, maps: Sequence[Path] = ()) -> None:
         self.folder = folder
         self._lock = threading.Lock()  # DuckDB's connection answers one question at a time
         self._run: Run = load(folder)
@@ -52,7 +52,9 @@ class FinishedRun:
         # a run that was killed has not written how far it got
         self._reached = max([float(self._run.manifest["reached"]), *map(float, last)])
         self._names = self._number_nodes()
-        self._lines = self._map_lines()
+        geo = self._scene["geo"]
+        own = [line for file in maps for line in file_lines(file, geo and (geo[0], geo[1]))]
+        self._lines = [*self._map_lines(), *own]
         self._cached: dict[str, dict[str, Any]] = {}
         self._events = self._rows("SELECT time, kind, node, detail FROM events ORDER BY time LIMIT ?", EVENTS)
 
@@ -79,7 +81,7 @@ class FinishedRun:
             "members": self._members,
             "figures": figures_of(self._scene["signals"], live=False),
             "trails": self._trails(),
-            "lines": [[v for at in line for v in at] for line in self._lines],
+            "lines": flat(self._lines),
         }
 
     def frame(self, at: float | None, watch: int) -> bytes:

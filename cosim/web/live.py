@@ -6,13 +6,15 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from cosim.contract.errors import ProtocolError
+from cosim.contract.errors import ProtocolError, SetupError
 from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.results.layers import file_lines, flat
 from cosim.talk.publish import Subscriber, TickSnapshot
 from cosim.web.figures import FOLLOWED, figures_of, split
 from cosim.web.history import History
@@ -26,12 +28,16 @@ _SAMPLE = 0.2  # s of wall clock between two points of the history
 
 
 class LiveSource:
-    """Observes the publication at `address` in a thread. Raises `SetupError` for what is no address."""
+    """Observes the publication at `address` in a thread, over lines of GeoJSON files.
+
+    Raises `SetupError` for what is no address. A file that cannot be used is told in the log.
+    """
 
     live = True
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, maps: Sequence[Path] = ()) -> None:
         self.address = address
+        self._maps = tuple(maps)
         self.serial = 0
         self._subscriber = Subscriber(address)
         self._lock = threading.Lock()
@@ -138,6 +144,16 @@ class LiveSource:
         finally:
             self._subscriber.close()
 
+    def _own_lines(self) -> list[list[float]]:
+        geo = self._scene.get("geo")
+        found = []
+        for file in self._maps:
+            try:
+                found += flat(file_lines(file, geo and (geo[0], geo[1])))
+            except SetupError as error:
+                log.warning("%s", error)
+        return found
+
     def _take(self, snapshot: TickSnapshot) -> None:
         if snapshot.run != self._run:
             self._run, self._frames, self._tables = snapshot.run, {}, {}
@@ -146,6 +162,7 @@ class LiveSource:
                 kinds = [kind["name"] for kind in self._scene["kinds"]]
                 fleets = self._scene["fleets"]
                 self._scene["members"] = [[f["first"], f["count"], kinds.index(f["kind"])] for f in fleets]
+                self._scene["lines"] = [*self._scene.get("lines", ()), *self._own_lines()]
                 self._scene["figures"] = figures_of(self._scene["signals"], live=True)
             self._history = History(self._scene)
             self._followed = {}

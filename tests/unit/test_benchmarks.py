@@ -38,6 +38,7 @@ TINY = {
     "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
     "worlds": ["--scenarios", "edge-inference", "--seconds", "4"],
     "startup": ["--rounds", "0"],
+    "crates": [],
     "twin": ["--job", "edge", "--quick"],
 }
 NAMESPACES = [
@@ -87,3 +88,35 @@ def test_the_page_names_every_benchmark():
 
 def test_help_says_what_is_measured():
     assert "naive" in benchmark("bus", "--help")
+
+
+def test_every_benchmark_that_a_page_names_has_its_tables_as_crates():
+    from benchmarks.crates import TABLES
+    from benchmarks.twin import JOBS
+
+    pages = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")}
+    listed = {table.arguments.split()[0] for table in TABLES.values()}
+    # mutants counts what tests notice, edge_telemetry measures the machine that it runs on
+    named = {name for text in pages.values() for name in re.findall(r"benchmarks\.(?!md)(\w+)", text)}
+    assert named - {"mutants", "edge_telemetry", "crates"} == listed
+    for table in TABLES.values():
+        assert f"benchmarks.{table.arguments.split()[0]}" in pages[table.page], table
+    assert {table.arguments.split()[2] for table in TABLES.values() if table.arguments.startswith("twin ")} == set(JOBS)
+
+
+def test_a_table_is_made_again_from_its_crate(tmp_path):
+    pytest.importorskip("rocrate", reason="needs pip install 'continuum-cosim[publish]'")
+    made = json.loads(benchmark("crates", "branch", "--out", str(tmp_path), "--json", "--", *TINY["branch"]))["made"]
+    crate = Path(made[0])
+    found = json.loads(benchmark("crates", "--again", str(crate), "--json"))
+    assert found["compared"] > 2
+    assert found["differing"] == []
+    said = json.loads((crate / "ro-crate-metadata.json").read_text())
+    by_id = {one["@id"]: one for one in said["@graph"]}
+    assert by_id["./"]["conformsTo"]["@id"] == "https://w3id.org/ro/wfrun/process/0.5"
+    assert by_id["#run"]["result"]["@id"] == "result.json"
+    figures = json.loads((crate / "result.json").read_text())
+    figures["hosts"] = 6
+    (crate / "result.json").write_text(json.dumps(figures))
+    with pytest.raises(AssertionError):
+        benchmark("crates", "--again", str(crate), "--json")

@@ -182,7 +182,7 @@ def test_what_the_check_says(tmp_path):
     assert "another scheduler" in unused.message
     assert not unused.fatal
     left = found(configured("follow-load").model_copy(update={"leave": ["detect"]}), scene=replace(SCENE, real="netns"))
-    assert left["leave"].fatal
+    assert "leave" not in left
     wrong = found(configured("follow-load", metrics={"latency": "detect_second"}))["mlsysops.metrics.latency"]
     assert "detect_seconds" in wrong.hint
     (tmp_path / "app.yaml").write_text(APP.replace("detect", "detectr"))
@@ -248,3 +248,60 @@ def test_awaiting_the_world_outside_is_refused(tmp_path):
     )
     with pytest.raises(ValueError, match=r"policy-x.py': analyze awaits something outside"):
         simulated(tmp_path, "x", root=tmp_path)
+
+
+def test_where_components_are_is_told_node_by_node(tmp_path):
+    adapter, _, summary, _ = simulated(tmp_path, "follow-load")
+    (places,) = summary["placed"].values()
+    frame = adapter._placement(16.0, adapter._agent)
+    names = [node.id for node in SCENE.nodes]
+    assert frame["components"].tolist() == [sum(name in nodes for nodes in places.values()) for name in names]
+    assert frame["workloads"].tolist() == [int(name in places["detect"]) for name in names]
+    assert frame["components"].sum() == 1
+
+
+def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
+    """The host that live nodes are sent to is the agent's own answer, for the same task, network and hosts."""
+    from adapters.live.policy import HostPolicy
+    from cosim.continuum.arrivals import Task
+    from cosim.contract.frame import Frame
+    from cosim.schedulers.models import PerTask
+
+    adapter, *_ = simulated(tmp_path, "follow-load")
+    agent, device = adapter._agent, 2
+    for nodes in (["edge-1"], ["cloud"], ["edge-1", "cloud"], []):
+        agent._applications["application"].nodes["detect"] = list(nodes)
+        policy = HostPolicy("mlsysops", 0.0, SCENE)
+        columns = {
+            "host": np.array([0, 1], np.int32), "serving": np.zeros(2, np.int32), "transfer": np.array([0.01, 0.02]),
+            "assigned": np.zeros(2, np.int32), "up": np.ones(2, np.bool_),
+        }  # fmt: skip
+        reach = Frame("reach", 1.0, np.full(2, device, np.int32), columns)
+        policy.heard([reach], [adapter._placement(1.0, agent)])
+        asked, own = [], PerTask(agent)
+        for chance in (0.1, 0.6, 0.9):
+            task = Task(1.0, device, 1e3, 1e3, 2e9, 1e3, choice=chance)
+            answer = policy.ask(0, LOAD, task, {}, lambda _: True)
+            request = policy._request(1.0, device, 0, 0, 1e3, 1e3, 2e9, 0.0, 0.0, 0, chance, 0, 0.0)
+            expected = own(request, columns["transfer"], policy._hosts([0, 1]))
+            asked.append((answer, expected))
+        assert all(answer == expected for answer, expected in asked)
+        assert {SCENE.nodes[answer].id for answer, _ in asked if answer >= 0} == set(nodes)
+
+
+def test_policies_see_how_tasks_of_real_nodes_end():
+    from adapters.continuum.monitor import PolicyMonitor
+    from cosim.contract.frame import Frame
+
+    none = {name: np.zeros(0) for name in ("ended", "created", "late")}
+    engine = {**none, "stage": np.zeros(0, np.int64), "status": np.zeros(0), "workload": np.zeros(0, np.int64)}
+    status = np.array([TASK_STATUS.index("completed")] * 2 + [TASK_STATUS.index("completed") + 1], np.int8)
+    real = {
+        "workload": np.zeros(3, np.int16), "status": status, "created": np.zeros(3),
+        "ended": np.array([0.25, 0.75, np.nan]), "late": np.array([False, True, False]),
+    }  # fmt: skip
+    hosts = Frame("host", 1.0, np.zeros(0, np.int32), {})
+    found = PolicyMonitor(SCENE).metrics(1.0, hosts, [engine, real])[""]
+    assert found == {
+        "detect_rate": 3.0, "detect_failed": pytest.approx(1 / 3), "detect_seconds": 0.5, "detect_late": 0.5
+    }  # fmt: skip

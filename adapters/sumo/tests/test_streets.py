@@ -6,7 +6,8 @@ import json
 import pytest
 
 from adapters.sumo.space import Alignment
-from adapters.sumo.streets import FILE, streets, write_streets
+from adapters.sumo.streets import streets, write_streets
+from cosim.contract.map_lines import FILE
 
 NET = """<net>
   <edge id=":a_0" function="internal"><lane id=":a_0_0" shape="0,0 1,1"/></edge>

@@ -49,6 +49,8 @@ class Outcome(NamedTuple):
     headroom: Floats  # (machines,) s, integral of (most - given) / most meanwhile, most: the share of its full size
     away: Floats  # (machines,) s without a host
     peak: Floats  # (hosts,) largest load asked for, may exceed 1
+    cramped: Floats  # (machines,) s on a host whose machines ask for more memory than it has
+    memory: Floats  # (machines,) s, integral of the part of its memory that is missing meanwhile
 
 
 @jit
@@ -62,12 +64,12 @@ def _share(hosts: Hosts, kinds: Kinds, m: Machines, p: Period, v: int, h: int, w
 
 @jit
 def _stretch(
-    hosts: Hosts, kinds: Kinds, m: Machines, p: Period, o: Outcome, load: Floats, who: Ints, where: Ints, start: float,
-    span: float,
+    hosts: Hosts, kinds: Kinds, m: Machines, p: Period, o: Outcome, load: Floats, held: Floats, who: Ints, where: Ints,
+    start: float, span: float,
 ) -> None:  # fmt: skip
     """Account for `span` s from `start` on, for some machines and the hosts that they are on."""
     for h in where:
-        load[h] = 0.0
+        load[h] = held[h] = 0.0
     for v in who:
         # the part of the stretch that the machine has arrived in
         here = min(1.0, max(0.0, (start + span - p.arrival[v]) / span))
@@ -76,6 +78,7 @@ def _stretch(
             part = here if way == 0 else 1.0 - here
             if h >= 0 and part > 0.0 and p.up[h]:
                 load[h] += part * _share(hosts, kinds, m, p, v, h, way)
+                held[h] += part * m.ram[v]
     for h in where:
         if not p.up[h]:
             continue
@@ -104,6 +107,9 @@ def _stretch(
             o.given[v] += part * got
             slow = kinds.slowdown[hosts.kind[h], m.work[v], p.point[h]]
             o.done[v] += part * got * hosts.mips[h] / slow
+            if held[h] > hosts.ram[h] * (1.0 + 1e-12):
+                o.cramped[v] += part
+                o.memory[v] += part * (1.0 - hosts.ram[h] / held[h])
             if load[h] > 1.0 and share > 0.0:
                 o.overload[v] += part
                 o.shortfall[v] += part * (share - got) / share
@@ -118,7 +124,7 @@ def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> Outcome:
     n_hosts, n = len(hosts.kind), len(m.mips)
     o = Outcome(
         np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n), np.zeros(n),
-        np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n_hosts),
+        np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n_hosts), np.zeros(n), np.zeros(n),
     )  # fmt: skip
     touched = np.zeros(n_hosts, np.bool_)
     for v in range(n):
@@ -130,10 +136,10 @@ def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> Outcome:
     late = np.zeros(n, np.bool_)
     for v in range(n):
         late[v] = p.arrival[v] > 0.0 or (p.at[v] >= 0 and touched[p.at[v]])
-    load = np.zeros(n_hosts)
-    _stretch(hosts, kinds, m, p, o, load, np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
+    load, held = np.zeros(n_hosts), np.zeros(n_hosts)
+    _stretch(hosts, kinds, m, p, o, load, held, np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
     who, where = np.flatnonzero(late), np.flatnonzero(touched)
     slot = p.seconds / p.slots
     for k in range(p.slots if len(who) else 0):
-        _stretch(hosts, kinds, m, p, o, load, who, where, k * slot, slot)
+        _stretch(hosts, kinds, m, p, o, load, held, who, where, k * slot, slot)
     return o

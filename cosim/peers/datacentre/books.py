@@ -27,9 +27,13 @@ class Sums:
     overload: Floats  # (machines,) currency
     migration: Floats  # (machines,) currency
     crash: Floats  # (machines,) currency
+    memory: Floats  # (machines,) currency
     transfer: Floats  # (machines,) currency for bytes between places
     paid: Floats  # (machines,) currency that users paid
     away: Floats  # (machines,) s without a host
+    cramped: Floats  # (machines,) s with less memory than asked for
+    above: Floats  # (places,) s in which more was drawn than the cap
+    excess: Floats  # (places,) J of it above the cap
     moves: Ints  # (machines,)
     asked: float = 0.0  # s of a host
     given: float = 0.0
@@ -42,11 +46,12 @@ class Sums:
     link_energy: float = 0.0  # J
 
     @staticmethod
-    def none(hosts: int, machines: int) -> Sums:
+    def none(hosts: int, machines: int, places: int = 1) -> Sums:
         """Empty books."""
         of_hosts = ("energy", "wake_energy", "energy_cost", "busy", "active", "short", "down")
-        of_machines = ("overload", "migration", "crash", "transfer", "paid", "away")
+        of_machines = ("overload", "migration", "crash", "memory", "transfer", "paid", "away", "cramped")
         arrays: dict[str, Any] = {name: np.zeros(hosts) for name in of_hosts}
+        arrays |= {name: np.zeros(places) for name in ("above", "excess")}
         arrays |= {name: np.zeros(machines) for name in of_machines}
         return Sums(**arrays, moves=np.zeros(machines, np.int64))
 
@@ -59,7 +64,7 @@ class Counts:
     lost: float = 0.0  # s of a host, lost to migrations
     shortfalls: float = 0.0  # sum of (asked - given) / asked
     short_counts: int = 0  # of so many machine-periods
-    violating: int = 0  # machine-periods with less given than asked for
+    violating: int = 0  # machine-periods with less given than asked for, of the processor or of memory
     served: int = 0  # machine-periods
     over_periods: int = 0  # host-periods with more asked for than there is
     active_periods: int = 0  # host-periods with load
@@ -74,6 +79,7 @@ class Open:
 
     def __init__(self, hosts: int, machines: int) -> None:
         self._asked, self._given, self._away = np.zeros(machines), np.zeros(machines), np.zeros(machines)
+        self._cramped = np.zeros(machines, np.bool_)
         self._there, self._moved = np.zeros(machines, np.bool_), np.zeros(machines, np.bool_)
         self._loaded, self._over = np.zeros(hosts, np.bool_), np.zeros(hosts, np.bool_)
         self._point = np.zeros(hosts, np.int64)
@@ -83,6 +89,7 @@ class Open:
         self._asked += o.asked
         self._given += o.given
         self._away += away
+        self._cramped |= o.cramped > 0.0
         self._there |= there
         self._moved |= moved
         self._loaded |= o.active > 0.0
@@ -101,7 +108,7 @@ class Open:
         into.lost += float(missing[self._moved].sum())
         into.shortfalls += float(part[less].sum())
         into.short_counts += int(less.sum())
-        into.violating += int((less | (self._away > 0.0)).sum())
+        into.violating += int((less | self._cramped | (self._away > 0.0)).sum())
         into.served += int(self._there.sum())
 
 
@@ -117,6 +124,7 @@ class Ledger:
     overload: Floats  # (machines,) currency, penalties by cause
     migration: Floats
     crash: Floats
+    memory: Floats
     transfer: Floats  # (machines,) currency
     paid: Floats  # (machines,) currency that users paid
     migrations: int
@@ -127,6 +135,9 @@ class Ledger:
     busy: Floats  # (hosts,) s, integral of the load
     down: Floats  # (hosts,) s failed
     away: Floats  # (machines,) s without a host
+    cramped: Floats  # (machines,) s with less memory than asked for
+    above: Floats  # (places,) s in which a place drew more than its cap
+    excess: Floats  # (places,) J of it above the cap
     point_periods: Ints  # (hosts, points)
     active_periods: int
     over_periods: int
@@ -141,7 +152,7 @@ class Ledger:
     @property
     def penalty(self) -> float:
         """Currency owed to users, of all causes."""
-        return float(self.overload.sum() + self.migration.sum() + self.crash.sum())
+        return float(self.overload.sum() + self.migration.sum() + self.crash.sum() + self.memory.sum())
 
     @property
     def cost(self) -> float:

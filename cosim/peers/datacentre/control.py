@@ -33,7 +33,7 @@ from cosim.peers.datacentre.layout import (
     Rules,
     Wan,
 )
-from cosim.peers.datacentre.tally import HostSums, View, is_over, judging, pull, push, watts
+from cosim.peers.datacentre.tally import HostSums, View, is_over, judging, least_watts, pull, push, watts
 
 
 @jit
@@ -96,6 +96,22 @@ def _badness(
 
 
 @jit
+def _spare(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> Floats:
+    """(places,) W that each place may draw more at its lowest clocks, machine v not counted; inf without a cap."""
+    spare = view.cap.copy()
+    if not np.isfinite(spare).any():
+        return spare
+    for h in range(len(hosts.kind)):
+        if view.up[h]:
+            load = b.slowest[h]
+            if b.at[v] == h:
+                load -= view.demand[v] / hosts.mips[h] * kinds.slowdown[hosts.kind[h], m.work[v], 0]
+                load = 0.0 if b.first[h] == b.last[h] else load
+            spare[hosts.place[h]] -= least_watts(kinds, rules, hosts.kind[h], load)
+    return spare
+
+
+@jit
 def _place(
     b: HostSums,
     hosts: Hosts,
@@ -110,9 +126,16 @@ def _place(
 ) -> int:
     """The host for machine v, -1 if it fits on none."""
     best, least = -1, np.inf
+    spare = _spare(b, hosts, kinds, m, view, rules, v)
     for h in range(len(hosts.kind)):
-        if closed[h] or not view.up[h] or b.ram[h] + m.ram[v] > hosts.ram[h]:
+        if closed[h] or not view.up[h] or b.ram[h] + m.ram[v] > hosts.ram[h] * rules.overcommit:
             continue
+        if spare[hosts.place[h]] < np.inf:
+            kind, slow = hosts.kind[h], kinds.slowdown[hosts.kind[h], m.work[v], 0]
+            after = b.slowest[h] + view.demand[v] / hosts.mips[h] * slow
+            more = least_watts(kinds, rules, kind, after) - least_watts(kinds, rules, kind, b.slowest[h])
+            if more > spare[hosts.place[h]]:
+                continue
         share = view.demand[v] / hosts.mips[h]
         if b.load[h] + share > rules.threshold:
             continue
@@ -327,7 +350,7 @@ def consolidate(
     b = HostSums(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
-        np.zeros((n_hosts, HISTORY)), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
+        np.zeros(n_hosts), np.zeros((n_hosts, HISTORY)), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
     )  # fmt: skip
     for v in view.order:
         if view.at[v] >= 0:

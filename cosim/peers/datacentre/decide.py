@@ -30,6 +30,8 @@ def rules_of(model: Datacentres, detector: int, admission: bool = False) -> Rule
         relocate=int(s.relocate and not admission),
         horizon=s.horizon,
         interval=s.period,
+        overcommit=s.overcommit,
+        worst_case=int(s.capping == "worst-case"),
         listed_twice=int(model.quirk("listed-twice")),
         fallback_divides=int(model.quirk("fallback-divides")),
         fixed_point=int(model.quirk("fixed-placement-point")),
@@ -54,6 +56,7 @@ def view_of(model: Datacentres, state: DatacentreState, score: Floats, flags: Bo
         up=model.up.copy(),
         flags=np.ascontiguousarray(flags, np.bool_),
         price=state.price,
+        cap=state.cap if model.settings.capping != "none" else np.full(model.places, np.inf),
         correlated=int(model.settings.selector == "mc"),
     )
 
@@ -103,7 +106,28 @@ def score_of(model: Datacentres, state: DatacentreState) -> Floats:
 
 
 def point_of(model: Datacentres, state: DatacentreState) -> Ints:
-    """(hosts,) the operating points of the coming period."""
+    """(hosts,) the operating points of the coming period: the governor's, or lower where a cap asks for it."""
+    chosen = _governed(model, state)
+    capping = model.settings.capping
+    if capping == "none" or not np.isfinite(state.cap).any():
+        return chosen
+    hosts, machines = model.hosts, model.machines
+    load = govern.loads(hosts, model.kinds, machines, model.at, state.demand)
+    awake = np.zeros(len(hosts.kind), np.bool_)
+    for where in (model.at, model.source):  # a machine on its way runs where it comes from
+        awake[where[where >= 0]] = True
+    there = model.at >= 0
+    stake = np.bincount(model.at[there], (machines.rate * machines.price)[there], len(awake))
+    judged = np.where(np.isfinite(load), 1.0, np.inf) if capping == "worst-case" else load
+    watts = np.where(
+        awake[:, None], govern.powers(hosts, model.kinds, judged), model.kinds.resting[hosts.kind][:, None]
+    )
+    watts = np.where(model.up[:, None], watts, 0.0)
+    return govern.within_caps(chosen, load, watts, stake.astype(np.float64), hosts.place, state.cap)
+
+
+def _governed(model: Datacentres, state: DatacentreState) -> Ints:
+    """(hosts,) the operating points that the governor wants."""
     governor = model.settings.governor
     if callable(governor):
         return np.ascontiguousarray(governor(state), np.int64)
@@ -128,7 +152,10 @@ def consolidate(model: Datacentres) -> None:
     """Set operating points and send machines on their way."""
     settings = model.settings
     if not model.seen and not model.quirk("knows-coming-load"):
-        return  # nothing is known yet but what machines asked for, by which they were placed
+        # nothing is known yet but what machines asked for, by which they were placed
+        if model.settings.capping != "none" and np.isfinite(model.cap()).any():
+            model.point = point_of(model, model.state(demand_of(model)))
+        return
     state = model.state(demand_of(model))
     before = model.quirk("point-before-moves")
     if before:

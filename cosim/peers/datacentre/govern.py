@@ -65,3 +65,30 @@ def least_cost(load: Floats, watts: Floats, threshold: float, price: Floats, sta
     below: Bools = np.less(load, threshold)
     allowed = np.where(below.any(axis=1, keepdims=True), below, np.isfinite(load))
     return np.asarray(np.argmin(np.where(allowed, cost, np.inf), axis=1), np.int64)
+
+
+def within_caps(point: Ints, load: Floats, watts: Floats, stake: Floats, place: Ints, cap: Floats) -> Ints:
+    """Points lowered until each place draws no more than its cap, or nothing is left that saves power.
+
+    point (hosts,), load and watts (hosts, points), stake (hosts,) currency/s, place (hosts,), cap (places,) W.
+    Each step takes the host and the lower point with the least expected penalty per W saved, where a host
+    asked for L > 1 owes the part 1 - 1 / L of its stake; equal ones by the most W saved.
+    """
+    made = point.copy()
+    lost = np.where(np.isfinite(load), np.maximum(0.0, 1.0 - 1.0 / np.maximum(load, 1.0)), 0.0) * stake[:, None]
+    for here in np.flatnonzero(np.isfinite(cap)):
+        hosts = np.flatnonzero(place == here)
+        rows = np.arange(len(hosts))
+        below = np.arange(watts.shape[1])[None, :]
+        while watts[hosts, made[hosts]].sum() > cap[here]:
+            now = made[hosts]
+            saved = watts[hosts][rows, now][:, None] - watts[hosts]
+            useful = (below < now[:, None]) & (saved > 1e-12)
+            if not useful.any():
+                break
+            worse = np.maximum(0.0, lost[hosts] - lost[hosts][rows, now][:, None])
+            price = np.where(useful, worse / np.where(useful, saved, 1.0), np.inf)
+            cheapest = useful & (price <= price.min() * (1.0 + 1e-12))
+            host, lower = np.unravel_index(np.argmax(np.where(cheapest, saved, -np.inf)), saved.shape)
+            made[hosts[host]] = lower
+    return made

@@ -35,6 +35,7 @@ PLACERS: Final = {
 }  # fmt: skip
 
 SELECTORS: Final = ("mmt", "mc", "mu", "rs", "mct")
+CAPPINGS: Final = ("foreseen", "worst-case", "none")
 GOVERNORS: Final = ("performance", "powersave", "ondemand", "cost")
 CLASS_NUMBER: Final = {name: number for number, name in enumerate(CLASSES)}
 
@@ -98,6 +99,8 @@ class Rules(NamedTuple):
     relocate: int  # 1: follow prices between places
     horizon: float  # s that a move must pay off in
     interval: float  # s, the period
+    overcommit: float  # times the RAM of a host that its machines may ask for together
+    worst_case: int  # 1: a host counts with its power at full load when a place's cap is kept
     listed_twice: int  # quirks, 0 or 1 each
     fallback_divides: int
     fixed_point: int

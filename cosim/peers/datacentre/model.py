@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cosim.continuum.price import Bill, Tariff
+from cosim.continuum.price import Bill, Series, Tariff, constant
 from cosim.peers.datacentre import decide
 from cosim.peers.datacentre.account import Outcome, Period, account
 from cosim.peers.datacentre.books import Counts, Ledger, Open, Sums
@@ -56,6 +56,7 @@ class Datacentres:
         wan: Wan | None = None,
         life: Floats | None = None,  # (machines, 2) s of arrival and departure
         at: Ints | None = None,  # (machines,) hosts to begin with, -1: to be placed
+        caps: Sequence[Series] = (),  # per place, W that its hosts may draw together; (): as much as they like
     ) -> None:
         self.settings = settings or Settings()
         hosts, kinds, machines = Hosts(*owned(hosts)), Kinds(*owned(kinds)), Machines(*owned(machines))
@@ -69,6 +70,9 @@ class Datacentres:
         self.tariffs = tuple(tariffs) or (Tariff(),) * self.places
         if len(self.tariffs) != self.places:
             raise ValueError(f"there are {self.places} places and {len(self.tariffs)} tariffs")
+        self.caps = tuple(caps) or (constant(math.inf),) * self.places
+        if len(self.caps) != self.places:
+            raise ValueError(f"there are {self.places} places and {len(self.caps)} caps")
         quirks = self.settings.quirks
         flat = wan is None or "wan-like-lan" in quirks
         self.wan = local(self.places) if flat or wan is None else Wan(*owned(wan))
@@ -91,7 +95,7 @@ class Datacentres:
         self._owed: Floats = np.zeros(n)  # of it what the present period is asked for, spread evenly over it
         self.crashed: Bools = np.zeros(n, np.bool_)  # without a host since theirs failed
         self.seen: list[Floats] = []  # capacity wanted in past periods, (machines,) each
-        self.sums = Sums.none(n_hosts, n)
+        self.sums = Sums.none(n_hosts, n, self.places)
         self.counts = Counts(np.zeros((n_hosts, self.kinds.frequency.shape[1]), np.int64))
         self._open = Open(n_hosts, n)
         self.bills = [Bill() for _ in range(self.places)]
@@ -154,7 +158,7 @@ class Datacentres:
         load = np.bincount(self.at[there], demand[there], len(self.hosts.kind)) / self.hosts.mips
         return DatacentreState(
             self.period, self.time, self.hosts, self.kinds, self.machines, self.at, demand, self.history(), load,
-            self.point, self.up, self.prices(), self.random,
+            self.point, self.up, self.prices(), self.cap(), self.random,
         )  # fmt: skip
 
     def history(self) -> Floats:
@@ -171,6 +175,11 @@ class Datacentres:
         """(places,) currency/J of one more W now."""
         drawn = np.bincount(self.hosts.place, self.power, self.places)
         return np.array([one.marginal(float(w), self.time) for one, w in zip(self.tariffs, drawn, strict=True)])
+
+    def cap(self) -> Floats:
+        """(places,) W, the least that each place may draw until the next period begins; inf without a cap."""
+        end = (self.period + 1) * self.settings.period
+        return np.array([float(one.at(one.cuts(self.time, end)[:-1]).min(initial=math.inf)) for one in self.caps])
 
     def _begin(self) -> None:
         """The decisions at the beginning of a period."""
@@ -265,6 +274,7 @@ class Datacentres:
         for place, energy in enumerate(by_place):
             bill = self.tariffs[place].bill(float(energy) / span, self.time, end)
             self.bills[place] += bill
+            self._hold_to_cap(place, float(energy) / span, end)
             if energy > 0.0:
                 here = self.hosts.place == place
                 s.energy_cost[here] += o.energy[here] * (bill.cost / energy)
@@ -286,6 +296,8 @@ class Datacentres:
             machines.rate, machines.price, np.where(self.alive, span, 0.0), o.overload, o.shortfall, o.headroom,
             wanted, o.done,
         )  # fmt: skip
+        s.cramped += o.cramped
+        s.memory += stake * (o.cramped if settings.penalty == "flat" else o.memory)
         rule = settings.penalty if callable(settings.penalty) else RULES[settings.penalty]
         s.overload += rule(service)
         s.asked += float(o.asked.sum())
@@ -295,6 +307,14 @@ class Datacentres:
         if self.quirk("request-only"):
             s.dropped += float((wanted - o.done).sum())
 
+    def _hold_to_cap(self, place: int, watts: float, end: float) -> None:
+        """Note by how much a place's mean power from now to `end` s is above its cap."""
+        cuts = self.caps[place].cuts(self.time, end)
+        over = watts - self.caps[place].at(cuts[:-1])
+        over = np.where(over > 1e-9 * watts, over, 0.0)
+        self.sums.above[place] += float(np.diff(cuts)[over > 0.0].sum())
+        self.sums.excess[place] += float(over @ np.diff(cuts))
+
     def ledger(self) -> Ledger:
         """The books at the present time; a period that is under way counts as one."""
         s, c = self.sums, self.counts.copy()
@@ -302,9 +322,10 @@ class Datacentres:
             self._open.count(c)
         return Ledger(
             s.energy.copy(), s.wake_energy.copy(), s.link_energy, s.energy_cost.copy(), tuple(self.bills),
-            s.overload.copy(), s.migration.copy(), s.crash.copy(), s.transfer.copy(), s.paid.copy(),
+            s.overload.copy(), s.migration.copy(), s.crash.copy(), s.memory.copy(), s.transfer.copy(), s.paid.copy(),
             int(s.moves.sum()), s.inter, s.restarts, s.moved_mb, s.active.copy(), s.busy.copy(), s.down.copy(),
-            s.away.copy(), c.point_periods, c.active_periods, c.over_periods, c.violating, c.served,
+            s.away.copy(), s.cramped.copy(), s.above.copy(), s.excess.copy(),
+            c.point_periods, c.active_periods, c.over_periods, c.violating, c.served,
             s.wanted, s.done, s.dropped, float(self.backlog.sum()),
             levels(float(s.short.sum()), float(s.active.sum()), c.lost, s.asked, s.given, c.shortfalls, c.short_counts),
         )  # fmt: skip

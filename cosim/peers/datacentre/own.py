@@ -56,7 +56,7 @@ class Plain:
     def loads(self) -> tuple[Floats, Floats]:
         """(share of the capacity, free MB) per host as things stand."""
         load = np.array([self.view.demand[on].sum() for on in self.on]) / self.hosts.mips
-        free = self.hosts.ram - np.array([self.machines.ram[on].sum() for on in self.on])
+        free = self.hosts.ram * self.rules.overcommit - np.array([self.machines.ram[on].sum() for on in self.on])
         return load, free
 
     def by_demand(self, who: Sequence[int]) -> list[int]:

@@ -29,6 +29,7 @@ class HostKind:
     resting: float = 10.0  # W when empty
     waking: float = 10.0  # s
     waking_power: float | None = None  # W; None: full power of the highest point
+    memory: float = 0.0  # W of its memory while it is awake, on top of the platform or law
     points: tuple[int, ...] = ()  # operating points of the platform that may be used; (): all
 
 
@@ -57,15 +58,16 @@ def kinds_of(rows: Sequence[HostKind], measured: bool = True) -> Kinds:
     for k, (row, points) in enumerate(zip(rows, chosen, strict=True)):
         for i, point in enumerate(points):
             if row.platform is None:
-                frequency[k, i], idle[k, i], span[k, i] = 1.0, row.idle, row.full - row.idle
+                frequency[k, i], idle[k, i], span[k, i] = 1.0, row.idle + row.memory, row.full - row.idle
                 law[k] = TABLE if row.table else CUBIC if row.law == "cubic" else LINEAR
                 if row.table:
                     at = np.linspace(0.0, 1.0, entries)
-                    table[k] = np.interp(at, np.linspace(0.0, 1.0, len(row.table)), row.table)
+                    table[k] = np.interp(at, np.linspace(0.0, 1.0, len(row.table)), row.table) + row.memory
                 continue
             frequency[k, i] = row.platform.frequency[point]
-            idle[k, i] = row.platform.watts(0.0, point, row.margin)
-            span[k, i] = row.platform.watts(1.0, point, row.margin) - idle[k, i]
+            nothing = row.platform.watts(0.0, point, row.margin)
+            idle[k, i] = nothing + row.memory
+            span[k, i] = row.platform.watts(1.0, point, row.margin) - nothing
             made = measured_rows(row.platform) if measured else fitted_rows(row.platform)
             slow[k, :, i] = [one[point] for one in made]
         # the highest point in use is the measure of capacity

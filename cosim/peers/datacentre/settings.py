@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cosim.peers.datacentre.layout import (
+    CAPPINGS,
     DETECTORS,
     GOVERNORS,
     PLACERS,
@@ -40,6 +41,7 @@ class DatacentreState:
     point: Ints  # (hosts,) operating points
     up: Bools  # (hosts,)
     price: Floats  # (places,) currency/J now
+    cap: Floats  # (places,) W, the least that each place may draw in the coming period; inf without a cap
     random: np.random.Generator
 
 
@@ -74,6 +76,8 @@ class Settings:
     degradation: float = 0.1  # of a machine's capacity while it is copied; Beloglazov and Buyya 2012, section 3.3
     restart: float = 60.0  # s that a machine takes to boot after its host failed
     recovery: str = "restart"  # or migration: from a copy of its memory elsewhere
+    overcommit: float = 1.0  # times the RAM of a host that its machines may ask for together
+    capping: str = "foreseen"  # how a place's cap is kept: by foreseen load, by full load (worst-case), or none
     energy_per_mb: float = 0.0  # J of the network per MB that a migration moves
     quirks: frozenset[str] = field(default_factory=frozenset)
     seed: int = 1
@@ -82,7 +86,7 @@ class Settings:
         check(self.quirks)
         known: Mapping[str, Any] = {
             "detector": DETECTORS, "selector": SELECTORS, "placer": PLACERS, "governor": GOVERNORS, "penalty": RULES,
-            "recovery": ("restart", "migration"),
+            "recovery": ("restart", "migration"), "capping": CAPPINGS,
         }  # fmt: skip
         for name, names in known.items():
             value = getattr(self, name)
@@ -91,6 +95,8 @@ class Settings:
         for name in ("period", "slot", "threshold", "horizon"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name} must be more than 0, not {getattr(self, name):g}")
+        if not self.overcommit >= 1.0:
+            raise ValueError(f"overcommit must be at least 1, not {self.overcommit:g}")
         if not 0.0 <= self.degradation < 1.0:
             raise ValueError(f"degradation must be at least 0 and less than 1, not {self.degradation:g}")
         if self.relocate and self.placer != "cost-aware":

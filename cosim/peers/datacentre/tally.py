@@ -43,6 +43,7 @@ class View(NamedTuple):
     up: Bools  # (hosts,)
     flags: Bools  # (hosts,) over-loaded, when a function of the user's says so
     price: Floats  # (places,) currency/J of one more W
+    cap: Floats  # (places,) W that a place may draw, inf where nothing limits it
     correlated: int  # 1: select by the correlation of loads instead of the score
 
 
@@ -56,6 +57,7 @@ class HostSums(NamedTuple):
     before: Ints
     load: Floats  # (hosts,) share of the capacity
     judged: Floats  # (hosts,) load as the detectors see it
+    slowest: Floats  # (hosts,) load at the lowest operating point
     ram: Floats  # (hosts,) MB
     past: Floats  # (hosts, HISTORY) by `history`, in shares; tells whether there is room
     slowed: Floats  # (hosts, HISTORY) the same with the slow-downs of `past_point`; tells over-load
@@ -75,6 +77,14 @@ def watts(kinds: Kinds, kind: int, point: int, u: float) -> float:
     if law == CUBIC:
         return float(kinds.idle[kind, point] + kinds.span[kind, point] * u * u * u)
     return float(kinds.idle[kind, point] + kinds.span[kind, point] * u)
+
+
+@jit
+def least_watts(kinds: Kinds, rules: Rules, kind: int, load: float) -> float:
+    """Power of a host at its lowest operating point, where its load is `load`; at full load in the worst case."""
+    if load <= 0.0:
+        return float(kinds.resting[kind])
+    return float(watts(kinds, kind, 0, 1.0 if rules.worst_case == 1 else load))
 
 
 @jit
@@ -103,6 +113,7 @@ def count_in(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, r
     share = view.demand[v] / hosts.mips[h]
     b.load[h] += share
     b.judged[h] += share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
+    b.slowest[h] += share * kinds.slowdown[hosts.kind[h], m.work[v], 0]
     b.ram[h] += m.ram[v]
     slow = kinds.slowdown[hosts.kind[h], m.work[v], view.past_point[h]]
     for i in range(HISTORY):
@@ -124,7 +135,7 @@ def pull(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules
     else:
         b.last[h] = b.before[v]
     b.at[v] = -1
-    b.load[h] = b.judged[h] = b.ram[h] = 0.0
+    b.load[h] = b.judged[h] = b.slowest[h] = b.ram[h] = 0.0
     b.past[h, :] = 0.0
     b.slowed[h, :] = 0.0
     w = b.first[h]

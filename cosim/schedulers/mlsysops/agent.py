@@ -362,6 +362,17 @@ class ClusterAgent:
             log.warning("a plan asks for %s: refused", what)
         self.refused[what] += 1
 
+    def placement(self) -> tuple[np.ndarray, np.ndarray]:
+        """(nodes,) components at each static node, int32, and the workloads that may run there, a bit each, int64."""
+        components, workloads = np.zeros(len(self._slots), np.int32), np.zeros(len(self._slots), np.int64)
+        for placed in self._applications.values():
+            for component, nodes in placed.nodes.items():
+                slots = [self._slots[node] for node in nodes]
+                components[slots] += 1
+                if self._workload[component] >= 0:
+                    workloads[slots] |= 1 << self._workload[component]
+        return components, workloads
+
     def summary(self) -> dict[str, Any]:
         """What policies wanted and what became of it."""
         return {

@@ -6,14 +6,14 @@ import pytest
 
 from cosim.contract.errors import SetupError
 from cosim.contract.geo import LocalFrame
-from cosim.results import layers
-from cosim.results.layers import add_lines, map_lines
+from cosim.contract.map_lines import FILE, write_lines
+from cosim.results.layers import add_lines, map_lines, streets
 
 BOX = (0.0, 0.0, 100.0, 100.0)
 
 
 def put(folder, adapter, shape):
-    file = folder / "logs" / adapter / layers.FILE
+    file = folder / "logs" / adapter / FILE
     file.parent.mkdir(parents=True)
     file.write_text(shape if isinstance(shape, str) else json.dumps(shape))
 
@@ -49,10 +49,9 @@ def test_what_is_far_broken_or_no_number_is_left_out(tmp_path):
     assert map_lines(tmp_path, BOX) == [[(50.0, 50.0), (500.0, 50.0)]]
 
 
-def test_no_more_points_are_drawn_than_a_page_can_bear(tmp_path, monkeypatch):
-    monkeypatch.setattr(layers, "POINTS", 5)
+def test_no_more_points_are_drawn_than_a_page_can_bear(tmp_path):
     put(tmp_path, "a", {"type": "MultiLineString", "coordinates": [[[0, 0], [n, 0]] for n in (1, 3, 2)]})
-    assert map_lines(tmp_path, BOX) == [[(0.0, 0.0), (3.0, 0.0)], [(0.0, 0.0), (2.0, 0.0)]]
+    assert map_lines(tmp_path, BOX, 5) == [[(0.0, 0.0), (3.0, 0.0)], [(0.0, 0.0), (2.0, 0.0)]]
 
 
 def planned(folder, geo):
@@ -84,3 +83,11 @@ def test_a_map_that_cannot_be_placed_is_refused(geo, text, words, tmp_path):
     file.write_text(text)
     with pytest.raises(SetupError, match=words):
         add_lines(tmp_path, file)
+
+
+def test_what_an_adapter_writes_is_what_the_map_reads(tmp_path):
+    lines = [[(0.04, 0.06), (90.0, 0.0)], [(1.0, 1.0), (2.0, 2.0)]]
+    assert write_lines(tmp_path / "logs" / "town", lines) == 2
+    assert map_lines(tmp_path) == [[(0.0, 0.1), (90.0, 0.0)], [(1.0, 1.0), (2.0, 2.0)]]
+    assert map_lines(tmp_path, most=3) == [[(0.0, 0.1), (90.0, 0.0)]]
+    assert streets(tmp_path) == [[0.0, 0.1, 90.0, 0.0], [1.0, 1.0, 2.0, 2.0]]

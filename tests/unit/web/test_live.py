@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import TASK_STATUS
+from cosim.results.observed import Publishing
 from cosim.talk.control import ControlSocket
 from cosim.talk.publish import Publisher
 from cosim.web import history
@@ -256,3 +258,29 @@ def test_commands_need_the_token(publisher, source):
             for body in ("[]", "{}", "nonsense", '{"do": "explode"}', '{"do": "pause", "address": "tcp://x"}'):
                 assert client.post("/api/control", content=body, headers=right).status_code == 400
             assert client.post("/api/control", content=" " * 9000, headers=right).status_code == 413
+
+
+def test_streets_of_the_run_and_maps_of_ones_own_lie_under_a_live_map(tmp_path, caplog):
+    field = tmp_path / "field.geojson"
+    field.write_text('{"type": "LineString", "coordinates": [[22.95, 39.36], [22.95, 39.361]]}')
+    scene = {**SCENE, "geo": [39.36, 22.95, 0.0]}
+    with Publisher(scene=scene) as publisher, closing(LiveSource(publisher.address, [field])) as source:
+        publishing = Publishing(publisher, state(0.0), lambda: {**scene, "lines": [[0.0, 0.0, 10.0, 0.0]]})
+        deadline = time.monotonic() + LIMIT
+        while source.scene()["waiting"]:
+            publishing.tick(0, 0.0, [(frame.signal, frame) for frame in cars(0.0, 3)])
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        street, own = source.scene()["lines"]
+    assert street == [0.0, 0.0, 10.0, 0.0]
+    assert own == [0.0, 0.0, 0.0, pytest.approx(111.0, abs=0.1)]
+    assert not caplog.records
+
+
+def test_a_map_without_an_origin_is_told(publisher, tmp_path, caplog):
+    field = tmp_path / "field.geojson"
+    field.write_text('{"type": "LineString", "coordinates": [[22.95, 39.36], [22.95, 39.361]]}')
+    with closing(LiveSource(publisher.address, [field])) as source:
+        publish(publisher, source, 1)
+        assert source.scene()["lines"] == []
+    assert "has no 'geo" in caplog.text

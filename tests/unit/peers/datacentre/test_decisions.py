@@ -39,10 +39,25 @@ def test_the_plain_procedure_makes_the_same_moves(seed, detector, divides, twice
         score=rng.uniform(0.0, 1.0, n), movable=rng.random(n) < 0.9,
         point=rng.integers(0, 4, n_hosts), past_point=rng.integers(0, 4, n_hosts),
         up=rng.random(n_hosts) < 0.9, flags=np.zeros(n_hosts, np.bool_),
-        price=np.array([4e-8]), correlated=0,
+        price=np.array([4e-8]), cap=np.array([np.inf]), correlated=0,
     )  # fmt: skip
     rules = Rules(
-        DETECTORS[detector], PLACERS["best-fit"], 0.7, 1.0, 0, 1, 0, 3600.0, 300.0, twice, divides, 0, 0, gives_up
+        DETECTORS[detector],
+        PLACERS["best-fit"],
+        0.7,
+        1.0,
+        0,
+        1,
+        0,
+        3600.0,
+        300.0,
+        1.0,
+        0,
+        twice,
+        divides,
+        0,
+        0,
+        gives_up,
     )
     who, where, _ = consolidate(hosts, KINDS, machines, view, rules, local())
 
