@@ -29,6 +29,9 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         hint = "3GPP's laws have the height in them; leave it out, or write model: ci"
         text = f"'height_loss' belongs to the model ci, not to {config.model}"
         found.append(Problem(text, f"adapters.{context.name}.height_loss", hint=hint))
+    if config.modem_snr is not None and not config.log:
+        text = "'modem_snr' is about the phones' log, which is not written"
+        found.append(Problem(text, f"adapters.{context.name}.modem_snr", hint="write log: true as well"))
     found += _spare(config, context.name, [node.id for node in cells])
     for node in cells:
         if node.position is None:
