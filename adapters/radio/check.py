@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from adapters.radio.config import SPACING, RadioConfig
 from adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
+from cosim.contract.entities import Node
 from cosim.contract.errors import Problem
 from cosim.contract.jammer import Jammer
 
@@ -32,7 +33,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
     if config.modem_snr is not None and not config.log:
         text = "'modem_snr' is about the phones' log, which is not written"
         found.append(Problem(text, f"adapters.{context.name}.modem_snr", hint="write log: true as well"))
-    found += _spare(config, context.name, [node.id for node in cells])
+    found += _spare(config, context.name, {node.id: node for node in cells})
     for node in cells:
         if node.position is None:
             hint = "write at: [0 m, 0 m, 0 m]"
@@ -44,7 +45,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
     return found
 
 
-def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem]:
+def _spare(config: RadioConfig, name: str, cells: Mapping[str, Node]) -> list[Problem]:
     """Spare cells that are none, or that nothing wakes."""
     where, response = f"adapters.{name}.response", config.response
     if response is None:
@@ -54,11 +55,17 @@ def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem
         if one not in cells:
             text = f"'{one}' is no base station of {name}"
             found.append(Problem(text, f"{where}.spare", hint=f"there are {', '.join(cells)}"))
-    if response.do == "spare-cell" and not response.spare:
-        found.append(Problem("'spare-cell' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
-    if response.spare and response.do != "spare-cell":
-        text = f"'spare' belongs to the response spare-cell, not to {response.do}"
+    waking = response.do in ("spare-cell", "relay-drone")
+    if waking and not response.spare:
+        found.append(Problem(f"'{response.do}' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
+    if response.spare and not waking:
+        text = f"'spare' belongs to the responses spare-cell and relay-drone, not to {response.do}"
         found.append(Problem(text, f"{where}.spare", hint="write do: spare-cell, or take 'spare' away"))
+    still = [one for one in response.spare if one in cells and "vehicle" not in dict(cells[one].keys)]
+    if response.do == "relay-drone" and still:
+        text = f"'{still[0]}' is a relay that cannot fly"
+        hint = f"give {still[0]} a vehicle: {{frame: copter}}, and a mission with alarm: true"
+        found.append(Problem(text, f"nodes.{still[0]}.vehicle", hint=hint))
     return found
 
 

@@ -37,8 +37,9 @@ class Response(BaseModel):
     """What a device does when a detector raises an alarm for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    do: Literal["other-cell", "other-carrier", "spare-cell", "disconnect"] = Field(
-        description="leave for another cell, for a cell on another carrier, for one that is woken, or leave the air"
+    do: Literal["other-cell", "other-carrier", "spare-cell", "relay-drone", "disconnect"] = Field(
+        description="leave for another cell, for a cell on another carrier, for one that is woken, for one that a "
+        "drone carries, or leave the air"
     )
     spare: tuple[str, ...] = Field(
         (), description="base stations that are silent until there is an alarm, and again `hold` after the last one"

@@ -50,7 +50,7 @@ class _Core:
     def say(self, time: float, part: str, text: str) -> None:
         at = self.epoch + timedelta(seconds=time)
         stamp = f"{at:%m/%d %H:%M:%S}.{at.microsecond // 1000:03d}"
-        self.lines.append(f"{stamp}: [{part}] INFO: {text} ({_SOURCE[part]})")
+        self.lines.append(f"{stamp}: [{part}] INFO: {text} ({_SOURCE[part]}:0)")
 
     def count(self, time: float, name: str, step: int) -> None:
         self.now[name] += step

@@ -332,7 +332,9 @@ def test_a_spare_cell_sends_as_long_as_there_are_alarms():
     [
         ({"do": "spare-cell"}, "needs base stations to wake"),
         ({"do": "spare-cell", "spare": ["p"]}, "'p' is no base station"),
-        ({"do": "other-cell", "spare": ["a"]}, "belongs to the response spare-cell, not to other-cell"),
+        ({"do": "other-cell", "spare": ["a"]}, "responses spare-cell and relay-drone, not to other-cell"),
+        ({"do": "relay-drone"}, "'relay-drone' needs base stations to wake"),
+        ({"do": "relay-drone", "spare": ["a"]}, "'a' is a relay that cannot fly"),
     ],
 )
 def test_spare_cells_that_cannot_be_are_refused(response, told):
