@@ -54,7 +54,7 @@ MAY_IMPORT = {
     # Labelled data sets of runs, and detectors that are trained with them.
     "dataset": {"compiling", "contract", "results"},
     "detect": {"compiling", "contract", "dataset"},
-    "report": {"contract", "plan", "bus", "results", "twin"},
+    "report": {"contract", "plan", "bus", "results", "twin", "detect"},
     # What people import in Python: the verbs of the command line as functions.
     "api": {"contract", "scenario", "bus", "results", "report"},
     "testing": {"contract", "plan", "bus"},
