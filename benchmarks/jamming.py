@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import jamming_phones, jamming_response
 from benchmarks.jamming_phones import UCC
-from benchmarks.jamming_real import JDD, real
+from benchmarks.jamming_real import JDD, real, with_simulated
 from benchmarks.jamming_scenes import PATTERNS, SETS, pattern_of, scene
 from benchmarks.measure import Table, print_result
 from cosim import api
@@ -151,6 +151,8 @@ def main() -> None:
             found["response"] = jamming_response.measure(folder, detector, fresh)
         if "real" in arguments.part and (arguments.data / JDD).is_file():
             found["real"] = real(arguments.data / JDD)
+            if (folder / "learning" / "croissant.json").is_file():
+                found["few labels"] = with_simulated(arguments.data / JDD, folder / "learning")
         if "phones" in arguments.part and (arguments.data / UCC).is_dir():
             found["phones"] = jamming_phones.measure(arguments.data / UCC)
     figures_ = {**found, "cpu_seconds": time.process_time() - begun}
@@ -166,7 +168,11 @@ def _tables(found: Mapping[str, Any]) -> list[Table]:
         for what, row in answers.items():
             tasks.add([what, *(f"{row[name]:.3f}" if name in row else "" for name in heads)])
         tables.append(tasks)
-    for part, title in (("real", "real gNB log (5G_JDD)"), ("phones", "CQI given SNR, phones on 5G (UCC)")):
+    for part, title in (
+        ("real", "real gNB log (5G_JDD)"),
+        ("few labels", "the same, a setting left out, mean over settings, with few labels and with simulated rows"),
+        ("phones", "CQI given SNR, phones on 5G (UCC)"),
+    ):
         if part in found:
             heads = list(dict.fromkeys(name for row in found[part].values() for name in row))
             table = Table(title, ["", *heads])

@@ -42,7 +42,7 @@ def _tiles(verdict: Verdict) -> list[Tile]:
         "missed": "attacks without any alarm",
     }  # fmt: skip
     found = [
-        Tile(name.replace("_", " "), amount("share", value, "1").text, repr(value), meaning)
+        Tile("F1" if name == "f1" else name.replace("_", " "), amount("share", value, "1").text, repr(value), meaning)
         for name, meaning in shares.items()
         for value in (getattr(verdict, name),)
     ]
