@@ -217,7 +217,8 @@ class RadioAdapter:
         used_down = Use(carried_down, down, down_share, traffic.downloads > 0, queues[1], share)
         used_up = Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share)
         busy = config.background + (1.0 - config.background) * np.maximum(traffic.down, traffic.up)
-        return link, self._log.frames(time, rows, shown, cell, received, used_down, used_up, loss, busy)
+        key = state.key[rows]
+        return link, self._log.frames(time, rows, key, shown, cell, received, used_down, used_up, loss, busy)
 
     def _fair(
         self, way: Way, gain: Floats, cell: Ints, transfers: NDArray[np.int64], rate: Floats, share: Floats

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from adapters.radio.config import SPACING, RadioConfig
 from adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
+from cosim.contract.entities import Node
 from cosim.contract.errors import Problem
 from cosim.contract.jammer import Jammer
 
@@ -31,7 +32,10 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         hint = "3GPP's laws have the height in them; leave it out, or write model: ci"
         text = f"'height_loss' belongs to the model ci, not to {config.model}"
         found.append(Problem(text, f"adapters.{context.name}.height_loss", hint=hint))
-    found += _spare(config, context.name, [node.id for node in cells])
+    if config.modem_snr is not None and not config.log:
+        text = "'modem_snr' is about the phones' log, which is not written"
+        found.append(Problem(text, f"adapters.{context.name}.modem_snr", hint="write log: true as well"))
+    found += _spare(config, context.name, {node.id: node for node in cells})
     if config.model not in ("ci", "free-space"):
         found += _beyond(config.model, {node.id: node.cell.carrier for node in cells if node.cell is not None})
     for node in cells:
@@ -54,7 +58,7 @@ def _beyond(model: str, carriers: Mapping[str, float]) -> Iterator[Problem]:
         yield Problem(text, f"nodes.{names[0]}.cell.carrier", hint="write model: ci or free-space", fatal=False)
 
 
-def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem]:
+def _spare(config: RadioConfig, name: str, cells: Mapping[str, Node]) -> list[Problem]:
     """Spare cells that are none, or that nothing wakes."""
     where, response = f"adapters.{name}.response", config.response
     if response is None:
@@ -64,11 +68,17 @@ def _spare(config: RadioConfig, name: str, cells: Sequence[str]) -> list[Problem
         if one not in cells:
             text = f"'{one}' is no base station of {name}"
             found.append(Problem(text, f"{where}.spare", hint=f"there are {', '.join(cells)}"))
-    if response.do == "spare-cell" and not response.spare:
-        found.append(Problem("'spare-cell' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
-    if response.spare and response.do != "spare-cell":
-        text = f"'spare' belongs to the response spare-cell, not to {response.do}"
+    waking = response.do in ("spare-cell", "relay-drone")
+    if waking and not response.spare:
+        found.append(Problem(f"'{response.do}' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
+    if response.spare and not waking:
+        text = f"'spare' belongs to the responses spare-cell and relay-drone, not to {response.do}"
         found.append(Problem(text, f"{where}.spare", hint="write do: spare-cell, or take 'spare' away"))
+    still = [one for one in response.spare if one in cells and "vehicle" not in dict(cells[one].keys)]
+    if response.do == "relay-drone" and still:
+        text = f"'{still[0]}' is a relay that cannot fly"
+        hint = f"give {still[0]} a vehicle: {{frame: copter}}, and a mission with alarm: true"
+        found.append(Problem(text, f"nodes.{still[0]}.vehicle", hint=hint))
     return found
 
 

@@ -24,12 +24,22 @@ class LinkFailure(BaseModel):
     )
 
 
+class ModemSnr(BaseModel):
+    """The SNR that a phone's modem reports; the defaults are fitted to phones on 5G (Raca et al., MMSys 2020)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    offset: units.Gain = Field(-1.3, description="reported at a SINR of 0 dB")
+    slope: float = Field(0.24, ge=0.0, le=2.0, description="dB that it rises per dB of the channel's SINR")
+    spread: Decibels = Field(5.7, description="standard deviation of single reports")
+
+
 class Response(BaseModel):
     """What a device does when a detector raises an alarm for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    do: Literal["other-cell", "other-carrier", "spare-cell", "disconnect"] = Field(
-        description="leave for another cell, for a cell on another carrier, for one that is woken, or leave the air"
+    do: Literal["other-cell", "other-carrier", "spare-cell", "relay-drone", "disconnect"] = Field(
+        description="leave for another cell, for a cell on another carrier, for one that is woken, for one that a "
+        "drone carries, or leave the air"
     )
     spare: tuple[str, ...] = Field(
         (), description="base stations that are silent until there is an alarm, and again `hold` after the last one"
@@ -125,6 +135,9 @@ class RadioConfig(AdapterConfig):
     )
     log: bool = Field(
         False, description="write what phones and base stations log (ue, gnb), and the hidden truth about jammers"
+    )
+    modem_snr: ModemSnr | None = Field(
+        None, description="the phones' log has the SNR as a modem reports it; default: the channel's SINR"
     )
     neighbours: int = Field(
         0, ge=0, le=64, description="write the signal neighbour_cell with as many nearest cells of each device"

@@ -16,9 +16,11 @@ from adapters.radio.reception import Received, Way
 from adapters.radio.scenery import Stations
 from cosim.contract.frame import Array, Frame
 from cosim.radio import power
+from cosim.radio.reporting import modem_snr
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
+Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,24 @@ class Log:
         self._config, self._stations = config, stations
         self._jammers, self._connections = jammers, connections
         self._ssb_part = jammers.ssb_part()  # (m,)
+        self._step = 0
 
     def frames(
-        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: Received, down: Use, up: Use, loss: Floats,
-        busy: Floats,
+        self, time: float, rows: Ints, key: Keys, shown: Ints, cell: Ints, received: Received, down: Use, up: Use,
+        loss: Floats, busy: Floats,
     ) -> Sequence[Frame]:  # fmt: skip
         """The rows of `rows` (n,) at `cell` (n,), who look at `shown` (n,); `loss` (n,) of packets.
 
-        `busy` (m,) is the airtime in use of each cell, of the busier direction.
+        `key` (n,) chooses what is drawn for each, `busy` (m,) is the airtime in use of each cell, of the busier
+        direction.
         """
         served = cell >= 0
         slot = np.where(served, self._stations.slots[cell], -1).astype(np.int32)
         ue = self._ue(time, rows, shown, cell, received, down, loss)
+        told = self._config.modem_snr
+        if told is not None:
+            ue["sinr"] = modem_snr(received.down.sinr, key, self._step, told.offset, told.slope, told.spread)
+        self._step += 1
         gnb = self._gnb(rows, cell, received, up, loss)
         gnb = {name: np.ascontiguousarray(column[served]) for name, column in gnb.items()}
         jammers = Frame("jammer", time, self._jammers.slots, self._jammers.columns())

@@ -20,12 +20,15 @@ _WRITES = ("mobility", "vehicle", "behaviour", "engagement")
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
     writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]))
+    reads = _READS
+    if any(mission.alarm for mission in config.missions.values()):
+        reads = (*reads, Read("alarm", delayed=True))
     if not any(part.engage for part in config.engage):
-        return Ports(reads=_READS, writes=writes)
+        return Ports(reads=reads, writes=writes)
     from adapters.vehicle.looking import others
 
     more = tuple(Read(name, delayed=True, required=False) for name in sorted(others(config)))
-    return Ports(reads=(*_READS, *more), writes=writes)
+    return Ports(reads=(*reads, *more), writes=writes)
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -93,6 +94,9 @@ class VehicleAdapter:
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Let everybody move on to `time`."""
         self._hearing.take(inputs.all("peer_link"))
+        if any(frame["on"].any() for frame in inputs.all("alarm")):
+            parts = [mission.part for mission in self._roster.missions]
+            self._works.begin([k for k, part in enumerate(parts) if part.alarm and part.start <= time])
         for signal in self._looked_at:
             self._triggers.take(signal, inputs.all(signal))
         for pair, engage in self._triggers.decide(self._fleet.now, self._pairs):
@@ -185,7 +189,8 @@ class VehicleAdapter:
             self._fleet.set_mission(mission.vehicle, mission.course)
         pauses = [(k, p.at, p.at + p.span) for k, mission in enumerate(missions) for p in mission.part.pauses]
         vehicles = np.array([mission.vehicle for mission in missions], np.int64)
-        return Works(self._fleet, vehicles, [mission.part.start for mission in missions], row_of, pauses)
+        starts = [math.inf if mission.part.alarm else mission.part.start for mission in missions]
+        return Works(self._fleet, vehicles, starts, row_of, pauses)
 
     def _area(self) -> tuple[float, float, float, float] | None:
         """What cameras may see: the missions with 20 m around."""

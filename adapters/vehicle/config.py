@@ -58,6 +58,9 @@ class MissionPart(Part):
     points: list[Place] | None = Field(None, min_length=1, description="[east, north, up] of the scenario's origin")
     file: str | None = Field(None, description="a GeoJSON file with a LineString")
     start: Duration = Field(0.0, description="when it begins")
+    alarm: bool = Field(
+        False, description="it begins with the first alarm that a detector raises from `start` on, for whomever"
+    )
     speed: Fast | None = Field(None, description="over ground; default: the vehicle's own")
     pauses: list[PausePart] = Field([], description="times to stand still")
 

@@ -10,7 +10,7 @@ import typer
 from cosim.cli.console import Json, emit, errors
 
 app = typer.Typer(help="Detectors of jamming: train one on a data set, judge it on another.", no_args_is_help=True)
-Method = Literal["thresholds", "logistic", "forest", "boosting"]
+Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
 Data = Annotated[Path, typer.Argument(help="Folder that 'cosim dataset' wrote.")]
 
 
@@ -43,14 +43,24 @@ def judge(
     data: Data,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to judge on.")] = "test",
     only: Annotated[str, typer.Option(help="Positive rows that count, as 'truth_jamming_loss >= 10'.")] = "",
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Also write a page: confusion by setting, what the detector needs, the columns."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say precision, recall, F1, false alarms and delays of a detector on a split."""
     with errors(as_json):
-        from cosim.detect import Detector
+        from cosim.detect import Detector, by_group, contrasts
         from cosim.detect import judge as figures
 
-        found = figures(Detector.load(detector), data, split, only=only)
+        loaded = Detector.load(detector)
+        found = figures(loaded, data, split, only=only)
+        if html is not None:
+            from cosim.report.detection import write_judgement
+
+            groups = by_group(loaded, data, split, only=only)
+            write_judgement(loaded, data.name, found, groups, contrasts(data, split), html, only=only)
         rows = {
             "rows": f"{found.rows:,}, {found.positive:,} positive", "precision": f"{found.precision:.3f}",
             "recall": f"{found.recall:.3f}", "F1": f"{found.f1:.3f}", "false alarms": f"{found.false_alarms:.2%}",
@@ -59,4 +69,6 @@ def judge(
         }  # fmt: skip
         for true, told in found.causes.items():
             rows[f"is {true}"] = "told " + ", ".join(f"{name} {number:,}" for name, number in told.items())
+        if html is not None:
+            rows["page"] = str(html)
         emit(found.as_dict(), as_json, "\n".join(f"{name:<16} {text}" for name, text in rows.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from cosim.contract.errors import SetupError
 
 app = typer.Typer(no_args_is_help=True, help="Write a run or a scenario in the files of other tools.")
 
+EPOCH = datetime(1970, 1, 1)  # logs have no zone
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
 
 
@@ -30,6 +32,47 @@ def mcap(
         made = export(run, out, force=force)
         data = {"file": str(made.path), "messages": made.messages, "topics": dict(made.topics)}
         emit(data, as_json, f"{made.path}  {count(made.messages, 'message')} on {count(len(made.topics), 'topic')}")
+
+
+Epoch = Annotated[
+    datetime, typer.Option("--epoch", formats=["%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"], help="When simulated time 0 is.")
+]
+
+
+@app.command()
+def srsran(
+    run: Annotated[Path, typer.Argument(help="A run folder, of a radio with 'log: true'.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the logs.")],
+    epoch: Epoch = EPOCH,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write the text logs of a run's base stations and phones as srsRAN's gNB and srsUE write them."""
+    with errors(as_json):
+        from cosim.results.srsran import export
+
+        made = export(run, out, epoch=epoch, force=force)
+        kinds = {kind: sum(name.startswith(kind) for name in made.lines) for kind in ("gnb-", "ue-")}
+        text = f"{made.folder}  {count(kinds['gnb-'] // 2, 'base station')}, {count(kinds['ue-'], 'phone')}"
+        emit({"folder": str(made.folder), "lines": dict(made.lines)}, as_json, text)
+
+
+@app.command()
+def open5gs(
+    run: Annotated[Path, typer.Argument(help="A run folder, of a radio with 'log: true'.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the log.")],
+    epoch: Epoch = EPOCH,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write the log of a 5G core as Open5GS writes it: registrations, sessions, and how many there are."""
+    with errors(as_json):
+        from cosim.results.open5gs import export
+
+        made = export(run, out, epoch=epoch, force=force)
+        text = f"{made.folder}  {count(made.lines['open5gs.log'], 'line')}, "
+        text += count(made.lines["subscribers.csv"] - 1, "phone")
+        emit({"folder": str(made.folder), "lines": dict(made.lines)}, as_json, text)
 
 
 @app.command()

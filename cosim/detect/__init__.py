@@ -9,7 +9,7 @@ Training needs scikit-learn (`pip install 'continuum-cosim[learn]'`); a saved de
 """
 
 from cosim.detect.detector import Detector
-from cosim.detect.judge import Verdict, judge
+from cosim.detect.judge import ColumnContrast, Verdict, by_group, contrasts, judge
 from cosim.detect.train import METHODS, train
 
-__all__ = ["METHODS", "Detector", "Verdict", "judge", "train"]
+__all__ = ["METHODS", "ColumnContrast", "Detector", "Verdict", "by_group", "contrasts", "judge", "train"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +17,7 @@ from cosim.contract.errors import SetupError
 from cosim.contract.hints import did_you_mean, nearest
 from cosim.contract.jammer import CAUSES
 from cosim.dataset.leakage import auc, feature_names, matrix, people, read
+from cosim.dataset.windows import KINDS, ROWS
 from cosim.detect.detector import Detector, columns_of
 from cosim.detect.network import lagged
 
@@ -51,25 +53,85 @@ def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: 
     so that hard and easy cases can be told apart; rows without the label stay. `causes` counts rows
     that have a cause or an alarm, where data set and detector know causes.
     """
+    return _Judged(detector, Path(folder), split, only).verdict()
+
+
+def by_group(detector: Detector, folder: str | Path, split: str = "test", *, only: str = "") -> dict[str, Verdict]:
+    """The figures of `detector` on each group of a split: a seed, a scene, or a value of what was swept.
+
+    Groups are what the data set's splits keep together (`Recipe.by`); arguments as those of `judge`.
+    """
+    judged = _Judged(detector, Path(folder), split, only)
+    scenes = json.loads((Path(folder) / "dataset.json").read_text(encoding="utf-8"))["scenes"]
+    group = np.array([scenes[name]["group"] for name in judged.scene.tolist()])
+    return {str(name): judged.verdict(group == name) for name in np.unique(group)}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnContrast:
+    """A logged column without and with the label: mean, and the quantiles 0.05 and 0.95, of its values."""
+
+    name: str
+    without: tuple[float, float, float]
+    labelled: tuple[float, float, float]
+    area: float  # under the curve when rows are ranked by this column alone; 0.5 tells nothing, 0 and 1 everything
+
+
+def contrasts(folder: str | Path, split: str = "test") -> list[ColumnContrast]:
+    """Every column of a split without and with the label, the most telling first. Raises `SetupError` for no rows."""
     table = read(Path(folder), split)
     if not len(table):
         raise SetupError(f"{folder} has no rows in the split '{split}'")
     label = np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
-    kept = np.ones(len(label), bool)
-    if only:
-        column, _, text = (word.strip() for word in only.partition(">="))
-        kept = ~label | (_numbers(table, column, only) >= _least(text, only))
-    order = columns_of(detector, feature_names(table))
-    rows, who = matrix(table)[:, order], people(table)
-    if detector.lags > 1:
-        rows = lagged(rows, who, detector.lags)
-    score = detector.score(rows)
-    found = figures(label, score, detector.limit, who, table["time"].to_numpy(), kept=kept)
-    if detector.causes and "truth_cause" in table.column_names:
-        true = np.asarray(table["truth_cause"].to_pylist())
-        some = kept & ((true != CAUSES[0]) | (score > detector.limit))
-        found = replace(found, causes=_confusion(true[some], np.array(detector.causes)[detector.cause(rows[some])]))
-    return found
+    ends = (*KINDS[1:], ROWS)
+    found = []
+    for name in feature_names(table):
+        if name.endswith(ends):
+            continue
+        values = np.asarray(table[name].to_numpy(), np.float64)
+        there = ~np.isnan(values)
+        sides = [values[there & (label == one)] for one in (False, True)]
+        without, labelled = (
+            (float(v.mean()), *(float(q) for q in np.quantile(v, (0.05, 0.95)))) if len(v) else (math.nan,) * 3
+            for v in sides
+        )
+        found.append(ColumnContrast(name, without, labelled, auc(values[there], label[there])))
+    return sorted(found, key=lambda one: -abs(one.area - 0.5))
+
+
+class _Judged:
+    """The rows of a split with their scores."""
+
+    def __init__(self, detector: Detector, folder: Path, split: str, only: str) -> None:
+        table = read(folder, split)
+        if not len(table):
+            raise SetupError(f"{folder} has no rows in the split '{split}'")
+        self.scene = table["scene"].to_numpy(zero_copy_only=False).astype(str)
+        self._detector = detector
+        self._label = np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
+        self._kept = np.ones(len(self._label), bool)
+        if only:
+            column, _, text = (word.strip() for word in only.partition(">="))
+            self._kept = ~self._label | (_numbers(table, column, only) >= _least(text, only))
+        order = columns_of(detector, feature_names(table))
+        self._rows, self._who = matrix(table)[:, order], people(table)
+        if detector.lags > 1:
+            self._rows = lagged(self._rows, self._who, detector.lags)
+        self._score, self._time = detector.score(self._rows), table["time"].to_numpy()
+        known = bool(detector.causes) and "truth_cause" in table.column_names
+        self._cause = np.asarray(table["truth_cause"].to_pylist()) if known else None
+
+    def verdict(self, some: Flags | None = None) -> Verdict:
+        """Of all rows, or of `some` (n,)."""
+        some = np.ones(len(self._label), bool) if some is None else some
+        limit, score, kept = self._detector.limit, self._score[some], self._kept[some]
+        found = figures(self._label[some], score, limit, self._who[some], self._time[some], kept=kept)
+        if self._cause is not None:
+            true = self._cause[some]
+            bad = kept & ((true != CAUSES[0]) | (score > limit))
+            told = np.array(self._detector.causes)[self._detector.cause(self._rows[some][bad])]
+            found = replace(found, causes=_confusion(true[bad], told))
+        return found
 
 
 def _confusion(true: NDArray[Any], told: NDArray[Any]) -> dict[str, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
 from cosim.dataset.leakage import auc, feature_names, matrix, people, read
+from cosim.dataset.windows import KINDS
 from cosim.detect.detector import Detector
 from cosim.detect.network import LAGS, lagged, lagged_names, learn
 
@@ -39,8 +41,9 @@ def train(
 
     The limit is the score that a share `false_alarms` of the negative rows of `valid` exceeds. The
     permutation importance of a column (with its mean, deviation and difference) is what the area
-    under the curve on `valid` loses when its rows are shuffled. Raises `SetupError` for a split that
-    is missing or has one class only, and without scikit-learn.
+    under the curve on `valid` loses when its rows are shuffled; that of a quantity shuffles the columns
+    of all logs together that have it. Raises `SetupError` for a split that is missing or has one class
+    only, and without scikit-learn.
     """
     folder = Path(folder)
     rows, held = read(folder, "train"), read(folder, "valid")
@@ -66,7 +69,8 @@ def train(
     if "truth_cause" in rows.column_names:
         found = with_causes(found, x, np.asarray(rows["truth_cause"].to_pylist()), seed)
     if importance:
-        facts = {**found.facts, "importance": _importance(found, v, w, seed)}
+        columns, quantities = (_importance(found, v, w, seed, of) for of in (_column, _quantity))
+        facts = {**found.facts, "importance": columns, "quantities": quantities}
         found = replace(found, facts=facts)
     return found
 
@@ -231,18 +235,17 @@ def _joined(trees: list[tuple[Any, ...]], bias: float) -> dict[str, NDArray[Any]
     }  # fmt: skip
 
 
-def _importance(detector: Detector, rows: Floats, labels: Labels, seed: int) -> dict[str, float]:
-    """Loss of the area under the curve by column, greatest first; a column is shuffled with what is made of it."""
+def _importance(
+    detector: Detector, rows: Floats, labels: Labels, seed: int, of: Callable[[str], str]
+) -> dict[str, float]:
+    """Loss of the area under the curve by what features are `of`, greatest first; those are shuffled together."""
     rng = np.random.default_rng(seed)
     some = rng.permutation(len(rows))[:10_000]
     rows, labels = rows[some], labels[some]
     whole = auc(detector.score(rows), labels)
     groups: dict[str, list[int]] = {}
     for k, name in enumerate(detector.features):
-        base = name.partition("@")[0]
-        for end in ("_mean", "_dev", "_diff"):
-            base = base.removesuffix(end)
-        groups.setdefault(base, []).append(k)
+        groups.setdefault(of(name), []).append(k)
     found = {}
     for name, members in groups.items():
         lost = []
@@ -252,3 +255,17 @@ def _importance(detector: Detector, rows: Floats, labels: Labels, seed: int) -> 
             lost.append(whole - auc(detector.score(shuffled), labels))
         found[name] = float(np.mean(lost))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _column(feature: str) -> str:
+    """The column that a feature is made of."""
+    base = feature.partition("@")[0]
+    for end in KINDS[1:]:
+        base = base.removesuffix(end)
+    return base
+
+
+def _quantity(feature: str) -> str:
+    """What is measured, in whichever log: sinr of ue_sinr_mean; columns begin with the name of their signal."""
+    column = _column(feature)
+    return column.partition("_")[2] or column

@@ -55,6 +55,11 @@ class Works:
             self.pause([k], begins)
         self._look(now)
 
+    def begin(self, which: ArrayLike) -> None:
+        """Start now instead of at the time that was set; those under way already go on as they are."""
+        w = np.atleast_1d(np.asarray(which, np.int64))
+        self._starts[w] = np.minimum(self._starts[w], self.fleet.now)
+
     def pause(self, which: ArrayLike, paused: bool = True) -> None:
         """Stop for a while or, when nothing else keeps them, go on."""
         w = np.atleast_1d(np.asarray(which, np.int64))

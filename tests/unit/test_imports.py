@@ -45,7 +45,8 @@ MAY_IMPORT = {
     "bus": {"compiling", "contract", "plan", "talk"},
     # A run starts the programs of its real nodes.
     # Code is compiled before a run by living through a small example of each adapter.
-    "results": {"contract", "talk", "scenario", "plan", "bus", "launch", "testing"},
+    # The log of a base station counts the blocks of its channel.
+    "results": {"contract", "talk", "scenario", "plan", "bus", "launch", "testing", "radio"},
     # Readers of other simulators' files and of traces; what they make is a scenario's text.
     "importing": {"contract", "scenario", "continuum", "peers", "cluster", "traces"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
@@ -53,7 +54,7 @@ MAY_IMPORT = {
     # Labelled data sets of runs, and detectors that are trained with them.
     "dataset": {"compiling", "contract", "results"},
     "detect": {"compiling", "contract", "dataset"},
-    "report": {"contract", "plan", "bus", "results", "twin"},
+    "report": {"contract", "plan", "bus", "results", "twin", "detect"},
     # What people import in Python: the verbs of the command line as functions.
     "api": {"contract", "scenario", "bus", "results", "report"},
     "testing": {"contract", "plan", "bus"},

@@ -332,9 +332,34 @@ def test_a_spare_cell_sends_as_long_as_there_are_alarms():
     [
         ({"do": "spare-cell"}, "needs base stations to wake"),
         ({"do": "spare-cell", "spare": ["p"]}, "'p' is no base station"),
-        ({"do": "other-cell", "spare": ["a"]}, "belongs to the response spare-cell, not to other-cell"),
+        ({"do": "other-cell", "spare": ["a"]}, "responses spare-cell and relay-drone, not to other-cell"),
+        ({"do": "relay-drone"}, "'relay-drone' needs base stations to wake"),
+        ({"do": "relay-drone", "spare": ["a"]}, "'a' is a relay that cannot fly"),
     ],
 )
 def test_spare_cells_that_cannot_be_are_refused(response, told):
     with pytest.raises(ScenarioError, match=told):
         started(scene(station("a", 0.0), phone("p", 50.0)), response=response, **CALM)
+
+
+def test_a_modem_reports_a_snr_of_its_own_and_changes_nothing_else():
+    """A line with noise, whole dB; the CQI stays that of the channel, and who else is there does not matter."""
+    setting = {"offset": "2 dB", "slope": 0.5, "spread": "3 dB"}
+    phones = [phone(f"p{k}", 20.0 + 3.0 * k) for k in range(60)]
+    plain = started(scene(station("bs", 0.0), *phones), log=True, **CALM)
+    told = started(scene(station("bs", 0.0), *phones), log=True, modem_snr=setting, **CALM)
+    alone = started(scene(station("bs", 0.0), *phones[:1]), log=True, modem_snr=setting, **CALM)
+    off = []
+    for time in range(20):
+        before, seen, one = (frames(a, float(time))["ue"] for a in (plain, told, alone))
+        assert (seen["sinr"] == np.rint(seen["sinr"])).all()
+        assert seen["sinr"][0] == one["sinr"][0]
+        assert all((seen[name] == before[name]).all() for name in before.columns if name != "sinr")
+        off.append(seen["sinr"] - 2.0 - 0.5 * before["sinr"])
+    assert np.mean(off) == pytest.approx(0.0, abs=0.3)
+    assert np.std(off) == pytest.approx(math.hypot(3.0, math.sqrt(1 / 12)), rel=0.08)
+
+
+def test_what_a_modem_reports_needs_a_log():
+    with pytest.raises(ScenarioError, match="log: true as well"):
+        started(scene(station("bs", 0.0), phone("p", 90.0)), modem_snr={})

@@ -100,6 +100,20 @@ def test_a_copter_flies_its_points_and_comes_home():
     assert run.frames[1]["armed"].tolist() == [False, False]
 
 
+def test_a_mission_that_waits_for_an_alarm_begins_with_it():
+    mission = {"uav": {"points": [["30 m", "0 m", "20 m"], ["30 m", "40 m", "20 m"]], "alarm": True, "start": "5 s"}}
+
+    def alarm(on):
+        return {"alarm": (Frame("alarm", 0.0, np.array([2], np.int32), {"on": np.array([on])}),)}
+
+    adapter = Run(missions=mission).adapter
+    heights = [adapter.step(float(t), Inputs(alarm(t in (3, 12)), []))[0]["z"][0] for t in range(25)]
+    assert heights[:12] == [2.0] * 12  # the alarm at 3 s came before the start
+    assert heights[-1] > 15.0
+    config = VehicleConfig.model_validate({"missions": mission})
+    assert [read.signal for read in ADAPTER.ports_of(config).reads] == ["peer_link", "alarm"]
+
+
 def test_an_engagement_from_order_to_landing():
     run = Run(missions=WORK, engage=[ENGAGE]).to(90.0)
     way = ["home-idle", "arming", "takeoff", "approach", "follow", "return", "landing", "home-idle"]
