@@ -9,7 +9,7 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when i
     reach = ("reach",) if config.leave else ()
     trace = config.trace.signals() if config.trace else ()
     return Ports(
-        reads=tuple(Read(name, required=False) for name in ("mobility", "link", "resources")),
+        reads=tuple(Read(name, required=False) for name in ("mobility", "link", "resources", "demand")),
         writes=("task", "host", "traffic", *reach, *config.signals, *trace),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapters.vehicle.cameras import Cameras
 from adapters.vehicle.check import problems
@@ -28,6 +29,7 @@ from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
 from cosim.vehicles.work import Works
 
+Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
 
 
@@ -79,6 +81,9 @@ class VehicleAdapter:
         self._worker_of_pair = np.array([worker.get(int(row), -1) for row in targets], np.int64)
         self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._works.vehicles]))
         self._travelled = np.zeros(len(roster.ids))
+        pitches = [0.0 if mission.field is None else mission.field.pitch for mission in roster.missions]
+        self._pitch_of_pair = np.append(pitches, 0.0)[self._worker_of_pair]
+        self._weeded = np.zeros(len(parts))
         self._ended = self._pairs.records()
         if config.mavlink is not False:
             part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
@@ -119,7 +124,9 @@ class VehicleAdapter:
                 self._fly(until)
             else:
                 self._outside.advance(until, self._fly)
-            self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
+            moved = np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
+            self._travelled += moved
+            self._weed(moved)
         frames = [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
         if self._config.cameras:
             frames += self._cameras.frames(time)
@@ -132,7 +139,7 @@ class VehicleAdapter:
         rest = self._pairs.records()
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
-        told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+        told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled, self._weeded)
         if self._config.cameras:
             told = {**told, "cameras": self._cameras.summary()}
         if self._mavlink is not None:
@@ -212,6 +219,12 @@ class VehicleAdapter:
         self._works.tick()
         done = np.append(self._works.done, False)[self._worker_of_pair]
         self._pairs.tick(self._hearing.links, done)
+
+    def _weed(self, moved: Floats) -> None:
+        """Book what targets covered, moving by `moved` m, in a row of a field while their drones followed them."""
+        working = np.append(self._works.state == ph.WORKING, False)[self._worker_of_pair]
+        followed = working & (self._pairs.phase == ph.FOLLOW)
+        self._weeded += np.where(followed, self._pitch_of_pair * moved[self._pairs.targets], 0.0)
 
     def _happen(self, event: Event) -> None:
         """A failed copter lands where it is, a failed rover stops; neither sends nor hears until it recovers."""

@@ -6,11 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
-from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period
+from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period, Work
 from cosim.vehicles.rule import Follow
 
 if TYPE_CHECKING:
@@ -158,6 +158,31 @@ class EngagePart(Part):
 
 
 Curve = list[tuple[Size, Fraction]]
+Light = Annotated[float, units.Unit("illuminance", gt=0.0)]
+
+
+class SunPart(Part):
+    """Daylight by where the sun stands over the scenario's origin."""
+
+    begins: AwareDatetime = Field(description="moment of the run's beginning, as 2026-05-12T08:00:00+03:00")
+    clouds: Fraction = Field(0.0, description="of the sky that is covered")
+
+
+class DimPart(Part):
+    """How good a detector is in another light."""
+
+    light: Light = Field(description="illuminance on the ground")
+    recall: Curve = Field(min_length=1, description="as that of the camera")
+    precision: Curve = Field(min_length=1, description="as that of the camera")
+
+
+class WorkPart(Part):
+    """What a picture takes to look at."""
+
+    workload: str = Field(description="whose next tasks of the drone are about its latest picture")
+    base: Work = Field(0.0, description="of any picture")
+    pixel: Work = Field(0.0, description="for each pixel")
+    find: Work = Field(0.0, description="for each thing that is found in it")
 
 
 class CameraPart(Part):
@@ -173,7 +198,12 @@ class CameraPart(Part):
     every: Period = Field(2.0, description="between two pictures in flight")
     recall: Curve = Field(min_length=1, description="[ground sample distance, share of the weeds that are found], ...")
     precision: Curve = Field(min_length=1, description="[ground sample distance, share of finds that are weeds], ...")
+    light: Light = Field(1e4, description="in which recall and precision were measured")
+    lights: list[DimPart] = Field([], description="the same in other lights; the logarithm of the light lies between")
     source: str = Field(min_length=1, description="where recall and precision were measured")
+    work: WorkPart | None = Field(
+        None, description="of the tasks that look at pictures; default: as their workload says"
+    )
 
     def camera(self) -> Camera:
         """Raises `ValueError`."""
@@ -186,7 +216,9 @@ class CameraPart(Part):
         """Raises `ValueError`."""
         from cosim.vehicles.weeds import WeedDetector  # needs numpy
 
-        return WeedDetector(self.recall, self.precision)
+        return WeedDetector(
+            self.recall, self.precision, self.light, [(dim.light, dim.recall, dim.precision) for dim in self.lights]
+        )
 
     @model_validator(mode="after")
     def _sound(self) -> CameraPart:
@@ -242,8 +274,9 @@ class VehicleConfig(AdapterConfig):
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
     weeds: Annotated[str, InputFile()] | None = Field(
-        None, description="ESRI ASCII grid of weeds per m2, in m from the origin: the field that `cameras` look at"
+        None, description="GeoJSON or ESRI ASCII grid of weeds per m2: the field that `cameras` look at"
     )
+    light: Light | SunPart = Field(1e4, description="on the ground: an illuminance, or daylight by the sun")
     cameras: dict[str, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
@@ -256,3 +289,8 @@ class VehicleConfig(AdapterConfig):
     mavlink: bool | MavlinkPart = Field(
         False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )
+
+    @property
+    def pictures(self) -> dict[str, list[int]]:
+        """By node: pixels of its camera across and along."""
+        return {name: [*part.pixels] for name, part in self.cameras.items()}

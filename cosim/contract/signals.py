@@ -209,6 +209,11 @@ TASK = Signal("task", "a task that ended; the row's slot is the device that made
     Column("late", "bool", "", "completed after its deadline"),
 ), rows="event")  # fmt: skip
 
+DEMAND = Signal("demand", "what the next tasks of a device are like, where it is not as their workload says", (
+    Column("workload", "int32", "", "of the tasks", "code", "workloads"),
+    Column("work", "float64", "cycles", "of each of them, NaN: as the workload says", low=0.0, optional=True),
+), rows="event")  # fmt: skip
+
 TASK_EVENT = Signal("task_event", "what happens to tasks; the row's slot is the device that made the task", (
     Column("task", "int64", "", "serial number in the order of creation", low=0.0),
     Column("workload", "int16", "", "which workload", "code", "workloads"),
@@ -336,6 +341,6 @@ REACH = Signal("reach", "the hosts that a scheduler has for the tasks of a real 
     Column("up", "bool", "", "false while the host is failed"),
 ), rows="event")  # fmt: skip
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
-    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
+    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, DEMAND, TASK_EVENT, NODE_EVENT,
     PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH,
 )}  # fmt: skip
