@@ -50,7 +50,8 @@ class Cameras:
             self._field = read_weeds(context.path(str(config.weeds)), frame_of(context.scene))
             self._weeds = self._field.grown(grows)
             if context.scratch:
-                self._field.save(Path(context.scratch) / FILE, grows)
+                sizes = {name: (part.pixels[0], part.pixels[1]) for name, part in config.cameras.items()}
+                self._field.save(Path(context.scratch) / FILE, grows, sizes)
 
     def look(self) -> None:
         """Take the pictures that are due at the fleet's time, by cameras in the air."""

@@ -83,9 +83,12 @@ class View:
         return np.column_stack([right / self.pixel + 0.5 * self.columns, 0.5 * self.lines - ahead / self.pixel])
 
 
-def render(plants: Plants, view: View, seed: int = 0) -> Picture:
-    """The picture of `view`; `seed` is that of the sensor's noise."""
-    parts = max(1, math.ceil(view.pixel / _FINEST - 1e-9)) if view.pixel < 20 * _FINEST else 20
+def render(plants: Plants, view: View, seed: int = 0, finest: float = _FINEST) -> Picture:
+    """The picture of `view`; `seed` is that of the sensor's noise.
+
+    Pixels coarser than `finest` m are divided, at most by 20, and averaged.
+    """
+    parts = min(max(1, math.ceil(view.pixel / finest - 1e-9)), 20)
     fine = View(
         view.x, view.y, view.heading, view.pixel / parts, view.columns * parts, view.lines * parts, view.light
     )  # fmt: skip

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -17,6 +18,7 @@ from cosim.talk.publish import Subscriber, TickSnapshot
 from cosim.web.figures import FOLLOWED, figures_of, split
 from cosim.web.history import History
 from cosim.web.message import pack, pack_columns
+from cosim.web.pictures import Pictures
 from cosim.web.source import PARTS, SHORT
 
 log = logging.getLogger("cosim.web")
@@ -26,15 +28,19 @@ _SAMPLE = 0.2  # s of wall clock between two points of the history
 
 
 class LiveSource:
-    """Observes the publication at `address` in a thread. Raises `SetupError` for what is no address."""
+    """Observes the publication at `address` in a thread. Raises `SetupError` for what is no address.
+
+    `folder` is that of the run where this machine has it: pictures of drones are rendered from what lies in it.
+    """
 
     live = True
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, folder: Path | None = None) -> None:
         self.address = address
         self.serial = 0
         self._subscriber = Subscriber(address)
         self._lock = threading.Lock()
+        self._pictures = Pictures(folder)
         self._rings: set[Callable[[], None]] = set()
         self._run = b""
         self._snapshot: TickSnapshot | None = None
@@ -110,6 +116,12 @@ class LiveSource:
         """The newest events of the run."""
         with self._lock:
             return list(self._snapshot.state.get("events", {}).get("recent", ())) if self._snapshot else []
+
+    def picture(self, number: int, at: float | None) -> bytes | None:
+        """What the node took last; needs the run's folder on this machine."""
+        with self._lock:
+            told = self._detail(number)
+        return self._pictures.png(told["name"], told["signals"].get("picture", {}))
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes whose name holds `text`, static ones first."""
