@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.geo import LocalFrame
 from cosim.inference.plants import picture, weeds
-from cosim.vehicles.tiles import View, judged, ppm, render
+from cosim.vehicles.tiles import Shot, judged, ppm, render
 from cosim.vehicles.weeds import Plants, growth, read_weeds
 
 FIELD = Path(__file__).resolve().parents[1] / "scenarios" / "smart-farm" / "field.geojson"
@@ -57,7 +57,7 @@ def main() -> None:
             for k in range(given.tiles):
                 x = chance.uniform(field.west + margin, field.west + columns * field.cell - margin)
                 y = chance.uniform(field.south + margin, field.south + rows * field.cell - margin)
-                view = View(x, y, chance.uniform(0.0, 2.0 * math.pi), pixel, given.size, given.size, light)
+                view = Shot(x, y, chance.uniform(0.0, 2.0 * math.pi), pixel, given.size, given.size, light)
                 begun = time.process_time()
                 data = ppm(render(plants, view, k))
                 between = time.process_time()

@@ -14,7 +14,7 @@ from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
 from cosim.contract.geo import LocalFrame
 from cosim.contract.signals import Column, Signal
-from cosim.vehicles.tiles import View, judged, ppm, render
+from cosim.vehicles.tiles import Shot, judged, ppm, render
 from cosim.vehicles.weeds import Plants, growth, read_weeds
 
 TILE = Signal("tile", "part of a picture that a real node has looked at; the row's slot is the drone", (
@@ -46,9 +46,9 @@ class Tiles:
             field = read_weeds(context.path(str(told["weeds"])), frame)
             self._plants[name] = Plants.of(field, growth(context.seed_of(name)))
             self._pixels |= {slots[node]: list(pixels) for node, pixels in told["pictures"].items()}
-        self._pictures: dict[int, View] = {}
+        self._pictures: dict[int, Shot] = {}
         self._next: dict[int, int] = {}
-        self._shown: dict[int, tuple[View, str]] = {}  # task -> what it is about, and whose field that is
+        self._shown: dict[int, tuple[Shot, str]] = {}  # task -> what it is about, and whose field that is
         self._rows: list[tuple[Any, ...]] = []
         self._sums = dict.fromkeys(_SUMS, 0)
         self._looked = 0
@@ -60,7 +60,7 @@ class Tiles:
                 if slot in self._pixels and math.isfinite(float(frame["taken"][k])):
                     x, y, pixel, light = (float(frame[name][k]) for name in ("x", "y", "pixel", "light"))
                     turned = math.radians(float(frame["heading"][k]))
-                    self._pictures[slot] = View(
+                    self._pictures[slot] = Shot(
                         x, y, turned, pixel, self._pixels[slot][0], self._pixels[slot][1], light
                     )
 

@@ -18,6 +18,7 @@ from adapters.vehicle.outside import Outside
 from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.roster import VehicleRoster
 from adapters.vehicle.summary import summary
+from adapters.vehicle.swarms import Swarms
 from adapters.vehicle.triggers import Triggers
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
@@ -74,6 +75,7 @@ class VehicleAdapter:
                 if command.span is not None
             ]
         )
+        self._swarms = Swarms(config.swarms, roster, self._fleet)
         self._cameras = Cameras(config, context, roster, self._fleet)
         self._triggers = Triggers(parts, roster.nodes)
         self._looked_at = others(config)
@@ -140,6 +142,8 @@ class VehicleAdapter:
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
         told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled, self._weeded)
+        if self._config.swarms:
+            told = {**told, "swarms": self._swarms.summary()}
         if self._config.cameras:
             told = {**told, "cameras": self._cameras.summary()}
         if self._mavlink is not None:
@@ -217,6 +221,7 @@ class VehicleAdapter:
             _, pair, engage = self._orders.pop(0)
             self._pairs.command([pair], engage)
         self._works.tick()
+        self._swarms.tick()
         done = np.append(self._works.done, False)[self._worker_of_pair]
         self._pairs.tick(self._hearing.links, done)
 

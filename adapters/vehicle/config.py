@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
@@ -227,6 +227,58 @@ class CameraPart(Part):
         return self
 
 
+class FormationPart(Part):
+    """Places around a leader's, which goes along a course."""
+
+    shape: Literal["line", "column", "vee", "grid", "ring"] = Field("line", description="line: abreast")
+    spacing: Size = Field(6.0, description="between neighbours")
+    course: list[Place] = Field(min_length=1, description="[east, north, up] of the places that the leader passes")
+
+
+class RelayPart(Part):
+    """A chain of members, evenly between two places."""
+
+    begin: Place = Field(description="[east, north, up] of the place before the first")
+    end: Place = Field(description="[east, north, up] of the place behind the last")
+
+
+class SweepPart(Part):
+    """Lanes over an area, split among the members."""
+
+    corner: Annotated[list[Length], Field(min_length=2, max_length=2)] = Field(description="south-west of the area")
+    size: Annotated[list[Size], Field(min_length=2, max_length=2)] = Field(description="of it to the east and north")
+    height: Size = Field(15.0, description="above the origin")
+    lane: Size = Field(6.0, description="between two lanes")
+
+
+class SwarmPart(Part):
+    """Copters that fly by one policy and keep apart."""
+
+    members: list[str] = Field(min_length=2, max_length=1000, description="nodes of copters")
+    formation: FormationPart | None = Field(None, description="a formation")
+    relay: RelayPart | None = Field(None, description="a chain of relays")
+    sweep: SweepPart | None = Field(None, description="lanes over an area")
+    speed: Fast = Field(4.0, description="along the course or the lanes; members are at most 1.25 times as fast")
+    separation: Size = Field(2.0, description="never to be nearer to each other")
+    margin: Distance = Field(1.0, description="kept besides, for gusts")
+    start: Duration = Field(0.0, description="of their take-off")
+
+    @model_validator(mode="after")
+    def _one(self) -> SwarmPart:
+        if sum(part is not None for part in (self.formation, self.relay, self.sweep)) != 1:
+            raise ValueError("a swarm flies one of 'formation', 'relay' and 'sweep'")
+        if len(set(self.members)) < len(self.members):
+            raise ValueError("a member is named twice")
+        kept, wide = self.separation + self.margin, None
+        if self.formation is not None:
+            wide = self.formation.spacing
+        elif self.sweep is not None:
+            wide = self.sweep.lane
+        if wide is not None and wide < kept:
+            raise ValueError(f"places {wide:g} m apart are nearer than separation and margin, {kept:g} m")
+        return self
+
+
 class LinkPart(Part):
     """A link that is the same everywhere."""
 
@@ -273,6 +325,7 @@ class VehicleConfig(AdapterConfig):
     )
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
+    swarms: dict[str, SwarmPart] = Field({}, description="by name: groups of copters that keep apart")
     weeds: Annotated[str, InputFile()] | None = Field(
         None, description="GeoJSON or ESRI ASCII grid of weeds per m2: the field that `cameras` look at"
     )

@@ -59,6 +59,7 @@ class VehicleRoster:
         self.engagements = config.engage
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
+        self._swarm(config)
         self._see(context, config)
         if self._problems:
             raise ScenarioError(self._problems)
@@ -135,6 +136,35 @@ class VehicleRoster:
             self._wrong(f"there is no node '{part.controller}'", f"{at}.controller")
         for key, trigger in triggers(part):
             self._trigger(part, trigger, f"{at}.{key}", written, config)
+
+    def _swarm(self, config: VehicleConfig) -> None:
+        """Members that fly, do nothing else, and stand apart."""
+        taken = dict.fromkeys(config.missions, "a mission") | {part.drone: "an engagement" for part in config.engage}
+        for name, part in config.swarms.items():
+            at = f"{self._at}.swarms.{name}"
+            rows = []
+            for member in part.members:
+                row = self._known(member, f"{at}.members")
+                self._ours(member, f"{at}.members")
+                if row >= 0 and isinstance(self.airframes[row], Rover):
+                    self._wrong(f"'{member}' does not fly", f"{at}.members", "name vehicles with 'frame: copter'")
+                if member in taken:
+                    self._wrong(f"'{member}' has {taken[member]} besides", f"{at}.members", "remove one of both")
+                taken[member] = f"swarm '{name}'"
+                rows.append(row)
+            homes = self.homes[rows]
+            apart = np.linalg.norm(homes[:, None] - homes[None], axis=-1)
+            near = np.argwhere(np.triu(apart < part.separation + part.margin, 1))
+            if len(near) and min(rows) >= 0:
+                first, second = (part.members[k] for k in near[0])
+                least = f"{part.separation + part.margin:g} m"
+                self._wrong(f"'{first}' and '{second}' stand nearer to each other than {least}", f"{at}.members",
+                            "separation and margin hold on the ground as well")  # fmt: skip
+            if part.relay is not None:
+                ends = [np.array([*place, 15.0][:3]) for place in (part.relay.begin, part.relay.end)]
+                hop = float(np.linalg.norm(ends[1] - ends[0])) / (len(part.members) + 1)
+                if hop < part.separation + part.margin:
+                    self._wrong(f"members of the chain would be {hop:.3g} m apart", f"{at}.relay", "name fewer members")
 
     def _see(self, context: Context, config: VehicleConfig) -> None:
         """Cameras on drones, and a field for them."""

@@ -41,7 +41,7 @@ def illuminance(height: float, clouds: float = 0.0) -> float:
     rises = math.sin(math.radians(height))
     clear = _EFFICACY * 1098.0 * rises * math.exp(-0.057 / rises) if rises > 1e-3 else 0.0
     dusk = _TWILIGHT * 10.0 ** (min(height, 0.0) / 2.5)
-    return max((clear + dusk) * (1.0 - 0.75 * float(clouds**3.4)), DARKEST)
+    return float(max((clear + dusk) * (1.0 - 0.75 * clouds**3.4), DARKEST))
 
 
 @dataclass(frozen=True, slots=True)

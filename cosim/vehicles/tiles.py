@@ -34,7 +34,7 @@ _READ = 6.0  # electrons of read noise
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Shot:
     """Where a picture was taken: its middle on the ground, turned by `heading`, straight from above."""
 
     x: float  # m
@@ -49,7 +49,7 @@ class View:
         """How many whole tiles of `size` pixels it has, 1 at least."""
         return max(self.columns // size, 1) * max(self.lines // size, 1)
 
-    def tile(self, number: int, size: int) -> View:
+    def tile(self, number: int, size: int) -> Shot:
         """Tile `number` (modulo their count) as a picture of its own, `size` pixels square; the front row first."""
         wide, high = max(self.columns // size, 1), max(self.lines // size, 1)
         row, column = divmod(number % (wide * high), wide)
@@ -57,15 +57,15 @@ class View:
         ahead = (0.5 * (high - 1) - row) * size * self.pixel
         sine, cosine = math.sin(self.heading), math.cos(self.heading)
         x, y = self.x + ahead * sine + right * cosine, self.y + ahead * cosine - right * sine
-        return View(x, y, self.heading, self.pixel, size, size, self.light)
+        return Shot(x, y, self.heading, self.pixel, size, size, self.light)
 
-    def smaller(self, most: int) -> View:
+    def smaller(self, most: int) -> Shot:
         """The same ground in a picture of at most `most` pixels a side."""
         factor = max(self.columns, self.lines) / most
         if factor <= 1.0:
             return self
         columns, lines = max(round(self.columns / factor), 1), max(round(self.lines / factor), 1)
-        return View(self.x, self.y, self.heading, self.pixel * factor, columns, lines, self.light)
+        return Shot(self.x, self.y, self.heading, self.pixel * factor, columns, lines, self.light)
 
     def seen(self, plants: Plants) -> tuple[Ints, Floats]:
         """The plants whose middles are in it, and where: column and line (k, 2) in pixels."""
@@ -83,13 +83,13 @@ class View:
         return np.column_stack([right / self.pixel + 0.5 * self.columns, 0.5 * self.lines - ahead / self.pixel])
 
 
-def render(plants: Plants, view: View, seed: int = 0, finest: float = _FINEST) -> Picture:
+def render(plants: Plants, view: Shot, seed: int = 0, finest: float = _FINEST) -> Picture:
     """The picture of `view`; `seed` is that of the sensor's noise.
 
     Pixels coarser than `finest` m are divided, at most by 20, and averaged.
     """
     parts = min(max(1, math.ceil(view.pixel / finest - 1e-9)), 20)
-    fine = View(
+    fine = Shot(
         view.x, view.y, view.heading, view.pixel / parts, view.columns * parts, view.lines * parts, view.light
     )  # fmt: skip
     shown = _soil(fine)
@@ -99,7 +99,7 @@ def render(plants: Plants, view: View, seed: int = 0, finest: float = _FINEST) -
     return _exposed(_blurred(shown), view.light, seed)
 
 
-def _soil(view: View) -> Floats:
+def _soil(view: Shot) -> Floats:
     """Reflectance (lines, columns, 3) of bare soil with clods of 4 and 16 cm, which stay where they are."""
     column, line = np.arange(view.columns) + 0.5, np.arange(view.lines) + 0.5
     right = (column - 0.5 * view.columns)[None, :] * view.pixel
@@ -119,7 +119,7 @@ def _clods(x: Floats, y: Floats, size: float) -> Floats:
     return np.asarray((mixed ^ (mixed >> np.uint32(13))) / 2.0**32, np.float64)
 
 
-def _grow(shown: Floats, plants: Plants, view: View) -> None:
+def _grow(shown: Floats, plants: Plants, view: Shot) -> None:
     """Paint the plants: lobed leaves around their middle, edges by the part of the pixel that they cover."""
     reach = 0.5 * view.pixel * math.hypot(view.columns, view.lines) + 0.2
     near = plants.near(view.x, view.y, reach)
@@ -182,7 +182,7 @@ def png(picture: Picture) -> bytes:
     )
 
 
-def judged(view: View, plants: Plants, found: Sequence[tuple[float, float]]) -> tuple[int, int, int]:
+def judged(view: Shot, plants: Plants, found: Sequence[tuple[float, float]]) -> tuple[int, int, int]:
     """Weeds in the picture, those of them among `found` (column, line), and what was found besides.
 
     A find is a weed when it lies on one that no nearer find has taken: within its leaves and a pixel and a half.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cosim.vehicles.tiles import View, png, render
+from cosim.vehicles.tiles import Shot, png, render
 from cosim.vehicles.weeds import FILE, Plants, read_kept
 
 SIDE = 480  # pixels of a picture that is shown, at most
@@ -37,7 +37,7 @@ class Pictures:
                 if plants is None:
                     return None
                 _, x, y, heading, pixel, light = (float(value) for value in values if value is not None)
-                view = View(x, y, math.radians(heading), pixel, *cameras[name], light).smaller(SIDE)
+                view = Shot(x, y, math.radians(heading), pixel, *cameras[name], light).smaller(SIDE)
                 self._last = key, png(render(plants, view, finest=_FINEST))
             return self._last[1]
 
