@@ -11,7 +11,7 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when i
     placed = ("placement",) if config.mlsysops else ()
     ended = (Read("task", delayed=True, required=False),) if config.mlsysops and config.leave else ()
     return Ports(
-        reads=(*(Read(name, required=False) for name in ("mobility", "link", "resources")), *ended),
+        reads=(*(Read(name, required=False) for name in ("mobility", "link", "resources", "demand")), *ended),
         writes=("task", "host", "traffic", *reach, *placed, *config.signals, *trace),
     )
 

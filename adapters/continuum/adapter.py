@@ -116,6 +116,8 @@ class ContinuumAdapter:
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(self._links(time, inputs), self._present)
         self._tell_radio()
+        for frame in inputs.all("demand"):
+            self._engine.set_work(frame.slot, frame["workload"], frame["work"])
         self._real.heard(inputs.all("resources"))
         ended = self._ended(early)
         if self._learn is not None:

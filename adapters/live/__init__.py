@@ -1,6 +1,31 @@
 """Real machines on the bus: they take nodes' places, say what they measure, and run tasks."""
 
+from typing import Any
+
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.signals import Signal
+
+_READS = ("link", "peer_link", "mobility", "reach", "placement", "demand")
+_WRITES = ("resources", "mobility", "task")
+
+
+def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
+    # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
+    shown = any(block.pictures for block in config.offload.values())
+    reads = (*_READS, "picture") if shown else _READS
+    return Ports(
+        reads=tuple(Read(name, delayed=True, required=False) for name in reads),
+        writes=(*_WRITES, "tile") if shown else _WRITES,
+    )
+
+
+def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
+    if not any(block.pictures for block in config.offload.values()):
+        return ()
+    from adapters.live.tiles import TILE
+
+    return (TILE,)
+
 
 ADAPTER = AdapterKind(
     name="live",
@@ -9,13 +34,8 @@ ADAPTER = AdapterKind(
     factory="adapters.live.adapter:LiveAdapter",
     check="adapters.live.check:problems",
     services=("gateway", "keys"),
-    # Positions of machines may move what the models see, so links and who serves whom are those of the step before.
-    ports=Ports(
-        reads=tuple(
-            Read(name, delayed=True, required=False) for name in ("link", "peer_link", "mobility", "reach", "placement")
-        ),
-        writes=("resources", "mobility", "task"),
-    ),
+    ports=_ports,
+    signals=_signals,
     origin="measured",
     example="""\
 live:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time as wall
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.policy import policy_of
 from adapters.live.readings import Readings
 from adapters.live.shaping import Shaping
+from adapters.live.tiles import Tiles
 from cosim.continuum.arrivals import Task, engine_seed
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Node
@@ -78,6 +80,8 @@ class LiveAdapter:
                     arrivals.appear(slot)
         self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
         self._loads = scene.workloads
+        self._tiles = Tiles(config, context) if any(block.pictures for block in config.offload.values()) else None
+        self._work: dict[tuple[int, int], float] = {}  # cycles of the next tasks of a slot and workload
         self._policy = policy_of(context.told.get(config.model), scene) if self._arrivals else None
         self._choice = Choice(scene, self._policy)
         self._shaping = Shaping(scene, {} if own else elsewhere)
@@ -102,7 +106,7 @@ class LiveAdapter:
         gateway = self._gateway
         if gateway is None:
             self._presence.take(inputs.all("mobility"))
-            return (*self._readings.nobody(time), self._books.frame(time))
+            return (*self._readings.nobody(time), self._books.frame(time), *self._shown(time))
         self._hold(gateway)
         now = wall.monotonic()
         origin = now - time
@@ -111,6 +115,11 @@ class LiveAdapter:
         with gateway.lock:
             self._come_and_go(time, inputs.all("mobility"))
             self._choice.served(inputs.all("link"))
+            for frame in inputs.all("demand"):
+                asked = zip(frame.slot.tolist(), frame["workload"].tolist(), frame["work"].tolist(), strict=True)
+                self._work |= {(slot, number): work for slot, number, work in asked}
+            if self._tiles is not None:
+                self._tiles.take(inputs.all("picture"))
             if self._policy is not None:
                 self._policy.heard(inputs.all("reach"), inputs.all("placement"))
             self._take(gateway)
@@ -121,8 +130,13 @@ class LiveAdapter:
                 self._policy.learn(tasks)
         for number, block, arrivals in self._arrivals:
             for arrival in arrivals.until(time + self._period):
-                self._schedule(gateway, number, block, arrival, origin)
-        return (*frames, tasks)
+                work = self._work.get((arrival.device, number), math.nan)
+                told = arrival if math.isnan(work) else replace(arrival, work=work)
+                self._schedule(gateway, number, block, told, origin)
+        return (*frames, tasks, *self._shown(time))
+
+    def _shown(self, time: float) -> Sequence[Frame]:
+        return () if self._tiles is None else (self._tiles.frame(time),)
 
     def finish(self) -> Summary:
         """The ledgers of tasks and bytes, and who was there."""
@@ -148,6 +162,7 @@ class LiveAdapter:
                 "made_late_max": round(self._books.behind, 6),
                 "refused_keys": gateway.refused,
                 "left_out": dict(gateway.roster.counts),
+                **({} if self._tiles is None else {"tiles": self._tiles.summary()}),
             }
 
     def close(self) -> None:
@@ -244,7 +259,7 @@ class LiveAdapter:
         made = self._books.make(number, arrival, due, host)
         self._books.behind = max(self._books.behind, wall.monotonic() - due)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
-        body = _Body(made, block, self._payload, address)
+        body = _Body(made, block, self._payload, address, self._tiles)
         if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):
             self._books.refuse(made, due)
         elif host:
@@ -259,6 +274,11 @@ class LiveAdapter:
                 result = replace(result, slot=self._choice.slot(host))
                 if result.status != "done":  # what is known is when the device had it, not the host
                     result = replace(result, uploaded=None, started=None, computed=None)
+            if self._tiles is not None:
+                if result.status == "done":
+                    self._tiles.judge(result.task, self._books.device(result.task), result.slot, result.answer)
+                else:
+                    self._tiles.forget(result.task)
             self._books.end(result)
             if result.detail and result.status != "done" and result.status not in self._told:
                 self._told.add(result.status)  # one of each kind tells enough
@@ -268,19 +288,22 @@ class LiveAdapter:
 class _Body:
     """Makes the message of a task anew whenever it is sent: payloads do not wait in memory."""
 
-    __slots__ = ("_address", "_block", "_made", "_payload")
+    __slots__ = ("_address", "_block", "_made", "_payload", "_tiles")
 
-    def __init__(self, made: Made, block: OffloadBlock, payload: bytes, address: str) -> None:
-        self._made, self._block, self._payload, self._address = made, block, payload, address
+    def __init__(self, made: Made, block: OffloadBlock, payload: bytes, address: str, tiles: Tiles | None) -> None:
+        self._made, self._block, self._payload, self._address, self._tiles = made, block, payload, address, tiles
 
     def __call__(self) -> Body:
-        arrival, block, called = self._made.arrival, self._block, bool(self._address)
+        made, arrival, block, called = self._made, self._made.arrival, self._block, bool(self._address)
+        data = b"" if called else self._payload[: int(arrival.sent)]
+        if called and block.pictures and self._tiles is not None:
+            data = self._tiles.tile(made.serial, arrival.device, block.pictures, block.size)
         return {
-            "task": self._made.serial, "work": "call" if called else block.run,
+            "task": made.serial, "work": "call" if called else block.run,
             "cycles": arrival.onboard if called else arrival.work,
             "size": block.size, "limit": block.limit, "output": int(arrival.output), "kernel": block.kernel,
             "to": self._address, "bytes": int(arrival.sent) if called else 0,
-            "input": b"" if called else self._payload[: int(arrival.sent)],
+            "input": data,
         }  # fmt: skip
 
 

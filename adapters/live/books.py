@@ -67,6 +67,11 @@ class LiveTaskAccounts:
         made = self._flying.get(task)
         return "" if made is None else made.host
 
+    def device(self, task: int) -> int:
+        """The slot of the device of a task under way; -1 for all others."""
+        made = self._flying.get(task)
+        return -1 if made is None else made.arrival.device
+
     def end(self, result: TaskResult) -> None:
         """A task has ended; one that has ended before is left out."""
         made = self._flying.pop(result.task, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from adapters.live.config import LiveConfig, OffloadBlock
@@ -24,6 +25,7 @@ def problems(config: LiveConfig, context: Context) -> list[Problem]:
         *_unkept(scene),
         *_unattended(context),
         *unsendable(scene, config.offload, context.name),
+        *_unseen(config, context),
         *_unchosen(config, context),
     ]
 
@@ -79,6 +81,31 @@ def _unattended(context: Context) -> list[Problem]:
         hint = "write  run: {pacing: real-time}, or  missing: model  to simulate them"
         found.append(Problem(f"live nodes ({', '.join(needed)}) need a run in real time", "run.pacing", hint=hint))
     return found
+
+
+def _unseen(config: LiveConfig, context: Context) -> Iterator[Problem]:
+    """Pictures that nobody takes, or that are larger than the input of their tasks."""
+    scene = context.scene
+    loads = {load.name: load for load in scene.workloads}
+    for key, block in config.offload.items():
+        at, load = f"adapters.{context.name}.offload.{key}", loads.get(key)
+        if not block.pictures or load is None:
+            continue
+        told = context.told.get(block.pictures)
+        if not told or "pictures" not in told or not told.get("weeds"):
+            hint = "name the adapter whose block has 'weeds' and 'cameras', as vehicle"
+            yield Problem(f"'{block.pictures}' takes no pictures of a field", f"{at}.pictures", hint=hint)
+            continue
+        nodes = [scene.nodes[part.first + k] if part.first + k < len(scene.nodes) else None
+                 for part in load.sources for k in range(part.count)]  # fmt: skip
+        blind = [node.id for node in nodes if node is not None and node.id not in told["pictures"]]
+        if blind or None in nodes:
+            names = ", ".join(blind[:5]) or "members of fleets"
+            yield Problem(f"{names}: no camera of '{block.pictures}'", f"{at}.pictures", hint="see its 'cameras'")
+        law, tile = sent(load), 3 * block.size**2 + 32
+        if (0.0 if law.law == "exponential" else law.a) < tile:
+            text = f"a tile of {block.size} x {block.size} pixels has {tile} B, and the input may be smaller"
+            yield Problem(text, f"{at}.size", hint=f"write input: {math.ceil(tile / 1e3)} kB, or smaller tiles")
 
 
 def rate_of(load: Workload, block: OffloadBlock) -> float:

@@ -31,6 +31,10 @@ class OffloadBlock(BaseModel):
     size: Annotated[int, Field(ge=1, le=4096, strict=True)] = Field(
         256, description="of a matrix in rows, of a picture in pixels"
     )
+    pictures: str = Field(
+        "",
+        description="adapter whose cameras' pictures are sent, a tile of `size` pixels each time; needs kernel: weeds",
+    )
     limit: Period = Field(30.0, description="a task that computes longer is ended and has failed")
 
     @model_validator(mode="after")
@@ -39,6 +43,8 @@ class OffloadBlock(BaseModel):
             raise ValueError("'kernel' and 'path: network' are for 'run: forward'")
         if self.path == "network" and not self.kernel:
             raise ValueError("'path: network' needs a 'kernel'")
+        if self.pictures and not (self.path == "network" and self.kernel == "weeds"):
+            raise ValueError("'pictures' are sent with 'path: network' to 'kernel: weeds'")
         return self
 
 

@@ -19,7 +19,8 @@ _WRITES = ("mobility", "vehicle", "behaviour", "engagement")
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
-    writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]))
+    asks = ("demand",) if any(part.work is not None for part in config.cameras.values()) else ()
+    writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]), *asks)
     reads = _READS
     if any(mission.alarm for mission in config.missions.values()):
         reads = (*reads, Read("alarm", delayed=True))
@@ -44,6 +45,7 @@ ADAPTER = AdapterKind(
     node={"vehicle": "adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
     ports=_ports,
+    tells=("weeds", "pictures"),
     signals=_signals,
     compiled="cosim.vehicles.fleet:compiled",
     example=EXAMPLE,

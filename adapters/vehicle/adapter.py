@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapters.vehicle.cameras import Cameras
 from adapters.vehicle.check import problems
@@ -18,6 +19,7 @@ from adapters.vehicle.outside import Outside
 from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.roster import VehicleRoster
 from adapters.vehicle.summary import summary
+from adapters.vehicle.swarms import Swarms
 from adapters.vehicle.triggers import Triggers
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
@@ -29,6 +31,7 @@ from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
 from cosim.vehicles.work import Works
 
+Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
 
 
@@ -73,6 +76,7 @@ class VehicleAdapter:
                 if command.span is not None
             ]
         )
+        self._swarms = Swarms(config.swarms, roster, self._fleet)
         self._cameras = Cameras(config, context, roster, self._fleet)
         self._triggers = Triggers(parts, roster.nodes)
         self._looked_at = others(config)
@@ -80,6 +84,9 @@ class VehicleAdapter:
         self._worker_of_pair = np.array([worker.get(int(row), -1) for row in targets], np.int64)
         self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._works.vehicles]))
         self._travelled = np.zeros(len(roster.ids))
+        pitches = [0.0 if mission.field is None else mission.field.pitch for mission in roster.missions]
+        self._pitch_of_pair = np.append(pitches, 0.0)[self._worker_of_pair]
+        self._weeded = np.zeros(len(parts))
         self._ended = self._pairs.records()
         if config.mavlink is not False:
             part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
@@ -123,7 +130,9 @@ class VehicleAdapter:
                 self._fly(until)
             else:
                 self._outside.advance(until, self._fly)
-            self._travelled += np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
+            moved = np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
+            self._travelled += moved
+            self._weed(moved)
         frames = [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
         if self._config.cameras:
             frames += self._cameras.frames(time)
@@ -136,7 +145,9 @@ class VehicleAdapter:
         rest = self._pairs.records()
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
-        told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled)
+        told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled, self._weeded)
+        if self._config.swarms:
+            told = {**told, "swarms": self._swarms.summary()}
         if self._config.cameras:
             told = {**told, "cameras": self._cameras.summary()}
         if self._mavlink is not None:
@@ -215,8 +226,15 @@ class VehicleAdapter:
             _, pair, engage = self._orders.pop(0)
             self._pairs.command([pair], engage)
         self._works.tick()
+        self._swarms.tick()
         done = np.append(self._works.done, False)[self._worker_of_pair]
         self._pairs.tick(self._hearing.links, done)
+
+    def _weed(self, moved: Floats) -> None:
+        """Book what targets covered, moving by `moved` m, in a row of a field while their drones followed them."""
+        working = np.append(self._works.state == ph.WORKING, False)[self._worker_of_pair]
+        followed = working & (self._pairs.phase == ph.FOLLOW)
+        self._weeded += np.where(followed, self._pitch_of_pair * moved[self._pairs.targets], 0.0)
 
     def _happen(self, event: Event) -> None:
         """A failed copter lands where it is, a failed rover stops; neither sends nor hears until it recovers."""

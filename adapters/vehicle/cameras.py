@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,16 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import CameraPart, VehicleConfig
+from adapters.vehicle.field import frame_of, light_of
 from adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
 from cosim.vehicles.camera import area
 from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.weeds import read_weeds
+from cosim.vehicles.weeds import FILE, growth, read_weeds
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
-_TOLD = ("taken", "x", "y", "pixel", "area", "found", "density")
+_TOLD = ("taken", "x", "y", "heading", "pixel", "area", "light", "found", "density")
 _TRUE = ("weeds", "hits", "false_alarms")
 
 
@@ -32,16 +34,24 @@ class Cameras:
         self._cameras = [part.camera() for part in self._parts]
         self._detectors = [part.detector() for part in self._parts]
         self._slots = roster.slots[self._rows].astype(np.int32)
-        field, *draws = np.random.SeedSequence([*context.seed, 7]).spawn(1 + len(self._parts))
+        _, *draws = np.random.SeedSequence([*context.seed, 7]).spawn(1 + len(self._parts))  # the first is `growth`
         self._draws = [np.random.default_rng(draw) for draw in draws]
         self._due = np.zeros(len(self._parts))
         self.pictures = np.zeros(len(self._parts), np.int64)
         self._told = {name: np.full(len(self._parts), np.nan) for name in _TOLD}
         self._true = {name: np.full(len(self._parts), np.nan) for name in _TRUE}
         self.totals = {name: np.zeros(len(self._parts)) for name in _TRUE}
+        self._works = np.full(len(self._parts), np.nan)  # cycles of a task about the latest picture
+        names = [load.name for load in context.scene.workloads]
+        self._workloads = np.array([names.index(p.work.workload) if p.work else -1 for p in self._parts], np.int32)
+        self._light = light_of(config, context.scene)
         if self._parts:
-            self._field = read_weeds(Path(context.path(str(config.weeds))))
-            self._weeds = self._field.grown(field)
+            grows = growth(context.seed)
+            self._field = read_weeds(context.path(str(config.weeds)), frame_of(context.scene))
+            self._weeds = self._field.grown(grows)
+            if context.scratch:
+                sizes = {name: (part.pixels[0], part.pixels[1]) for name, part in config.cameras.items()}
+                self._field.save(Path(context.scratch) / FILE, grows, sizes)
 
     def look(self) -> None:
         """Take the pictures that are due at the fleet's time, by cameras in the air."""
@@ -63,24 +73,32 @@ class Cameras:
         pixel = camera.pixel(size)
         rows, columns, within = self._field.inside(corners)
         weeds = int(self._weeds[rows, columns][within].sum())
-        hits, wrong = self._detectors[k].found(weeds, pixel, self._draws[k])
-        middle = corners.mean(axis=0)
-        told = (now, middle[0], middle[1], pixel, size, hits + wrong, (hits + wrong) / size)
+        light = self._light(now)
+        hits, wrong = self._detectors[k].found(weeds, pixel, self._draws[k], light)
+        middle, degrees = corners.mean(axis=0), math.degrees(heading) % 360.0
+        told = (now, middle[0], middle[1], degrees, pixel, size, light, hits + wrong, (hits + wrong) / size)
         for name, value in zip(_TOLD, told, strict=True):
             self._told[name][k] = value
         for name, value in zip(_TRUE, (weeds, hits, wrong), strict=True):
             self._true[name][k] = value
             self.totals[name][k] += value
         self.pictures[k] += 1
+        work = self._parts[k].work
+        if work is not None:
+            pixels = camera.columns * camera.lines
+            self._works[k] = work.base + work.pixel * pixels + work.find * (hits + wrong)
 
     def frames(self, time: float) -> list[Frame]:
         """What is told of the latest pictures, and the truth about them."""
         told: dict[str, Array] = {name: values.copy() for name, values in self._told.items()}
         true: dict[str, Array] = {name: values.copy() for name, values in self._true.items()}
         count = {"pictures": self.pictures.astype(np.int32)}
+        asks = self._workloads >= 0
+        wanted: dict[str, Array] = {"workload": self._workloads[asks], "work": self._works[asks]}
         return [
             Frame("picture", time, self._slots.copy(), {**count, **told}),
             Frame("picture_truth", time, self._slots.copy(), true),
+            *([Frame("demand", time, self._slots[asks], wanted)] if asks.any() else []),
         ]
 
     def summary(self) -> Mapping[str, Mapping[str, object]]:

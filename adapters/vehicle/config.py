@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
-from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period
+from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period, Work
 from cosim.vehicles.rule import Follow
 
 if TYPE_CHECKING:
@@ -161,6 +161,31 @@ class EngagePart(Part):
 
 
 Curve = list[tuple[Size, Fraction]]
+Light = Annotated[float, units.Unit("illuminance", gt=0.0)]
+
+
+class SunPart(Part):
+    """Daylight by where the sun stands over the scenario's origin."""
+
+    begins: AwareDatetime = Field(description="moment of the run's beginning, as 2026-05-12T08:00:00+03:00")
+    clouds: Fraction = Field(0.0, description="of the sky that is covered")
+
+
+class DimPart(Part):
+    """How good a detector is in another light."""
+
+    light: Light = Field(description="illuminance on the ground")
+    recall: Curve = Field(min_length=1, description="as that of the camera")
+    precision: Curve = Field(min_length=1, description="as that of the camera")
+
+
+class WorkPart(Part):
+    """What a picture takes to look at."""
+
+    workload: str = Field(description="whose next tasks of the drone are about its latest picture")
+    base: Work = Field(0.0, description="of any picture")
+    pixel: Work = Field(0.0, description="for each pixel")
+    find: Work = Field(0.0, description="for each thing that is found in it")
 
 
 class CameraPart(Part):
@@ -176,7 +201,12 @@ class CameraPart(Part):
     every: Period = Field(2.0, description="between two pictures in flight")
     recall: Curve = Field(min_length=1, description="[ground sample distance, share of the weeds that are found], ...")
     precision: Curve = Field(min_length=1, description="[ground sample distance, share of finds that are weeds], ...")
+    light: Light = Field(1e4, description="in which recall and precision were measured")
+    lights: list[DimPart] = Field([], description="the same in other lights; the logarithm of the light lies between")
     source: str = Field(min_length=1, description="where recall and precision were measured")
+    work: WorkPart | None = Field(
+        None, description="of the tasks that look at pictures; default: as their workload says"
+    )
 
     def camera(self) -> Camera:
         """Raises `ValueError`."""
@@ -189,12 +219,66 @@ class CameraPart(Part):
         """Raises `ValueError`."""
         from cosim.vehicles.weeds import WeedDetector  # needs numpy
 
-        return WeedDetector(self.recall, self.precision)
+        return WeedDetector(
+            self.recall, self.precision, self.light, [(dim.light, dim.recall, dim.precision) for dim in self.lights]
+        )
 
     @model_validator(mode="after")
     def _sound(self) -> CameraPart:
         self.camera()
         self.detector()
+        return self
+
+
+class FormationPart(Part):
+    """Places around a leader's, which goes along a course."""
+
+    shape: Literal["line", "column", "vee", "grid", "ring"] = Field("line", description="line: abreast")
+    spacing: Size = Field(6.0, description="between neighbours")
+    course: list[Place] = Field(min_length=1, description="[east, north, up] of the places that the leader passes")
+
+
+class RelayPart(Part):
+    """A chain of members, evenly between two places."""
+
+    begin: Place = Field(description="[east, north, up] of the place before the first")
+    end: Place = Field(description="[east, north, up] of the place behind the last")
+
+
+class SweepPart(Part):
+    """Lanes over an area, split among the members."""
+
+    corner: Annotated[list[Length], Field(min_length=2, max_length=2)] = Field(description="south-west of the area")
+    size: Annotated[list[Size], Field(min_length=2, max_length=2)] = Field(description="of it to the east and north")
+    height: Size = Field(15.0, description="above the origin")
+    lane: Size = Field(6.0, description="between two lanes")
+
+
+class SwarmPart(Part):
+    """Copters that fly by one policy and keep apart."""
+
+    members: list[str] = Field(min_length=2, max_length=1000, description="nodes of copters")
+    formation: FormationPart | None = Field(None, description="a formation")
+    relay: RelayPart | None = Field(None, description="a chain of relays")
+    sweep: SweepPart | None = Field(None, description="lanes over an area")
+    speed: Fast = Field(4.0, description="along the course or the lanes; members are at most 1.25 times as fast")
+    separation: Size = Field(2.0, description="never to be nearer to each other")
+    margin: Distance = Field(1.0, description="kept besides, for gusts")
+    start: Duration = Field(0.0, description="of their take-off")
+
+    @model_validator(mode="after")
+    def _one(self) -> SwarmPart:
+        if sum(part is not None for part in (self.formation, self.relay, self.sweep)) != 1:
+            raise ValueError("a swarm flies one of 'formation', 'relay' and 'sweep'")
+        if len(set(self.members)) < len(self.members):
+            raise ValueError("a member is named twice")
+        kept, wide = self.separation + self.margin, None
+        if self.formation is not None:
+            wide = self.formation.spacing
+        elif self.sweep is not None:
+            wide = self.sweep.lane
+        if wide is not None and wide < kept:
+            raise ValueError(f"places {wide:g} m apart are nearer than separation and margin, {kept:g} m")
         return self
 
 
@@ -244,9 +328,11 @@ class VehicleConfig(AdapterConfig):
     )
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
+    swarms: dict[str, SwarmPart] = Field({}, description="by name: groups of copters that keep apart")
     weeds: Annotated[str, InputFile()] | None = Field(
-        None, description="ESRI ASCII grid of weeds per m2, in m from the origin: the field that `cameras` look at"
+        None, description="GeoJSON or ESRI ASCII grid of weeds per m2: the field that `cameras` look at"
     )
+    light: Light | SunPart = Field(1e4, description="on the ground: an illuminance, or daylight by the sun")
     cameras: dict[str, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
@@ -259,3 +345,8 @@ class VehicleConfig(AdapterConfig):
     mavlink: bool | MavlinkPart = Field(
         False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )
+
+    @property
+    def pictures(self) -> dict[str, list[int]]:
+        """By node: pixels of its camera across and along."""
+        return {name: [*part.pixels] for name, part in self.cameras.items()}

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPart, VehicleConfig
+from adapters.vehicle.field import frame_of, light_of
 from adapters.vehicle.keys import Vehicle, vehicles_of
 from adapters.vehicle.looking import OWN, reads, triggers, unseen
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.contract.geo import LocalFrame
 from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
 from cosim.vehicles.rows import Rows
 from cosim.vehicles.weeds import read_weeds
@@ -59,6 +59,7 @@ class VehicleRoster:
         self.engagements = config.engage
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
+        self._swarm(config)
         self._see(context, config)
         if self._problems:
             raise ScenarioError(self._problems)
@@ -136,6 +137,35 @@ class VehicleRoster:
         for key, trigger in triggers(part):
             self._trigger(part, trigger, f"{at}.{key}", written, config)
 
+    def _swarm(self, config: VehicleConfig) -> None:
+        """Members that fly, do nothing else, and stand apart."""
+        taken = dict.fromkeys(config.missions, "a mission") | {part.drone: "an engagement" for part in config.engage}
+        for name, part in config.swarms.items():
+            at = f"{self._at}.swarms.{name}"
+            rows = []
+            for member in part.members:
+                row = self._known(member, f"{at}.members")
+                self._ours(member, f"{at}.members")
+                if row >= 0 and isinstance(self.airframes[row], Rover):
+                    self._wrong(f"'{member}' does not fly", f"{at}.members", "name vehicles with 'frame: copter'")
+                if member in taken:
+                    self._wrong(f"'{member}' has {taken[member]} besides", f"{at}.members", "remove one of both")
+                taken[member] = f"swarm '{name}'"
+                rows.append(row)
+            homes = self.homes[rows]
+            apart = np.linalg.norm(homes[:, None] - homes[None], axis=-1)
+            near = np.argwhere(np.triu(apart < part.separation + part.margin, 1))
+            if len(near) and min(rows) >= 0:
+                first, second = (part.members[k] for k in near[0])
+                least = f"{part.separation + part.margin:g} m"
+                self._wrong(f"'{first}' and '{second}' stand nearer to each other than {least}", f"{at}.members",
+                            "separation and margin hold on the ground as well")  # fmt: skip
+            if part.relay is not None:
+                ends = [np.array([*place, 15.0][:3]) for place in (part.relay.begin, part.relay.end)]
+                hop = float(np.linalg.norm(ends[1] - ends[0])) / (len(part.members) + 1)
+                if hop < part.separation + part.margin:
+                    self._wrong(f"members of the chain would be {hop:.3g} m apart", f"{at}.relay", "name fewer members")
+
     def _see(self, context: Context, config: VehicleConfig) -> None:
         """Cameras on drones, and a field for them."""
         for name in config.cameras:
@@ -147,9 +177,27 @@ class VehicleRoster:
             text = "'cameras' need a field to look at" if config.cameras else "nobody looks at 'weeds'"
             at = f"{self._at}.{'cameras' if config.cameras else 'weeds'}"
             self._wrong(text, at, "give both 'weeds' and 'cameras', or neither")
+            work = config.cameras[name].work
+            load = None if work is None else next((w for w in context.scene.workloads if w.name == work.workload), None)
+            if work is not None and load is None:
+                known = ", ".join(w.name for w in context.scene.workloads) or "none"
+                self._wrong(
+                    f"there is no workload '{work.workload}'", f"{at}.work.workload", f"the scenario has {known}"
+                )
+            elif load is not None and row >= 0:
+                if load.graph:
+                    self._wrong(
+                        f"'{load.name}' has stages of their own sizes", f"{at}.work", "use a workload without 'graph'"
+                    )
+                if not any(part.first <= self.slots[row] < part.first + part.count for part in load.sources):
+                    self._wrong(f"'{name}' makes no tasks of '{load.name}'", f"{at}.work.workload", "see its 'from'")
+        try:
+            light_of(config, context.scene)
+        except ValueError as error:
+            self._wrong(str(error), f"{self._at}.light", "write geo: {origin: [lat, lon]}, or an illuminance as 10 klx")
         if config.weeds is not None:
             try:
-                read_weeds(Path(context.path(config.weeds)))
+                read_weeds(context.path(config.weeds), frame_of(context.scene))
             except (ValueError, OSError) as error:
                 self._wrong(f"the field '{config.weeds}' cannot be read: {error}", f"{self._at}.weeds")
 
@@ -226,14 +274,14 @@ def rows_of(part: RowsPart) -> Rows:
 
 def _line(context: Context, file: str, high: float) -> list[list[float]]:
     """The places (m) of the first LineString of a GeoJSON file; those without a height are at `high` m."""
-    geo = context.scene.geo
-    if geo is None:
+    frame, geo = frame_of(context.scene), context.scene.geo
+    if frame is None or geo is None:
         raise ValueError(f"'{file}' is in degrees, but the scenario has no 'geo: {{origin: [lat, lon]}}'")
     line = _first_line(json.loads(Path(context.path(file)).read_text(encoding="utf-8")))
     if line is None:
         raise ValueError(f"'{file}' holds no LineString")
     points = np.array([[*point[:2], point[2] if len(point) > 2 else np.nan] for point in line], np.float64)
-    east, north, up = LocalFrame(geo.latitude, geo.longitude, geo.height).to_local(
+    east, north, up = frame.to_local(
         points[:, 1], points[:, 0], np.where(np.isnan(points[:, 2]), geo.height, points[:, 2])
     )
     up = np.where(np.isnan(points[:, 2]), high, up)

@@ -23,8 +23,10 @@ PICTURE = Signal("picture", "the latest picture of a drone's camera, NaN: none y
     Column("taken", "float64", "s", "when", low=0.0, optional=True),
     Column("x", "float64", "m", "east, of its middle on the ground", optional=True),
     Column("y", "float64", "m", "north of it", optional=True),
+    Column("heading", "float64", "deg", "its upper edge, clockwise from north", low=0.0, high=360.0, optional=True),
     Column("pixel", "float64", "m", "ground sample distance: side of a pixel on the ground", low=0.0, optional=True),
     Column("area", "float64", "m2", "of the ground that it shows", low=0.0, optional=True),
+    Column("light", "float64", "lx", "on the ground", low=0.0, optional=True),
     Column("found", "float64", "1", "weeds that the detector says there are", low=0.0, optional=True),
     Column("density", "float64", "1/m2", "the same over the area", low=0.0, optional=True),
 ))  # fmt: skip

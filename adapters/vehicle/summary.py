@@ -22,8 +22,12 @@ def summary(
     roster: VehicleRoster,
     fleet: VehicleFleet,
     travelled: NDArray[np.float64],
+    weeded: NDArray[np.float64],
 ) -> Mapping[str, Any]:
-    """JSON values; what did not come to pass is null."""
+    """JSON values; what did not come to pass is null.
+
+    `weeded` (pairs,) m^2: what a target covered in the rows of a field while its drone followed it.
+    """
     s, charge = fleet.state, fleet.charge()
     vehicles = {
         name: {
@@ -44,6 +48,7 @@ def summary(
         "engaged": {name: outcome.count(name) for name in ph.OUTCOMES},
         "means": {name: _mean(records[name]) for name in ("t_engage", "error_mean", "t_return", "t_land", "coverage")},
         "area_seen": None if pairs.log.coverage is None else pairs.log.coverage.total(),
+        "weeded": _weeded(weeded, pairs, roster, fleet) if weeded.any() else None,
         "surface": {
             "constant": _known(surface.constant),
             "per_metre": _known(surface.per_metre),
@@ -62,6 +67,21 @@ def _row(record: np.void, pairs: Engagements, roster: VehicleRoster) -> Mapping[
         "outcome": ph.OUTCOMES[int(record["outcome"])],
         "reason": ph.REASONS[int(record["reason"])],
         **{name: _known(float(record[name])) for name in ph.METRICS},
+    }
+
+
+def _weeded(
+    weeded: NDArray[np.float64], pairs: Engagements, roster: VehicleRoster, fleet: VehicleFleet
+) -> Mapping[str, Any]:
+    """The area in all, and by the energy of the drones that were engaged and by the time of the run."""
+    drones = np.unique(pairs.drones)
+    area, energy = float(weeded.sum()), float(fleet.state["energy"][drones].sum())
+    by_drone = {roster.ids[drone]: float(weeded[pairs.drones == drone].sum()) for drone in drones}
+    return {
+        "area": area,
+        "by_drone": by_drone,
+        "per_Wh": area / (energy / 3600.0) if energy > 0.0 else None,
+        "per_minute": area / (fleet.now / 60.0) if fleet.now > 0.0 else None,
     }
 
 

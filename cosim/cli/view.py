@@ -26,6 +26,9 @@ def view(
     token: Annotated[
         str | None, typer.Option(help="The token of a run under --control; default: COSIM_TOKEN. Without: read-only.")
     ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of a live run, if it is on this machine: for pictures of drones.")
+    ] = None,
     name: Annotated[
         list[str] | None, typer.Option(help="A name besides localhost that browsers call this machine by. Repeatable.")
     ] = None,
@@ -43,19 +46,19 @@ def view(
 
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
         with bind(host, port) as listener:
-            app = make_app(_source(run, map_files or []), token=given.strip(), hosts=[host, *(name or ())])
+            app = make_app(_source(run, map_files or [], folder), token=given.strip(), hosts=[host, *(name or ())])
             serve(app, listener, typer.echo, os.environ.get("COSIM_PUBLISHED", "").strip())
         note("the dashboard has ended")
 
 
-def _source(run: str | None, maps: list[Path]) -> Source:
+def _source(run: str | None, maps: list[Path], beside: Path | None = None) -> Source:
     from cosim.results.folder import RunFolder, latest
     from cosim.web.finished import FinishedRun
     from cosim.web.live import LiveSource
 
     if run is not None and run.startswith(("tcp://", "ipc://")):
         _readable(maps)
-        return LiveSource(run, maps)
+        return LiveSource(run, maps, beside)
     folder = RunFolder.open(run) if run is not None else latest(Path("runs"))
     note(f"showing {folder.path}")
     if folder.alive:

@@ -162,6 +162,22 @@ class Engine:
         if np.any(before != self.state.links["up"][numbers]):
             self._find_routes()
 
+    def set_work(self, slots: ArrayLike, workloads: ArrayLike, work: ArrayLike) -> None:
+        """The next tasks of these devices have `work` cycles each; NaN: as their workload says again.
+
+        Jobs with stages keep the sizes of the stages. Whoever makes no tasks of the workload goes on to make none.
+        """
+        asked, load, cycles = np.broadcast_arrays(
+            self._nodes(slots), np.asarray(workloads, np.int64), np.asarray(work, np.float64)
+        )
+        if np.any(cycles < 0.0) or np.any(np.isinf(cycles)):
+            raise ValueError("the work of a task is a finite number of cycles, 0 or more")
+        sources, nodes = self.state.sources, self.state.nodes
+        for node, number, value in zip(asked.ravel(), load.ravel(), cycles.ravel(), strict=True):
+            first = int(nodes["first_source"][node])
+            mine = first + np.flatnonzero(sources["workload"][first : first + int(nodes["sources"][node])] == number)
+            sources["work"][mine] = value
+
     def fail(self, slots: ArrayLike) -> None:
         """Nodes fail: what is on them ends as `node-failed`; cells stop serving, devices stop making tasks."""
         self._tell(kernel.NODE_DOWN, self._present(slots))

@@ -231,8 +231,9 @@ SOURCE = _in_lines(
         ("key", "u8"),  # of its own random stream
         ("base", "f8"),  # s, last arrival, or start of the periodic pattern
         ("phase_end", "f8"),  # s, end of the active phase
-        ("drawn", "i8"),  # arrivals drawn so far
-        ("step", "i8"),  # periodic arrivals in this pattern, bags so far
+        ("work", "f8"),  # cycles of each of its next tasks, NaN: drawn
+        ("drawn", "i4"),  # arrivals drawn so far
+        ("step", "i4"),  # periodic arrivals in this pattern, bags so far
         ("phases", "i4"),  # phases drawn so far
         ("left", "i4"),  # tasks that are left in the present bag
         ("first_row", "i4"), ("rows", "i4"),  # its tasks in `trace`

@@ -109,6 +109,7 @@ def make(s: Record, k: int, n: int, now: float) -> int:
         t.input = traced.input if traced.input == traced.input else t.input
         t.output = traced.output if traced.output == traced.output else t.output
         t.work = t.rest = traced.work if traced.work == traced.work else t.work
+    t.work = t.rest = source.work if source.work == source.work else t.work
     t.accelerator, t.operations = work.accelerator, 0.0
     if work.accelerator >= 0:
         t.operations = size(work.operations_law, work.operations_a, work.operations_b, source.key, n, OPERATIONS)

@@ -221,6 +221,7 @@ def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void],
     order = np.lexsort((system.source_workload, system.source_node))
     sources = aligned(len(order), SOURCE)
     sources["node"], sources["workload"] = system.source_node[order], system.source_workload[order]
+    sources["work"] = np.nan
     if np.any((sources["workload"] < 0) | (sources["workload"] >= len(system.workloads))):
         raise ValueError(f"a source names a workload that is not one of the {len(system.workloads)} of the system")
     nodes["sources"] = np.bincount(sources["node"], minlength=len(nodes))

@@ -209,6 +209,11 @@ TASK = Signal("task", "a task that ended; the row's slot is the device that made
     Column("late", "bool", "", "completed after its deadline"),
 ), rows="event")  # fmt: skip
 
+DEMAND = Signal("demand", "what the next tasks of a device are like, where it is not as their workload says", (
+    Column("workload", "int32", "", "of the tasks", "code", "workloads"),
+    Column("work", "float64", "cycles", "of each of them, NaN: as the workload says", low=0.0, optional=True),
+), rows="event")  # fmt: skip
+
 TASK_EVENT = Signal("task_event", "what happens to tasks; the row's slot is the device that made the task", (
     Column("task", "int64", "", "serial number in the order of creation", low=0.0),
     Column("workload", "int16", "", "which workload", "code", "workloads"),
@@ -340,6 +345,6 @@ PLACEMENT = Signal("placement", "what policy files have put on a node", (
     Column("workloads", "int64", "", "bit k: the tasks of workload k, in the order of the file, may run there"),
 ))  # fmt: skip
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
-    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, TASK_EVENT, NODE_EVENT,
+    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, DEMAND, TASK_EVENT, NODE_EVENT,
     PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH, PLACEMENT,
 )}  # fmt: skip

@@ -50,6 +50,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
     "mass": {"kg": 1.0, "g": 1e-3, "t": 1e3},
     "resistance": {"ohm": 1.0, "mohm": 1e-3},
     "acceleration": {"m/s2": 1.0},
+    "illuminance": {"lx": 1.0, "klx": 1e3},
     "angle": {"deg": 1.0, "rad": 57.29577951308232},
     "price": {"EUR": 1.0, "USD": 1.0, "cent": 0.01},
     "price per energy": {"/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9, "/J": 1.0},
@@ -67,6 +68,7 @@ _EXAMPLES = {
     "density": "40 /km2", "price": "3 EUR", "price per energy": "0.25 /kWh", "price per time": "0.05 /h",
     "price per bytes": "0.01 /GB", "power per bytes": "0.392 W/GB",
     "carbon per energy": "400 g/kWh", "mass": "1.5 kg", "resistance": "20 mohm", "acceleration": "2.5 m/s2",
+    "illuminance": "10 klx",
 }  # fmt: skip
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)

@@ -18,7 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Run = Callable[[bytes, int], int]  # (input, size) -> a small number that depends on all of the computation
+from cosim.inference.plants import picture, weeds
+
+Result = int | list[tuple[float, float]]
+# (input, size) -> a small number that depends on all of the computation, or the pixels (column, line) of what was found
+Run = Callable[[bytes, int], Result]
 # Of AIoTBench (Luo et al., 2020); `cosim.inference.networks` has them.
 NETWORKS = ("resnet18", "resnet34", "squeezenet1_0", "mobilenet_v2")
 SMALLEST, LARGEST = 1, 4096  # of `size`
@@ -40,6 +44,9 @@ def kernels() -> dict[str, Kernel]:
         Kernel("matmul", "product of two size x size matrices of 32-bit numbers", 512, _matmul),
         Kernel("blur", "5 x 5 mean of a picture of size x size pixels, 3 channels", 512, _blur),
         Kernel("histogram", "equalisation of a picture of size x size pixels, 3 channels", 512, _histogram),
+        Kernel(
+            "weeds", "weeds in a portable pixmap (P6): green beside the crop rows; its own size counts", 256, _weeds
+        ),
         Kernel(
             "vegetation", "excess green index and share of plants in a picture of size x size pixels", 1024, _plants
         ),
@@ -83,6 +90,10 @@ def _plants(data: bytes, size: int) -> int:
     picture = _picture(data, size)
     chromatic = picture / np.maximum(picture.sum(axis=0), np.float32(1e-6))
     return int(1000.0 * float((2.0 * chromatic[1] - chromatic[0] - chromatic[2] > 0.1).mean()))
+
+
+def _weeds(data: bytes, _size: int) -> Result:
+    return [(round(column, 1), round(line, 1)) for column, line in weeds(picture(data))]
 
 
 def _network(name: str) -> Run:

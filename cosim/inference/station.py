@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter, thread_time
 
-from cosim.inference.kernels import LARGEST, SMALLEST, Kernel
+from cosim.inference.kernels import LARGEST, SMALLEST, Kernel, Result
 
 # s; upper bounds of the classes of the response-time histogram
 BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -27,7 +27,7 @@ class Answer:
     """What came out, and how long it took."""
 
     kernel: str
-    result: int
+    result: Result
     came: float  # s, monotonic clock, when the whole input was here
     queued: float  # s
     computed: float  # s

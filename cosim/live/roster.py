@@ -20,6 +20,7 @@ from cosim.talk.codec import Body, Message
 
 Out = tuple[bytes, bytes]  # peer, data
 _NEVER: Mapping[str, float] = {}
+_ANSWER = 64 << 10  # B of an output that are kept
 _HERE = ("received", "started", "computed")  # times of a result, in their order
 _CALLED = ("received", "uploaded", "started", "computed", "answered")
 _NONCES = 64  # hellos remembered per key
@@ -155,7 +156,7 @@ class Roster:
             told = body[name]
             if told is not None and not math.isnan(lease.clock.offset):
                 times[name] = least = min(max(lease.ours(told), least), now)
-        self._note(queued, lease.slot, body["status"], now, times, len(body["output"]), body["detail"])
+        self._note(queued, lease.slot, body["status"], now, times, body["output"], body["detail"])
 
     def _note(
         self,
@@ -164,7 +165,7 @@ class Roster:
         status: Any,  # noqa: ANN401 - one of the words of Result
         now: float,
         times: Mapping[str, float] = _NEVER,
-        output: int = 0,
+        output: bytes = b"",
         detail: str = "",
     ) -> None:
         sent = queued.sent if queued.sent >= 0 else None
@@ -175,7 +176,7 @@ class Roster:
         self.results.append(
             TaskResult(
                 queued.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
-                output, detail,
+                len(output), detail, output[:_ANSWER],
             )
         )  # fmt: skip
 

@@ -48,6 +48,7 @@ class TaskResult:
     ended: float
     output: int  # B
     detail: str
+    answer: bytes = b""  # the beginning of the output
 
 
 @dataclass(slots=True)

@@ -115,7 +115,9 @@ def forward(task: Body, service: str, deadline: float) -> bytes:
 
 
 def call(task: Body, clock: float, networks: Sequence[str], deadline: float) -> Answer:
-    """The answer of the inference service at `to`, which must lie in one of `networks`, to an input made here.
+    """The answer of the inference service at `to`, which must lie in one of `networks`, to the task's input.
+
+    Without one it is made here; a shorter one than `bytes` is filled up.
 
     `cycles` are spent before, for what makes the input on board of the device.
     The service tells the times by its own monotonic clock; they hold here when both are on one machine, which the
@@ -129,7 +131,8 @@ def call(task: Body, clock: float, networks: Sequence[str], deadline: float) -> 
     if not reached or not port.isdecimal() or not 0 < int(port) < 65536:
         raise WorkError(f"'{task['to']}' is no address that this machine's owner lets tasks call")
     _spend(task["cycles"] / clock, deadline)
-    body = _post(host, int(port), f"/run/{_kernel(task)}", filled(b"\x5a\xa5", task["bytes"]), deadline)
+    data = task["input"].ljust(task["bytes"], b"\0") if task["input"] else filled(b"\x5a\xa5", task["bytes"])
+    body = _post(host, int(port), f"/run/{_kernel(task)}", data, deadline)
     answered = time.monotonic()
     try:
         told = json.loads(body)

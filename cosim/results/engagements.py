@@ -17,6 +17,13 @@ _MEANS = {
 }
 
 
+_WEEDED = {
+    "area": ("area_weeded", "m2", "covered in the rows of a field while a drone followed"),
+    "per_Wh": ("area_weeded_per_wh", "m2/Wh", "the same by the energy of the drones that were engaged"),
+    "per_minute": ("area_weeded_per_minute", "m2/min", "the same by the time of the run"),
+}
+
+
 def listed(summaries: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The engagements of all adapters' summaries, in the order of their commands."""
     rows = [row for summary in summaries.values() for row in summary.get("engagements") or ()]
@@ -43,3 +50,13 @@ def engagement_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str,
         "meaning": "taken from the batteries of engaged drones",
     }
     return figures
+
+
+def weeding_figures(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Figures by name of what was weeded under drones, none where nothing was."""
+    found = [summary["weeded"] for summary in summaries.values() if summary.get("weeded")]
+    return {
+        name: {"value": told[key], "unit": unit, "meaning": meaning}
+        for told in found
+        for key, (name, unit, meaning) in _WEEDED.items()
+    }

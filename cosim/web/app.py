@@ -67,6 +67,13 @@ def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> F
     def events() -> JSONResponse:
         return JSONResponse(strict({"events": source.events()}))
 
+    @app.get("/api/picture")
+    def picture(node: Annotated[int, Query(ge=0)], at: float | None = None) -> Response:
+        found = source.picture(node, at)
+        if found is None:
+            return _refusal(404, "no picture of this node can be shown")
+        return Response(found, media_type="image/png", headers={"Cache-Control": "no-store"})
+
     @app.get("/api/find")
     def find(name: Annotated[str, Query(max_length=200)]) -> JSONResponse:
         return JSONResponse({"nodes": source.find(name)})

@@ -19,6 +19,7 @@ from cosim.results.layers import Line, file_lines, flat, map_lines
 from cosim.results.load import Run, load
 from cosim.web.figures import FEW, figures_of, split
 from cosim.web.message import pack, pack_columns
+from cosim.web.pictures import Pictures
 from cosim.web.source import PARTS, SHORT
 
 UNLIMITED = ("deadline", "stop", "sleep_after")  # keys of a plan whose null in JSON is an infinity
@@ -55,6 +56,7 @@ class FinishedRun:
         geo = self._scene["geo"]
         own = [line for file in maps for line in file_lines(file, geo and (geo[0], geo[1]))]
         self._lines = [*self._map_lines(), *own]
+        self._pictures = Pictures(folder)
         self._cached: dict[str, dict[str, Any]] = {}
         self._events = self._rows("SELECT time, kind, node, detail FROM events ORDER BY time LIMIT ?", EVENTS)
 
@@ -113,6 +115,14 @@ class FinishedRun:
     def events(self) -> list[list[Any]]:
         """Everything that happened."""
         return [list(event) for event in self._events]
+
+    def picture(self, number: int, at: float | None) -> bytes | None:
+        """What the node took last until `at` s, rendered anew."""
+        if not 0 <= number < len(self._names) or "picture" not in self._columns_of:
+            return None
+        with self._lock:
+            told = self._detail(number, self._reached if at is None else at)["signals"].get("picture", {})
+        return self._pictures.png(self._names[number], told)
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes of the whole run whose name holds `text`."""

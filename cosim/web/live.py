@@ -19,6 +19,7 @@ from cosim.talk.publish import Subscriber, TickSnapshot
 from cosim.web.figures import FOLLOWED, figures_of, split
 from cosim.web.history import History
 from cosim.web.message import pack, pack_columns
+from cosim.web.pictures import Pictures
 from cosim.web.source import PARTS, SHORT
 
 log = logging.getLogger("cosim.web")
@@ -30,17 +31,19 @@ _SAMPLE = 0.2  # s of wall clock between two points of the history
 class LiveSource:
     """Observes the publication at `address` in a thread, over lines of GeoJSON files.
 
+    `folder` is that of the run where this machine has it: pictures of drones are rendered from what lies in it.
     Raises `SetupError` for what is no address. A file that cannot be used is told in the log.
     """
 
     live = True
 
-    def __init__(self, address: str, maps: Sequence[Path] = ()) -> None:
+    def __init__(self, address: str, maps: Sequence[Path] = (), folder: Path | None = None) -> None:
         self.address = address
         self._maps = tuple(maps)
         self.serial = 0
         self._subscriber = Subscriber(address)
         self._lock = threading.Lock()
+        self._pictures = Pictures(folder)
         self._rings: set[Callable[[], None]] = set()
         self._run = b""
         self._snapshot: TickSnapshot | None = None
@@ -116,6 +119,12 @@ class LiveSource:
         """The newest events of the run."""
         with self._lock:
             return list(self._snapshot.state.get("events", {}).get("recent", ())) if self._snapshot else []
+
+    def picture(self, number: int, at: float | None) -> bytes | None:
+        """What the node took last; needs the run's folder on this machine."""
+        with self._lock:
+            told = self._detail(number)
+        return self._pictures.png(told["name"], told["signals"].get("picture", {}))
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes whose name holds `text`, static ones first."""

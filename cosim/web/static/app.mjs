@@ -75,7 +75,7 @@ function draw(header, columns) {
   world.happened(events);
   if (header.detail && header.detail.node === world.chosen) {
     if (world.name && header.detail.name !== world.name) choose(-1); // it has left, and another one has its slot
-    else { world.name = header.detail.name; showDetail(header.detail, world, (...what) => charts.follow(...what)); }
+    else { world.name = header.detail.name; showDetail(header.detail, world, (...what) => charts.follow(...what), scene.live ? null : header.time); }
   }
   map.draw();
   showState(state);
