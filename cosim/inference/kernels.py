@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.inference import NETWORKS
+
 Run = Callable[[bytes, int], int]  # (input, size) -> a small number that depends on all of the computation
-# Of AIoTBench (Luo et al., 2020); `cosim.inference.networks` has them.
-NETWORKS = ("resnet18", "resnet34", "squeezenet1_0", "mobilenet_v2")
 SMALLEST, LARGEST = 1, 4096  # of `size`
 
 
