@@ -153,6 +153,26 @@ def test_frames_that_nobody_read_are_counted_with_their_seconds():
     assert found["lag_max"] is None
 
 
+def test_a_late_second_is_named_by_when_it_was_at_its_worst_not_by_when_that_was_told(monkeypatch):
+    clock = iter([100.0, 100.5, 101.0, 101.5, 102.0])
+    monkeypatch.setattr("adapters.network.lateness.monotonic", lambda: next(clock))
+    lateness = Lateness()
+    for step in range(5):
+        lateness.stepped(0.5 * step)
+    lateness.heard(2.0, 0.5, at=100.7)
+    lateness.heard(2.0, 0.5, at=99.0)  # of a time before the run
+    assert lateness.summary()["late_at"] == [1.0, 2.0]
+
+
+def test_frames_that_the_emulation_has_no_memory_for_are_told_apart_from_unread_ones():
+    lateness = Lateness()
+    lateness.heard(3.0, 0.001, 2, 0)
+    lateness.heard(4.0, 0.001, 0, 70)
+    found = lateness.summary()
+    assert (found["unread"], found["unread_at"]) == (2, [3.0])
+    assert (found["overflowed"], found["overflowed_seconds"], found["overflowed_at"]) == (70, 1, [4.0])
+
+
 def test_nobody_heard_of_is_not_punctual():
     assert Lateness().summary()["lag_max"] is None
 
