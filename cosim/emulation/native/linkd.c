@@ -314,7 +314,7 @@ static void late(uint64_t stood, uint64_t at)
 
 static void run(void)
 {
-    uint64_t telling = now() + SWITCH_SECOND, set = 0, woke = now();
+    uint64_t telling = now() + SWITCH_SECOND, set = 0, woke = now(), stood = 0;
     tell();
     while (!ended) {
         struct epoll_event events[64];
@@ -329,7 +329,7 @@ static void run(void)
             set = until;
         }
         int count = epoll_wait(poller, events, 64, -1);
-        uint64_t stood = slept - woke; /* how long frames may have waited for us: since we had looked last, */
+        stood += slept - woke; /* how long frames may have waited for us: since we had looked last, */
         woke = now();
         if (woke > until)
             stood += woke - until; /* but for the time that we slept as we should */
@@ -350,6 +350,8 @@ static void run(void)
         switch_deliver(the_switch, now());
         if (switch_counts(the_switch)->received != received)
             late(stood, woke);
+        if (count >= 0) /* else we were stopped, and have not looked yet */
+            stood = 0;
         if (now() >= telling) {
             tell();
             telling = telling + SWITCH_SECOND > now() ? telling + SWITCH_SECOND : now();
