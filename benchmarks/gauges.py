@@ -34,7 +34,7 @@ from cosim.report.reality import validity
 
 STOPPED = 0.5  # s
 EVERY = 4.0  # s between them
-NEAR = 1.1  # s: interfaces tell of what they dropped once a second
+NEAR = 1.3  # s: interfaces tell of what they dropped once a second, and a step has 0.2 s
 STEP = 0.2  # s
 # Sends what its argument says while the file is there; 64 KB at once, which the kernel cuts into frames of 1400 B.
 _SENDER = """

@@ -136,7 +136,7 @@ class NetworkAdapter:
         assert self._client is not None
         self._lateness.stepped(time)
         for health in self._client.healths():
-            self._lateness.heard(time, health.lag_max, health.unread, health.overflowed, health.lag_at)
+            self._lateness.heard(time, health)
         report, now = self._client.report, monotonic()
         if report is not self._report:  # a new one, though nothing may have happened that it could tell
             self._report, self._heard = report, now

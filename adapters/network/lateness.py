@@ -6,6 +6,8 @@ import math
 from bisect import bisect_left
 from time import monotonic
 
+from cosim.emulation.state import Health
+
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
 _SHOWN = 20  # late seconds that are named
 _REMEMBERED = 256  # steps whose wall-clock time is known
@@ -21,31 +23,27 @@ class Lateness:
         self._lags: list[float] = []  # s, largest of each report
         self._late: list[float] = []  # simulated s, when each late one was at its worst
         self._unread = self._overflowed = 0
-        self._overrun: list[float] = []  # simulated s at the end of each report with unread frames
-        self._crowded: list[float] = []  # and with frames that there was no memory for
+        self._overrun: list[float] = []  # simulated s, when unread frames were counted, which is done once a second
+        self._crowded: list[float] = []  # simulated s at the end of each report with frames that there was no memory for
         self._steps: list[tuple[float, float]] = []  # monotonic clock, simulated time: s
 
     def stepped(self, time: float) -> None:
         """The run is at `time` (simulated s) now."""
         self._steps = [*self._steps[-_REMEMBERED:], (monotonic(), time)]
 
-    def heard(self, time: float, lag: float, unread: int = 0, overflowed: int = 0, at: float = math.nan) -> None:
-        """A report at `time` (simulated s) whose packets were at most `lag` (s) late; NaN: it cannot tell.
-
-        `unread` frames were dropped by interfaces in its second, before the links had them, `overflowed` refused by the
-        emulation, which holds so much and no more. The largest lag was seen `at` (s of the monotonic clock).
-        """
-        if unread:
-            self._unread += unread
-            self._overrun.append(time)
-        if overflowed:
-            self._overflowed += overflowed
+    def heard(self, time: float, health: Health) -> None:
+        """A report at `time` (simulated s)."""
+        if health.unread:
+            self._unread += health.unread
+            self._overrun.append(self._simulated(health.unread_at, time))
+        if health.overflowed:
+            self._overflowed += health.overflowed
             self._crowded.append(time)
-        if not math.isfinite(lag):
+        if not math.isfinite(health.lag_max):  # it cannot tell
             return
-        self._lags.append(lag)
-        if lag > LATE:
-            self._late.append(self._simulated(at, time))
+        self._lags.append(health.lag_max)
+        if health.lag_max > LATE:
+            self._late.append(self._simulated(health.lag_at, time))
 
     def _simulated(self, at: float, otherwise: float) -> float:
         """The time of the step that was under way then; the `otherwise`, where that is not known."""

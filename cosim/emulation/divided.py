@@ -74,6 +74,7 @@ class Divided:
             sum(one.unread for one in found),
             sum(one.overflowed for one in found),
             max(found, key=lambda one: -math.inf if math.isnan(one.lag_max) else one.lag_max).lag_at,
+            _worst([one.unread_at for one in found]),
         )
 
     def close(self) -> None:

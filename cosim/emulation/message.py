@@ -70,6 +70,7 @@ FROM_SERVICE = MessageSet(
                     _COUNT,
                     _COUNT,
                     Number(unknown=True),
+                    Number(unknown=True),
                 )
             ),
             "counts": List(Row((*_KEY, _COUNT, _COUNT, _COUNT, _COUNT)), MAX_ROWS),
