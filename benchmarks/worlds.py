@@ -1,6 +1,7 @@
 """One file in two worlds: the tasks of a run with real nodes, paired with those of the same run in one process.
 
-    python -m benchmarks.worlds [--nodes netns|containers] [--scenarios hello convoy ...] [--seconds 60] [--json]
+    python -m benchmarks.worlds [--nodes netns|containers] [--scenarios hello convoy ...] [--seconds 60]
+        [--set KEY=VALUE] [--json]
 
 Every scenario is simulated, then run with real nodes in real time, and their tasks are paired by workload, source and
 instant (as `cosim compare` does). A run with real nodes ends before tasks that are late, so the last few seconds have
@@ -14,6 +15,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,14 +28,15 @@ SAME_HOST = 0.95
 """Of the tasks that both runs made."""
 
 
-def compared(scenario: Path, nodes: str, seconds: float, folder: Path) -> Pairing | None:
-    """The tasks of a scenario simulated and with real nodes; None where it has none."""
-    return pair(*(ran(scenario, world, seconds, folder / world) for world in ("process", nodes)))
+def compared(scenario: Path, nodes: str, seconds: float, folder: Path, values: Sequence[str] = ()) -> Pairing | None:
+    """The tasks of a scenario simulated and with real nodes, with KEY=VALUE overridden; None where it has none."""
+    return pair(*(ran(scenario, world, seconds, folder / world, values) for world in ("process", nodes)))
 
 
-def ran(scenario: Path, world: str, seconds: float, folder: Path) -> Path:
+def ran(scenario: Path, world: str, seconds: float, folder: Path, values: Sequence[str] = ()) -> Path:
     """The folder of a run of the scenario."""
-    words = ["run", str(scenario), "--nodes", world, "--set", f"run.duration={seconds:g} s", "--out", str(folder)]
+    words = ["run", str(scenario), "--nodes", world, "--out", str(folder)]
+    words += [word for value in (f"run.duration={seconds:g} s", *values) for word in ("--set", value)]
     command = [sys.executable, "-m", "cosim", *words, "--no-report", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -45,6 +48,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--nodes", choices=["netns", "containers"], default="netns", help="where real nodes are")
     arguments.add_argument("--scenarios", nargs="+", default=list(SCENARIOS), help="shipped ones, or folders")
+    arguments.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the scenarios")
     arguments.add_argument("--seconds", type=float, default=60.0, help="that each run takes")
     options = arguments.parse_args()
     table = Table(
@@ -56,7 +60,7 @@ def main() -> None:
         for name in options.scenarios:
             shipped = ROOT / "scenarios" / name
             folder = shipped if shipped.is_dir() else Path(name)
-            one = compared(folder, options.nodes, options.seconds, Path(spare))
+            one = compared(folder, options.nodes, options.seconds, Path(spare), options.set)
             if one is None or not one.paired:
                 table.add([name, "no tasks of both", "", "", "", "", ""])
                 continue

@@ -107,6 +107,12 @@ class NetworkAdapter:
                 "service did not keep up; fewer nodes or lower rates help",
                 late["unread"], late["unread_seconds"],
             )  # fmt: skip
+        if late["overflowed"]:
+            log.warning(
+                "the network service refused %s packets in %s s of the run, since more were on their way than it holds, "
+                "whatever room their queues had; lower rates or shorter delays help",
+                late["overflowed"], late["overflowed_seconds"],
+            )  # fmt: skip
         report = self._client.report
         return {
             "nodes": len(self._slots),
@@ -128,8 +134,9 @@ class NetworkAdapter:
     def _listen(self, time: float) -> None:
         """Keep track of the silence of the service, and of how late it is."""
         assert self._client is not None
+        self._lateness.stepped(time)
         for health in self._client.healths():
-            self._lateness.heard(time, health.lag_max, health.unread)
+            self._lateness.heard(time, health)
         report, now = self._client.report, monotonic()
         if report is not self._report:  # a new one, though nothing may have happened that it could tell
             self._report, self._heard = report, now

@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from time import monotonic
+
+from cosim.emulation.state import Health
 
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
 _SHOWN = 20  # late seconds that are named
+_REMEMBERED = 256  # steps whose wall-clock time is known
 
 
 class Lateness:
-    """Gathers the largest lag of every report, each of which covers about a second, and frames lost unread."""
+    """Gathers the largest lag of every report, each of which covers about a second, and frames that were dropped.
+
+    Dropped not by a queue of a link, as the scenario has it, but by the emulation: unread, or for want of memory.
+    """
 
     def __init__(self) -> None:
         self._lags: list[float] = []  # s, largest of each report
-        self._late: list[float] = []  # simulated s at the end of each late one
-        self._unread = 0
-        self._overrun: list[float] = []  # simulated s at the end of each report with unread frames
+        self._late: list[float] = []  # simulated s, when each late one was at its worst
+        self._unread = self._overflowed = 0
+        self._overrun: list[float] = []  # simulated s, when unread frames were counted, which is done once a second
+        self._crowded: list[float] = []  # simulated s at the end of each report with frames that there was no memory for
+        self._steps: list[tuple[float, float]] = []  # monotonic clock, simulated time: s
 
-    def heard(self, time: float, lag: float, unread: int = 0) -> None:
-        """A report at `time` (simulated s) whose packets were at most `lag` (s) late; NaN: it cannot tell.
+    def stepped(self, time: float) -> None:
+        """The run is at `time` (simulated s) now."""
+        self._steps = [*self._steps[-_REMEMBERED:], (monotonic(), time)]
 
-        `unread` frames were dropped by interfaces in its second, before the links had them.
-        """
-        if unread:
-            self._unread += unread
-            self._overrun.append(time)
-        if not math.isfinite(lag):
+    def heard(self, time: float, health: Health) -> None:
+        """A report at `time` (simulated s)."""
+        if health.unread:
+            self._unread += health.unread
+            self._overrun.append(self._simulated(health.unread_at, time))
+        if health.overflowed:
+            self._overflowed += health.overflowed
+            self._crowded.append(time)
+        if not math.isfinite(health.lag_max):  # it cannot tell
             return
-        self._lags.append(lag)
-        if lag > LATE:
-            self._late.append(time)
+        self._lags.append(health.lag_max)
+        if health.lag_max > LATE:
+            self._late.append(self._simulated(health.lag_at, time))
+
+    def _simulated(self, at: float, otherwise: float) -> float:
+        """The time of the step that was under way then; the `otherwise`, where that is not known."""
+        if not math.isfinite(at) or not self._steps or at < self._steps[0][0]:
+            return otherwise
+        return self._steps[min(bisect_left(self._steps, (at, -math.inf)), len(self._steps) - 1)][1]
 
     def summary(self) -> dict[str, object]:
         """Largest lag, 99th percentile over the reports (s), number of late seconds and the first of them.
 
-        Then how many frames were dropped unread, in how many seconds, and the first of these.
+        Then how many frames were dropped unread, in how many seconds, and the first of these; likewise frames for which
+        there was no memory.
         """
         ordered = sorted(self._lags)
         return {
@@ -45,4 +66,7 @@ class Lateness:
             "unread": self._unread,
             "unread_seconds": len(self._overrun),
             "unread_at": [round(time, 3) for time in self._overrun[:_SHOWN]],
+            "overflowed": self._overflowed,
+            "overflowed_seconds": len(self._crowded),
+            "overflowed_at": [round(time, 3) for time in self._crowded[:_SHOWN]],
         }

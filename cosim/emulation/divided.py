@@ -71,6 +71,10 @@ class Divided:
             sum(one.dropped for one in found),
             sum(one.cpu for one in found),
             sum(one.memory for one in found),
+            sum(one.unread for one in found),
+            sum(one.overflowed for one in found),
+            max(found, key=lambda one: -math.inf if math.isnan(one.lag_max) else one.lag_max).lag_at,
+            _worst([one.unread_at for one in found]),
         )
 
     def close(self) -> None:

@@ -339,25 +339,26 @@ class _Tally:
     """Counts over the lives of several engines, each of which starts at 0."""
 
     def __init__(self) -> None:
-        self._before = Statistics(0.0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, math.nan, {})
+        self._before = Statistics(0.0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, math.nan, 0, math.nan, {})
         self._now = self._before
         self._earlier: dict[tuple[int, int], PairCount] = {}
         self._pairs: dict[tuple[int, int], PairCount] = {}
-        self._told = (0, 0, 0)
+        self._told = (0, 0, 0, 0)
         self._lags: list[float] = []
-        self._lag_max = 0.0
+        self._lag_max, self._lag_at = 0.0, math.nan
 
     def begin(self) -> None:
         """A new engine: what the last one counted is added to what those before it did."""
         self._before = _sum(self._before, self._now)
-        self._now = Statistics(0.0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, math.nan, {})
+        self._now = Statistics(0.0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, math.nan, 0, math.nan, {})
         self._earlier, self._pairs = self.pairs(), {}
 
     def add(self, found: Statistics) -> None:
         self._now = found
         self._pairs.update(found.pairs)
         self._lags.append(found.lag_mean)
-        self._lag_max = max(self._lag_max, found.lag_max)
+        if found.lag_max > self._lag_max:
+            self._lag_max, self._lag_at = found.lag_max, found.lag_at
 
     def pairs(self) -> dict[tuple[int, int], PairCount]:
         total = dict(self._earlier)
@@ -369,11 +370,14 @@ class _Tally:
     def health(self, alive: bool) -> Health:
         total = _sum(self._before, self._now)
         dropped = total.lost + total.refused + total.undelivered
-        counts = (total.received, total.delivered, dropped)
-        received, delivered, dropped = (new - old for new, old in zip(counts, self._told, strict=True))
+        counts = (total.received, total.delivered, dropped, total.overflowed)
+        received, delivered, dropped, overflowed = (new - old for new, old in zip(counts, self._told, strict=True))
         mean = sum(self._lags) / len(self._lags) if self._lags else 0.0
-        health = Health(alive, mean, self._lag_max, received, delivered, dropped, total.cpu, total.memory)
-        self._told, self._lags, self._lag_max = counts, [], 0.0
+        health = Health(
+            alive, mean, self._lag_max, received, delivered, dropped, total.cpu, total.memory, 0, overflowed,
+            self._lag_at,
+        )  # fmt: skip
+        self._told, self._lags, self._lag_max, self._lag_at = counts, [], 0.0, math.nan
         return health
 
 
@@ -389,5 +393,7 @@ def _sum(before: Statistics, now: Statistics) -> Statistics:
         before.bad + now.bad,
         before.cpu + now.cpu,
         now.memory,
+        before.overflowed + now.overflowed,
+        now.lag_at,
         {},
     )

@@ -29,6 +29,7 @@ FRAME = 1 << 16  # B, more than a TAP can have
 BATCH = 32  # frames of a port before the next port's turn
 LINE = 256  # B of a command
 COMMANDS = 1 << 16  # B of commands before frames have their turn
+PULSE = 10_000_000  # ns between looks at the clock: a longer gap is a standstill
 NICE = -10  # other programs of a busy machine would add delays of milliseconds
 PR_SET_PDEATHSIG, PR_SET_TIMERSLACK = 1, 29
 
@@ -109,13 +110,18 @@ class Loop:
         """Until `Q`, or the end of the commands or of the control socket."""
         epoll, now, switch = self._epoll, time.monotonic_ns, self._switch
         self._tell()
-        telling = now() + SECOND
+        woke = now()
+        telling = woke + SECOND
         while not self._commands.ended:
             due = switch.next()
-            until = telling if due is None else min(due, telling)
+            slept, received = now(), switch.received
+            until = min(telling, (slept // PULSE + 1) * PULSE, telling if due is None else due)
             # Python's epoll waits whole milliseconds; select waits microseconds, on the one descriptor of epoll.
             select.select([epoll], [], [], max(0, until - now()) * 1e-9)
-            switch.deliver(now())
+            # How long frames may have waited for us: since we had looked last, but for the time that we slept as we should.
+            stood, woke = slept - woke, now()
+            stood += max(0, woke - until)
+            switch.deliver(woke)
             for descriptor, _ in epoll.poll(0):
                 if descriptor in self._port_of:
                     self._read(descriptor)
@@ -124,6 +130,8 @@ class Loop:
                 elif descriptor == self._control.fileno():
                     self._take_ports()
             switch.deliver(now())
+            if switch.received != received and stood > switch.lag_max:
+                switch.lag_max, switch.lag_at = stood, woke
             if now() >= telling:
                 self._tell()
                 telling = max(telling + SECOND, now())
@@ -212,6 +220,8 @@ class Loop:
             "in_drop": switch.refused,
             "out_drop": switch.undelivered,
             "bad": self._commands.bad,
+            "over": switch.overflowed,
+            "lag_at": round(switch.lag_at / 1e9, 3),
             "cpu": round(usage.ru_utime + usage.ru_stime, 3),
             "rss_mb": round(usage.ru_maxrss / 1024, 1),
             "pairs": [[*pair, *count] for pair, count in switch.changed().items()],

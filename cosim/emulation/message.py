@@ -68,6 +68,9 @@ FROM_SERVICE = MessageSet(
                     Number(),
                     Number(unknown=True),
                     _COUNT,
+                    _COUNT,
+                    Number(unknown=True),
+                    Number(unknown=True),
                 )
             ),
             "counts": List(Row((*_KEY, _COUNT, _COUNT, _COUNT, _COUNT)), MAX_ROWS),

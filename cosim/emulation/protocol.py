@@ -28,7 +28,9 @@ Standard output, a JSON object a line, the first when the engine is ready and th
     {"lag_avg_ms": 0.1, "lag_max_ms": 0.4,    how late frames or events were since the last line
      "in": 9, "out": 9,                       frames read from the ports, frames written to them
      "lost": 0,                               frames lost on purpose (loss, links that are down)
-     "in_drop": 0, "out_drop": 0,             frames refused by full queues, frames that a port did not take
+     "in_drop": 0, "out_drop": 0,             frames refused, by full queues too, frames that a port did not take
+     "over": 0,                               those refused since there was no memory for them (may be absent)
+     "lag_at": 71.2,                          s of the monotonic clock, when the largest lag was seen (may be absent)
      "bad": 0,                                lines and packets that were wrong
      "cpu": 0.02, "rss_mb": 11.5,             s of processor time, MiB of memory
      "pairs": [[from, to, frames, bytes, lost, dropped], ...]}
@@ -83,6 +85,8 @@ class Statistics:
     bad: int  # lines and packets
     cpu: float  # s
     memory: float  # B, NaN: not known
+    overflowed: int  # frames, of those refused: for want of memory, not of queue
+    lag_at: float  # s of the monotonic clock, when the largest lag was seen; NaN: not known
     pairs: Mapping[tuple[int, int], PairCount]  # those that changed
 
 
@@ -104,6 +108,8 @@ def statistics(line: bytes) -> Statistics:
             bad=_count(found.get("bad", 0)),
             cpu=float(found.get("cpu", 0.0)),
             memory=float(found.get("rss_mb", math.nan)) * 2**20,
+            overflowed=_count(found.get("over", 0)),
+            lag_at=float(found.get("lag_at", math.nan)),
             pairs=pairs,
         )
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:

@@ -64,7 +64,7 @@ class EmulationService:
         self._backend, self._name = backend, name
         self._last: OrderedDict[bytes, int] = OrderedDict()  # session -> number of its last command
         self._told: dict[LinkKey, PairCount] = {}
-        self._unread = 0  # frames that interfaces dropped since the last report
+        self._unread, self._unread_at = 0, math.nan  # frames that interfaces dropped since the last report, and when
         self._asker: tuple[bytes, int] | None = None  # who has said links last, and the number of that
         self._reception = Reception(sidecars, backend, mode)
         self._probes = Orders(self._reception.tell)
@@ -160,7 +160,8 @@ class EmulationService:
                 choice.wanted(node)
         elif "unread" in word:
             count = word["unread"]
-            self._unread += count if isinstance(count, int) and count > 0 else 0
+            if isinstance(count, int) and count > 0:
+                self._unread, self._unread_at = self._unread + count, time.monotonic()
         elif "shaped" in word:
             refusal = choice.heard(node, word) if choice else ""
             if refusal and self._asker:
@@ -186,8 +187,9 @@ class EmulationService:
         changed = {key: count for key, count in counts.items() if self._told.get(key) != count}
         self._told = counts
         ports = frozenset(self._reception.ports)
-        health, probes = replace(backend.health(), unread=self._unread), dict(self._probes.found)
-        self._unread = 0
+        health = replace(backend.health(), unread=self._unread, unread_at=self._unread_at)
+        probes = dict(self._probes.found)
+        self._unread, self._unread_at = 0, math.nan
         name = _plain(backend.name) if isinstance(backend, Choice) else self._name
         said = EmulationReport(self.id, name, backend.restarts, ports, health, changed, probes)
         self._reports.send(message.report(said), zmq.NOBLOCK)

@@ -47,6 +47,9 @@ class Health:
     cpu: float  # s of processor time so far
     memory: float  # B resident, NaN: not known
     unread: int = 0  # frames that interfaces dropped because nobody had read those before them
+    overflowed: int = 0  # frames that were refused since too much was on its way, whatever room their queues had
+    lag_at: float = math.nan  # s of the machine's monotonic clock, when the largest lag was seen; NaN: not known
+    unread_at: float = math.nan  # likewise when unread frames were last counted
 
 
 class Backend(Protocol):

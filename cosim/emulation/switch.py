@@ -123,7 +123,9 @@ class Switch:
         self._held = 0  # B on their way
         self._changed: dict[tuple[int, int], SwitchLink] = {}
         self.received = self.delivered = self.lost = self.refused = self.undelivered = 0
+        self.overflowed = 0  # of those refused: for want of memory, not of queue
         self.lag_sum = self.lag_max = self.lag_count = 0  # ns, ns, frames
+        self.lag_at = 0  # ns, when the largest was seen
 
     def attach(self, port: int, mac: bytes) -> None:
         """Open a port; one that is open gets the new MAC."""
@@ -201,7 +203,8 @@ class Switch:
             lag = now - due
             self.lag_sum += lag
             self.lag_count += 1
-            self.lag_max = max(self.lag_max, lag)
+            if lag > self.lag_max:
+                self.lag_max, self.lag_at = lag, now
             link = self._links[sender][receiver]
             if receiver in self._macs and self._write(receiver, frame):
                 link.frames += 1
@@ -274,8 +277,11 @@ class Switch:
         air, sharer = self._air[channel], self._sharers.setdefault(sender, Sharer())
         flow = sharer.flows.setdefault(receiver, Flow())
         took = len(frame) * 8 * SECOND // link.rate
-        if (air.free_at > now and flow.held + took > link.room) or self._held + len(frame) > MOST:
+        queued = air.free_at > now and flow.held + took > link.room  # as much as the queue holds
+        if queued or self._held + len(frame) > MOST:
+            refused = self.refused
             self._pass_shared(sender, receiver, frame, None)
+            self.overflowed += 0 if queued else self.refused - refused
             return
         if not flow.waiting:
             flow.tag = max(flow.tag, sharer.time)
@@ -346,6 +352,7 @@ class Switch:
         if sent is None or self._held + len(frame) > MOST:
             link.dropped += 1
             self.refused += 1
+            self.overflowed += sent is not None
             return
         if link.loss and (mix((link.key + 2 * number * _STEP) & _WORD) >> 32) * ALL_LOST >> 32 < link.loss:
             link.lost += 1

@@ -4,3 +4,6 @@
 
 A leaf: it knows numpy, optionally torch, and HTTP.
 """
+
+# Of AIoTBench (Luo et al., 2020); `cosim.inference.networks` has them. They need torch.
+NETWORKS = ("resnet18", "resnet34", "squeezenet1_0", "mobilenet_v2")

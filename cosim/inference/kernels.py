@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.inference import NETWORKS
 from cosim.inference.plants import picture, weeds
 
 Result = int | list[tuple[float, float]]
 # (input, size) -> a small number that depends on all of the computation, or the pixels (column, line) of what was found
 Run = Callable[[bytes, int], Result]
-# Of AIoTBench (Luo et al., 2020); `cosim.inference.networks` has them.
-NETWORKS = ("resnet18", "resnet34", "squeezenet1_0", "mobilenet_v2")
 SMALLEST, LARGEST = 1, 4096  # of `size`
 
 

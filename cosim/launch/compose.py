@@ -19,16 +19,16 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.emulation.routing import FORWARDING
+from cosim.inference import NETWORKS as NEURAL
 from cosim.launch.carrier import Carrier, carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
 from cosim.launch.observability import SERVICES as OBSERVERS
-from cosim.launch.observability import observed
+from cosim.launch.observability import INFERENCE, observed
 from cosim.launch.observability import services as observers
-from cosim.launch.programs import NETWORKS, Program, programs, software
+from cosim.launch.programs import NETWORKS, OURS, Program, programs, software
 from cosim.plan.plan import Plan
 
-OURS = {"vuav": "vehicle", "vrover": "vehicle", "vedgenode": "vedgenode"}  # image -> its folder in containers/
 SERVICES = ("orchestrator", "network", "dashboard", "keys", *OBSERVERS)  # besides those of nodes
 PUBLISHED = 5600  # frames for observers
 LINKS = 5601  # link states, from the run to the network service
@@ -40,7 +40,9 @@ PROCESSES = 2048  # of a container; a fork bomb in a node ends there
 KEY = "/run/cosim-key"  # folder with a node's private key
 _AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
 _SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nobody waits for
+_RARELY = {"interval": "30s", "timeout": "10s", "start_period": "10s"}  # each starts a Python, of many nodes
 _LOOK = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/', timeout=4)"
+_HEALTHY = {"test": ["CMD", "python3", "-c", _LOOK.replace("8080/', timeout=4", f"{INFERENCE}/health', timeout=8")]}
 # Tunnels between sidecars add a head to each frame, and what is in them is as long as elsewhere.
 LONGER = {"driver_opts": {"com.docker.network.driver.mtu": "1550"}}
 HEAD = """\
@@ -87,15 +89,16 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     ]
     if taken:
         raise ScenarioError(taken)
-    sumo = any(adapter.use == "sumo" for adapter in plan.adapters)
-    made = _Images(None if repository is None else _relative(repository, beside), "sumo" if sumo else "")
+    carried = carrier(plan, "containers")
+    variants = ["sumo"] if any(adapter.use == "sumo" for adapter in plan.adapters) else []
+    variants += [carried.engine] if carried.engine else []
+    made = _Images(None if repository is None else _relative(repository, beside), variants, _neural(plan))
     folder, file = _relative(scenario.parent, beside), scenario.name
     runs = _relative(repository or scenario.parent, beside) + "/runs"
-    carried = carrier(plan, "containers")
     shown = observed(plan, nodes)
     services: dict[str, Any] = {
         "orchestrator": {
-            **made.image("cosim", made.variant),
+            **made.cosim(),
             "command": [
                 "run", _text(f"/scenario/{file}"), "--nodes", "containers", "--publish-at",
                 f"tcp://0.0.0.0:{PUBLISHED}", "--out", "/results",
@@ -119,7 +122,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "mem_limit": "${COSIM_MEMORY:-16g}",
         },
         "network": {
-            **made.image("network", carried.engine),
+            **made.program("-m", "cosim.emulation.service"),
             **_bare(),
             "user": "1000:1000",
             "command": [
@@ -137,7 +140,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "mem_limit": "512m",
         },
         "dashboard": {
-            **made.image("cosim", made.variant),
+            **made.cosim(),
             "command": ["view", f"tcp://orchestrator:{PUBLISHED}", "--host", "0.0.0.0", "--port", "8080"],
             **_bare(),
             "environment": {"COSIM_PUBLISHED": "${COSIM_DASHBOARD:-8080-8099}"},  # the port outside
@@ -153,10 +156,10 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     attached = [node.node for node in nodes if node.keyed]
     if attached:
         services["keys"] = _keys(attached, folder, made)
-        run = services["orchestrator"]
-        run["environment"]["COSIM_KEYS"] = str(GATEWAY_KEYS)
-        run["volumes"].append(f"keys:{GATEWAY_KEYS}:ro")
-        run["depends_on"] |= _AFTER_KEYS
+        orchestrator = services["orchestrator"]
+        orchestrator["environment"]["COSIM_KEYS"] = str(GATEWAY_KEYS)
+        orchestrator["volumes"].append(f"keys:{GATEWAY_KEYS}:ro")
+        orchestrator["depends_on"] |= _AFTER_KEYS
     for node in nodes:
         watched = repository is not None and f"{node.node}-net" in shown.hosts
         services[f"{node.node}-net"] = _sidecar(node, nodes, made, carried, watched)
@@ -188,11 +191,16 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     return HEAD.format(name=plan.name) + text.getvalue()
 
 
+def _neural(plan: Plan) -> bool:
+    """Whether tasks of the scenario are computed by neural networks, which need torch, of a gigabyte."""
+    blocks = [adapter.config.get("offload") or {} for adapter in plan.adapters if adapter.use == "live"]
+    return any(block.get("kernel") in NEURAL for offload in blocks for block in offload.values())
+
+
 def _keys(nodes: list[str], scenario: str, made: _Images) -> dict[str, Any]:
     """Runs once, without a network: makes each node's private key in a volume that no other node gets."""
     return {
-        **made.image("cosim", made.variant),
-        "entrypoint": ["python3", "-m", "cosim.launch.keys", "--owner-of", "/scenario"],
+        **made.program("-m", "cosim.launch.keys", "--owner-of", "/scenario"),
         "command": nodes,
         "user": "0:0",  # to give every key to its reader
         **_bare("CHOWN"),
@@ -220,26 +228,42 @@ def _text(given: str) -> str:
 class _Images:
     """The images, and how they are built when there is a checkout."""
 
-    def __init__(self, repository: str | None, variant: str) -> None:
-        self._repository, self.variant = repository, variant
+    def __init__(self, repository: str | None, variants: Sequence[str], neural: bool) -> None:
+        """`variants`: what the programs need besides, "sumo", "ns3"; `neural`: tasks are computed by networks."""
+        self._repository, self._variants, self._neural = repository, variants, neural
         self._built: set[str] = set()
 
-    def image(self, name: str, variant: str = "") -> dict[str, Any]:
-        tag = "${COSIM_TAG:-latest}" + (f"-{variant}" if variant else "")
-        # Never pulled: whoever registered the name elsewhere would run with the sidecars' capability.
+    def node(self, image: str) -> dict[str, Any]:
+        """Image and program of a node's software."""
+        if image not in OURS:
+            return {"image": image}
+        if image == "vedgenode" and self._neural:
+            return self._named("vedgenode", ())
+        found = self.program(*OURS[image])
+        return found | {"healthcheck": {**_HEALTHY, **_RARELY}} if image == "vedgenode" else found
+
+    def program(self, *arguments: str) -> dict[str, Any]:
+        """The image that has all programs, and which one is started: the arguments of Python."""
+        return {**self.cosim(), "entrypoint": ["python3", *arguments]}
+
+    def cosim(self) -> dict[str, Any]:
+        """The image that has all programs, and starts a run."""
+        return self._named("cosim", self._variants)
+
+    def _named(self, name: str, variants: Sequence[str]) -> dict[str, Any]:
+        """Never pulled: whoever registered the name elsewhere would run with the sidecars' capability."""
+        tag = "-".join(("${COSIM_TAG:-latest}", *variants))
         found: dict[str, Any] = {"image": f"continuum-cosim/{name}:{tag}", "pull_policy": "never"}
-        if self._repository is None or found["image"] in self._built:  # once is enough
+        if self._repository is None or name in self._built:  # once is enough
             return found
-        self._built.add(found["image"])
-        arguments = {"BASE_IMAGE": "${BASE_IMAGE:-debian:bookworm-slim}"}
-        if variant and name == "network":
-            arguments[f"WITH_{variant.upper()}"] = "1"
-        elif variant:
-            arguments["EXTRAS"] = f"{variant},vehicles,web"
+        self._built.add(name)
         found["build"] = {
             "context": self._repository,
             "dockerfile": f"containers/{name}/Dockerfile",
-            "args": arguments,
+            "args": {
+                "BASE_IMAGE": "${BASE_IMAGE:-debian:bookworm-slim}",
+                **{f"WITH_{variant.upper()}": "1" for variant in variants},
+            },
             "secrets": ["ca"],
         }
         return found
@@ -267,7 +291,9 @@ def _sidecar(
     others = [other for other in nodes if mine & {interface.name for interface in other.interfaces}]
     # Whoever is not reached has a name all the same, or the engine would say its management address instead.
     service: dict[str, Any] = {
-        **made.image("sidecar"),
+        **made.cosim(),
+        "entrypoint": ["keep"],
+        "user": "0:0",  # of the container, without any right but this one
         **_bare("NET_ADMIN"),
         "devices": ["/dev/net/tun"],
         "hostname": node.node,
@@ -316,7 +342,7 @@ def _sidecar(
 
 def _node(node: Program, made: _Images) -> dict[str, Any]:
     service: dict[str, Any] = {
-        **(made.image(OURS[node.image]) if node.image in OURS else {"image": node.image}),
+        **made.node(node.image),
         **_bare(),
         "network_mode": f"service:{node.node}-net",
         "environment": {

@@ -27,14 +27,8 @@ from cosim.launch import cleanup
 from cosim.launch.bridges import wire
 from cosim.launch.carrier import Carrier
 from cosim.launch.keys import PRIVATE, provide
-from cosim.launch.programs import Program, programs, software
+from cosim.launch.programs import OURS, Program, programs, software
 
-# Programs of our images; what other images run must be said by `command`.
-OURS: Mapping[str, tuple[str, ...]] = {
-    "vuav": ("-m", "cosim.autopilot.node"),
-    "vrover": ("-m", "cosim.autopilot.node"),
-    "vedgenode": ("-m", "cosim.inference.node"),
-}
 FIRST_PAUSE = 0.2  # s before a program that has ended is started again; doubled each time
 LONGEST_PAUSE = 5.0  # s
 SETTLED = 10.0  # s after which a program counts as sound again

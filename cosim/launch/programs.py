@@ -17,6 +17,12 @@ NETWORKS: Mapping[str, ipaddress.IPv4Network] = {
 }
 AIR, CELL, WIRE = "wlan0", "lte0", "eth1"
 MOST = 2**16 - 2  # nodes that a network has addresses for
+# Programs of our images, as arguments of Python; what other images run only they know.
+OURS: Mapping[str, tuple[str, ...]] = {
+    "vuav": ("-m", "cosim.autopilot.node"),
+    "vrover": ("-m", "cosim.autopilot.node"),
+    "vedgenode": ("-m", "cosim.inference.node"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,18 @@ def _when(network: Mapping[str, Any]) -> str:
     return f"; late in {count} s of the run, until {_shown(count, times)} s"
 
 
+_DROPS = {"unread": "before the links had them", "overflowed": "by a service that held as many as it can"}
+
+
 def _dropped(network: Mapping[str, Any]) -> str:
-    """In which seconds interfaces dropped packets that the service had not read."""
-    frames, count = (int(finite(network.get(key)) or 0) for key in ("unread", "unread_seconds"))
-    if not frames:
-        return ""
-    shown = _shown(count, network.get("unread_at") or [])
-    return f"; {frames} packets dropped before the links had them, in {count} s of the run, until {shown} s"
+    """In which seconds packets were dropped by the emulation, and not by the links that it emulates."""
+    text = ""
+    for name, how in _DROPS.items():
+        frames, count = (int(finite(network.get(key)) or 0) for key in (name, f"{name}_seconds"))
+        if frames:
+            shown = _shown(count, network.get(f"{name}_at") or [])
+            text += f"; {frames} packets dropped {how}, in {count} s of the run, until {shown} s"
+    return text
 
 
 def _shown(count: int, times: Sequence[float]) -> str:
@@ -80,7 +85,7 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
             + (f"; above {quantity(LATE, 's')} delays are longer than the links say" if late > LATE else "")
             + _when(network)
             + _dropped(network),
-            "warn" if late > LATE or restarts or network.get("unread") else "good",
+            "warn" if late > LATE or restarts or any(network.get(name) for name in _DROPS) else "good",
         ),
     ]
     if away := _away(run):

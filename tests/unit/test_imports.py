@@ -28,7 +28,8 @@ MAY_IMPORT = {
     # What runs on an edge node: numpy, torch and HTTP, nothing of the simulation.
     "inference": {"contract", "supervisor"},
     # What the frames say of links becomes states of interfaces here.
-    "launch": {"contract", "talk", "telemetry", "plan", "emulation", "live"},
+    # Which image a node gets depends on the kernels that it is to run.
+    "launch": {"contract", "talk", "telemetry", "plan", "emulation", "live", "inference"},
     # What names a machine's clock is told by the service and read by those that call it.
     # What shapes a machine's links is the same as for real nodes.
     "live": {"contract", "talk", "inference.limits", "emulation"},

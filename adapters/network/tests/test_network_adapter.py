@@ -133,11 +133,16 @@ def test_without_a_service_it_says_how_to_get_one(monkeypatch):
     adapter.close()
 
 
+def health(lag_max, **more):
+    """Of a report that says nothing else."""
+    return Health(True, lag_max, lag_max, 0, 0, 0, 0.0, 0.0, **more)
+
+
 def test_a_single_late_second_of_a_run_is_not_forgotten():
     lateness = Lateness()
     for second in range(200):
-        lateness.heard(float(second), 0.61 if second in (7, 31) else 0.001)
-    lateness.heard(200.0, math.nan)  # the kernel imposes links: nothing of ours is late
+        lateness.heard(float(second), health(0.61 if second in (7, 31) else 0.001))
+    lateness.heard(200.0, health(math.nan))  # the kernel imposes links: nothing of ours is late
     found = lateness.summary()
     assert (found["lag_max"], found["lag_p99"]) == (0.61, 0.001)
     assert (found["late_seconds"], found["late_at"]) == (2, [7.0, 31.0])
@@ -147,10 +152,31 @@ def test_a_single_late_second_of_a_run_is_not_forgotten():
 def test_frames_that_nobody_read_are_counted_with_their_seconds():
     lateness = Lateness()
     for second in range(100):
-        lateness.heard(float(second), math.nan, {40: 3, 41: 900}.get(second, 0))
+        lateness.heard(float(second), health(math.nan, unread={40: 3, 41: 900}.get(second, 0)))
     found = lateness.summary()
     assert (found["unread"], found["unread_seconds"], found["unread_at"]) == (903, 2, [40.0, 41.0])
     assert found["lag_max"] is None
+
+
+def test_a_late_second_is_named_by_when_it_was_at_its_worst_not_by_when_that_was_told(monkeypatch):
+    clock = iter([100.0, 100.5, 101.0, 101.5, 102.0])
+    monkeypatch.setattr("adapters.network.lateness.monotonic", lambda: next(clock))
+    lateness = Lateness()
+    for step in range(5):
+        lateness.stepped(0.5 * step)
+    lateness.heard(2.0, health(0.5, lag_at=100.7, unread=1, unread_at=101.2))
+    lateness.heard(2.0, health(0.5, lag_at=99.0))  # of a time before the run
+    assert lateness.summary()["late_at"] == [1.0, 2.0]
+    assert lateness.summary()["unread_at"] == [1.5]
+
+
+def test_frames_that_the_emulation_has_no_memory_for_are_told_apart_from_unread_ones():
+    lateness = Lateness()
+    lateness.heard(3.0, health(0.001, unread=2))
+    lateness.heard(4.0, health(0.001, overflowed=70))
+    found = lateness.summary()
+    assert (found["unread"], found["unread_at"]) == (2, [3.0])
+    assert (found["overflowed"], found["overflowed_seconds"], found["overflowed_at"]) == (70, 1, [4.0])
 
 
 def test_nobody_heard_of_is_not_punctual():

@@ -26,6 +26,7 @@
 #define LINE 256u   /* B of a command */
 #define CHUNK 65536 /* B of commands before frames have their turn */
 #define DESCRIPTORS 4
+#define PULSE 10000000u /* ns between looks at the clock: a longer gap is a standstill */
 #define NICE (-10) /* other programs of a busy machine would add delays of milliseconds */
 #define MAX_DELAY 60000000u /* us */
 #define MAX_RATE UINT64_C(1000000000000)
@@ -276,6 +277,7 @@ static void compose(void)
     say("{\"lag_avg_ms\":%.4f,\"lag_max_ms\":%.4f,", mean / 1e6, (double)c->lag_max / 1e6);
     say("\"in\":%llu,\"out\":%llu,\"lost\":%llu,", U(c->received), U(c->delivered), U(c->lost));
     say("\"in_drop\":%llu,\"out_drop\":%llu,\"bad\":%llu,", U(c->refused), U(c->undelivered), U(bad));
+    say("\"over\":%llu,\"lag_at\":%.3f,", U(c->overflowed), (double)c->lag_at / 1e9);
     say("\"cpu\":%.3f,\"rss_mb\":%.1f,\"pairs\":[", cpu, (double)used.ru_maxrss / 1024.0);
     c->lag_sum = c->lag_max = c->lag_count = 0;
     uint32_t from, to;
@@ -300,13 +302,26 @@ static void tell(void)
     }
 }
 
+/* Frames were read that may have waited for so long since we did not run. */
+static void late(uint64_t stood, uint64_t at)
+{
+    switch_count *c = switch_counts(the_switch);
+    if (stood <= c->lag_max)
+        return;
+    c->lag_max = stood;
+    c->lag_at = at;
+}
+
 static void run(void)
 {
-    uint64_t telling = now() + SWITCH_SECOND, set = 0;
+    uint64_t telling = now() + SWITCH_SECOND, set = 0, woke = now(), stood = 0;
     tell();
     while (!ended) {
         struct epoll_event events[64];
         uint64_t due = switch_next(the_switch), until = due < telling ? due : telling;
+        uint64_t slept = now(), pulse = (slept / PULSE + 1) * PULSE, received = switch_counts(the_switch)->received;
+        if (pulse < until)
+            until = pulse;
         if (until != set) {
             struct itimerspec at = {
                 .it_value = {(time_t)(until / SWITCH_SECOND), (long)(until % SWITCH_SECOND)}};
@@ -314,7 +329,11 @@ static void run(void)
             set = until;
         }
         int count = epoll_wait(poller, events, 64, -1);
-        switch_deliver(the_switch, now());
+        stood += slept - woke; /* how long frames may have waited for us: since we had looked last, */
+        woke = now();
+        if (woke > until)
+            stood += woke - until; /* but for the time that we slept as we should */
+        switch_deliver(the_switch, woke);
         for (int i = 0; i < count; i++) {
             uint32_t what = events[i].data.u32;
             uint64_t expirations;
@@ -329,6 +348,10 @@ static void run(void)
                 set = 0;
         }
         switch_deliver(the_switch, now());
+        if (switch_counts(the_switch)->received != received)
+            late(stood, woke);
+        if (count >= 0) /* else we were stopped, and have not looked yet */
+            stood = 0;
         if (now() >= telling) {
             tell();
             telling = telling + SWITCH_SECOND > now() ? telling + SWITCH_SECOND : now();

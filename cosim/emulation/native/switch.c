@@ -288,6 +288,7 @@ static void pass(ether_switch *s, uint32_t sender, uint32_t receiver, const uint
     if (sent == SWITCH_NEVER || s->held + length > MOST) {
         l->count.dropped++;
         s->count.refused++;
+        s->count.overflowed += sent != SWITCH_NEVER;
         return;
     }
     if (lost(l, number)) {
@@ -310,6 +311,7 @@ static void pass(ether_switch *s, uint32_t sender, uint32_t receiver, const uint
         free(e.frame);
         l->count.dropped++;
         s->count.refused++;
+        s->count.overflowed++;
         return;
     }
     s->held += length;
@@ -411,10 +413,14 @@ static void send_shared(ether_switch *s, uint64_t now, uint32_t sender, uint32_t
         s->stations[sender] = calloc(1, sizeof(station));
     station *one = s->stations[sender];
     flow *f = one ? flow_of(s, sender, receiver) : NULL;
-    bool full = !f || (air->free_at > now && f->held + took > l->room) || s->held + length > MOST;
+    bool queued = f && air->free_at > now && f->held + took > l->room; /* as much as the queue holds */
+    bool full = !f || queued || s->held + length > MOST;
     waiting_frame *w = full ? NULL : malloc(sizeof *w + length);
     if (!w) {
+        uint64_t refused = s->count.refused;
         pass_shared(s, sender, receiver, frame, length, SWITCH_NEVER);
+        if (!queued)
+            s->count.overflowed += s->count.refused - refused;
         return;
     }
     w->next = NULL;
@@ -535,7 +541,10 @@ void switch_deliver(ether_switch *s, uint64_t now)
         s->held -= e.length;
         s->count.lag_sum += lag;
         s->count.lag_count++;
-        s->count.lag_max = larger(s->count.lag_max, lag);
+        if (lag > s->count.lag_max) {
+            s->count.lag_max = lag;
+            s->count.lag_at = now;
+        }
         if (s->open[e.receiver] && s->write(s->context, e.receiver, e.frame, e.length)) {
             l->count.frames++;
             l->count.bytes += e.length;

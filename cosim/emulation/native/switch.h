@@ -19,7 +19,9 @@ typedef struct {
 
 typedef struct {
     uint64_t received, delivered, lost, refused, undelivered; /* frames */
+    uint64_t overflowed;                                      /* of those refused: for want of memory, not of queue */
     uint64_t lag_sum, lag_max, lag_count;                     /* ns, ns, frames since the last reset */
+    uint64_t lag_at;                                          /* ns, when the largest was seen */
 } switch_count;
 
 typedef struct ether_switch ether_switch;

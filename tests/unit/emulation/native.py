@@ -22,7 +22,10 @@ class Count(ctypes.Structure):
 class Totals(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_uint64)
-        for name in ("received", "delivered", "lost", "refused", "undelivered", "lag_sum", "lag_max", "lag_count")
+        for name in (
+            "received", "delivered", "lost", "refused", "undelivered", "overflowed",
+            "lag_sum", "lag_max", "lag_count", "lag_at",
+        )
     ]
 
 

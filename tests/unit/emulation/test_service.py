@@ -287,7 +287,7 @@ def test_an_unknown_signal_strength_stays_unknown():
 
 
 def test_a_report_arrives_as_it_was_sent():
-    health = Health(True, 0.1, 0.2, 3, 2, 1, 0.5, 1e6, 17)
+    health = Health(True, 0.1, 0.2, 3, 2, 1, 0.5, 1e6, 17, 5, 71.5, 71.9)
     ports = frozenset({("a", "w"), ("b", "w")})
     probes = {("a", "b", "w"): Probe(SESSION, 3, 0.1, 0.2, 4, 5, 6.0, "why")}
     said = message.EmulationReport(SESSION, "linkd", 1, ports, health, {("a", "b", "w"): PairCount(1, 2, 3, 4)}, probes)

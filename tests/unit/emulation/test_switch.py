@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.emulation.protocol import PairCount
-from cosim.emulation.switch import SECOND, Switch, mix
+from cosim.emulation.switch import MOST, SECOND, Switch, mix
 from tests.unit.emulation.native import NativeSwitch
 
 MS = 1_000_000  # ns
@@ -480,6 +480,25 @@ def test_the_rate_is_never_exceeded(offered, rate, jitter):
             assert bits * SECOND // rate <= time - got[first][0] + 2 * jitter + 60
 
 
+@pytest.mark.parametrize("make", [Switch, NativeSwitch])
+@pytest.mark.parametrize("shared", [False, True])
+def test_frames_that_there_is_no_memory_for_are_told_apart_from_those_of_full_queues(make, shared):
+    switch = make(lambda port, frame: True)
+    for port in (0, 1, 2):
+        switch.attach(port, mac(port))
+        if shared and port < 2:
+            switch.channel(port, 0)
+    data = frame(1, length=65_000)
+    switch.link(2, 1, 0, 0, 0, 8_000, 16_000)
+    for _ in range(9):
+        switch.offer(0, 2, data)
+    assert (switch.refused, switch.overflowed) == (8, 0)
+    switch.link(0, 1, 60 * SECOND, 0, 0, 10**12, BIG)
+    for k in range(MOST // len(data) + 7):
+        switch.offer((1 + k) * MS, 0, data)  # each finds the transmitter free
+    assert (switch.refused, switch.overflowed) == (8 + 8, 8)  # the one that the slow link has is held as well
+
+
 @given(scripts, st.integers(0, 2**64 - 1))
 @settings(deadline=None)
 def test_the_compiled_switch_does_the_same_to_the_bit(script, seed):
@@ -488,5 +507,8 @@ def test_the_compiled_switch_does_the_same_to_the_bit(script, seed):
     assert ours_left == theirs_left
     assert ours.got == theirs.got
     assert ours.switch.changed() == theirs.switch.changed()
-    for name in ("received", "delivered", "lost", "refused", "undelivered", "lag_sum", "lag_max", "lag_count"):
+    for name in (
+        "received", "delivered", "lost", "refused", "undelivered", "overflowed",
+        "lag_sum", "lag_max", "lag_count", "lag_at",
+    ):  # fmt: skip
         assert getattr(ours.switch, name) == getattr(theirs.switch, name)

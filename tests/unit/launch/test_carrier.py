@@ -141,14 +141,15 @@ def test_an_absent_engine_ends_the_start(plan, monkeypatch, tmp_path):
 
 
 def test_containers_have_an_image_with_the_engine(plan, tmp_path):
-    def network(*overrides):
+    def services(*overrides):
         found = YAML(typ="safe").load(render(plan(*overrides), tmp_path / "s.cosim.yaml", tmp_path, tmp_path))
-        return found["services"]["network"]
+        return found["services"]
 
-    assert "WITH_NS3" not in network()["build"]["args"]
-    with_engine = network("adapters.network.backend=ns3")
+    assert "WITH_NS3" not in services()["orchestrator"]["build"]["args"]
+    made = services("adapters.network.backend=ns3")
+    assert made["orchestrator"]["build"]["args"]["WITH_NS3"] == "1"
+    with_engine = made["network"]
     assert with_engine["image"].endswith("-ns3")
-    assert with_engine["build"]["args"]["WITH_NS3"] == "1"
     assert with_engine["command"][-4:] == ["--carries", "wlan0", "--seed", "7"]
     assert "cap_add" not in with_engine
 

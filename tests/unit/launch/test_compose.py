@@ -144,3 +144,16 @@ def test_the_compose_file_of_the_checkout_takes_a_scenario_that_is_there():
 def test_names_of_services_are_no_names_of_nodes(tmp_path, name):
     with pytest.raises(ScenarioError, match=f"'{name}'"):
         render(plan(tmp_path, house=EDGE, **{name: EDGE}), tmp_path / "s.cosim.yaml", tmp_path, None)
+
+
+@pytest.mark.parametrize(("kernel", "image"), [("vegetation", "cosim"), ("resnet18", "vedgenode")])
+def test_only_neural_networks_need_the_image_with_torch(tmp_path, kernel, image):
+    more = "workloads: {look: {from: uav-1, arrivals: every 1 s, input: 1 kB, work: 1 Mcycles}}\n"
+    adapters = f", live: {{offload: {{look: {{run: forward, kernel: {kernel}}}}}}}"
+    edge = EDGE.replace("runs", "live: {}, runs")
+    made = plan(tmp_path, uav_1=DRONE, house=edge, more=more, adapters=adapters)
+    services = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, ROOT))["services"]
+    assert services["house"]["image"].startswith(f"continuum-cosim/{image}:")
+    assert services["house"].get("entrypoint") == (["python3", "-m", "cosim.inference.node"] if image == "cosim" else None)
+    assert services["uav-1"]["image"].startswith("continuum-cosim/cosim:")
+    assert sum("build" in service for service in services.values()) == len({"cosim", image})

@@ -1,4 +1,4 @@
-"""Images hold some folders of the checkout only: everything that their programs import must be among them."""
+"""An image that holds some folders of the checkout only: everything that its programs import must be among them."""
 
 import ast
 import re
@@ -9,10 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 # Image -> the modules that its containers start.
 PROGRAMS = {
-    "network": ["cosim.emulation.service"],
-    "sidecar": ["cosim.emulation.sidecar"],
     "vedgenode": ["cosim.inference.node", "cosim.inference.__main__", "cosim.live.__main__"],
-    "vehicle": ["cosim.autopilot.node", "cosim.autopilot.agent", "cosim.live.__main__"],
 }
 
 
@@ -73,3 +70,11 @@ def test_an_image_has_what_its_programs_import(image):
         assert path in there, f"containers/{image}/Dockerfile does not copy {path}"
         waiting += [*parents, *imported(path)]
     assert len(seen) > 5
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "sumo.txt"])
+def test_packages_of_images_have_a_version_each(file):
+    lines = (ROOT / "containers" / "cosim" / file).read_text("utf-8").splitlines()
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
