@@ -48,12 +48,11 @@ def down(s: Record, count: int, time: float, number: int) -> None:
         below = 2 * k + 1
         if below >= count:
             break
-        t, w = slot(s.heap, below).time, slot(s.heap, below).number
         if below + 1 < count:
-            t2, w2 = slot(s.heap, below + 1).time, slot(s.heap, below + 1).number
-            if t2 < t or (t2 == t and w2 < w):
-                below += 1
-                t, w = t2, w2
+            left, right = slot(s.heap, below), slot(s.heap, below + 1)
+            # without a branch: which of them is first cannot be foreseen
+            below += int((right.time < left.time) | ((right.time == left.time) & (right.number < left.number)))
+        t, w = slot(s.heap, below).time, slot(s.heap, below).number
         if time < t or (time == t and number < w):
             break
         entry = slot(s.heap, k)

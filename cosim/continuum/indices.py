@@ -225,7 +225,8 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
                 return int(h)
             place += 1
     best, least = NONE, math.inf
-    if ties * ties <= 4 * (last - first):
+    # by distance about (last - first) / ties hosts are looked at when equal distances end the search
+    if ties * ties <= (last - first if offset == 0.0 else 4 * (last - first)) // 2:
         place = _next_with(s, first, load)
         while 0 <= place < last:
             h = memory.number(s.members, place).v
@@ -241,7 +242,7 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
     for k in range(base, base + last - first):
         h = memory.number(s.order, k).v
         time = offset + memory.real(s.reach, reach + h).v
-        if best >= 0 and time > least:
+        if best >= 0 and (time > least or offset == 0.0):  # at equal distance the lowest number comes first
             break
         if memory.fewest(s.fewest, s.leaves + memory.host(s.hosts, h).member).load == load and (best < 0 or h < best):
             best, least = h, time

@@ -38,6 +38,7 @@ from cosim.continuum.layout import (
     TURN_ON,
     Record,
 )
+from cosim.continuum.lookahead import LOOKAHEAD
 from cosim.continuum.making import hand_on
 from cosim.continuum.numbering import downlink, first_link_station, link_station, node_of, processor, uplink
 from cosim.continuum.paths import technology_of
@@ -45,7 +46,7 @@ from cosim.continuum.patience import arm, lose_patience, unpark
 from cosim.continuum.placing import decide, place
 from cosim.continuum.queue import drop, put, queue
 from cosim.continuum.rows import task_number, timer_number
-from cosim.continuum.rowtypes import copy_memory, prefetch
+from cosim.continuum.rowtypes import copy_memory
 from cosim.continuum.sources import arrive, begin, halt
 from cosim.continuum.station import changed, leave, served, set_rate, touch
 
@@ -54,26 +55,7 @@ DONE, GROW, ASK, MOVED, FULL = codes(5)  # answers of `act`
 ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES = codes(12)
 
 
-@jit
-def _warm(s: Record, number: int) -> None:
-    """Ask the cache for what event `number` will need."""
-    if number < s.source_count:
-        prefetch(s.sources + memory.SOURCE_SIZE * number)
-        node = memory.source(s.sources, number).node
-        prefetch(s.nodes + memory.NODE_SIZE * node)
-        prefetch(s.stations + memory.STATION_SIZE * (uplink(node)))
-        prefetch(s.stations + memory.STATION_SIZE * (uplink(node)) + 64)
-    elif number < s.source_count + s.station_count:
-        j = number - s.source_count
-        prefetch(s.stations + memory.STATION_SIZE * j)
-        prefetch(s.stations + memory.STATION_SIZE * j + 64)
-        if j < first_link_station(s.node_count):
-            prefetch(s.nodes + memory.NODE_SIZE * (node_of(j)))
-    elif number >= s.first_event:
-        prefetch(s.tasks + memory.TASK_SIZE * ((number - s.first_event) >> 1))
-
-
-take_next = queue(_warm).take_next
+take_next = queue(LOOKAHEAD).take_next
 
 
 @jit
@@ -116,7 +98,7 @@ def _served(s: Record, j: int, now: float) -> int:
         return _computed(s, i, now)
     if j >= first_link_station(nodes):
         link = (j - first_link_station(nodes)) >> 1
-        way = (j - first_link_station(nodes)) % 2
+        way = (j - first_link_station(nodes)) & 1
         t.at = memory.link(s.links, link).b if way == 0 else memory.link(s.links, link).a
         delay = memory.link(s.links, link).delay + memory.link(s.links, link).added
         if memory.link(s.links, link).jitter > 0.0:

@@ -120,7 +120,8 @@ STATION = _in_lines(
         ("active", "i4"),  # tasks in service
         ("root", "i4"),  # heap of the tasks in service, -1: none
         ("queued", "i4"),  # tasks that wait (fcfs)
-        ("fcfs", "i4"),  # SHARING, FCFS, PRIORITY, EDF
+        ("fcfs", "i1"),  # SHARING, FCFS, PRIORITY, EDF
+        ("plain", "i1"),  # it draws no power and its servers do not contend: the other line says nothing
     ),
     (
         ("power", "f8"),  # W now
@@ -212,18 +213,19 @@ LINK = _record(
     ("a", "i8"), ("b", "i8"), ("up", "i8"),
 )  # fmt: skip
 
-HOST = _record(
+HOST = _record(  # the first eight are the hot ones
     ("speed", "f8"),  # cycles/s of all cores
+    ("slot", "i8"), ("tier", "i8"), ("cores", "i8"),
+    ("member", "i8"),  # its place in `members`
+    ("assigned", "i8"),  # tasks sent here whose computation has not ended, on their way included
+    ("running", "i8"),  # tasks on the host, waiting ones included
+    ("up", "i8"),
     ("clock", "f8"),
     ("frequency", "f8"),  # cycles/s of a core now; `clock` is the highest
     ("memory", "f8"), ("storage", "f8"),  # B free, inf: unlimited
     ("units", "i8"), ("free_units", "i8"),  # of the accelerator that the present task asks for
     ("state", "i8"),  # ON, ASLEEP, WAKING, BOOTING, OFF
-    ("slot", "i8"), ("tier", "i8"), ("cores", "i8"), ("slots", "i8"),
-    ("member", "i8"),  # its place in `members`
-    ("assigned", "i8"),  # tasks sent here whose computation has not ended, on their way included
-    ("running", "i8"),  # tasks on the host, waiting ones included
-    ("up", "i8"),
+    ("slots", "i8"),
 )  # fmt: skip
 
 SOURCE = _in_lines(

@@ -30,6 +30,7 @@ def world(meta: NDArray[np.void]) -> Any:  # noqa: ANN401
 
 TASK_SIZE, STATION_SIZE = layout.TASK.itemsize, layout.STATION.itemsize  # B
 NODE_SIZE, SOURCE_SIZE = layout.NODE.itemsize, layout.SOURCE.itemsize
+HOST_SIZE, LINK_SIZE = layout.HOST.itemsize, layout.LINK.itemsize
 meta = rows_of(layout.META)
 task = rows_of(layout.TASK)
 station = rows_of(layout.STATION)

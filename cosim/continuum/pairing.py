@@ -32,28 +32,30 @@ def pairing(task: memory.Row, key: Callable[[Record], float] = _tag) -> tuple[Ch
     @jit
     def meld(s: Record, a: int, b: int) -> int:
         """Join two heaps by their roots; the new root."""
-        ta, tb = key(task(s.tasks, a)), key(task(s.tasks, b))
-        if tb < ta or (tb == ta and task(s.tasks, b).serial < task(s.tasks, a).serial):
+        ra, rb = task(s.tasks, a), task(s.tasks, b)
+        ta, tb = key(ra), key(rb)
+        if tb < ta or (tb == ta and rb.serial < ra.serial):
             a, b = b, a
-        first = task(s.tasks, a).child
-        task(s.tasks, b).prev = a
-        task(s.tasks, b).next = first
+            ra, rb = rb, ra
+        first = ra.child
+        rb.prev, rb.next = a, first
         if first >= 0:
             task(s.tasks, first).prev = b
-        task(s.tasks, a).child = b
+        ra.child = b
         return a
 
     @jit
     def gather(s: Record, first: int) -> int:
         """One heap of a list of siblings; -1 for none. Pairs from the left, then joins from the right."""
         stack = -1  # linked through prev
+        if first >= 0 and task(s.tasks, first).next < 0:  # the most frequent case
+            task(s.tasks, first).prev = -1
+            return first
         while first >= 0:
             a = first
             b = task(s.tasks, a).next
             if b >= 0:
                 first = task(s.tasks, b).next
-                task(s.tasks, a).next = -1
-                task(s.tasks, b).next = -1
                 a = meld(s, a, b)
             else:
                 first = -1
@@ -74,18 +76,18 @@ def pairing(task: memory.Row, key: Callable[[Record], float] = _tag) -> tuple[Ch
     @jit
     def insert(s: Record, root: int, i: int) -> int:
         """Add task i; the new root."""
-        task(s.tasks, i).child = -1
-        task(s.tasks, i).next = -1
-        task(s.tasks, i).prev = -1
+        t = task(s.tasks, i)
+        t.child = t.next = t.prev = -1
         return i if root < 0 else meld(s, root, i)
 
     @jit
     def remove(s: Record, root: int, i: int) -> int:
         """Take task i out; the new root, -1 when the heap is empty."""
-        rest = gather(s, task(s.tasks, i).child)
+        t = task(s.tasks, i)
+        rest = gather(s, t.child)
         if i == root:
             return rest
-        left, right = task(s.tasks, i).prev, task(s.tasks, i).next
+        left, right = t.prev, t.next
         if task(s.tasks, left).child == i:
             task(s.tasks, left).child = right
         else:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum.layout import UNIFORM, State
 from cosim.continuum.numbering import PER_NODE, first_link_station
-from cosim.continuum.system import System, transfer_time
+from cosim.continuum.system import System, mark_plain, transfer_time
 
 Floats = NDArray[np.float64]
 Setter = Callable[[State, "Tariffs", float], None]
@@ -172,6 +172,7 @@ def follow_kinds(state: State) -> None:
     kind = state.nodes["kind"]
     processors["rate"], processors["servers"] = state.kinds["clock"][kind], state.kinds["cores"][kind]
     processors["contention"] = state.kinds["contention"][kind]
+    mark_plain(state.stations, state.kinds, kind, state.machines)
     own = state.kinds[kind[state.hosts["slot"]]]
     for name in ("clock", "cores", "slots"):
         state.hosts[name] = own[name]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from cosim.continuum import heap
 from cosim.continuum.heap import ENTRY, drop, real, slot
 from cosim.continuum.jit import jit
-from cosim.continuum.rowtypes import Record, prefetch, rows_of
+from cosim.continuum.rowtypes import LINE, Record, prefetch, rows_of
 
 SLOTS: Final = 8  # entries of a chunk; the first one holds the number of the next chunk
 RUNGS: Final = 6
@@ -56,6 +56,8 @@ FIELDS: Final = (
     ("top_least", "f8"), ("top_most", "f8"),  # s, first and last of those on top
 )  # fmt: skip
 ARRAYS: Final = ("due", "heap", "chunks", "buckets", "ladder")
+
+_CHUNK: Final = SLOTS * ENTRY.itemsize  # B
 
 bucket = rows_of(BUCKET)
 rung = rows_of(RUNG)
@@ -100,6 +102,16 @@ def clear(meta: NDArray[np.void], due: NDArray[Any], heap: NDArray[Any], chunks:
     meta["heap_room"], meta["chunks_free"] = len(heap), len(chunks) // SLOTS
     meta["queued"] = meta["chunks_used"] = meta["rungs"] = 0
     due.fill(np.inf)
+
+
+class Lookahead(NamedTuple):
+    """Functions (s, number) that ask the cache for what an event will need, in the order in which they are called."""
+
+    warm: Callable[[Record, int], None]  # its bucket is poured into the heap
+    follow: Callable[[Record, int], None]  # the same, after all of the bucket have been warmed
+    near: Callable[[Record, int], None]  # it is in the third level of the heap
+    soon: Callable[[Record, int], None]  # it is in the second level
+    last: Callable[[Record, int], None]  # it is next
 
 
 class Queue(NamedTuple):
@@ -191,11 +203,20 @@ def _place(s: Record, time: float) -> int:
 
 
 @jit
+def _ask_for_chunk(s: Record, chunk: int) -> None:
+    """Ask the cache for a chunk, if it is one."""
+    if chunk >= 0:
+        prefetch(s.chunks + _CHUNK * chunk)
+        prefetch(s.chunks + _CHUNK * chunk + LINE)
+
+
+@jit
 def _range(s: Record, b: int) -> tuple[float, float]:
     """First and last time of bucket b."""
     least, most = math.inf, -math.inf
     chunk, fill = bucket(s.buckets, b).chunk, _fill(bucket(s.buckets, b).count)
     while chunk >= 0:
+        _ask_for_chunk(s, slot(s.chunks, chunk * SLOTS).number)
         for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
             time = slot(s.chunks, k).time
             least = min(least, time)
@@ -230,6 +251,9 @@ def _spill(s: Record, b: int, r: int) -> None:
     fill = _fill(bucket(s.buckets, b).count)
     chunk = _empty(s, b)
     while chunk >= 0:
+        _ask_for_chunk(s, slot(s.chunks, chunk * SLOTS).number)
+        for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+            prefetch(s.due + 8 * slot(s.chunks, k).number)
         for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
             time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
             if real(s.due, number).v != time:
@@ -306,20 +330,33 @@ def put(s: Record, number: int, time: float) -> None:
     _append(s, b, time, number)
 
 
-def queue(warm: Callable[[Record, int], None] | None = None) -> Queue:
-    """The functions of a queue; `warm(s, number)` asks the cache for what an event will need soon."""
+def queue(ahead: Lookahead | None = None) -> Queue:
+    """The functions of a queue."""
+    warm, follow, near, soon, last = ahead or (None,) * 5
 
     @jit
     def pour(s: Record, b: int) -> None:
         """Move bucket b into the heap."""
+        fill = _fill(bucket(s.buckets, b).count)
+        chunk = bucket(s.buckets, b).chunk
+        while chunk >= 0:
+            following = slot(s.chunks, chunk * SLOTS).number
+            _ask_for_chunk(s, following)
+            for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
+                number = slot(s.chunks, k).number
+                prefetch(s.due + 8 * number)
+                if warm is not None:
+                    warm(s, number)
+            chunk = following
+            fill = SLOTS - 1
         fill = _fill(bucket(s.buckets, b).count)
         chunk = _empty(s, b)
         while chunk >= 0:
             for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
                 time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
                 if real(s.due, number).v == time:
-                    if warm is not None:
-                        warm(s, number)
+                    if follow is not None:
+                        follow(s, number)
                     heap.push(s, time, number)
             chunk = _give_back(s, chunk)
             fill = SLOTS - 1
@@ -388,10 +425,14 @@ def queue(warm: Callable[[Record, int], None] | None = None) -> Queue:
         heap.pop(s)
         s.now = time
         s.events += 1
+        if near is not None and soon is not None and last is not None and s.queued > 6:
+            last(s, slot(s.heap, 0).number)
+            soon(s, slot(s.heap, 1 + (s.events & 1)).number)
+            near(s, slot(s.heap, 3 + (s.events & 3)).number)
         return int(number)
 
     return Queue(put, drop, first, take_next)
 
 
-__all__ = ["ARRAYS", "BUCKET", "ENTRY", "FIELDS", "RUNG", "Queue", "arrays", "begin", "drop", "more_events",
-           "prefetch", "put", "queue", "slot"]  # fmt: skip
+__all__ = ["ARRAYS", "BUCKET", "ENTRY", "FIELDS", "RUNG", "Lookahead", "Queue", "arrays", "begin", "drop",
+           "more_events", "prefetch", "put", "queue", "slot"]  # fmt: skip

@@ -30,7 +30,9 @@ QUEUED, AT_DOOR = -2, -3  # in `child` of a task that waits for a server, or for
 @jit
 def speed(station: Record) -> float:
     """Units/s that one task in service gets."""
-    rate = station.rate / (1.0 + station.contention * max(min(station.active, station.servers) - 1, 0))
+    rate = station.rate
+    if station.plain == 0:
+        rate /= 1.0 + station.contention * max(min(station.active, station.servers) - 1, 0)
     if station.active <= station.servers:
         return float(rate)
     return float(rate * station.servers / station.active)
@@ -47,7 +49,8 @@ def touch(station: Record, now: float) -> None:
             station.served += given * station.active
             if station.rate > 0.0:
                 station.busy += min(station.active, station.servers) * span
-        station.energy += station.power * span
+        if station.plain == 0:
+            station.energy += station.power * span
         station.since = now
 
 
@@ -92,9 +95,8 @@ def power_in_use(s: Record, station: Record, first: int, powers: int) -> float:
 
 
 @jit
-def schedule(s: Record, j: int, now: float) -> None:
+def schedule(s: Record, j: int, station: Record, now: float) -> None:
     """Set the time of the station's next completion; its values must be up to date."""
-    station = memory.station(s.stations, j)
     number = s.source_count + j
     if station.active == 0 or station.rate <= 0.0:
         drop(s, number)
@@ -109,8 +111,10 @@ def schedule(s: Record, j: int, now: float) -> None:
 @jit
 def changed(s: Record, j: int, now: float) -> None:
     """What station j serves, or how, is another from now on; its values must be up to date."""
-    draw_power(s, j)
-    schedule(s, j, now)
+    station = memory.station(s.stations, j)
+    if station.plain == 0:
+        draw_power(s, j)
+    schedule(s, j, station, now)
     if s.battery_count > 0:
         memory.beyond(s, SETTLE, j, 0, now)
 
@@ -118,13 +122,12 @@ def changed(s: Record, j: int, now: float) -> None:
 @jit
 def _serve(s: Record, j: int, i: int, units: float, now: float) -> None:
     """Begin to serve task i; values must be up to date."""
-    memory.task(s.tasks, i).tag = memory.station(s.stations, j).virtual + units
-    memory.station(s.stations, j).root = insert(s, memory.station(s.stations, j).root, i)
-    memory.station(s.stations, j).active += 1
-    if memory.task(s.tasks, i).started != memory.task(s.tasks, i).started and (
-        j == processor(memory.task(s.tasks, i).host) or j >= s.first_accelerator
-    ):
-        memory.task(s.tasks, i).started = now
+    t, station = memory.task(s.tasks, i), memory.station(s.stations, j)
+    t.tag = station.virtual + units
+    station.root = insert(s, station.root, i)
+    station.active += 1
+    if (j == processor(t.host) or j >= s.first_accelerator) and t.started != t.started:
+        t.started = now
 
 
 @jit
@@ -182,33 +185,30 @@ def _queue_by_rank(s: Record, j: int, i: int, units: float, now: float) -> bool:
 @jit
 def enter(s: Record, j: int, i: int, units: float, now: float) -> None:
     """Task i comes to station j for `units`."""
-    touch(memory.station(s.stations, j), now)
-    memory.task(s.tasks, i).station = j
-    memory.task(s.tasks, i).entered = now
-    if memory.station(s.stations, j).active == 0:
-        memory.station(s.stations, j).virtual = 0.0  # keeps the virtual time small, hence exact
-    if (
-        memory.station(s.stations, j).fcfs != 0
-        and memory.station(s.stations, j).active >= memory.station(s.stations, j).servers
-    ):
-        if memory.station(s.stations, j).fcfs > FCFS:
+    t, station = memory.task(s.tasks, i), memory.station(s.stations, j)
+    touch(station, now)
+    t.station = j
+    t.entered = now
+    if station.active == 0:
+        station.virtual = 0.0  # keeps the virtual time small, hence exact
+    if station.fcfs != 0 and station.active >= station.servers:
+        if station.fcfs > FCFS:
             if not _queue_by_rank(s, j, i, units, now):
                 _serve(s, j, i, units, now)
                 changed(s, j, now)
             return
-        last = memory.station(s.stations, j).tail
-        memory.task(s.tasks, i).tag = units
-        memory.task(s.tasks, i).child = QUEUED
-        memory.task(s.tasks, i).prev = last
-        memory.task(s.tasks, i).next = -1
+        last = station.tail
+        t.tag = units
+        t.child = QUEUED
+        t.prev, t.next = last, -1
         if last >= 0:
             memory.task(s.tasks, last).next = i
         else:
-            memory.station(s.stations, j).head = i
-        memory.station(s.stations, j).tail = i
-        memory.station(s.stations, j).queued += 1
+            station.head = i
+        station.tail = i
+        station.queued += 1
         return
-    if memory.station(s.stations, j).fcfs > FCFS:
+    if station.fcfs > FCFS:
         _set_rank(s, j, i)
     _serve(s, j, i, units, now)
     changed(s, j, now)
@@ -238,24 +238,26 @@ def _dequeue_by_rank(s: Record, j: int, i: int) -> None:
 @jit
 def leave(s: Record, i: int, now: float) -> None:
     """Take task i out of its station, served or not; the next in the queue takes its server."""
-    j = memory.task(s.tasks, i).station
-    memory.task(s.tasks, i).station = -1
-    if memory.station(s.stations, j).fcfs > FCFS and memory.task(s.tasks, i).waits != 0:
+    t = memory.task(s.tasks, i)
+    j = t.station
+    station = memory.station(s.stations, j)
+    t.station = -1
+    if station.fcfs > FCFS and t.waits != 0:
         _dequeue_by_rank(s, j, i)
         return
-    if memory.station(s.stations, j).fcfs == FCFS and memory.task(s.tasks, i).child == QUEUED:
+    if station.fcfs == FCFS and t.child == QUEUED:
         _dequeue(s, j, i)
         return
-    touch(memory.station(s.stations, j), now)
-    memory.station(s.stations, j).root = remove(s, memory.station(s.stations, j).root, i)
-    memory.station(s.stations, j).active -= 1
-    if memory.station(s.stations, j).queued > 0:
-        first = memory.station(s.stations, j).head
-        if memory.station(s.stations, j).fcfs > FCFS:
+    touch(station, now)
+    station.root = remove(s, station.root, i)
+    station.active -= 1
+    if station.queued > 0:
+        first = station.head
+        if station.fcfs > FCFS:
             _dequeue_by_rank(s, j, first)
         else:
             _dequeue(s, j, first)
-        memory.station(s.stations, j).waited += now - memory.task(s.tasks, first).entered
+        station.waited += now - memory.task(s.tasks, first).entered
         _serve(s, j, first, memory.task(s.tasks, first).tag, now)
     changed(s, j, now)
 

@@ -296,6 +296,7 @@ def _stations(
     stations["servers"] = 1
     stations["root"] = stations["head"] = stations["tail"] = -1
     processors = stations[0 : first_link_station(count) : PER_NODE]
+    stations["plain"] = 1
     same = ("contention", "fcfs", "preempts")
     for name, source in (("rate", "clock"), ("servers", "cores"), *((name, name) for name in same)):
         processors[name] = kinds[source][system.kind]
@@ -303,8 +304,15 @@ def _stations(
     stations["rate"][first_link_station(count) : behind : 2] = rate
     stations["rate"][first_link_station(count) + 1 : behind : 2] = rate * links["back"]
     for row, part in zip(stations[behind:], parts, strict=True):
-        row["rate"], row["servers"], row["fcfs"] = part.speed, part.units, not part.shared
+        row["rate"], row["servers"], row["fcfs"], row["plain"] = part.speed, part.units, not part.shared, 0
     return stations
+
+
+def mark_plain(stations: NDArray[np.void], kinds: NDArray[np.void], kind: Ints, machines: NDArray[np.void]) -> None:
+    """Note of every processor whether it draws power or its cores contend."""
+    processors = stations[0 : first_link_station(len(kind)) : PER_NODE]
+    processors["plain"] = ((kinds["powers"] == 0) & (kinds["contention"] == 0.0))[kind]
+    processors["plain"][machines["node"]] = 0
 
 
 def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], ended: NDArray[np.void]) -> State:
@@ -327,7 +335,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     nodes["up"][infra] = 1
     slots = infra[kinds["cores"][system.kind[infra]] > 0]
     nodes["host"][slots] = np.arange(len(slots))
-    hosts = np.zeros(len(slots), HOST)
+    hosts = aligned(len(slots), HOST)
     kind_of = kinds[system.kind[slots]]
     hosts["slot"], hosts["tier"], hosts["up"] = slots, system.tier[slots], 1
     hosts["cores"], hosts["clock"], hosts["slots"] = kind_of["cores"], kind_of["clock"], kind_of["slots"]
@@ -337,6 +345,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     sources, trace = _sources(system, nodes)
     parts = [part for n in machines["node"] for part in system.kinds[system.kind[n]].accelerators]
     stations = _stations(system, kinds, links, parts)
+    mark_plain(stations, kinds, system.kind, machines)
     moving = machines[machines["points"] > 0]
     stations["rate"][processor(moving["node"])] = points["clock"][moving["first_point"] + moving["point"]]
     hosts["frequency"] = stations["rate"][processor(hosts["slot"])]

@@ -63,6 +63,11 @@ class Signal:
         raise KeyError(f"signal '{self.name}' has no column '{name}'; it has {', '.join(c.name for c in self.columns)}")
 
 
+def grouping(signal: Signal) -> tuple[str, ...]:
+    """The columns by which statistics of the signal can be grouped: what they hold are names."""
+    return tuple(c.name for c in signal.columns if c.role == "slot" or (c.role == "code" and c.codes))
+
+
 _TABLES = ("tasks", "nodes", "events", "figures")  # of results, beside the signals
 _KEYS = ("time", "node", "run")  # columns that every table of results has
 

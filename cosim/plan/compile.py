@@ -269,6 +269,9 @@ def _recordings(
         if block.every is not None:
             length = _nanoseconds(loaded, ("record", name, "every"), block.every, problems)
             _multiple(loaded, ("record", name, "every"), length, step, problems)
+        if block.summary is not None:
+            length = _nanoseconds(loaded, ("record", name, "summary"), block.summary, problems)
+            _multiple(loaded, ("record", name, "summary"), length, step, problems)
     recordings = []
     for name in dict.fromkeys(signal for adapter in adapters for signal in adapter.writes):
         given: dict[str, Any] = {}
@@ -285,6 +288,8 @@ def _recordings(
                 every=given.get("every") or 0.0,
                 columns=columns,
                 slots=tuple((part.first, part.count) for part in chosen),
+                summary=given.get("summary") or 0.0,
+                by=tuple(name for name in given.get("by") or () if not known or name in known),
             )
         )
     return tuple(recordings)

@@ -27,6 +27,7 @@ TASK_SECONDS = 9e-6  # CPU s
 ROW_SECONDS = 3.8e-6  # CPU s per node and step
 STEP_SECONDS = 3e-4  # CPU s per adapter and step
 PACKED = 0.5  # part of the columns' bytes that Parquet keeps
+_SUMMARY = 2000  # B of a column's statistics in a window: some 4 groups with 80 bins each
 _BYTES = {"bool": 1, "int8": 1, "int16": 2, "int32": 4}  # of a value; others have 8
 LONGEST = 30 * 86_400.0  # s that a run may take
 
@@ -159,6 +160,9 @@ def _disk(plan: Plan, tasks: float) -> float:
         row = 4 + sum(_BYTES.get(column.dtype, 8) for column in columns)  # with the slot
         kept = plan.duration / max(recording.every, periods.get(recording.signal, plan.step)) + 1.0
         nodes = sum(count for _, count in recording.slots) if recording.slots else len(plan.scene.nodes)
+        if recording.summary:
+            total += PACKED * _SUMMARY * len(columns) * (plan.duration / recording.summary + 1.0)
+            continue
         rows = kept * nodes if signal.rows == "node" else tasks if recording.signal == "task" else 0.0
         total += PACKED * row * rows
     return total

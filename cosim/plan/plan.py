@@ -61,6 +61,8 @@ class Recording:
     every: float  # s, 0: every step of the adapter
     columns: tuple[str, ...]  # () for all
     slots: tuple[tuple[int, int], ...]  # (first, count), () for all
+    summary: float = 0.0  # s that one row of statistics holds for; 0: rows are kept, not statistics
+    by: tuple[str, ...] = ()  # columns by which statistics are grouped, () for all columns of codes
 
 
 @dataclass(frozen=True)

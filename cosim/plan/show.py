@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cosim.contract.entities import Event, Fleet, Law, Link, Node, Scene, SlotRange, Workload
-from cosim.plan.plan import AdapterPlan, Plan
+from cosim.plan.plan import AdapterPlan, Plan, Recording
 
 
 def describe(plan: Plan) -> str:
@@ -25,11 +25,18 @@ def describe(plan: Plan) -> str:
     if plan.events:
         parts.append(_table("Events", ("at", "what", "where", "how"), [_event(scene, event) for event in plan.events]))
     parts.append(_table("Recorded", ("signal", "every", "columns", "nodes"), [
-        (r.signal, (_seconds(r.every) if r.every else "step") if r.keep else "not kept", ", ".join(r.columns) or "all",
+        (r.signal, _kept(r), ", ".join(r.columns) or "all",
          _slots(scene, [SlotRange(*part) for part in r.slots]) if r.slots else "all")
         for r in plan.recordings
     ]))  # fmt: skip
     return "\n\n".join(parts) + "\n"
+
+
+def _kept(recording: Recording) -> str:
+    if not recording.keep:
+        return "not kept"
+    every = _seconds(recording.every) if recording.every else "step"
+    return f"{every}, statistics over {_seconds(recording.summary)}" if recording.summary else every
 
 
 def _head(plan: Plan) -> str:

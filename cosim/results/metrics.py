@@ -3,6 +3,8 @@
 Response time of a completed task = ended - created, and splits into upload (uploaded - created),
 queue (started - uploaded; 0 where hosts share their cores among all tasks), compute
 (computed - started) and download (ended - computed).
+
+Of tasks that were recorded as statistics the quantiles are those of `cosim.results.summary`, within its error.
 """
 
 from __future__ import annotations
@@ -72,8 +74,12 @@ def measure(run: Run) -> dict[str, Any]:
         figures |= _times(run)
         workloads = _grouped_tasks(run, "workload") if "workload" in columns else {}
         hosts = _grouped_tasks(run, "host") if "host" in columns else {}
+    if "task_bins" in run.signals:
+        figures |= _times_of_bins(run)
+        workloads = _workloads_of_bins(run)
     figures |= _ledger_figures(list(ledgers.values()))
-    if "host" in run.signals:
+    booked = any("utilisation" in summary for summary in summaries.values())
+    if "host" in run.signals or (booked and "host_summary" in run.signals):
         figures |= _hosts(run, hosts, list(summaries.values()))
     if "link" in run.signals:
         figures |= _links(run)
@@ -145,6 +151,51 @@ def _times(run: Run) -> dict[str, Figure]:
     return figures
 
 
+def _times_of_bins(run: Run) -> dict[str, Figure]:
+    """The figures of `_times` from statistics."""
+    figures = {}
+    for part, (_, meaning) in _SPLIT.items():
+        for statistic, value in _statistics(run, part).items():
+            word = _STATISTICS[statistic][1]
+            figures[f"{part}_{statistic}"] = _figure(value, "s", f"{word} of the time {meaning}, completed tasks")
+    return figures
+
+
+def _statistics(run: Run, part: str, workload: str = "") -> dict[str, float | None]:
+    """Mean, median, p95 and p99 of a part of the response time, of all tasks or of one workload's."""
+    from cosim.results.summary import quantile  # loads what few runs need
+
+    of = f"quantity = '{part}'" + (" AND workload = ?" if workload else "")
+    given = [workload] if workload else []
+    counted = run.execute(f"SELECT bin, tally FROM task_bins WHERE {of}", given).fetchnumpy()
+    ((mean,),) = run.execute(f"SELECT sum(sum) / nullif(sum(count), 0) FROM task_summary WHERE {of}", given).fetchall()
+    numbers, tally = counted["bin"].astype("i8"), counted["tally"].astype("i8")
+    found = {"mean": mean}
+    for statistic, q in (("median", 0.5), ("p95", 0.95), ("p99", 0.99)):
+        found[statistic] = quantile(numbers, tally, q)
+    return found
+
+
+def _workloads_of_bins(run: Run) -> dict[str, Any]:
+    """Counts and times per workload, where the statistics are grouped by it."""
+    if "workload" not in run.table("task_summary").columns:
+        return {}
+    counts = _keyed(run, "SELECT workload, sum(count) FILTER (quantity = 'late') ended, "
+                         "coalesce(sum(count) FILTER (quantity = 'response'), 0) completed, "
+                         "sum(sum) FILTER (quantity = 'late') late "
+                         "FROM task_summary GROUP BY workload ORDER BY workload")  # fmt: skip
+    for name, row in counts.items():
+        ended, completed, late = row["ended"], row["completed"] or 0.0, row.pop("late")
+        if ended is not None and late is not None:  # the column is among the kept ones
+            row |= {"failed": ended - completed, "completion_ratio": _ratio(completed, ended)}
+            row["late_share"] = _ratio(late, completed)
+        for part in _SPLIT:
+            for statistic, value in _statistics(run, part, name).items():
+                if statistic == "mean" or part == "response":
+                    row[f"{part}_{statistic}"] = value if value is not None and isfinite(value) else None
+    return counts
+
+
 def _grouped_tasks(run: Run, column: str) -> dict[str, Any]:
     """Counts and times of tasks per value of `column`; tasks that never got to a host have none."""
     done = "FILTER (status = 'completed')"
@@ -201,7 +252,12 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
 
 def _hosts(run: Run, hosts: dict[str, Any], ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """Load of hosts; adds to the entries of `hosts`."""
-    available = set(run.manifest["signals"].get("host", {}).get("columns", {})) or set(run.table("host").columns)
+    rows = "host" in run.signals
+    available = set(run.manifest["signals"].get("host", {}).get("columns", {}))
+    if not rows:
+        available = {"utilisation"}  # of the ledgers
+    elif not available:
+        available = set(run.table("host").columns)
     wanted = {
         "utilisation": "avg(utilisation)", "running": "avg(running)", "energy": "max(energy)", "cost": "max(cost)",
         "up_share": "avg(up::INT)",
@@ -209,7 +265,8 @@ def _hosts(run: Run, hosts: dict[str, Any], ledgers: Sequence[Mapping[str, Any]]
     parts = [f"{sql} AS {name}" for name, sql in wanted.items() if name.removesuffix("_share") in available]
     if not parts:
         return {}
-    for name, row in _keyed(run, f"SELECT node, {', '.join(parts)} FROM host GROUP BY node ORDER BY node").items():
+    query = f"SELECT node, {', '.join(parts)} FROM host GROUP BY node ORDER BY node"
+    for name, row in _keyed(run, query).items() if rows else ():
         hosts[name] = {**row, **hosts.get(name, {})}
     if "utilisation" not in available:
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
@@ -21,6 +22,7 @@ from cosim.results.events import JOURNAL, EventLog
 from cosim.results.folder import RunFolder, Status, digests
 from cosim.results.identity import Identities
 from cosim.results.stream import DIRECT_BYTES, SUFFIX, Spec, Stream, Writer, open_file
+from cosim.results.summary import Summary
 
 _FLUSH = 2.0  # s of wall clock that a killed run may lose at most
 
@@ -30,7 +32,8 @@ class Recorder:
 
     What of a signal is kept follows `plan.recordings`: `every` (node-row signals only: an event-row
     frame holds what happened since the last one, and dropping it would break the ledgers),
-    `columns`, `slots`, `keep`. Signals without a recording are kept whole.
+    `columns`, `slots`, `keep`. Signals without a recording are kept whole; those whose recording has a
+    `summary` become statistics (`cosim.results.summary`).
 
     Raises `RunError` from `tick` when the disk refuses; `close` is then still due.
     """
@@ -52,11 +55,19 @@ class Recorder:
         for adapter in plan.adapters:
             for name in adapter.writes:
                 recording = recordings.get(name, Recording(name, True, 0.0, (), ()))
-                if recording.keep:
+                if not recording.keep:
+                    continue
+                selection = _Selection(signals[name], recording, plan)
+                if recording.summary > 0.0:
+                    args = (signals[name], adapter.name, recording, plan, self._identities, folder.path)
+                    selection.summary = Summary(*args)
+                    selection.streams = [selection.summary.rows, selection.summary.bins]
+                else:
                     spec = Spec.of(signals[name], adapter.name, recording.columns, workloads)
                     path = folder.path / "frames" / name / f"{adapter.name}{SUFFIX}"
                     path.parent.mkdir(exist_ok=True)
-                    self._streams[name, adapter.name] = _Selection(Stream(spec, path), recording, plan)
+                    selection.streams = [Stream(spec, path)]
+                self._streams[name, adapter.name] = selection
         self._writer = Writer(folder.path / "frames" / MEMBERS, opener)
         self.events = EventLog(folder.path, plan)
         self._closed = False
@@ -80,7 +91,10 @@ class Recorder:
                     self._writer.put(new)
                 self._identities.seen(frame.table, frame.slot, frame.time)
             if selection is not None and selection.due(tick):
-                self._keep(selection, frame)
+                if selection.summary is not None:
+                    self._count(selection.summary, tick, frame, selection.rows(frame))
+                else:
+                    self._keep(selection, frame)
         self.events.due(time)
         self._ticks, self._reached = tick + 1, time
         now = monotonic()
@@ -109,10 +123,16 @@ class Recorder:
             return
         self._closed = True
         wall, cpu = monotonic() - self._wall, process_time() - self._cpu
-        self._flush(None)
-        streams = [selection.stream for selection in self._streams.values()]
-        self._writer.stop(streams)
         problem: BaseException | None = error
+        try:
+            for selection in self._streams.values():
+                if selection.summary is not None:
+                    self._end_window(selection.summary)
+        except RunError as refused:
+            problem = problem or refused
+        self._flush(None)
+        streams = [stream for selection in self._streams.values() for stream in selection.streams]
+        self._writer.stop(streams)
         if self._writer.failure is not None and problem is None:
             problem = self._disk_error()
         self.events.close()
@@ -153,6 +173,28 @@ class Recorder:
         error = {"type": "RunError", "message": reason, "adapter": None, "phase": None, "traceback": ""}
         if self._folder.manifest["status"] == "running":
             self._folder.update(status="partial", error=error, reached=self._reached, ticks_done=self._ticks)
+
+    def _count(self, summary: Summary, tick: int, frame: Frame, rows: NDArray[np.intp] | None) -> None:
+        if summary.ended(tick):
+            self._end_window(summary)
+        summary.add(tick, frame, rows)
+
+    def _end_window(self, summary: Summary) -> None:
+        """Write the statistics of the window that has ended, or of the one that the run ends in."""
+        time = min(summary.end(), self._reached)
+        for stream, columns in zip((summary.rows, summary.bins), summary.close(), strict=True):
+            total, done = len(next(iter(columns.values()))), 0
+            stream.rows += total
+            while done < total:
+                chunk = stream.next_chunk(self._fail)
+                count = min(total - done, chunk.capacity - chunk.rows)
+                chunk.serial[chunk.rows : chunk.rows + count] = -1  # about no node in particular
+                for name, values in columns.items():
+                    chunk.columns[name][chunk.rows : chunk.rows + count] = values[done : done + count]
+                chunk.add(time, count)
+                done += count
+                if chunk.rows == chunk.capacity:
+                    self._hand_over(stream)
 
     def _keep(self, selection: _Selection, frame: Frame) -> None:
         chosen = selection.rows(frame)
@@ -230,8 +272,7 @@ class Recorder:
 
     def _flush(self, older: float | None) -> None:
         """Hand over chunks whose first row came before `older` (monotonic s), or all."""
-        for selection in self._streams.values():
-            stream = selection.stream
+        for stream in (stream for selection in self._streams.values() for stream in selection.streams):
             if stream.chunk is not None and stream.chunk.rows and (older is None or stream.opened < older):
                 self._hand_over(stream)
 
@@ -246,19 +287,30 @@ class Recorder:
 
 
 class _Selection:
-    """Which rows of a signal are kept: decimation in time and choice of nodes."""
+    """Which rows of a signal are kept: decimation in time and choice of nodes; and where they go."""
 
-    def __init__(self, stream: Stream, recording: Recording, plan: Plan) -> None:
-        self.stream = stream
-        every = round(recording.every / plan.step) if stream.spec.rows == "node" else 0
+    def __init__(self, signal: Signal, recording: Recording, plan: Plan) -> None:
+        self.streams: list[Stream] = []
+        self.summary: Summary | None = None  # then the streams are its two
+        every = round(recording.every / plan.step) if signal.rows == "node" else 0
         self._every = max(1, every)  # ticks
-        self.width = 4 + sum(stream.spec.stored(column).itemsize for column in stream.spec.columns)  # B per row
         self._next = 0  # tick from which on the next frame is kept
         self._mask: NDArray[np.bool_] | None = None
         if recording.slots:
             self._mask = np.zeros(plan.scene.capacity, np.bool_)
             for first, count in recording.slots:
                 self._mask[first : first + count] = True
+
+    @property
+    def stream(self) -> Stream:
+        """The first one: where rows go."""
+        return self.streams[0]
+
+    @cached_property
+    def width(self) -> int:
+        """B per row."""
+        spec = self.stream.spec
+        return 4 + sum(spec.stored(column).itemsize for column in spec.columns)
 
     def due(self, tick: int) -> bool:
         if tick < self._next:

@@ -12,7 +12,7 @@ from cosim.contract.block import EventKey
 from cosim.contract.errors import Problem
 from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import name_matcher
-from cosim.contract.signals import CATALOGUE, Signal
+from cosim.contract.signals import CATALOGUE, Signal, grouping
 from cosim.scenario.calibrate import TASK_DURATIONS
 from cosim.scenario.gather import split, unknown, unknown_option
 from cosim.scenario.model import Scenario
@@ -243,6 +243,15 @@ class _Checks:
                 if column not in known:
                     hint = did_you_mean(column, sorted(known))
                     self.report(("record", name, "columns", index), f"there is no column '{column}'", hint)
+            groups = sorted({column for signal in signals.values() for column in grouping(signal)})
+            if name != "*":
+                groups = list(grouping(signals[name]))
+            for index, column in enumerate(block.by or ()):
+                if column not in groups:
+                    hint = did_you_mean(column, groups, otherwise="columns to group by")
+                    self.report(("record", name, "by", index), f"statistics cannot be grouped by '{column}'", hint)
+            if block.by and block.summary is None and self.scenario.record.get("*", block).summary is None:
+                self.report(("record", name, "by"), "groups statistics, but there are none", "add 'summary: 1 min'")
 
     def calibrate(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
         """The signals, nodes and workloads that measurements are about are there."""

@@ -306,6 +306,10 @@ class RecordBlock(Block):
     columns: list[str] | None = Field(None, description="the columns kept; default: all")
     nodes: Selector | None = Field(None, description="the nodes kept; default: all")
     keep: bool = Field(True, description="false: nothing of this signal")
+    summary: Period | None = Field(None, description="keep statistics over so long instead of rows: counts, quantiles")
+    by: list[str] | None = Field(
+        None, description="columns by which statistics are grouped: codes and nodes; default: all codes"
+    )
 
 
 class Scenario(Block):
