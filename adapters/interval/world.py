@@ -115,7 +115,7 @@ def _draw(law: Law, chance: np.random.Generator, count: int) -> NDArray[np.float
         return chance.uniform(law.a, law.b, count)
     if law.law == "log-normal":
         variance = math.log1p(law.b * law.b)
-        return chance.lognormal(math.log(law.a) - 0.5 * variance, math.sqrt(variance), count) if law.a else np.zeros(count)
+        return law.a * chance.lognormal(-0.5 * variance, math.sqrt(variance), count)
     return np.full(count, law.a)
 
 

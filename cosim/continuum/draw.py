@@ -65,7 +65,7 @@ def normal(key: np.uint64, n: int) -> float:
 
 @jit
 def size(law: int, a: float, b: float, key: np.uint64, n: int, purpose: int) -> float:
-    """A draw from the law: fixed a, exponential of mean a, uniform in [a, b), log-normal of mean a and deviation a b."""
+    """A draw from the law: fixed a; exponential of mean a; uniform in [a, b); log-normal, mean a and deviation a b."""
     if law == EXPONENTIAL:
         return a * exponential(key, n, purpose)
     if law == LOG_NORMAL:
