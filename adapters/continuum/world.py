@@ -13,14 +13,14 @@ from adapters.continuum import demand, equipment
 from adapters.continuum.config import ContinuumConfig
 from cosim.continuum import tariff
 from cosim.continuum.hardware import Quota
-from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, UNIFORM
+from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, LOG_NORMAL, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
 from cosim.contract.entities import Law, Node, Scene, SlotRange, alike
 from cosim.contract.signals import ACCELERATORS
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
 _DISCIPLINES = ("sharing", "fcfs", "priority", "edf")  # by their numbers in the engine
-_LAWS = {"fixed": FIXED, "exponential": EXPONENTIAL, "uniform": UNIFORM}
+_LAWS = {"fixed": FIXED, "exponential": EXPONENTIAL, "uniform": UNIFORM, "log-normal": LOG_NORMAL}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

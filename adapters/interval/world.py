@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +113,9 @@ def _draw(law: Law, chance: np.random.Generator, count: int) -> NDArray[np.float
         return chance.exponential(law.a, count)
     if law.law == "uniform":
         return chance.uniform(law.a, law.b, count)
+    if law.law == "log-normal":
+        variance = math.log1p(law.b * law.b)
+        return law.a * chance.lognormal(-0.5 * variance, math.sqrt(variance), count)
     return np.full(count, law.a)
 
 

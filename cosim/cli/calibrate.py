@@ -47,6 +47,13 @@ def calibrate(
     here: Annotated[
         bool, typer.Option("--here", help="Measure this machine under three loads first, and make its twin.")
     ] = False,
+    url: Annotated[
+        str | None, typer.Option(help="With --here: measure this HTTP service, such as http://127.0.0.1:8080/ask.")
+    ] = None,
+    requests: Annotated[
+        list[Path] | None,
+        typer.Option(help="A table of requests to your service, one per load, the last is held back; no SCENARIO."),
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the data of a job.")] = None,
     held_back: Annotated[Path | None, typer.Option(help="Folder with data of a job for the judgement only.")] = None,
     budget: Annotated[str | None, typer.Option(help="Wall-clock time for the search, as '2 min'.")] = None,
@@ -78,10 +85,13 @@ def calibrate(
         from cosim.scenario.load import load
 
         say: Callable[[str], None] = (lambda _: None) if quiet or as_json else note
-        if here:
-            scenario = _measured_here(out, scenario, seed or 1, say)
+        if here or requests:
+            scenario = _own_service(out, scenario, here, url, requests or [], seed or 1, say)
+        elif url is not None:
+            raise ScenarioError(Problem("'--url' is for '--here'", hint="write --here --url URL"))
         if scenario is None:
-            raise ScenarioError(Problem("no scenario is named", hint="write SCENARIO, or --here for this machine"))
+            hint = "write SCENARIO, --here for this machine, or --requests for tables of your service"
+            raise ScenarioError(Problem("no scenario is named", hint=hint))
         loaded = load(scenario, overrides or ())
         block = loaded.scenario.calibrate
         if block is None:
@@ -116,16 +126,36 @@ def calibrate(
             raise typer.Exit(1)
 
 
-def _measured_here(out: Path, scenario: Path | None, seed: int, say: Callable[[str], None]) -> Path:
-    """The scenario of this machine, measured now."""
-    from cosim.twin.telemetry.here import measure
-
+def _own_service(
+    out: Path, scenario: Path | None, here: bool, url: str | None, tables: list[Path], seed: int,
+    say: Callable[[str], None],
+) -> Path:  # fmt: skip
+    """The scenario of a service that is measured now, or that `tables` were recorded of."""
     if scenario is not None:
-        raise ScenarioError(Problem("'--here' makes the scenario itself", hint="leave SCENARIO out"))
-    say("measuring this machine: its inference service under three loads, about 80 s; leave it in peace meanwhile")
-    found = measure(out / "here-measured", seed=seed)
+        what = "--here" if here else "--requests"
+        raise ScenarioError(Problem(f"'{what}' makes the scenario itself", hint="leave SCENARIO out"))
+    if here and tables:
+        raise ScenarioError(Problem("'--here' and '--requests' exclude one another", hint="leave one of them out"))
+    if here:
+        from cosim.twin.telemetry.here import measure
+
+        what = url or "its inference service"
+        say(f"measuring this machine: {what} under three loads, about 90 s; leave it in peace meanwhile")
+        measured = measure(out / "here-measured", url=url, seed=seed)
+        say(f"a request alone takes {_words(measured.service)}; recorded into {measured.scenario.parent}")
+        found = measured.own
+    else:
+        from cosim.twin.scenario.requests import scenario_of
+
+        held_back = 1 if len(tables) > 1 else 0
+        found = scenario_of(out / f"{tables[0].stem}-service", tables, held_back=held_back, seed=seed)
+    station = found.identified.station
+    turn = "all at once" if station.sharing else "in order of arrival"
     say(
-        f"a request alone takes {_words(found.service)}; recorded {len(found.loads)} loads into {found.scenario.parent}"
+        f"found: {station.servers} server{'s' if station.servers > 1 else ''}, {turn}, {_words(station.service)} +- "
+        f"{station.spread:.0%} a request, {_words(station.latency)} besides, at most {station.capacity:.3g} a second; "
+        f"loads {', '.join(f'{load:.0%}' for load in found.loads)}; "
+        f"its level varies by {found.identified.levels.deviation:.1%}"
     )
     return found.scenario
 

@@ -65,6 +65,10 @@ def size(law: Law, key: int, n: int, purpose: int) -> float:
         return law.a * exponential(key, n, purpose)
     if law.law == "uniform":
         return law.a + (law.b - law.a) * uniform(key, n, purpose)
+    if law.law == "log-normal":
+        radius, variance = math.sqrt(2.0 * exponential(key, n, purpose)), math.log1p(law.b * law.b)
+        deviations = radius * math.cos(2.0 * math.pi * uniform(key, n, purpose + draw.ANGLE))
+        return law.a * math.exp(math.sqrt(variance) * deviations - 0.5 * variance)
     return law.a
 
 

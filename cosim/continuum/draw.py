@@ -13,10 +13,11 @@ import numpy as np
 
 from cosim.compiling import codes
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import EXPONENTIAL, UNIFORM
+from cosim.continuum.layout import EXPONENTIAL, LOG_NORMAL, UNIFORM
 
 GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE, JITTER = codes(12)  # purposes
 BAG_SIZE, BAG_ANGLE = codes(16)[14:]  # those of stages go on from 16
+ANGLE = 1 << 20  # added to a purpose: its second draw
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
 _SALT = np.uint64(0xD1B54A32D192ED03)
@@ -64,9 +65,14 @@ def normal(key: np.uint64, n: int) -> float:
 
 @jit
 def size(law: int, a: float, b: float, key: np.uint64, n: int, purpose: int) -> float:
-    """A draw from the law: fixed a, exponential of mean a, uniform in [a, b)."""
+    """A draw from the law: fixed a; exponential of mean a; uniform in [a, b); log-normal, mean a and deviation a b."""
     if law == EXPONENTIAL:
         return a * exponential(key, n, purpose)
+    if law == LOG_NORMAL:
+        radius = math.sqrt(2.0 * exponential(key, n, purpose))
+        variance = math.log1p(b * b)  # of the logarithm
+        deviations = radius * math.cos(2.0 * math.pi * uniform(key, n, purpose + ANGLE))
+        return a * math.exp(math.sqrt(variance) * deviations - 0.5 * variance)
     if law == UNIFORM:
         return a + (b - a) * uniform(key, n, purpose)
     return a

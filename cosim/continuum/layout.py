@@ -34,7 +34,7 @@ STATUS_NAMES: Final = (
 # JOIN: at its host, where others of its inputs are still missing.
 FREE, NEW, UP, RUN, DOWN, MOVE, JOIN = codes(7)
 
-FIXED, EXPONENTIAL, UNIFORM = codes(3)  # laws of sizes
+FIXED, EXPONENTIAL, UNIFORM, LOG_NORMAL = codes(4)  # laws of sizes
 POISSON, EVERY, BAG, TRACE = codes(4)  # laws of arrivals
 DEVICE, EDGE, CLOUD = codes(3)  # tiers
 SHARING, FCFS, PRIORITY, EDF = codes(4)  # disciplines of processors

@@ -245,9 +245,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """`fixed` a, `exponential` mean a, `uniform` between a and b."""
+    """`fixed` a, `exponential` mean a, `uniform` between a and b, `log-normal` of mean a and deviation a b."""
 
-    law: Literal["fixed", "exponential", "uniform"]
+    law: Literal["fixed", "exponential", "uniform", "log-normal"]
     a: float
     b: float = 0.0
 

@@ -168,7 +168,7 @@ def _slots(scene: Scene, parts: Iterable[SlotRange]) -> str:
 def _law(law: Law, unit: str) -> str:
     if law.law == "uniform":
         return f"{_number(law.a, unit)}..{_number(law.b, unit)}"
-    return ("~ " if law.law == "exponential" else "") + _number(law.a, unit)
+    return ("" if law.law == "fixed" else "~ ") + _number(law.a, unit)
 
 
 def _number(value: float, unit: str) -> str:

@@ -19,6 +19,8 @@ from cosim.contract.units import Duration, Fraction, Period
 
 Shared = Literal["all", "kind", "node", "each"]
 
+SPACING = "spacing"  # of ends that follow one another, see `cosim.twin.telemetry.quantities.spacings`
+
 # What `task.NAME` of a calibration is besides the columns of the signal: the time between two of them, in s.
 TASK_DURATIONS: Mapping[str, tuple[str, str]] = {
     "response": ("created", "ended"),
@@ -26,6 +28,7 @@ TASK_DURATIONS: Mapping[str, tuple[str, str]] = {
     "wait": ("uploaded", "started"),
     "service": ("started", "computed"),
     "download": ("computed", "ended"),
+    SPACING: ("created", "ended"),
 }
 
 
@@ -49,12 +52,16 @@ class FreeBlock(Block):
         None, description="the value before calibration; default: what the scenario says"
     )
 
+    varies: Annotated[Fraction, Field(lt=1.0)] = Field(
+        0.0, description="by how much the value differs from one time to another: predictions draw it anew"
+    )
+
     @model_validator(mode="after")
     def _one_of_both(self) -> FreeBlock:
         if (self.bounds is None) == (self.choices is None):
             raise ValueError("give 'bounds' or 'choices'" + ("" if self.bounds is None else ", not both"))
-        if self.choices is not None and (self.scale != "linear" or self.prior is not None):
-            raise ValueError("'scale' and 'prior' are for bounds")
+        if self.choices is not None and (self.scale != "linear" or self.prior is not None or self.varies):
+            raise ValueError("'scale', 'prior' and 'varies' are for bounds")
         return self
 
 
@@ -70,7 +77,7 @@ class ObservedBlock(Block):
     file: str | None = Field(None, description="table with a header, or an export, instead of a run")
     signal: Annotated[str, Field(pattern=r"^[a-z_]+\.[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="what it is compared with: host.power, link.snr, or of tasks "
-        "task.response, task.upload, task.wait, task.service, task.download (s)"
+        "task.response, task.upload, task.wait, task.service, task.download, task.spacing (s)"
     )
     column: str | None = Field(None, description="of the file, or a metric's name; default: the signal's own column")
     between: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(

@@ -45,6 +45,7 @@ class Free:
     prior: tuple[float, float] | None = None  # mean and sd of a normal one; on a log scale of the logarithm
     choices: tuple[Any, ...] = ()
     start: float | None = None  # None: the scenario says nothing
+    varies: float = 0.0  # standard deviation over value, from one time to another
 
     def written(self, number: float) -> Any:  # noqa: ANN401 - YAML data
         """The value as the fields have it."""
@@ -210,7 +211,7 @@ class FreeValues:
         kind: Literal["real", "integer"] = "real"
         if whole and not self._fits(members[0], form.text(between_them)):
             kind = "integer"
-        return Free(name, members, form, least, most, kind, declared.scale, prior, start=start)
+        return Free(name, members, form, least, most, kind, declared.scale, prior, (), start, declared.varies)
 
     def _try(self, members: tuple[Keys, ...], value: object, at: Keys) -> bool:
         """Whether every field can have `value`, written at `at`; what is wrong is reported."""

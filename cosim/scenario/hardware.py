@@ -188,7 +188,7 @@ class BatteryBlock(Block):
 
     @model_validator(mode="after")
     def _possible(self) -> BatteryBlock:
-        if self.level.law == "exponential" or max(self.level.a, self.level.b) > 1.0:
+        if self.level.law in ("exponential", "log-normal") or max(self.level.a, self.level.b) > 1.0:
             raise ValueError("'level' is a part of the capacity, such as '80 %' or 'uniform 50 % .. 100 %'")
         return self
 

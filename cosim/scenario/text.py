@@ -46,9 +46,10 @@ class TextForm:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A probability law over a quantity, in SI: `fixed` a, `exponential` mean a, `uniform` a..b."""
+    """A probability law over a quantity, in SI: `fixed` a, `exponential` mean a, `uniform` a..b, `log-normal` of
+    mean a and standard deviation a b."""
 
-    law: Literal["fixed", "exponential", "uniform"]
+    law: Literal["fixed", "exponential", "uniform", "log-normal"]
     a: float
     b: float = 0.0
 
@@ -58,17 +59,18 @@ class Law:
 
 
 class LawText(TextForm):
-    """A law over `dimension`: `180 kB`, `exponential 180 kB`, `uniform 10 kB .. 20 kB` or `15 kB +- 20 %`."""
+    """A law over `dimension`: `180 kB`, `exponential 180 kB`, `uniform 10 kB .. 20 kB`, `15 kB +- 20 %` (uniform) or
+    `log-normal 15 kB +- 40 %` (standard deviation)."""
 
     def __init__(self, dimension: str) -> None:
         self.dimension = dimension
         self.sample = {"bytes": "180 kB", "work": "90 Mcycles", "operations": "2 TFLOP", "fraction": "80 %"}[dimension]
         super().__init__(Law, self._read, self._write, {
-            "pattern": rf"^\s*(exponential\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}"
+            "pattern": rf"^\s*(exponential\s+|log-normal\s+|uniform\s+\S.*\.\.\s*)?{units.pattern(dimension)}"
             rf"(\s*(\+-|±)\s*{units.pattern('fraction')})?\s*$",
             "description": f"{units.noun(dimension)}: fixed, or drawn from a law",
             "examples": [self.sample, f"exponential {self.sample}", f"uniform {self.sample} .. {self.sample}",
-                         f"{self.sample} +- 20 %"],
+                         f"{self.sample} +- 20 %", f"log-normal {self.sample} +- 40 %"],
         })  # fmt: skip
 
     def _read(self, text: object) -> Law:
@@ -83,6 +85,14 @@ class LawText(TextForm):
             if b < a:
                 raise ValueError(f"the upper bound of '{text}' is below the lower one")
             return Law(law="uniform", a=a, b=b)
+        if word == "log-normal":
+            mean, mark, spread = re.sub("±", "+-", rest).partition("+-")
+            if not mark:
+                raise ValueError(f"'{text}' needs a deviation, for example 'log-normal {self.sample} +- 40 %'")
+            share = units.parse(spread, "fraction")
+            if not 0.0 <= share <= 10.0:
+                raise ValueError(f"'{text}' needs a deviation from 0 % to 1000 % of the mean")
+            return Law(law="log-normal", a=self._amount(mean), b=share)
         if isinstance(text, str) and (parts := re.split(r"\+-|±", text))[1:]:
             if len(parts) != 2:
                 raise ValueError(f"'{text}' is not a law; write for example '{self.sample} +- 20 %'")
@@ -96,6 +106,8 @@ class LawText(TextForm):
         shown = units.show(value.a, self.dimension)
         if value.law == "uniform":
             return f"uniform {shown} .. {units.show(value.b, self.dimension)}"
+        if value.law == "log-normal":
+            return f"log-normal {shown} +- {units.show(value.b, 'fraction')}"
         return shown if value.law == "fixed" else f"{value.law} {shown}"
 
     def _amount(self, text: object) -> float:

@@ -49,6 +49,7 @@ class Parameter:
     prior: Prior = Prior()
     choices: tuple[Value, ...] = ()  # of kind category: value k stands for choices[k]
     members: tuple[str, ...] = ()
+    varies: float = 0.0  # standard deviation over value, from one time to another
 
     def __post_init__(self) -> None:
         if self.kind == "boolean":

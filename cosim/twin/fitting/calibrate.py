@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -266,14 +267,36 @@ class _Session:
             covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
         else:
             covariance = found.covariance
-            self._center(found)
+            if not self._center(found) and found.widened > 1.0:
+                # Summaries of another model's data lead astray; the least distance of distributions is sturdier.
+                moved = found.units + (self.best[kept] - found.middle)
+                found = replace(found, units=np.clip(moved, 0.0, 1.0))
             self._note(found, names)
             units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
-            self.draws = self.space.values(self.runs.whole(units))
+            self.draws = self._varied(self.space.values(self.runs.whole(units)))
         for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
             if one.verdict == "no effect" and self._excluded(k):
                 one = Identity("fitted", "its interval is wide: too few runs were left to narrow it")
             self.verdicts[name] = one
+
+    def _varied(self, values: Floats) -> Floats:
+        """`values` (n, d) with what differs from one time to another drawn anew for each row."""
+        return self._differing(values, self._random[2])
+
+    def _differing(self, values: Floats, random: np.random.Generator) -> Floats:
+        values = values.copy()
+        for k, p in enumerate(self.space.parameters):
+            if p.varies > 0.0:
+                factor = np.exp(math.sqrt(math.log1p(p.varies**2)) * random.standard_normal(len(values)))
+                values[:, k] = np.clip(values[:, k] * factor, p.low, p.high)
+        return values
+
+    def _varied_units(self, units: Floats, random: np.random.Generator) -> Floats:
+        """Points (n, d searched) moved by what differs from one time to another: that is chance as well."""
+        if not any(p.varies > 0.0 for p in self.space.parameters):
+            return units
+        values = self._differing(self.space.values(self.runs.whole(units)), random)
+        return self.space.units(values)[:, self.runs.searched]
 
     def _excluded(self, k: int) -> bool:
         """Whether the data exclude the start of parameter k (of those searched), to which one without effect goes back.
@@ -319,16 +342,18 @@ class _Session:
         self.warnings.append(f"there are no intervals: they need {20 * (len(at) + 1)} runs, {max(room, 0)} were left")
         return None
 
-    def _center(self, found: Posterior) -> None:
-        """Take the posterior's middle where its misfit is not worse than the best by more than chance."""
+    def _center(self, found: Posterior) -> bool:
+        """Take the posterior's middle where its misfit is not worse than the best by more than chance, and say so."""
         if self.problem.deterministic:
-            return
+            return True
         both = np.stack([self.best[self.runs.searched], found.middle])
         losses = self._by_seed(both, self._seeds[32 : 32 + 2 * self.replicates])
         worse = losses[1] - losses[0]
         if worse.mean() <= max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean()):
             self.best, self.loss = self.runs.whole(found.middle[None])[0], float(losses[1].mean())
             self.runs.rest = self.best.copy()
+            return True
+        return False
 
     def _note(self, found: Posterior, names: list[str]) -> None:
         low, high = found.interval()
@@ -369,17 +394,20 @@ class _Session:
             if case is not None:
                 found = check(case, draws, [self._fresh(1_000_000 + k) for k in range(count)], part)
                 told += found.unexplained
-                levels += found.levels
+                levels += found.levels if part == "fit" else ()
                 self.runs.count += count
         self.figures["unexplained"] = float(len(told))
         self.warnings += [str(one) for one in told[:_TOLD]]
-        worst = max((abs(one.deviations) / 3.0 for one in told), default=1.0)
+        worst = max((abs(one.deviations) / 3.0 for one in told if one.part == "fit"), default=1.0)
         off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
         self._widen(max(worst, off if off > _OFF else 1.0), told=bool(told))
 
     def _widen(self, factor: float, *, told: bool) -> None:
-        """Intervals under a model that cannot make the data are those of another model: wider (Birge 1932)."""
-        factor = min(factor, _WIDEST)
+        """Intervals under a model that cannot make the data are those of another model: wider (Birge 1932).
+
+        As far as they are not already, by the distance of the summaries.
+        """
+        factor = min(factor, _WIDEST) / self.figures.get("widened", 1.0)
         if factor <= 1.0:
             return
         for k, p in enumerate(self.space.parameters):
@@ -394,7 +422,7 @@ class _Session:
         if len(self.draws):
             units = self.space.units(self.draws)
             self.draws = self.space.values(np.clip(self.best + factor * (units - self.best), 0.0, 1.0))
-        self.figures["widened"] = max(self.figures.get("widened", 1.0), factor)
+        self.figures["widened"] = factor * self.figures.get("widened", 1.0)
         why = "the model lacks a cause" if told else "measured means lie beside the predicted ones"
         self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
 
@@ -510,7 +538,7 @@ class _Session:
         parts, rows = [], 1 if self.problem.cost >= 0.01 else _ROWS
         for row in range(0, len(units), rows):
             words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
-            some = units[row : row + rows]
+            some = self._varied_units(units[row : row + rows], np.random.default_rng(words))
             parts.append(
                 self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], "summaries", self.summaries.of)
             )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cosim.contract.errors import Problem, SetupError
 from cosim.contract.signals import CATALOGUE
 from cosim.scenario import tree
-from cosim.scenario.calibrate import TASK_DURATIONS
+from cosim.scenario.calibrate import SPACING, TASK_DURATIONS
 from cosim.scenario.extrapolation import quantity
 from cosim.scenario.reading import read_text
 
@@ -105,7 +105,7 @@ def beyond(resolved: str, has: Callable[[str], bool], rows: Query) -> tuple[str,
 
 def _columns(table: str, column: str) -> tuple[str, ...]:
     """The column of the catalogue, or the later and the earlier time of a task's duration; none for other words."""
-    if table == "task" and column in TASK_DURATIONS:
+    if table == "task" and column in TASK_DURATIONS and column != SPACING:
         return TASK_DURATIONS[column][::-1]
     known = CATALOGUE[table].columns if table in CATALOGUE else ()
     return (column,) if any(c.name == column and c.role in ("value", "counter") for c in known) else ()

@@ -170,7 +170,7 @@ def _in_proportion(one: System, other: System, way: Way) -> bool:
     if way[0] != "workloads" or way[2] not in _LAWS:
         return True
     (law, a, b), (other_law, c, d) = (getattr(s.workloads[int(way[1])], str(way[2])) for s in (one, other))
-    return bool(law == other_law and (law != UNIFORM or abs(a * d - b * c) <= _EXACT * abs(b * d)))
+    return bool(law == other_law and (b == d if law != UNIFORM else abs(a * d - b * c) <= _EXACT * abs(b * d)))
 
 
 def _compare(a: object, b: object, way: Way, found: list[Way]) -> None:

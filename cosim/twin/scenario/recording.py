@@ -15,13 +15,13 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.signals import CATALOGUE
 from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
-from cosim.scenario.calibrate import CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
+from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import Finding, examine, told
 from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
-from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows
+from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows, spacings
 from cosim.twin.telemetry.tables import Table, read
 from cosim.twin.telemetry.timing import apart
 
@@ -189,6 +189,9 @@ class RecordingReader:
                 hint = "name one with 'nodes:', or a column of the file with 'node:'"
                 raise self._wrong(f"observed.{name}", "the table does not say whose values these are", hint)
             rows = self._of_only_device(quantity, got.rows)
+            if quantity.column == SPACING and quantity.of_tasks:
+                rows = replace(rows, values=spacings(rows.times, rows.values))
+                return Series(quantity, rows.only(np.isfinite(rows.values)), at, got.timed, got.absolute, True)
             return Series(quantity, rows, at, got.timed, got.absolute, True, got.loads)
         assert run_name is not None
         run = self.run(run_name, f"{at}.run")

@@ -303,8 +303,9 @@ def _parameter(free: Free) -> Parameter:
     unit = free.form.unit if not free.choices else ""
     names = tuple(".".join(map(str, keys)) for keys in free.members)
     return Parameter(
-        free.name, free.low, free.high, free.kind, free.scale, unit, free.start, prior, free.choices, names
-    )
+        free.name, free.low, free.high, free.kind, free.scale, unit, free.start, prior, free.choices, names,
+        free.varies,
+    )  # fmt: skip
 
 
 def _assumptions(loaded: Loaded, how: str) -> tuple[str, ...]:

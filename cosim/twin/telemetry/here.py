@@ -1,11 +1,12 @@
-"""Measure the machine at hand: its inference service under a few loads, as a scenario that can be calibrated.
+"""Measure a service on the machine at hand under a few loads, as a scenario that can be calibrated.
 
-    scenario = measure(Path("here"), loads=(0.3, 0.55, 0.8), seconds=25.0)
+    found = measure(Path("here"))                                          # the inference service
+    found = measure(Path("here"), url="http://127.0.0.1:8080/detect")      # one of your own
 
-The service of `cosim.inference` is started in a process of its own, with one worker. Requests arrive at
-random, whether or not earlier ones have been answered, at rates that use the given shares of what one
-worker can do. The folder gets a table per load (`load-30.csv`, ...) and the scenario, in which the last
-load is held back.
+Requests arrive at random, whether or not earlier ones have been answered, at rates that use the given shares
+of what the service was seen to do with several requests under way. Without `url` the service of
+`cosim.inference` is started in a process of its own, with one worker. The folder gets a table per load
+(`load-30.csv`, ...) and the scenario, in which the last load is held back (`cosim.twin.scenario.requests`).
 """
 
 from __future__ import annotations
@@ -18,31 +19,38 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 
-from cosim.contract.errors import RunError
-from cosim.twin.telemetry.open_load import Answered, Caller, Request, poisson
+from cosim.contract.errors import Problem, RunError, ScenarioError
+from cosim.twin.scenario.requests import OwnService, scenario_of
+from cosim.twin.telemetry.open_load import Answered, Caller, PageCaller, Request, poisson
 
-_CLOCK = 1e9  # Hz of the worker's core: a cycle is a nanosecond of it
 _START = 60.0  # s that the service may take to answer
-_STEP = 1.0  # s of the simulation
+_ALONE = 40  # requests that wait for nothing
+_CLOSED, _TOGETHER = 4.0, 4  # s of requests of which so many are always under way
+_LEAST = 40  # answers of a load
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """Where the recordings are, and what was asked."""
 
-    scenario: Path
+    own: OwnService
     loads: tuple[float, ...]
     rates: tuple[float, ...]  # Hz
     service: float  # s of a request alone, the median
     means: tuple[float, ...]  # s, measured mean response under each load
     tails: tuple[float, ...]  # s, 95th percentile
+
+    @property
+    def scenario(self) -> Path:
+        return self.own.scenario
 
 
 @contextmanager
@@ -81,51 +89,76 @@ def service(capacity: int = 2000) -> Iterator[int]:
 def measure(
     folder: Path,
     *,
+    url: str | None = None,
     loads: Sequence[float] = (0.3, 0.55, 0.8),
     held_back: int = 1,
     seconds: float = 25.0,
     kernel: str = "blur",
-    size: int = 384,
+    size: int = 768,
     seed: int = 1,
 ) -> Measurement:
-    """Record the loads into `folder` and write the scenario there; the last `held_back` loads are for the judgement."""
+    """Record the loads into `folder` and write the scenario there; the last `held_back` loads are for the judgement.
+
+    Raises `RunError` for a service that does not answer, `ScenarioError` for a `url` that is none.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with service() as port:
-        alone = asyncio.run(_alone(port, kernel, size))
-        typical = float(np.median(alone))
-        rates = tuple(load / float(np.mean(alone)) for load in loads)
-        recorded: list[list[Answered]] = []
-        for k, rate in enumerate(rates):
-            recorded.append(asyncio.run(_under(port, poisson(rate, seconds, [(kernel, size)], (seed, k)))))
     names = [f"load-{round(100 * load)}" for load in loads]
+    with _asked(url) as make:
+        alone = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * (_ALONE + 5), 1))
+        lone = [a.ended - a.request.time for a in alone[5:]]
+        count = max(_ALONE, int(_CLOSED / max(float(np.median(lone)), 1e-4)))
+        busy = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
+        began = min(a.request.time for a in busy)
+        capacity = len(busy) / (max(a.ended for a in busy) - began)
+        rates = tuple(load * capacity for load in loads)
+        recorded = [
+            asyncio.run(_under(make, poisson(rate, seconds, [(kernel, size)], (seed, k))))
+            for k, rate in enumerate(rates)
+        ]
+    good = [np.array([a.ended - a.request.time for a in answers if a.status == 200]) for answers in recorded]
+    if any(len(one) < _LEAST for one in good):
+        raise RunError(f"fewer than {_LEAST} requests of a load were answered; give more time, or a smaller size")
     for name, answers in zip(names, recorded, strict=True):
         _write(folder / f"{name}.csv", answers)
-    good = [np.array([a.ended - a.request.time for a in answers if a.status == 200]) for answers in recorded]
-    if any(len(one) < 20 for one in good):
-        raise RunError("fewer than 20 requests of a load were answered; give more time, or a smaller size")
-    spread = math.sqrt(3.0) * float(np.std(alone) / np.mean(alone))
-    path = folder / "scenario.cosim.yaml"
-    # The recording ends when its last answer came; requests in line at the end are in it.
-    longest = max(a.ended for answers in recorded for a in answers if math.isfinite(a.ended))
-    duration = math.ceil((longest + 1.0) / _STEP) * _STEP
-    path.write_text(_scenario(names, held_back, typical, min(max(spread, 0.02), 0.9), duration), encoding="utf-8")
+    own = scenario_of(folder, [folder / f"{name}.csv" for name in names], held_back=held_back, seed=seed)
     means, tails = tuple(float(one.mean()) for one in good), tuple(float(np.quantile(one, 0.95)) for one in good)
-    return Measurement(path, tuple(loads), rates, typical, means, tails)
+    return Measurement(own, tuple(loads), rates, float(np.median(lone)), means, tails)
 
 
-async def _alone(port: int, kernel: str, size: int, count: int = 40) -> list[float]:
-    """s of requests that wait for nothing; the first ones warm the service up."""
-    caller = Caller("127.0.0.1", port)
-    _, answers = await caller.closed_loop([Request(0.0, kernel, size)] * (count + 5), 1)
+@contextmanager
+def _asked(url: str | None) -> Iterator[Callable[[], Caller]]:
+    """What makes a caller of the service."""
+    if url is not None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ScenarioError(
+                Problem(f"'{url}' is no address that can be asked", "url", hint="http://HOST:PORT/PATH")
+            )
+        host, port, path = (
+            parts.hostname,
+            parts.port or 80,
+            (parts.path or "/") + (f"?{parts.query}" * bool(parts.query)),
+        )
+        yield lambda: PageCaller(host, port, path)
+        return
+    with service() as port:
+        yield lambda: Caller("127.0.0.1", port)
+
+
+async def _closed(make: Callable[[], Caller], requests: Sequence[Request], together: int) -> list[Answered]:
+    """The answers when so many requests are always under way. Raises `RunError` when half of them fail."""
+    caller = make()
+    _, answers = await caller.closed_loop(requests, together)
     caller.close()
-    good = [a.computed - a.started for a in answers[5:] if a.status == 200]
-    if len(good) < count // 2:
-        raise RunError(f"the inference service answered {len(good)} of {count} requests for '{kernel}'")
+    good = [a for a in answers if a.status == 200]
+    if len(good) < 0.5 * len(requests):
+        said = ", ".join(sorted({str(a.status or "no answer") for a in answers if a.status != 200}))
+        raise RunError(f"the service answered {len(good)} of {len(requests)} requests with 200; else {said}")
     return good
 
 
-async def _under(port: int, requests: Sequence[Request]) -> list[Answered]:
-    caller = Caller("127.0.0.1", port)
+async def _under(make: Callable[[], Caller], requests: Sequence[Request]) -> list[Answered]:
+    caller = make()
     _, answers = await caller.open_loop(requests)
     caller.close()
     return answers
@@ -138,36 +171,5 @@ def _write(path: Path, answers: Sequence[Answered]) -> None:
         for a in answers:
             if a.status == 200:
                 # From when the request was due: what the sender was late by is waiting too.
-                out.writerow([*(f"{t:.6f}" for t in (a.request.time, a.started, a.computed, a.ended)), a.status])
-
-
-def _scenario(names: Sequence[str], held_back: int, typical: float, spread: float, duration: float) -> str:
-    low, high = (f"{1e3 * typical * factor:.4g} Mcycles +- {100 * spread:.3g} %" for factor in (0.6, 2.5))
-    recordings = "\n".join(f"    {name}: {{file: {name}.csv}}" for name in names)
-    return f"""\
-# This machine, measured by `cosim calibrate --here`: a cycle is a nanosecond of one worker's core.
-apiVersion: cosim/v1
-kind: Scenario
-name: here
-run: {{duration: {duration:g} s, step: {_STEP:g} s, seed: 1}}
-adapters:
-  continuum: {{scheduler: nearest, discipline: fcfs}}
-nodes:
-  client: {{kind: device}}
-  worker: {{kind: edge, cpu: 1 x {_CLOCK / 1e9:g} GHz}}
-links:
-  - {{between: [client, worker], rate: 1 Gbit/s, delay: 1 ms}}
-workloads:
-  ask: {{from: client, arrivals: poisson 1 Hz, work: {1e3 * typical:.4g} Mcycles +- {100 * spread:.3g} %}}
-calibrate:
-  recordings:
-{recordings}
-  replay: {{sizes: []}}
-  observed:
-    service: {{signal: task.service, between: [started, computed], time: created, paired: false}}
-    response: {{signal: task.response, between: [created, ended], time: created, paired: false, weight: 2}}
-  held-back: {{recordings: [{", ".join(names[len(names) - held_back :])}]}}
-  free:
-    workloads.ask.work: {{bounds: ["{low}", "{high}"], scale: log}}
-    links.0.delay: {{bounds: [0.05 ms, 20 ms], scale: log}}
-"""
+                times = (a.request.time, a.started, a.computed, a.ended)
+                out.writerow([*("" if math.isnan(t) else f"{t:.6f}" for t in times), a.status])

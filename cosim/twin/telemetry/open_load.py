@@ -122,3 +122,28 @@ class Caller:
         for _, (_, writer) in self._idle:
             writer.close()
         self._idle.clear()
+
+
+class PageCaller(Caller):
+    """Asks for one page of any HTTP service, over a new connection each time: a service may have one thread only."""
+
+    def __init__(self, host: str, port: int, path: str) -> None:
+        super().__init__(host, port)
+        self._path = path
+
+    async def ask(self, request: Request, origin: float) -> Answered:
+        """Send it now; `origin` is the start by the monotonic clock. When it was served is not known."""
+        nan, writer, sent = float("nan"), None, time.monotonic()
+        head = f"GET {self._path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nConnection: close\r\n\r\n"
+        try:
+            async with asyncio.timeout(LATE):
+                reader, writer = await asyncio.open_connection(self._host, self._port)
+                writer.write(head.encode())
+                answer = await reader.read()
+            status = int(answer.split(b" ", 2)[1])
+        except (OSError, TimeoutError, ValueError, IndexError):
+            return Answered(request, 0, sent - origin, nan, nan, nan, nan)
+        finally:
+            if writer is not None:
+                writer.close()
+        return Answered(request, status, sent - origin, nan, nan, nan, time.monotonic() - origin)

@@ -12,11 +12,27 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.scenario.calibrate import TASK_DURATIONS
+from cosim.scenario.calibrate import SPACING, TASK_DURATIONS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 MOST = 4000  # values of a signal that is compared as a distribution
+
+
+def spacings(created: Floats, durations: Floats) -> Floats:
+    """(m,) s since the task before ended, for tasks that end next while others are under way; else NaN.
+
+    Where one server serves in turn this is how long a task takes it, whatever the way there and back adds to
+    responses. `durations` (m,) are from creation to the end; NaN for what did not end.
+    """
+    found = np.full(len(created), np.nan)
+    known = np.flatnonzero(np.isfinite(durations))
+    ends = created[known] + durations[known]
+    order = np.argsort(ends, kind="stable")
+    ends, begun = ends[order], np.sort(created[known])
+    under_way = np.searchsorted(begun, ends, side="right") - np.arange(1, len(ends) + 1)
+    found[known[order[1:]]] = np.where(under_way[:-1] > 0, np.diff(ends), np.nan)
+    return found
 
 
 class Codes:
@@ -88,6 +104,8 @@ class Quantity:
         if self.duration:
             begin, finish = (np.asarray(table[name], np.float64) for name in self.columns)
             values = np.where(np.asarray(table["completed"], np.bool_), finish - begin, np.nan)
+            if self.column == SPACING:
+                values = spacings(begin, values)
         else:
             values = np.asarray(table[self.column], np.float64)
         kept = np.ones(len(nodes), np.bool_)

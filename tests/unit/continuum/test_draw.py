@@ -3,7 +3,7 @@
 import numpy as np
 
 from cosim.continuum import Stream, compiled, kernel, routes
-from cosim.continuum.layout import COMPLETED
+from cosim.continuum.layout import COMPLETED, LOG_NORMAL
 from tests.unit.continuum.worlds import CLOCK, attach, exponential, field
 
 
@@ -27,6 +27,19 @@ def test_gaps_and_sizes_follow_their_laws():
     work = ended["work"][order]
     for other in (ended["input"][order], np.roll(work, 1)):
         assert abs(np.corrcoef(work, other)[0, 1]) < 5 / np.sqrt(count)
+
+
+def test_log_normal_sizes_have_their_mean_deviation_and_median():
+    load = Stream(rate=50.0, work=(int(LOG_NORMAL), 2.0, 0.75))
+    engine = field(load, devices=10)
+    for k in range(10):
+        attach(engine, 3 + k, 0, rate=1e9)
+    engine.advance(400.0)
+    work = engine.drain()["work"]
+    few = 2.0 * 0.75 / np.sqrt(len(work))
+    assert abs(work.mean() - 2.0) < 5 * few
+    assert abs(work.std() / 2.0 - 0.75) < 0.02
+    assert abs(np.median(work) - 2.0 / np.sqrt(1.0 + 0.75**2)) < 10 * few
 
 
 def test_the_kernel_is_compiled_after_its_first_use():

@@ -1,0 +1,248 @@
+"""What a service is, from when requests came and when their answers did: servers, discipline, service time, latency.
+
+    found = identify([(created, ended), ...])      # s; a pair per recording, each under another load
+    found.station, found.levels.deviation
+
+A station of `servers` serves requests in order of arrival, or all at once (`sharing`); a request takes a
+log-normal time of a server, and `latency` besides that no server is busy with: the way there and
+back, and until a process wakes up. Busy servers may slow one another down (`contention`, as the continuum
+has it). All of it shows in how responses grow with the load, so two loads tell it; the simplest
+station is taken unless another is clearly nearer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.compiling import entry
+from cosim.twin.search import Budget, Meter, cma_es
+from cosim.twin.space import Parameter, Space
+
+Floats = NDArray[np.float64]
+Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when their answers were there
+
+_SERVERS = (1, 2, 3, 4, 6, 8)
+_CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
+_AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
+_RUNS = 160  # of a search
+_SEEDS = 3
+_LEVELS = (np.arange(40) + 0.5) / 40
+_WINDOWS = 4  # of a recording, between which the level of service times is compared
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A service of one kind of request."""
+
+    servers: int
+    sharing: bool  # all requests at once; else in order of arrival
+    service: float  # s, the mean with no other request there
+    spread: float  # standard deviation over mean
+    latency: float  # s
+    contention: float = 0.0  # slow-down of a busy server by each other one
+
+    def responses(self, arrivals: Floats, random: np.random.Generator) -> Floats:
+        """(n,) s for requests that come at `arrivals` (n,)."""
+        return _responses(arrivals, _draws(len(arrivals), random), self)
+
+    @property
+    def capacity(self) -> float:
+        """Requests per s that it can serve."""
+        return self.servers / (1.0 + self.contention * (self.servers - 1)) / self.service
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How much the service time varies from one time to another, beyond chance."""
+
+    deviation: float  # of the logarithm, between windows of the recordings
+    windows: tuple[float, ...]  # each window's level over the mean
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The station that is nearest, and how near."""
+
+    station: Station
+    levels: Levels
+    misfit: float  # mean distance of quantiles of the response over their mean
+    others: tuple[tuple[Station, float], ...]  # what else was tried
+
+
+def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence[int] = _SERVERS) -> Identified:
+    """The station that makes all `recordings`. Raises `ValueError` for fewer than 20 requests in one of them."""
+    if not recordings or min(len(created) for created, _ in recordings) < 20:
+        raise ValueError("a recording needs 20 requests or more")
+    tried: list[tuple[Station, float]] = []
+    for sharing in (False, True):
+        last = math.inf
+        for count in servers:
+            one = _fitted(recordings, count, sharing, contention=False, seed=seed)
+            if count > 1:
+                one = min(
+                    one, _fitted(recordings, count, sharing, contention=True, seed=seed), key=lambda pair: pair[1]
+                )
+            tried.append(one)
+            if count > 1 and one[1] > _AGAIN * last:
+                break
+            last = min(last, one[1])
+    best = min(misfit for _, misfit in tried)
+    chosen, misfit = next(pair for pair in sorted(tried, key=_plainness) if _CLEARLY * pair[1] <= best)
+    return Identified(chosen, _levels(recordings, chosen, seed), misfit, tuple(tried))
+
+
+def _plainness(tried: tuple[Station, float]) -> tuple[float, float]:
+    station, misfit = tried
+    return station.servers + 0.5 * (station.contention > 0.0) + 0.25 * station.sharing, misfit
+
+
+def _fitted(
+    recordings: Sequence[Recorded], servers: int, sharing: bool, *, contention: bool, seed: int
+) -> tuple[Station, float]:
+    """The best station of a kind, and its misfit."""
+    lone = min(float(np.median(ended - created)) for created, ended in recordings)
+    space = Space([
+        Parameter("service", 0.1 * lone, 1.6 * lone, scale="log", start=0.8 * lone),
+        Parameter("spread", 0.02, 2.5, scale="log", start=0.4),
+        Parameter("latency", 0.0, 0.9 * lone, start=0.1 * lone),
+        *([Parameter("contention", 0.02, 1.5, start=0.3)] if contention else []),
+    ])  # fmt: skip
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x73746174]))
+    normal = [[_draws(len(created), random) for created, _ in recordings] for _ in range(_SEEDS)]
+    measured = [np.quantile(ended - created, _LEVELS) for created, ended in recordings]
+    flow = [_flow(created, ended) for created, ended in recordings]
+
+    def station(values: Floats) -> Station:
+        return Station(servers, sharing, *map(float, values[:3]), float(values[3]) if contention else 0.0)
+
+    def misfits(units: Floats) -> Floats:
+        found = []
+        for values in space.values(units):
+            one, total = station(values), 0.0
+            for draws in normal:
+                for (created, _), drawn, real, rates in zip(recordings, draws, measured, flow, strict=True):
+                    responses = _responses(created, drawn, one)
+                    made = np.quantile(responses, _LEVELS)
+                    total += float(np.abs(made - real).mean() / real.mean())
+                    total += _apart(_flow(created, created + responses), rates)
+            found.append(total / (_SEEDS * len(recordings)))
+        return np.array(found)
+
+    meter = Meter(misfits, Budget(_RUNS * (1 + contention)))
+    found = cma_es(meter, space.units(space.start)[0], random, restarts=1)
+    return station(space.values(found.units[None])[0]), found.loss
+
+
+def _levels(recordings: Sequence[Recorded], station: Station, seed: int) -> Levels:
+    """The level of the service time in each window, from mean responses and how they follow it.
+
+    The variance between levels beyond that of chance is DerSimonian and Laird's (Controlled Clinical Trials 7, 1986).
+    """
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x6C766C73]))
+    level, chance = [], []
+    step = 0.05
+    for created, ended in recordings:
+        cuts = np.array_split(np.arange(len(created)), _WINDOWS)
+        made = np.empty((24, 2, _WINDOWS))
+        for k in range(len(made)):
+            drawn = _draws(len(created), random)
+            for side, factor in enumerate((1.0 - step, 1.0 + step)):
+                rows = _responses(created, drawn, station, factor)
+                made[k, side] = [np.log(rows[cut].mean()) for cut in cuts]
+        slope = np.maximum((made[:, 1] - made[:, 0]).mean(axis=0) / (2.0 * step), 0.5)
+        middle = made.mean(axis=1)
+        real = np.log([(ended - created)[cut].mean() for cut in cuts])
+        level += ((real - middle.mean(axis=0)) / slope).tolist()
+        chance += (middle.var(axis=0, ddof=1) / slope**2).tolist()
+    found, weight = np.array(level), 1.0 / np.maximum(np.array(chance), 1e-8)
+    mean = float((weight * found).sum() / weight.sum())
+    excess = float((weight * (found - mean) ** 2).sum()) - (len(found) - 1)
+    variance = max(0.0, excess / float(weight.sum() - (weight**2).sum() / weight.sum()))
+    return Levels(math.sqrt(variance), tuple(np.exp(found - mean).tolist()))
+
+
+def _draws(count: int, random: np.random.Generator) -> Floats:
+    """(3, count) random numbers: normal ones of services, even ones of both ways."""
+    return np.stack([random.standard_normal(count), random.random(count), random.random(count)])
+
+
+def _responses(arrivals: Floats, draws: Floats, station: Station, factor: float = 1.0) -> Floats:
+    variance = math.log1p(station.spread**2)
+    mean = factor * station.service
+    services = mean * np.exp(math.sqrt(variance) * draws[0] - 0.5 * variance)
+    there = arrivals + station.latency * draws[1]
+    order = np.argsort(there, kind="stable")
+    ends = np.empty(len(arrivals))
+    ends[order] = _departures(there[order], services, station.servers, station.sharing, station.contention)
+    return np.asarray(ends - arrivals + station.latency * draws[2])
+
+
+_STATES = np.array([1, 2, 3, 4, 6, 9, 14, 22, 10**9])  # requests under way, in groups
+
+
+def _flow(created: Floats, ended: Floats) -> Floats:
+    """(2, groups) how many answers came while so many requests were under way, and s that so many were."""
+    times = np.concatenate([created, ended])
+    step = np.repeat([1, -1], len(created))
+    order = np.argsort(times, kind="stable")
+    under_way = np.cumsum(step[order])[:-1]
+    lengths = np.diff(times[order])
+    group = np.searchsorted(_STATES, under_way, side="right") - 1
+    groups = len(_STATES) - 1
+    busy = group >= 0
+    answered = busy & (step[order][1:] < 0)
+    spent = np.bincount(group[busy], lengths[busy], groups)
+    return np.stack([np.bincount(group[answered], minlength=groups).astype(np.float64), spent])
+
+
+def _apart(made: Floats, real: Floats) -> float:
+    """How far rates of answers are apart, by how many requests are under way; weighted by how many were answered."""
+    kept = (real[0] >= 5) & (made[0] >= 5)
+    if not kept.any():
+        return 0.0
+    off = np.abs(np.log(made[0, kept] / made[1, kept]) - np.log(real[0, kept] / real[1, kept]))
+    return float((off * real[0, kept]).sum() / real[0].sum())
+
+
+@entry()
+def _departures(arrivals: Floats, services: Floats, servers: int, sharing: bool, contention: float) -> Floats:
+    """(n,) s when requests end that come at `arrivals` (n,), in order, and take `services` (n,) alone."""
+    n = len(arrivals)
+    ends = np.empty(n)
+    left = services.copy()
+    there = np.empty(n, np.int64)  # in service, or at a server in turn; the waiting ones follow
+    count, came, now = 0, 0, 0.0
+    while came < n or count > 0:
+        busy = min(count, servers)
+        served = count if sharing else busy
+        rate = 0.0
+        if count > 0:
+            rate = 1.0 / (1.0 + contention * (busy - 1))
+            if sharing:
+                rate *= busy / count
+        first, least = -1, np.inf
+        for k in range(served):
+            if left[there[k]] < least:
+                first, least = k, left[there[k]]
+        end = now + least / rate if first >= 0 else np.inf
+        if came < n and arrivals[came] <= end:
+            for k in range(served):
+                left[there[k]] -= rate * (arrivals[came] - now)
+            now = arrivals[came]
+            there[count] = came
+            count += 1
+            came += 1
+            continue
+        for k in range(served):
+            left[there[k]] -= least
+        now = end
+        ends[there[first]] = end
+        for k in range(first, count - 1):
+            there[k] = there[k + 1]
+        count -= 1
+    return ends

@@ -1,0 +1,165 @@
+"""A scenario of a service of one's own, from tables that say when requests came and when they were answered.
+
+    found = scenario_of(Path("folder"), [Path("low.csv"), Path("mid.csv"), Path("high.csv")])
+    found.scenario, found.identified.station
+
+One table per load, with the times of a request in a column `created` (or sent, arrival, start) and `ended`
+(or answered, finished, end). What stations there are is asked of all tables but the last ones,
+which are held back (`cosim.twin.models.station`); the scenario frees the service time and the latency.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.scenario.wording import did_you_mean
+from cosim.twin.models.station import Identified, Station, identify
+from cosim.twin.problem import Floats
+from cosim.twin.telemetry.hygiene import Finding
+from cosim.twin.telemetry.tables import read, stamps
+
+CAME = ("created", "sent", "arrival", "arrived", "start", "begin")
+ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure")
+_LEAST = 40  # requests of a table
+_LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
+_STEP = 1.0  # s of the simulation
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """One table, in order of coming. Times in s since the first request."""
+
+    file: Path
+    came: str  # the columns
+    answered: str
+    created: Floats
+    ended: Floats
+
+    @property
+    def rate(self) -> float:
+        """Requests per s."""
+        return (len(self.created) - 1) / float(self.created[-1] - self.created[0])
+
+
+@dataclass(frozen=True, slots=True)
+class OwnService:
+    """The scenario that was written, and what it rests on."""
+
+    scenario: Path
+    identified: Identified
+    loads: tuple[float, ...]  # of each table: rate over what the service can do
+
+
+def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, seed: int = 1) -> OwnService:
+    """Write the scenario into `folder`; the last `held_back` tables are for the judgement.
+
+    Raises `ScenarioError` for tables that cannot be read, hold too few requests or are all of the same load.
+    """
+    if len(tables) - held_back < 1:
+        raise ScenarioError(Problem("every table is held back, and none is left to fit", hint="give one table more"))
+    found = [requests(path) for path in tables]
+    fitted = found[: len(found) - held_back]
+    if len(fitted) > 1 and max(one.rate for one in fitted) < 1.1 * min(one.rate for one in fitted):
+        hint = "measure loads that differ by a third or more, such as 30 % and 60 % of what the service can do"
+        raise ScenarioError(Problem("the tables to fit are all of the same load, which tells no queue", hint=hint))
+    identified = identify([(one.created, one.ended) for one in fitted], seed=seed)
+    loads = tuple(one.rate / identified.station.capacity for one in found)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "scenario.cosim.yaml"
+    path.write_text(_text(folder, found, held_back, identified), encoding="utf-8")
+    return OwnService(path, identified, loads)
+
+
+def requests(path: Path) -> Requests:
+    """The requests of a table. Raises `ScenarioError` that says what it lacks."""
+    table = read(path)
+    came, answered = (_column(path, table.columns, names) for names in (CAME, ANSWERED))
+    findings: list[Finding] = []
+    begin, end = (stamps(table.column(name), name, None, findings) for name in (came, answered))
+    kept = np.isfinite(begin.seconds) & np.isfinite(end.seconds) & (end.seconds >= begin.seconds)
+    if kept.sum() < _LEAST:
+        text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
+        raise ScenarioError(Problem(text, file=path, hint=f"'{came}' and '{answered}' are taken for the two times"))
+    order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
+    first = begin.seconds[order[0]] if begin.absolute else min(0.0, float(begin.seconds[order[0]]))
+    return Requests(path, came, answered, begin.seconds[order] - first, end.seconds[order] - first)
+
+
+def _column(path: Path, columns: Sequence[str], names: Sequence[str]) -> str:
+    known = {column.strip().lower(): column for column in columns}
+    found = next((known[name] for name in names if name in known), None)
+    if found is None:
+        hint = f"{did_you_mean(names[0], columns, otherwise='columns')}; or write the scenario: docs/twin.md"
+        raise ScenarioError(Problem(f"no column is called {', '.join(names)}", file=path, hint=hint))
+    return found
+
+
+def _text(folder: Path, tables: Sequence[Requests], held_back: int, identified: Identified) -> str:
+    station = identified.station
+    # The recording ends when its last answer came; requests in line at the end are in it.
+    duration = math.ceil((max(float(one.ended.max()) for one in tables) + 1.0) / _STEP) * _STEP
+    names = _names([one.file for one in tables])
+    recordings = "\n".join(
+        f"    {name}: {{file: {json.dumps(os.path.relpath(one.file, folder))}}}"
+        for name, one in zip(names, tables, strict=True)
+    )
+    late = f"  held-back: {{recordings: [{', '.join(names[len(names) - held_back :])}]}}\n" if held_back else ""
+    count = len(identified.levels.windows)
+    varies = min(identified.levels.deviation * math.sqrt(1.0 + 1.0 / count), 0.9)
+    first = tables[0]
+    same = all((one.came, one.answered) == (first.came, first.answered) for one in tables)
+    if not same:
+        hint = "give the columns the same names in all tables"
+        raise ScenarioError(Problem("the tables have different columns", file=tables[-1].file, hint=hint))
+    between = f"between: [{first.came}, {first.answered}], time: {first.came}, paired: false"
+    low, high = (_work(station, factor) for factor in (0.6, 1.7))
+    way = max(station.latency, _LATENCY) / 2.0
+    return f"""\
+# A cycle is a nanosecond of one server. Servers, discipline, spread and contention are those that make the loads.
+apiVersion: cosim/v1
+kind: Scenario
+name: {_name(folder)}
+run: {{duration: {duration:g} s, step: {_STEP:g} s, seed: 1}}
+adapters:
+  continuum: {{scheduler: nearest, discipline: {"sharing" if station.sharing else "fcfs"}}}
+nodes:
+  client: {{kind: device}}
+  worker: {{kind: edge, cpu: {station.servers} x 1 GHz, contention: {station.contention:.4g}}}
+links:
+  - {{between: [client, worker], rate: 100 Gbit/s, delay: {1e3 * way:.4g} ms, jitter: {1e3 * way:.4g} ms}}
+workloads:
+  ask: {{from: client, arrivals: poisson 1 Hz, work: {_work(station, 1.0)}}}
+calibrate:
+  recordings:
+{recordings}
+  replay: {{sizes: [], time: {first.came}}}
+  observed:
+    response: {{signal: task.response, {between}}}
+    spacing: {{signal: task.spacing, {between}}}
+{late}  free:
+    workloads.ask.work: {{bounds: ["{low}", "{high}"], scale: log, varies: {100 * varies:.3g} %}}
+    links.0.delay: {{bounds: [{1e3 * way / 4:.4g} ms, {1e3 * way * 4:.4g} ms], scale: log}}
+"""
+
+
+def _work(station: Station, factor: float) -> str:
+    return f"log-normal {1e3 * station.service * factor:.5g} Mcycles +- {100 * station.spread:.3g} %"
+
+
+def _name(folder: Path) -> str:
+    return "".join(c if c.isalnum() else "-" for c in folder.name.lower()).strip("-") or "service"
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """Names of recordings: those of the files where they differ."""
+    plain = ["".join(c if c.isalnum() else "-" for c in file.stem.lower()).strip("-") for file in files]
+    good = len(set(plain)) == len(plain) and all(name and name[0].isalpha() for name in plain)
+    return plain if good else [f"load-{k + 1}" for k in range(len(files))]

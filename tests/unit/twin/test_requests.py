@@ -1,0 +1,147 @@
+"""From tables of requests to the twin of a service."""
+
+import csv
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+
+from cosim.contract.errors import RunError, ScenarioError
+from cosim.scenario.load import load
+from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.coverage import predictive
+from cosim.twin.models.station import Station
+from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
+from cosim.twin.scenario.requests import requests, scenario_of
+from cosim.twin.scenario.study import study
+from cosim.twin.search import Budget
+from cosim.twin.space import Parameter, Space
+from cosim.twin.telemetry.here import measure
+from cosim.twin.telemetry.quantities import spacings
+
+TRUTH = Station(1, False, 0.02, 0.4, 0.004)
+
+
+def table(path, created, ended, names=("sent", "answered"), start=0.0):
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.writer(stream)
+        out.writerow(names)
+        out.writerows([f"{start + a:.6f}", f"{start + b:.6f}"] for a, b in zip(created, ended, strict=True))
+    return path
+
+
+def recorded(folder, loads, count=400, seed=2):
+    random, paths = np.random.default_rng(seed), []
+    for k, share in enumerate(loads):
+        created = np.cumsum(random.exponential(1.0 / (share * TRUTH.capacity), count))
+        ended = created + TRUTH.responses(created, random)
+        paths.append(table(folder / f"load-{k}.csv", created, ended, start=1.7e9 + 1e4 * k))
+    return paths
+
+
+def test_spacings_are_the_service_times_of_a_server_that_is_busy():
+    created = np.array([0.0, 1.0, 1.5, 9.0])
+    ended = np.array([3.0, 5.0, 5.5, 9.5])
+    found = spacings(created, ended - created)
+    assert np.isnan(found[[0, 3]]).all()  # nobody was under way before them
+    assert found[1:3].tolist() == [2.0, 0.5]
+    late = spacings(created[::-1], (ended - created)[::-1])  # in any order
+    assert np.array_equal(late[::-1], found, equal_nan=True)
+
+
+def test_what_did_not_end_spaces_nothing():
+    found = spacings(np.array([0.0, 1.0, 2.0]), np.array([3.0, np.nan, 2.5]))
+    assert np.isnan(found[:2]).all()
+    assert found[2] == 1.5
+
+
+def test_a_third_load_lies_in_the_band_that_two_others_give(tmp_path):
+    own = scenario_of(tmp_path / "own", recorded(tmp_path, (0.3, 0.55, 0.75)))
+    assert own.identified.station.servers == 1
+    assert np.allclose(own.loads, (0.3, 0.55, 0.75), atol=0.16)
+    problem = study(own.scenario, folder=tmp_path / "work").problem
+    answer = calibrate(problem, budget=Budget(1500))
+    assert problem.held_back is not None
+    rows = {(row["signal"], row["figure"]): row for row in predictive(problem.held_back, answer, count=60)}
+    for figure in ("mean", "p95"):
+        row = rows["load-2 response", figure]
+        assert row["inside"], row
+    assert abs(rows["load-2 response", "mean"]["off"]) < 0.2
+
+
+def test_draws_vary_by_what_differs_from_time_to_time():
+    random = np.random.default_rng(1)
+    observed = {"wait": MeasuredSignal(random.exponential(2.0, 300), "s")}
+
+    def waits(values, seed):
+        return {"wait": values[:, :1] * np.random.default_rng(seed).exponential(1.0, 300)}
+
+    spreads = []
+    for varies in (0.0, 0.3):
+        space = Space([Parameter("mean", 0.5, 8.0, unit="s", scale="log", varies=varies)])
+        answer = calibrate(CalibrationProblem("waits", space, Case(observed, waits)), budget=Budget(1500))
+        spreads.append(float(np.std(np.log(np.array(answer.draws)[:, 0]))))
+    assert 0.03 < spreads[0] < 0.1
+    assert 0.25 < spreads[1] < 0.5
+
+
+def test_columns_and_times_are_found_by_their_usual_names(tmp_path):
+    times = np.arange(50.0)
+    found = requests(table(tmp_path / "a.csv", times, times + 0.1, ("Start", "End"), start=1.7e9))
+    assert (found.came, found.answered) == ("Start", "End")
+    assert found.created[0] == 0.0
+    assert found.rate == pytest.approx(1.0)
+
+
+def test_tables_that_tell_nothing_are_refused(tmp_path):
+    times = np.arange(50.0)
+    with pytest.raises(ScenarioError, match="no column is called"):
+        requests(table(tmp_path / "a.csv", times, times + 0.1, ("from", "to")))
+    with pytest.raises(ScenarioError, match="0 requests have two times"):
+        requests(table(tmp_path / "b.csv", times, times - 0.1))
+    paths = [table(tmp_path / f"{k}.csv", times, times + 0.1) for k in range(3)]
+    with pytest.raises(ScenarioError, match="same load"):
+        scenario_of(tmp_path / "own", paths)
+    with pytest.raises(ScenarioError, match="every table is held back"):
+        scenario_of(tmp_path / "own", paths[:1])
+
+
+def test_what_is_no_address_is_refused(tmp_path):
+    with pytest.raises(ScenarioError, match="no address"):
+        measure(tmp_path, url="localhost:8080")
+    with pytest.raises(RunError, match="answered 0 of"):
+        measure(tmp_path, url="http://127.0.0.1:9/")
+
+
+class Sleeping(BaseHTTPRequestHandler):
+    """Takes 10 ms."""
+
+    def do_GET(self):
+        time.sleep(0.01)
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *_args):
+        pass
+
+
+@pytest.mark.slow
+def test_a_service_of_one_s_own_is_measured_over_http(tmp_path):
+    class Server(HTTPServer):
+        request_queue_size = 200
+
+    with Server(("127.0.0.1", 0), Sleeping) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            found = measure(tmp_path, url=f"http://127.0.0.1:{server.server_address[1]}/", seconds=3.0)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert load(found.scenario).scenario.calibrate is not None
+    assert 20.0 < found.rates[-1] / found.loads[-1] < 110.0  # a second: 100 but for what a request takes besides
+    assert found.own.identified.station.capacity < 130.0
