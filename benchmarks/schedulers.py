@@ -6,6 +6,9 @@ results already; the order of the papers; whether `search` is with the best in e
 `corais`: mean and largest makespan over that of HiGHS within `--limit` s, and CPU time of a decision, for ours,
 local, predicted and random decisions, by family and scale; for large instances the makespan over the floor, and, in
 the family without backlogs, over that of longest-first placement.
+
+`mail`: MAIL-MMSG, see `benchmarks.mail`; `--length` s of each day that policies are judged on, `--days` of logs to
+learn clients from and as many to judge them on.
 """
 
 from __future__ import annotations
@@ -135,18 +138,26 @@ def compare(folder: Path, seeds: int, workers: int) -> tuple[dict[str, Any], lis
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--job", choices=["corais", "table"], default="corais")
+    arguments.add_argument("--job", choices=["corais", "mail", "table"], default="corais")
     arguments.add_argument("--out", type=Path, default=Path("bench/schedulers"), help="results of the table")
-    arguments.add_argument("--seeds", type=int, default=5, help="of the table")
+    arguments.add_argument("--seeds", type=int, default=5, help="of the table, of mail")
     arguments.add_argument("--workers", type=int, default=1, help="of the table")
     arguments.add_argument("--instances", type=int, default=30, help="per family and scale")
     arguments.add_argument("--limit", type=float, default=10.0, help="s of HiGHS per instance")
     arguments.add_argument("--large", type=int, default=3, help="large instances per family")
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--length", type=float, default=1200.0, help="s of a day, of mail")
+    arguments.add_argument("--days", type=int, default=6, help="of mail")
     options = arguments.parse_args()
     if options.job == "table":
         data, tables = compare(options.out, options.seeds, options.workers)
         print_result("schedulers", {"job": "table", **data}, tables, as_json=options.json)
+        return
+    if options.job == "mail":
+        from benchmarks import mail  # needs torch
+
+        data, tables = mail.compare(options.seeds, options.length, options.days)
+        print_result("schedulers", {"job": "mail", **data}, tables, as_json=options.json)
         return
     rows, big = small(options.instances, options.limit, options.seed), large(options.large, options.seed)
     table = Table("makespan over HiGHS", ["family", "scale", "method", "mean", "worst", "CPU ms", "HiGHS' own gap"])

@@ -89,6 +89,10 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
     "bandit": (
         "cosim.schedulers.policies:Bandit", frozenset(("task",)), "least confidence bound of seconds per cycle, learned"
     ),
+    "mail-mmsg": (
+        "cosim.schedulers.mail.decide:MailMmsg", frozenset(("task",)),
+        "hosts ranked by weights that were learned in a platform learned from a log",
+    ),
     "game": ("cosim.schedulers.policies:Game", frozenset(("task",)), "each device's share for the cloud by a game"),
     "search": (
         "cosim.schedulers.search:Search", frozenset(("interval",)),

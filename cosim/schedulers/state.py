@@ -17,7 +17,8 @@ that has no host goes on waiting. It names the decisions that it can take:
 
 A class is made anew for each run, so what a policy remembers is its own. A policy that has a method
 `learn(ended)` is told which tasks ended: columns host (its number, -1: none or the device), work
-(cycles), seconds (from creation to the end) and completed, all (E,). For its answers to be repeatable
+(cycles), seconds (from creation to the end), completed, device (its slot) and deadline (s after creation),
+all (E,). For its answers to be repeatable
 it takes random numbers from `tasks["chance"]`.
 """
 
