@@ -28,21 +28,18 @@ _RADIO = {
 
 
 def pattern_of(seed: int, jammer: int = 0) -> int:
-    """The number in `PATTERNS` of the pattern of a scene's `jammer`; every pattern comes with even and odd seeds."""
-    return (seed // 2 + 3 * jammer) % len(PATTERNS)
+    """The number in `PATTERNS` of the pattern of a scene's `jammer`."""
+    return (seed + 3 * jammer) % len(PATTERNS)
 
 
 def scene(kind: str, seed: int, *, phones: int = 8, load: float | None = None, jammers: int = 1) -> Scenario:
     """The scene number `seed` of one of `SETS`; nothing of it is in a scene of another seed.
 
-    `load` is the part of the airtime that other users take, by default drawn between 0 and 0.95, and between 0.7 and
-    0.97 for odd seeds.
+    `load` is the part of the airtime that other users take, by default drawn between 0 and 0.95.
     """
     rng = np.random.default_rng([seed, SETS.index(kind)])
     side = 900.0 if kind == "hole" else 400.0
     busy = {"overload": rng.uniform(0.9, 0.97), "neighbour": rng.uniform(0.7, 0.95)}.get(kind, rng.uniform(0.0, 0.95))
-    if kind in ("normal", "jammed") and seed % 2:  # as busy as the other sets: load by itself tells nothing
-        busy = 0.7 + 0.27 * busy / 0.95
     made = Scenario("jamming-bench")
     made.set("run", duration="100 s", step="500 ms", seed=seed)
     made.adapter(

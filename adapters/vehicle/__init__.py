@@ -21,7 +21,7 @@ _WRITES = ("mobility", "vehicle", "behaviour", "engagement")
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
     asks = ("demand",) if any(part.work is not None for part in config.cameras.values()) else ()
     writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]), *asks)
-    reads = _READS
+    reads: tuple[Read, ...] = _READS
     if any(mission.alarm for mission in config.missions.values()):
         reads = (*reads, Read("alarm", delayed=True))
     if not any(part.engage for part in config.engage):

@@ -131,7 +131,7 @@ def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch
 def run(words, folder, where):
     asked = words
     if any(re.fullmatch(r"[A-Z][A-Z_]+|…", word) for word in words):
-        asked = [*takewhile(re.compile(r"[a-z]+").fullmatch, words), "--help"]
+        asked = [*takewhile(re.compile(r"[a-z][a-z0-9]*").fullmatch, words), "--help"]
     command = [
         sys.executable,
         "-c",
