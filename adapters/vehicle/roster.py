@@ -173,10 +173,6 @@ class VehicleRoster:
             row = self._known(name, at)
             if row >= 0 and isinstance(self.airframes[row], Rover):
                 self._wrong(f"'{name}' does not fly", at, "name a vehicle with 'frame: copter'")
-        if (config.weeds is None) != (not config.cameras):
-            text = "'cameras' need a field to look at" if config.cameras else "nobody looks at 'weeds'"
-            at = f"{self._at}.{'cameras' if config.cameras else 'weeds'}"
-            self._wrong(text, at, "give both 'weeds' and 'cameras', or neither")
             work = config.cameras[name].work
             load = None if work is None else next((w for w in context.scene.workloads if w.name == work.workload), None)
             if work is not None and load is None:
@@ -191,6 +187,10 @@ class VehicleRoster:
                     )
                 if not any(part.first <= self.slots[row] < part.first + part.count for part in load.sources):
                     self._wrong(f"'{name}' makes no tasks of '{load.name}'", f"{at}.work.workload", "see its 'from'")
+        if (config.weeds is None) != (not config.cameras):
+            text = "'cameras' need a field to look at" if config.cameras else "nobody looks at 'weeds'"
+            at = f"{self._at}.{'cameras' if config.cameras else 'weeds'}"
+            self._wrong(text, at, "give both 'weeds' and 'cameras', or neither")
         try:
             light_of(config, context.scene)
         except ValueError as error:

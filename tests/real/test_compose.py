@@ -24,7 +24,7 @@ ASK = "import urllib.request as u; print(u.urlopen('http://{}:8500/health', time
 TRY = "import socket; socket.create_connection(('{}', {}), timeout=5).close(); print('there')"
 PATIENT = ("adapters.vehicle.real.patience=10 s", "adapters.network.silence=30 s")  # the machine may be busy
 HELLO = ("run.duration=20 s", *PATIENT)
-FARM = ("run.duration=54 s", "adapters.network.probe={}", *PATIENT)  # the drone has joined the tractor at 49.2 s
+FARM = ("run.duration=54 s", "adapters.network.probe={}", *PATIENT)  # the drone has joined the tractor at 45 s
 # The first engagement of the scenario, called off after one minute instead of four: it has landed at 133 s.
 ENGAGED = """adapters.vehicle.engage=[{drone: uav-1, target: tractor, controller: farm-house, behind: 6 m, height: 15 m,
     fence: 400 m, swap: 90 s, commands: [{at: 30 s, for: 1 min}]}]"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from adapters.vehicle import ADAPTER, PICTURE, PICTURE_TRUTH
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Scene
+from cosim.contract.entities import Law, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
+from cosim.contract.signals import DEMAND
 
 CAMERA = {"recall": [["1 mm", "90 %"], ["20 mm", "40 %"]], "precision": [["1 mm", "80 %"]], "source": "a trial"}
 UP = {"uav": [["30 m", "30 m", "20 m"]]}
@@ -34,7 +36,7 @@ def flown(root, until, seed=3, **config):
     )
     adapter = ADAPTER.build(config)
     scene = Scene.build((DRONE, TRACTOR, HOUSE))
-    adapter.start(Context("vehicle", scene, 1.0, 900.0, (seed,), str(root), "."))
+    adapter.start(Context("vehicle", scene, 1.0, 900.0, (seed,), str(root), str(root)))
     told = []
     for time in range(until):
         frames = adapter.step(float(time), Inputs({}, []))
@@ -83,6 +85,41 @@ def test_what_is_found_decides(field):
     (record, *_) = adapter.finish()["engagements"]
     assert record["reason"] == "disengaged"
     assert max(one["density"] for one in told if one["pictures"]) > 0.5
+
+
+def test_the_light_of_the_day_decides_how_much_is_found(field):
+    dim = {"light": "100 lx", "recall": [["1 mm", "5 %"]], "precision": [["1 mm", "80 %"]]}
+    cameras = {"uav": {**CAMERA, "lights": [dim]}}
+    bright, _ = flown(field, 25, missions=UP, cameras=cameras, light="20 klx")
+    told, adapter = flown(field, 25, missions=UP, cameras=cameras, light="100 lx")
+    assert told[24]["light"] == 100.0
+    assert adapter.finish()["cameras"]["uav"]["recall"] == pytest.approx(0.05, abs=0.02)
+    assert told[24]["weeds"] == bright[24]["weeds"]
+    assert told[24]["found"] < 0.3 * bright[24]["found"]
+    with pytest.raises(ScenarioError, match="daylight"):
+        flown(field, 1, cameras=cameras, light={"begins": "2026-05-12T09:00:00+03:00"})
+
+
+def test_tasks_about_a_picture_take_the_work_that_it_makes(field):
+    work = {"workload": "detection", "base": "100 Mcycles", "pixel": "10 cycles", "find": "1 Mcycles"}
+    config = VehicleConfig.model_validate(
+        {"weeds": "weeds.asc", "missions": UP, "cameras": {"uav": {**CAMERA, "work": work}}}
+    )
+    assert "demand" in ADAPTER.ports_of(config).writes
+    law = Law("fixed", 1.0)
+    load = Workload(
+        "detection", (SlotRange(0, 1),), "every", 1.0, law, law, law, 1.0, 1.0, 0.0, 0.0, 0.0, math.inf
+    )  # fmt: skip
+    scene = replace(Scene.build((DRONE, TRACTOR, HOUSE)), workloads=(load,))
+    adapter = ADAPTER.build(config)
+    adapter.start(Context("vehicle", scene, 1.0, 900.0, (3,), str(field), str(field)))
+    for time in range(20):
+        *_, picture, _, demand = adapter.step(float(time), Inputs({}, []))
+        assert fault(demand, DEMAND, 3, workloads=1) == ""
+    assert demand["work"][0] == pytest.approx(100e6 + 10.0 * 12e6 + 1e6 * picture["found"][0])
+    wrong = replace(scene, workloads=(replace(load, sources=(SlotRange(1, 1),)),))
+    with pytest.raises(ScenarioError, match="makes no tasks"):
+        ADAPTER.build(config).start(Context("vehicle", wrong, 1.0, 900.0, (3,), str(field), str(field)))
 
 
 def test_without_cameras_there_are_no_pictures():

@@ -241,3 +241,18 @@ def test_decisions_per_interval_see_machines_and_move_tasks_between_them():
     assert view.hosts["memory"].tolist() == [4.0, 4.0, np.inf]
     assert view.ended["computed"] - start == pytest.approx([11.0])
     np.testing.assert_allclose(engine.resources().accelerator_busy, [4.0, 6.0])
+
+
+def test_work_that_is_told_holds_for_the_next_tasks_until_it_is_taken_back():
+    engine = alone(host(cores=9), every(1.0, CLOCK), every(1.0, CLOCK))
+    engine.advance(2.5)
+    engine.set_work([0], [1], [3.0 * CLOCK])
+    engine.advance(4.5)
+    engine.set_work([0], [1], [np.nan])
+    engine.set_work([0], [7], [CLOCK])  # nobody makes such tasks
+    ended = finish(engine, 6.5)
+    told = (ended["workload"] == 1) & (ended["created"] > 2.5) & (ended["created"] <= 4.5)
+    assert told.sum() == 2
+    np.testing.assert_allclose(ended["computed"] - ended["started"], np.where(told, 3.0, 1.0))
+    with pytest.raises(ValueError, match="finite number of cycles"):
+        engine.set_work([0], [1], [-1.0])
