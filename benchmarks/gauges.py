@@ -115,7 +115,9 @@ def told(rounds: int, spare: Path, *, flood: bool) -> Mapping[str, Any]:
     moments = [3.0 + (EVERY + 0.37) * k for k in range(rounds)]  # at other phases of linkd's second each time
     scenario, flag = spare / "scenario.cosim.yaml", spare / "flood"
     sender = json.dumps([sys.executable, "-c", _SENDER, str(flag)])
-    scenario.write_text(_SCENARIO.format(duration=math.ceil(moments[-1] + EVERY), step=STEP, sender=sender), encoding="utf-8")
+    scenario.write_text(
+        _SCENARIO.format(duration=math.ceil(moments[-1] + EVERY), step=STEP, sender=sender), encoding="utf-8"
+    )
     disturber = Disturber(moments, flag if flood else None)
     folder = cosim.run(scenario, out=spare / "runs", observers=[disturber]).folder
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -148,7 +150,17 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as spare:
             one = found[name] = told(options.rounds, Path(spare), flood=name == "flooded")
         share = verdict(one["told"], options.rounds, at_least=True)
-        table.add([name, f"{one['told']}{share}", one["disturbed"], one["others"], one["amber"], one["lag_max"], one["unread"]])
+        table.add(
+            [
+                name,
+                f"{one['told']}{share}",
+                one["disturbed"],
+                one["others"],
+                one["amber"],
+                one["lag_max"],
+                one["unread"],
+            ]
+        )
     print_result("gauges", found, [table], as_json=options.json)
 
 

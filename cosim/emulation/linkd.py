@@ -130,9 +130,10 @@ class Loop:
                 elif descriptor == self._control.fileno():
                     self._take_ports()
             switch.deliver(now())
+            stood, woke = stood + now() - woke, now()  # wherever in between we stood still
             if switch.received != received and stood > switch.lag_max:
                 switch.lag_max, switch.lag_at = stood, woke
-            if now() >= telling:
+            if woke >= telling:
                 self._tell()
                 telling = max(telling + SECOND, now())
 
