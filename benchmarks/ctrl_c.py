@@ -2,10 +2,10 @@
 
     python -m benchmarks.ctrl_c [--rounds 3] [--within 12] [--scenario edge-inference] [--user 1234] [--json]
 
-A copy of this checkout is given to the user, who starts `docker compose up` in it and presses Ctrl-C at a random moment of the
-first `--within` seconds of the run. Asked: a report each time, a manifest that says how the run ended, both the user's own, and
-the end within the time that compose grants. Needs root, to be that user, an engine, and the images (COSIM_TAG) of this
-checkout; `docker compose build` makes them.
+A copy of this checkout is given to the user, who starts `docker compose up` in it and presses Ctrl-C at a random
+moment of the first `--within` seconds of the run. Asked: a report each time, a manifest that says how the run ended,
+both the user's own. Needs root, to be that user, an engine, and the images (COSIM_TAG) of this checkout, which
+`docker compose build` makes.
 """
 
 from __future__ import annotations

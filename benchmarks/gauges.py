@@ -2,11 +2,11 @@
 
     python -m benchmarks.gauges [--rounds 10] [--json]
 
-Two nodes in network namespaces, one of which sends a packet each 10 ms. In the first run linkd is stopped `--rounds` times
-(SIGSTOP) for half a second, in the second a node sends as fast as it can for half a second, `--rounds` times, more than
-linkd can read. Told is what the summary of the adapter `network` has within a second of it: `late_at` in the first run,
-`unread_at` in the second; `amber` is what the report says of the whole. `others`: seconds that it names besides, as a busy
-machine makes linkd late by itself. Needs root and /dev/net/tun.
+Two nodes in network namespaces, one of which sends a packet each 10 ms. In the first run linkd is stopped `--rounds`
+times (SIGSTOP) for half a second, in the second a node sends as fast as it can for half a second, as often, more
+than linkd can read. Told is what the summary of the adapter `network` has within about a second of it: `late_at` in the
+first run, `unread_at` in the second; `amber` is what the report says of the whole. `others`: seconds that it names
+besides, as a busy machine makes linkd late by itself. Needs root and /dev/net/tun.
 """
 
 from __future__ import annotations
