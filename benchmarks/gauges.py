@@ -2,11 +2,11 @@
 
     python -m benchmarks.gauges [--rounds 10] [--json]
 
-Two nodes in network namespaces, one of which sends a packet each 10 ms. In the first run linkd is stopped `--rounds` times
-(SIGSTOP) for half a second, in the second a node sends as fast as it can for half a second, `--rounds` times, more than
-linkd can read. Told is what the summary of the adapter `network` has within a second of it: `late_at` in the first run,
-`unread_at` in the second; `amber` is what the report says of the whole. `others`: seconds that it names besides, as a busy
-machine makes linkd late by itself. Needs root and /dev/net/tun.
+Two nodes in network namespaces, one of which sends a packet each 10 ms. In the first run linkd is stopped `--rounds`
+times (SIGSTOP) for half a second, in the second a node sends as fast as it can for half a second, as often, more
+than linkd can read. Told is what the summary of the adapter `network` has within about a second of it: `late_at` in the
+first run, `unread_at` in the second; `amber` is what the report says of the whole. `others`: seconds that it names
+besides, as a busy machine makes linkd late by itself. Needs root and /dev/net/tun.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def told(rounds: int, spare: Path, *, flood: bool) -> Mapping[str, Any]:
     moments = [3.0 + (EVERY + 0.37) * k for k in range(rounds)]  # at other phases of linkd's second each time
     scenario, flag = spare / "scenario.cosim.yaml", spare / "flood"
     sender = json.dumps([sys.executable, "-c", _SENDER, str(flag)])
-    scenario.write_text(_SCENARIO.format(duration=math.ceil(moments[-1] + EVERY), step=STEP, sender=sender), encoding="utf-8")
+    scenario.write_text(
+        _SCENARIO.format(duration=math.ceil(moments[-1] + EVERY), step=STEP, sender=sender), encoding="utf-8"
+    )
     disturber = Disturber(moments, flag if flood else None)
     folder = cosim.run(scenario, out=spare / "runs", observers=[disturber]).folder
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
@@ -148,7 +150,17 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as spare:
             one = found[name] = told(options.rounds, Path(spare), flood=name == "flooded")
         share = verdict(one["told"], options.rounds, at_least=True)
-        table.add([name, f"{one['told']}{share}", one["disturbed"], one["others"], one["amber"], one["lag_max"], one["unread"]])
+        table.add(
+            [
+                name,
+                f"{one['told']}{share}",
+                one["disturbed"],
+                one["others"],
+                one["amber"],
+                one["lag_max"],
+                one["unread"],
+            ]
+        )
     print_result("gauges", found, [table], as_json=options.json)
 
 

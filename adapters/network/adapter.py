@@ -109,8 +109,8 @@ class NetworkAdapter:
             )  # fmt: skip
         if late["overflowed"]:
             log.warning(
-                "the network service refused %s packets in %s s of the run, since more were on their way than it holds, "
-                "whatever room their queues had; lower rates or shorter delays help",
+                "the network service refused %s packets in %s s of the run, since more were on their way than it "
+                "holds, whatever room their queues had; lower rates or shorter delays help",
                 late["overflowed"], late["overflowed_seconds"],
             )  # fmt: skip
         report = self._client.report

@@ -9,7 +9,7 @@ from time import monotonic
 from cosim.emulation.state import Health
 
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
-_SHOWN = 20  # late seconds that are named
+_SHOWN = 200  # late seconds that are named
 _REMEMBERED = 256  # steps whose wall-clock time is known
 
 
@@ -24,7 +24,9 @@ class Lateness:
         self._late: list[float] = []  # simulated s, when each late one was at its worst
         self._unread = self._overflowed = 0
         self._overrun: list[float] = []  # simulated s, when unread frames were counted, which is done once a second
-        self._crowded: list[float] = []  # simulated s at the end of each report with frames that there was no memory for
+        self._crowded: list[
+            float
+        ] = []  # simulated s at the end of each report with frames that there was no memory for
         self._steps: list[tuple[float, float]] = []  # monotonic clock, simulated time: s
 
     def stepped(self, time: float) -> None:

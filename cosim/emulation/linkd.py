@@ -118,7 +118,7 @@ class Loop:
             until = min(telling, (slept // PULSE + 1) * PULSE, telling if due is None else due)
             # Python's epoll waits whole milliseconds; select waits microseconds, on the one descriptor of epoll.
             select.select([epoll], [], [], max(0, until - now()) * 1e-9)
-            # How long frames may have waited for us: since we had looked last, but for the time that we slept as we should.
+            # How long frames may have waited for us: since we had looked last, without the sleep that was due.
             stood, woke = slept - woke, now()
             stood += max(0, woke - until)
             switch.deliver(woke)
@@ -130,9 +130,10 @@ class Loop:
                 elif descriptor == self._control.fileno():
                     self._take_ports()
             switch.deliver(now())
+            stood, woke = stood + now() - woke, now()  # wherever in between we stood still
             if switch.received != received and stood > switch.lag_max:
                 switch.lag_max, switch.lag_at = stood, woke
-            if now() >= telling:
+            if woke >= telling:
                 self._tell()
                 telling = max(telling + SECOND, now())
 

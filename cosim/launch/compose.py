@@ -23,8 +23,8 @@ from cosim.inference import NETWORKS as NEURAL
 from cosim.launch.carrier import Carrier, carrier
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
-from cosim.launch.observability import SERVICES as OBSERVERS
 from cosim.launch.observability import INFERENCE, observed
+from cosim.launch.observability import SERVICES as OBSERVERS
 from cosim.launch.observability import services as observers
 from cosim.launch.programs import NETWORKS, OURS, Program, programs, software
 from cosim.plan.plan import Plan
@@ -119,6 +119,7 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
             "networks": ["control", "management"],
             "depends_on": {"network": {"condition": "service_healthy"}},
             "init": True,
+            "stop_grace_period": "60s",  # to write the report of what there is
             "mem_limit": "${COSIM_MEMORY:-16g}",
         },
         "network": {
@@ -298,7 +299,8 @@ def _sidecar(
         "devices": ["/dev/net/tun"],
         "hostname": node.node,
         "sysctls": {
-            "net.ipv4.ping_group_range": "0 2147483647",  # ping without a capability
+            # Ping without a capability. In a user namespace (rootless engines) groups end there.
+            "net.ipv4.ping_group_range": "0 65535",
             **(
                 {f"net.ipv4.{name.replace('/', '.')}": value for name, value in FORWARDING.items()}
                 if node.forwards

@@ -13,6 +13,7 @@ from cosim.report.tables import ROWS, ReportTable, amount, cut, word
 from cosim.report.text import NOTHING, digits, finite, quantity
 
 _LONGEST = 160  # characters of what a machine says
+_NAMED = 20  # late seconds in a line
 LATE = 0.02  # s that packets may be late before the emulation is in doubt
 _WHERE = {"netns": "in network namespaces", "containers": "in containers"}
 _GRANTED = "places and links are simulated, from the time that the run grants"
@@ -57,7 +58,7 @@ def _dropped(network: Mapping[str, Any]) -> str:
 
 
 def _shown(count: int, times: Sequence[float]) -> str:
-    return ", ".join(f"{time:g}" for time in times) + (", ..." if count > len(times) else "")
+    return ", ".join(f"{time:g}" for time in times[:_NAMED]) + (", ..." if count > min(len(times), _NAMED) else "")
 
 
 def _probed(run: Folder) -> Mapping[str, Any]:

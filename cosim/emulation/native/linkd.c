@@ -348,11 +348,14 @@ static void run(void)
                 set = 0;
         }
         switch_deliver(the_switch, now());
+        uint64_t done = now();
+        stood += done - woke; /* wherever in between we stood still */
+        woke = done;
         if (switch_counts(the_switch)->received != received)
-            late(stood, woke);
+            late(stood, done);
         if (count >= 0) /* else we were stopped, and have not looked yet */
             stood = 0;
-        if (now() >= telling) {
+        if (done >= telling) {
             tell();
             telling = telling + SWITCH_SECOND > now() ? telling + SWITCH_SECOND : now();
         }

@@ -23,8 +23,16 @@ class Totals(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_uint64)
         for name in (
-            "received", "delivered", "lost", "refused", "undelivered", "overflowed",
-            "lag_sum", "lag_max", "lag_count", "lag_at",
+            "received",
+            "delivered",
+            "lost",
+            "refused",
+            "undelivered",
+            "overflowed",
+            "lag_sum",
+            "lag_max",
+            "lag_count",
+            "lag_at",
         )
     ]
 

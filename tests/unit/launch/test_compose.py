@@ -154,6 +154,8 @@ def test_only_neural_networks_need_the_image_with_torch(tmp_path, kernel, image)
     made = plan(tmp_path, uav_1=DRONE, house=edge, more=more, adapters=adapters)
     services = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, ROOT))["services"]
     assert services["house"]["image"].startswith(f"continuum-cosim/{image}:")
-    assert services["house"].get("entrypoint") == (["python3", "-m", "cosim.inference.node"] if image == "cosim" else None)
+    assert services["house"].get("entrypoint") == (
+        ["python3", "-m", "cosim.inference.node"] if image == "cosim" else None
+    )
     assert services["uav-1"]["image"].startswith("continuum-cosim/cosim:")
     assert sum("build" in service for service in services.values()) == len({"cosim", image})

@@ -10,8 +10,7 @@ from ruamel.yaml import YAML
 
 from cosim.launch.compose import KEY, render
 from cosim.launch.keys import GATEWAY, PRIVATE, name_of, provide
-from cosim.launch.programs import OURS
-from cosim.launch.programs import programs, software
+from cosim.launch.programs import OURS, programs, software
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
 from cosim.talk import keys

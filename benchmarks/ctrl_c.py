@@ -1,0 +1,133 @@
+"""Ctrl-C at random moments of a run in containers, by an ordinary user whose checkout it is: is there always a report?
+
+    python -m benchmarks.ctrl_c [--rounds 3] [--within 12] [--scenario edge-inference] [--user 1234] [--json]
+
+A copy of this checkout is given to the user, who starts `docker compose up` in it and presses Ctrl-C at a random
+moment of the first `--within` seconds of the run. Asked: a report each time, a manifest that says how the run ended,
+both the user's own. Needs root, to be that user, an engine, and the images (COSIM_TAG) of this checkout, which
+`docker compose build` makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Table, parser, print_result, verdict
+
+ROOT = Path(__file__).resolve().parents[1]
+STARTING = 300.0  # s until the run has begun
+ENDING = 120.0  # s until compose has ended
+_SOCKET = Path("/var/run/docker.sock")
+_PLUGINS = (Path("~/.docker/cli-plugins").expanduser(), Path("/usr/libexec/docker/cli-plugins"))
+
+
+class User:
+    """Somebody without rights but to use the engine, and a checkout of theirs."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        self.number, self.checkout, self._home = number, folder / "checkout", folder / "home"
+        shutil.copytree(ROOT / "scenarios", self.checkout / "scenarios")
+        shutil.copy(ROOT / "docker-compose.yml", self.checkout)
+        (self._home / "cli-plugins").mkdir(parents=True)
+        for plugin in (found for place in _PLUGINS if place.is_dir() for found in place.iterdir()):
+            shutil.copy(plugin.resolve(), self._home / "cli-plugins" / plugin.name)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, number, number, follow_symlinks=False)
+        folder.chmod(0o755)
+
+    def compose(self, project: str, *words: str, scenario: str) -> subprocess.Popen[bytes]:
+        """`docker compose WORDS` by this user, in a process group of its own, as a terminal starts it."""
+        variables = {"DOCKER_CONFIG": str(self._home), "HOME": str(self._home), "SCENARIO": f"scenarios/{scenario}"}
+        return subprocess.Popen(
+            ["docker", "compose", "--project-name", project, *words],
+            cwd=self.checkout, env={**os.environ, **variables}, start_new_session=True,
+            user=self.number, group=self.number, extra_groups=[_SOCKET.stat().st_gid],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def project(user: User, scenario: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A project that is being started, gone afterwards."""
+    name = f"cosim-interrupted-{secrets.token_hex(4)}"
+    process = user.compose(name, "up", "--no-build", scenario=scenario)
+    try:
+        yield name, process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        user.compose(name, "down", "--volumes", "--timeout", "5", scenario=scenario).wait()
+
+
+def interrupted(user: User, scenario: str, after: float) -> Mapping[str, Any]:
+    """What is there of a run that got Ctrl-C `after` s from its beginning."""
+    runs = user.checkout / "runs"
+    before = set(runs.glob("*/*/manifest.json"))
+    with project(user, scenario) as (_, process):
+        end = time.monotonic() + STARTING
+        while not (begun := set(runs.glob("*/*/manifest.json")) - before):
+            if process.poll() is not None or time.monotonic() > end:
+                raise SystemExit(f"{scenario} did not start; build its images, and set COSIM_TAG to their tag")
+            time.sleep(0.1)
+        time.sleep(after)
+        os.killpg(process.pid, signal.SIGINT)
+        pressed = time.monotonic()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING)
+        took = time.monotonic() - pressed
+    (manifest,) = begun
+    folder = manifest.parent
+    files = list(folder.rglob("*"))
+    return {
+        "after": round(after, 2),
+        "ended": process.returncode is not None and process.returncode >= 0,
+        "took": round(took, 1),
+        "status": json.loads(manifest.read_text(encoding="utf-8"))["status"],
+        "report": (folder / "report.html").is_file(),
+        "own": all(path.lstat().st_uid == user.number for path in files),
+    }
+
+
+def main() -> None:
+    """Interrupt runs and print what they left."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--within", type=float, default=12.0, help="s of the run in which Ctrl-C comes")
+    arguments.add_argument("--scenario", default="edge-inference")
+    arguments.add_argument("--user", type=int, default=1234, help="number of the user, who need not be known")
+    arguments.add_argument("--seed", type=int, default=1, help="of the moments")
+    options = arguments.parse_args()
+    if os.geteuid() != 0:
+        arguments.error("only root can become another user")
+    draw = random.Random(options.seed)
+    table = Table(
+        f"Ctrl-C as user {options.user}, {options.scenario}", ["after, s", "ended in, s", "status", "report", "own"]
+    )
+    rows = []
+    with tempfile.TemporaryDirectory() as spare:
+        user = User(options.user, Path(spare) / "user")
+        Path(spare).chmod(0o755)
+        for _ in range(options.rounds):
+            row = interrupted(user, options.scenario, draw.uniform(0.0, options.within))
+            rows.append(row)
+            table.add([row[name] for name in ("after", "took", "status", "report", "own")])
+    reports = sum(row["report"] and row["own"] and row["status"] in ("partial", "complete") for row in rows)
+    table.add([f"reports: {reports}{verdict(reports, options.rounds, at_least=True)}", "", "", "", ""])
+    print_result("ctrl_c", {"user": options.user, "reports": reports, "rounds": rows}, [table], as_json=options.json)
+
+
+if __name__ == "__main__":
+    main()
