@@ -19,7 +19,7 @@ Figure = Callable[[Floats], float]
 
 _LEAST = 40  # values of a signal, below which its figures tell nothing
 _FAR, _OUTSIDE = 4.0, 3.0  # standard deviations: told; told when it is outside of all simulated figures too
-_TOGETHER = 2.1  # normal deviations of all figures together, above which the worst ones are told
+_TOGETHER = 1.4  # normal deviations of all figures together, above which the worst ones are told
 _SHARE = 1.5  # deviations of a figure that is told because all together are too many
 _EARLY = 0.1  # of the values: the beginning
 
