@@ -1,7 +1,7 @@
 """Is a model that cannot make the data told to be so, and do intervals hold meanwhile (`--job misfit`)?
 
 A queue of one's own: Poisson arrivals, one server with exponential service, a fixed overhead and an exponential
-upload; 400 response times in order are all that is measured. Truths are drawn from the bounds; the data come
+upload; 400 response times in order are all that is measured. Truths are drawn from the prior; the data come
 from the model itself (right), from another law of service (gamma of shape 4, log-normal of sigma 1.3), from
 arrivals in bursts, or from a service that slows down by half. Every truth is calibrated once.
 """
@@ -18,7 +18,7 @@ from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
 
-COUNT, TRUTHS, RUNS = 400, 20, 4000
+COUNT, TRUTHS, RUNS = 1500, 20, 4000
 SPACE = Space([
     Parameter("rate", 2.0, 8.0, unit="Hz", scale="log"),
     Parameter("service", 0.04, 0.11, unit="s", scale="log"),
@@ -62,7 +62,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         at_end = 0
         for k in range(truths):
             random = np.random.default_rng(np.random.SeedSequence([11, k]))
-            truth = SPACE.values(0.1 + 0.8 * random.random((1, len(SPACE))))
+            truth = SPACE.values(random.random((1, len(SPACE))))
             values = responses(truth, np.random.default_rng([12, k]), law)[0]
             observed = {"response": MeasuredSignal(values, "s", times=np.arange(COUNT, dtype=np.float64))}
             problem = CalibrationProblem(law, SPACE, Case(observed, _simulate), cost=2e-5)

@@ -14,16 +14,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cosim.api import Comparison, Scenario, compare, run, size, sweep
+    from cosim.api import Comparison, Scenario, calibrate, compare, run, size, sweep
     from cosim.contract.errors import CosimError, RunError, ScenarioError, SetupError
     from cosim.results.compare import Effect
     from cosim.results.load import Run, Runs, latest, load, load_all
     from cosim.results.session import Outcome
     from cosim.results.size import Sizing
     from cosim.scenario.gallery import examples
+    from cosim.twin.calibration import Calibration
 
 _PLACES = {
-    "Comparison": "api", "Scenario": "api", "compare": "api", "run": "api", "size": "api", "sweep": "api",
+    "Calibration": "twin.calibration", "Comparison": "api", "Scenario": "api", "calibrate": "api", "compare": "api",
+    "run": "api", "size": "api", "sweep": "api",
     "CosimError": "contract.errors", "RunError": "contract.errors", "ScenarioError": "contract.errors",
     "SetupError": "contract.errors", "Effect": "results.compare", "Run": "results.load", "Runs": "results.load",
     "latest": "results.load", "load": "results.load", "load_all": "results.load", "Outcome": "results.session",
@@ -31,8 +33,9 @@ _PLACES = {
 }  # fmt: skip
 
 __all__ = [
-    "Comparison", "CosimError", "Effect", "Outcome", "Run", "RunError", "Runs", "Scenario", "ScenarioError",
-    "SetupError", "Sizing", "compare", "examples", "latest", "load", "load_all", "run", "size", "sweep", "version",
+    "Calibration", "Comparison", "CosimError", "Effect", "Outcome", "Run", "RunError", "Runs", "Scenario",
+    "ScenarioError", "SetupError", "Sizing", "calibrate", "compare", "examples", "latest", "load", "load_all", "run",
+    "size", "sweep", "version",
 ]  # fmt: skip
 
 

@@ -14,11 +14,12 @@ name the path of what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+
+    from cosim.twin.calibration import Calibration
+    from cosim.twin.search.meter import Progress
 
 Driver = Literal["mosaik", "loop"]
 
@@ -174,6 +178,44 @@ def sweep(
     if failed:
         raise RunError(f"{len(failed)} runs of {folder.path} did not complete; the first: {failed[0].error}")
     return load_all(folder.path)
+
+
+def calibrate(
+    scenario: str | Path | Mapping[str, Any] | Scenario,
+    *,
+    overrides: Sequence[str] = (),
+    runs: int | None = None,
+    seconds: float | None = None,
+    seed: int | None = None,
+    method: str | None = None,
+    out: str | Path = "calibrations",
+    workers: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Calibration:
+    """Move the values that the scenario's block `calibrate` frees until it gives what was measured.
+
+    At most `runs` simulated runs and `seconds` of wall clock, by default as the scenario says, else 20,000 runs. The
+    folder `out`/NAME gets the overlay, the draws and `calibration.json`. Raises `ScenarioError` for a scenario, data or
+    a method that do not fit, and for a job of several problems, which is for `cosim calibrate`.
+    """
+    from cosim.twin.scenario.work import RUNS, carry_out, works
+    from cosim.twin.search.meter import Budget
+
+    with _file_of(scenario) as file:
+        loaded = load(file, overrides)
+        folder = Path(out) / loaded.scenario.name
+        tasks = works(loaded, overrides, folder=folder, workers=workers)
+        if len(tasks) > 1:
+            hint = "run 'cosim calibrate', which writes a folder for each"
+            raise ScenarioError(loaded.problem("calibrate.job", f"has {len(tasks)} problems", hint))
+        block = loaded.scenario.calibrate
+        assert block is not None
+        time = seconds if seconds is not None else block.budget.time
+        found, _ = carry_out(
+            tasks[0], loaded, folder, budget=Budget(runs or block.budget.runs or RUNS, inf if time is None else time),
+            seed=block.seed if seed is None else seed, method=method or block.method, progress=progress,
+        )  # fmt: skip
+    return found
 
 
 def size(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,25 +18,13 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.units import parse
 
 if TYPE_CHECKING:
-    from cosim.scenario.free import Free
     from cosim.scenario.load import Loaded
     from cosim.twin.calibration import Calibration, Judgement
-    from cosim.twin.problem import CalibrationProblem as Task
+    from cosim.twin.scenario.work import Work
     from cosim.twin.search.meter import Budget, Progress
 
 _EVERY = 2.0  # s between two lines of progress
 _TELLING = 20  # runs from which their pace says how long the rest will take; the first ones compile
-_RUNS = 20_000  # simulated runs, where neither the scenario nor the command says how many
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """One problem, and what its answer means in the scenario; nothing for the problems of a job."""
-
-    task: Task
-    free: Sequence[Free] = ()
-    conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    failures: Callable[[], Sequence[str]] = tuple  # why runs gave nothing
 
 
 def calibrate(
@@ -104,7 +92,12 @@ def calibrate(
 
             follow_run(scenario, overrides or [], follow, folder, seed, workers or None, say, as_json)
             return
-        tasks = _tasks(loaded, overrides or [], folder, data, held_back, workers, say)
+        from cosim.twin.scenario.work import works
+
+        tasks = works(loaded, overrides or [], folder=folder, data=data, held_back=held_back, workers=workers)
+        for work in tasks:
+            if work.how:
+                say(f"simulated {work.how}: about {_words(work.task.cost)} of CPU per run")
         if screen_only:
             _screen(tasks, seed, as_json)
             return
@@ -160,47 +153,8 @@ def _own_service(
     return found.scenario
 
 
-def _tasks(
-    loaded: Loaded,
-    overrides: list[str],
-    folder: Path,
-    data: Path | None,
-    held_back: Path | None,
-    workers: int,
-    say: Callable[[str], None],
-) -> list[_Work]:
-    """The problems that the scenario declares, each with the free values of the scenario behind it."""
-    block = loaded.scenario.calibrate
-    assert block is not None
-    if block.job is None:
-        if data is not None or held_back is not None:
-            hint = "name the files under 'calibrate.observed'"
-            raise ScenarioError(Problem("'--data' and '--held-back' are for scenarios with a 'job'", hint=hint))
-        from cosim.twin.scenario.study import study
-
-        found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
-        say(f"simulated {found.how}: about {_words(found.problem.cost)} of CPU per run")
-        return [_Work(found.problem, found.free, found.conditions, lambda: found.failures)]
-    from cosim.twin.jobs import load as load_job
-    from cosim.twin.jobs.fields import check
-
-    make = load_job(block.job)
-    place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
-    if place is None or not place.is_dir():
-        message = "nobody says where the job's data are" if place is None else f"there is no folder {place}"
-        raise ScenarioError(loaded.problem("calibrate.data", message, "give it with --data DIR"))
-    settings = dict(block.settings)
-    if held_back is not None:
-        if not held_back.is_dir():
-            raise ScenarioError(Problem(f"there is no folder {held_back}", "held-back"))
-        settings["held_back"] = str(held_back)
-    problems = make(place, settings)
-    for task in problems:
-        check(loaded, overrides, task)
-    return [_Work(task) for task in problems]
-
-
 def _budget(time_text: str | None, runs: int | None, seconds: float | None, declared: int | None) -> Budget:
+    from cosim.twin.scenario.work import RUNS
     from cosim.twin.search.meter import Budget
 
     if time_text is not None:
@@ -212,11 +166,11 @@ def _budget(time_text: str | None, runs: int | None, seconds: float | None, decl
             raise ScenarioError(
                 Problem(f"'{time_text}' leaves no time to search", "budget", hint="write a time above 0")
             )
-    return Budget(runs or declared or _RUNS, math.inf if seconds is None else seconds)
+    return Budget(runs or declared or RUNS, math.inf if seconds is None else seconds)
 
 
 def _carry_out(
-    work: _Work,
+    work: Work,
     loaded: Loaded,
     folder: Path,
     budget: Budget,
@@ -227,41 +181,24 @@ def _carry_out(
     say: Callable[[str], None],
 ) -> tuple[str, dict[str, Any]]:
     """Calibrate one problem and write what was found; as text and as data."""
-    from cosim.results.folder import write_json
-    from cosim.twin.fitting.calibrate import calibrate as search
-    from cosim.twin.jobs.fields import fields
-    from cosim.twin.prediction import draws
-    from cosim.twin.scenario.overlay import SUFFIX, write
+    from cosim.twin.scenario.work import carry_out
 
-    task = work.task
-    folder.mkdir(parents=True, exist_ok=True)
-    state = folder / "state.npz"
-    if not resume:
-        state.unlink(missing_ok=True)
-    for parameter in task.space.parameters:
+    for parameter in work.task.space.parameters:
         bounds = f"{parameter.low:.4g} to {parameter.high:.4g} {_unit(parameter.unit)}".rstrip()
         what = ", ".join(map(str, parameter.choices)) or bounds
         say(f"free: {parameter.name}  {what}")
-    found = search(task, budget=budget, seed=seed, method=method, progress=_Shown(task.name, say), state=state)
-    failures = tuple(f"runs failed: {why}" for why in work.failures())
-    found = replace(found, warnings=(*found.warnings, *failures))
-    overlay = folder / f"{folder.name}{SUFFIX}"
-    own = loaded if work.free else None
-    known = any(estimate.verdict in ("fitted", "correlated") for estimate in found.estimates)
-    values = {estimate.name: estimate.value for estimate in found.estimates}
-    further = fields(loaded, task, values) if known else {}
-    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions, fields=further)}
-    files["calibration"] = folder / "calibration.json"
-    drawn = draws.write(folder / f"{folder.name}{draws.SUFFIX}", found, work.free)
-    if drawn is not None:
-        files["draws"] = drawn
-    if with_report:
+
+    def report(found: Calibration) -> Path:
         from cosim.report.calibration import write_calibration
         from cosim.twin.fitting.evidence import gather
 
-        files["report"] = write_calibration(found, gather(task, found), folder / "report.html")
+        return write_calibration(found, gather(work.task, found), folder / "report.html")
+
+    found, files = carry_out(
+        work, loaded, folder, budget=budget, seed=seed, method=method, resume=resume,
+        progress=_Shown(work.task.name, say), report=report if with_report else None,
+    )  # fmt: skip
     data = {**asdict(found), **{name: str(path) for name, path in files.items()}}
-    write_json(files["calibration"], data)
     return "\n".join([*lines(found), *(f"{name:<12} {path}" for name, path in files.items())]), data
 
 
@@ -269,7 +206,7 @@ def _file(name: str) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
 
 
-def _screen(tasks: Sequence[_Work], seed: int, as_json: bool) -> None:
+def _screen(tasks: Sequence[Work], seed: int, as_json: bool) -> None:
     from cosim.twin.fitting.sensitivity import sensitivities
 
     found = {work.task.name: sensitivities(work.task, seed=seed) for work in tasks}
@@ -290,7 +227,7 @@ def _screen(tasks: Sequence[_Work], seed: int, as_json: bool) -> None:
 
 
 def _coverage(
-    tasks: Sequence[_Work],
+    tasks: Sequence[Work],
     count: int,
     budget: Budget,
     seed: int,

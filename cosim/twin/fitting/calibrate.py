@@ -33,11 +33,13 @@ from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
 
 INTERRUPTED = "interrupted"
+_PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be told from chance
 DRAWS = 200  # of the posterior that an answer keeps
 _TOLD = 4  # figures that the model does not make, at most
 _OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that chance does not explain
-_WIDEST = 3.0  # times
+_WIDEST = 3.0  # times, of draws
+_WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is told to lack a cause
 _ROWS = 4  # points that share a seed while a posterior is made, where a call would cost more than its runs
 
 
@@ -105,7 +107,8 @@ class _Session:
         roots = np.random.SeedSequence(seed).spawn(4)
         self._random = [np.random.default_rng(root) for root in roots]
         self._seeds = [int(word) for word in roots[3].generate_state(64, np.uint64) >> np.uint64(1)]
-        self.replicates = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
+        most = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
+        self.replicates = max(1, min(most, budget.runs // _PER_REPLICATE))
         self.intervals_wanted = True
         self.stage, self.stopped, self.method = "screen", "", "none"
         self._found = False  # whether a search has come to any point
@@ -205,9 +208,11 @@ class _Session:
 
     def _part(self, left: int) -> int:
         """Runs of the search: all that are left but for the intervals and the judgement."""
-        kept = 8 * self.replicates if left > 32 * self.replicates else 0
-        wanted = max(2000, 600 * len(self.space)) if self.intervals_wanted else 0
-        return max(1, max(int(0.45 * left), left - wanted) if self.intervals_wanted else left - kept)
+        kept = (4 + 2 * self._parts()) * self.replicates  # the choice between two points, the judgement
+        d = len(self.space)
+        if not self.intervals_wanted or 0.55 * left < 8 * self.replicates + (2 * d + 1) * (3 if d > 1 else 1):
+            return max(1, left - kept)
+        return max(1, max(int(0.45 * left), left - max(2000, 600 * d)))
 
     def _fresh(self, batch: int) -> int:
         words = np.random.SeedSequence([self.seed, 0x62617463, batch]).generate_state(1, np.uint64)
@@ -398,16 +403,21 @@ class _Session:
                 self.runs.count += count
         self.figures["unexplained"] = float(len(told))
         self.warnings += [str(one) for one in told[:_TOLD]]
-        worst = max((abs(one.deviations) / 3.0 for one in told if one.part == "fit"), default=1.0)
+        worst = max((abs(one.deviations) for one in told if one.part == "fit"), default=0.0)
         off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
-        self._widen(max(worst, off if off > _OFF else 1.0), told=bool(told))
+        self._widen(worst, off if off > _OFF else 1.0)
 
-    def _widen(self, factor: float, *, told: bool) -> None:
-        """Intervals under a model that cannot make the data are those of another model: wider (Birge 1932).
+    def _widen(self, worst: float, off: float) -> None:
+        """Make intervals wider under a model that cannot make the data (Birge 1932), as far as they are not already.
 
-        As far as they are not already, by the distance of the summaries.
+        `worst` is by how many deviations a figure of the data is out of reach, 0 when none is told; `off` by
+        how many the measured means lie beside the predicted ones. What such a model predicts may be near, as
+        values of a wrong model are bent to its data; what values mean is another matter. So the draws become
+        wider by the misfit itself, at most `_WIDEST` times, intervals `_WRONG` times or more.
         """
-        factor = min(factor, _WIDEST) / self.figures.get("widened", 1.0)
+        already = self.figures.get("widened", 1.0)
+        of_draws = max(1.0, min(max(worst / 3.0, off), _WIDEST) / already)
+        factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0)
         if factor <= 1.0:
             return
         for k, p in enumerate(self.space.parameters):
@@ -419,11 +429,11 @@ class _Session:
             units[:, k] = np.clip(at + factor * (units[:, k] - at), 0.0, 1.0)
             low, high = self.space.values(units)[:, k]
             self.intervals[p.name] = float(low), float(high)
-        if len(self.draws):
+        if len(self.draws) and of_draws > 1.0:
             units = self.space.units(self.draws)
-            self.draws = self.space.values(np.clip(self.best + factor * (units - self.best), 0.0, 1.0))
-        self.figures["widened"] = factor * self.figures.get("widened", 1.0)
-        why = "the model lacks a cause" if told else "measured means lie beside the predicted ones"
+            self.draws = self.space.values(np.clip(self.best + of_draws * (units - self.best), 0.0, 1.0))
+        self.figures["widened"] = factor * already
+        why = "the model lacks a cause" if worst else "measured means lie beside the predicted ones"
         self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
 
     def answer(self) -> Calibration:

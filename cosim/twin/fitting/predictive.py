@@ -19,7 +19,7 @@ Figure = Callable[[Floats], float]
 
 _LEAST = 40  # values of a signal, below which its figures tell nothing
 _FAR, _OUTSIDE = 4.0, 3.0  # standard deviations: told; told when it is outside of all simulated figures too
-_TOGETHER = 2.1  # normal deviations of all figures together, above which the worst ones are told
+_TOGETHER = 1.4  # normal deviations of all figures together, above which the worst ones are told
 _SHARE = 1.5  # deviations of a figure that is told because all together are too many
 _EARLY = 0.1  # of the values: the beginning
 
@@ -204,7 +204,8 @@ def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, pa
     if not chosen:
         return []
     real, made = real[usable], made[:, usable]
-    away, together = _deviations(real, made, draws)
+    away, all_of_them = _deviations(real, made, draws)
+    together = all_of_them > _TOGETHER
     worst: dict[str, Unexplained] = {}
     for k, figure in enumerate(chosen):
         outside = not made[:, k].min() <= real[k] <= made[:, k].max()
@@ -217,8 +218,8 @@ def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, pa
     return sorted(worst.values(), key=lambda one: -abs(one.deviations))
 
 
-def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, bool]:
-    """Deviations (k,) of measured figures from those at the values that suit them best, and whether they are too many.
+def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, float]:
+    """Deviations (k,) of measured figures from those at the values that suit them best, and that of all together.
 
     Figures (n, k) are taken as linear in the values (n, d) with normal errors; the values that suit best weigh
     the figures against the draws' own spread. Together the deviations follow chi squared.
@@ -230,7 +231,7 @@ def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, bool
     d = scaled.shape[1]
     if n < 4 * (k + d) or d == 0:
         deviation = np.maximum(made.std(axis=0, ddof=1), 1e-12)
-        return (real - made.mean(axis=0)) / deviation, False
+        return (real - made.mean(axis=0)) / deviation, 0.0
     design = np.concatenate([np.ones((n, 1)), scaled], axis=1)
     slopes = np.linalg.lstsq(design, made, rcond=None)[0]
     left = made - design @ slopes
@@ -244,7 +245,7 @@ def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, bool
     chi_squared = float(rest @ inverse @ rest + best @ best)
     # Wilson and Hilferty 1931: the cube root of chi squared over its freedom is about normal.
     normal = ((chi_squared / k) ** (1.0 / 3.0) - (1.0 - 2.0 / (9.0 * k))) / np.sqrt(2.0 / (9.0 * k))
-    return rest, bool(normal > _TOGETHER)
+    return rest, float(normal)
 
 
 def _in_order(signal: MeasuredSignal) -> tuple[Floats, bool]:
