@@ -218,7 +218,7 @@ def merged(notices: Iterable[Notice]) -> tuple[Notice, ...]:
     for notice in sorted(notices, key=lambda one: (str(one.file), one.line or 0)):
         groups.setdefault((notice.level, re.sub(r"\[\d+\]", "", notice.key), notice.text), []).append(notice)
     return tuple(
-        same[0] if len(same) == 1 else replace(same[0], text=f"{same[0].text} (so {len(same) - 1} more)")
+        same[0] if len(same) == 1 else replace(same[0], text=f"{same[0].text} (and {len(same) - 1} more)")
         for same in groups.values()
     )
 

@@ -124,9 +124,12 @@ def test_time_shared_cloudlets_end_as_reckoned_by_hand(tmp_path):
 
 def test_space_shared_cloudlets_wait_in_the_order_of_the_file(tmp_path):
     changes = [
-        ("    amount: 2\n    vms", "    vms"), ("amount: 3\n", "amount: 1\n"), ("pes: 4", "pes: 2"), ("amount: 7", "amount: 2"),
+        ("    amount: 2\n    vms", "    vms"),
+        ("amount: 3\n", "amount: 1\n"),
+        ("pes: 4", "pes: 2"),
+        ("amount: 7", "amount: 2"),
         ("cloudletScheduler: TimeShared", "cloudletScheduler: SpaceShared"),
-    ]  # fmt: skip
+    ]
     second = "      - !cloudlet\n        {amount: 2, pes: 1, length: 4000, fileSize: 9}\n"
     rows, *_ = ended(write_scenario(tmp_path / "out", read(written(tmp_path, TEXT + second, *changes))))
     # one VM of 2 PEs: two cloudlets of 2 PEs one after another, then both of 1 PE side by side
