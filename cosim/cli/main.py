@@ -29,6 +29,7 @@ from cosim.cli import (
     importing,
     importing_city,
     importing_gpu,
+    importing_simulators,
     importing_traces,
     listing,
     new,
@@ -81,6 +82,7 @@ app.command("doctor")(doctor.doctor)
 importing_traces.add(importing.app)
 importing_gpu.add(importing.app)
 importing_city.add(importing.app)
+importing_simulators.add(importing.app)
 app.add_typer(importing.app, name="import")
 app.add_typer(exporting.app, name="export")
 app.add_typer(new.app, name="new")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cosim.importing.edgecloudsim.source import Branch, Findings
+from cosim.importing.edgecloudsim.source import Branch
+from cosim.importing.values import Findings
 from cosim.importing.xml import read_xml
 from cosim.peers.offloading.study import Application, EdgePlace, Vm
 

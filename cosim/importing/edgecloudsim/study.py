@@ -22,9 +22,10 @@ from cosim.importing.edgecloudsim.choices import (
     unknown,
     words,
 )
-from cosim.importing.edgecloudsim.source import Findings, Settings
+from cosim.importing.edgecloudsim.source import Settings
 from cosim.importing.imported import Notice
 from cosim.importing.properties import read_properties
+from cosim.importing.values import Findings
 from cosim.peers.offloading.checks import check
 from cosim.peers.offloading.quirks import compatible
 from cosim.peers.offloading.study import Energy, Links, Model, Study, Vm

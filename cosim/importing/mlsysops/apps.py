@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cosim.importing.document import plain_name
 from cosim.importing.imported import Notice
 from cosim.importing.mlsysops.bodies import Body, Descriptor, Value, fold, leftovers
-from cosim.importing.mlsysops.nodes import framerate, hertz_of, plain_name
+from cosim.importing.mlsysops.nodes import framerate, hertz_of
 
 RATE = 1.0  # Hz, of components that name no rate
 CORES = 0.25  # of components that ask for none

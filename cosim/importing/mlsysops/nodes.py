@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.importing.document import plain_name
 from cosim.importing.imported import Notice
 from cosim.importing.mlsysops.bodies import Body, Descriptor, Value, fold, leftovers
 
@@ -68,18 +68,6 @@ class Inventory:
         for node in self.nodes:
             groups.setdefault(node.cluster, []).append(node)
         return groups
-
-
-def plain_name(text: str, taken: set[str], prefix: str = "node") -> str:
-    """A name that a scenario accepts and nobody has yet."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:48].strip("-.") or prefix
-    if not re.match(r"[A-Za-z]", name):
-        name = f"{prefix}-{name}"
-    base, number = name, 2
-    while name in taken:
-        name, number = f"{base}-{number}", number + 1
-    taken.add(name)
-    return name
 
 
 def read_inventory(descriptors: list[Descriptor], notices: list[Notice]) -> Inventory:

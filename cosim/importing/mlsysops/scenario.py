@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from cosim.contract.geo import LocalFrame
+from cosim.importing.document import plain_name, text_of
 from cosim.importing.imported import Imported, Notice
 from cosim.importing.mlsysops.apps import INPUT, OUTPUT, read_components
 from cosim.importing.mlsysops.bodies import Descriptor
-from cosim.importing.mlsysops.nodes import INTERFACES, Inventory, NodeInfo, plain_name
+from cosim.importing.mlsysops.nodes import INTERFACES, Inventory, NodeInfo
 
 _WAN = {"rate": "100 Mbit/s", "delay": "20 ms"}  # between clusters; nominal, and a notice says so
 _CLIENT = "client"
@@ -55,7 +53,7 @@ def scenario(inventory: Inventory, descriptors: list[Descriptor], notices: list[
         for component in components
     }
     facts = {"nodes": len(inventory.nodes), "workloads": len(components), "clusters": len(inventory.clusters())}
-    return Imported(_text(document), tuple(notices), facts=facts)
+    return Imported(text_of(document), tuple(notices), facts=facts)
 
 
 def _note(key: str, text: str) -> Notice:
@@ -105,22 +103,3 @@ def _links(inventory: Inventory, notices: list[Notice]) -> list[dict[str, object
             _note("links", f"for interface {word} {figures.rate} and {figures.delay} are taken: {figures.source}")
         )
     return links
-
-
-def _text(document: Mapping[str, object]) -> str:
-    """The document in YAML: blocks down to the entries of a section, one line each; text always quoted."""
-    lines = []
-    for key, value in document.items():
-        if isinstance(value, dict) and key in ("nodes", "workloads") and value:
-            lines.append(f"{key}:")
-            lines += [f"  {_inline(name)}: {_inline(entry)}" for name, entry in value.items()]
-        elif isinstance(value, list) and value:
-            lines.append(f"{key}:")
-            lines += [f"  - {_inline(entry)}" for entry in value]
-        else:
-            lines.append(f"{key}: {_inline(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def _inline(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -12,9 +12,10 @@ from ruamel.yaml import YAML
 
 from cosim.contract.block import NAME
 from cosim.contract.errors import ScenarioError
+from cosim.importing.document import plain_name
 from cosim.importing.mlsysops import read
 from cosim.importing.mlsysops.bodies import fold
-from cosim.importing.mlsysops.nodes import INTERFACES, plain_name
+from cosim.importing.mlsysops.nodes import INTERFACES
 from cosim.importing.write import write_scenario
 from tests.cli.test_cli import cosim
 
