@@ -21,6 +21,7 @@ Slots = NDArray[np.int64]
 
 _DEFAULT_CELL = Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)  # of an access point without `cell`; as the block's defaults
 _DEFAULT_RADIO = Radio(23.0, 0.0, 9.0, 1.5)
+_PAIRS = 2**21  # of devices and access points that are compared at once
 
 
 class Access:
@@ -56,6 +57,9 @@ class Access:
         self._carried = np.zeros((2, scene.capacity))  # B up and down at the last step
         self._size = _sizes(scene)
         self._cell = np.full(scene.capacity, -1, np.int64)  # index into the access points
+        self._looked = np.full((scene.capacity, 3), np.nan)  # m, antennas whose nearest point was looked for
+        self._found = np.full(scene.capacity, -1, np.int64)  # and that point
+        self._failed = np.zeros(len(self._points), np.bool_)
         links = engine.system
         cloud = np.array([one.tier == "cloud" for one in templates], np.bool_)
         self._wide = np.flatnonzero(cloud[links.link_a] != cloud[links.link_b])
@@ -97,10 +101,9 @@ class Access:
         """Uplink and downlink bit/s, access point's index and delay s of the devices at these slots."""
         config, points = self._config, len(self._points)
         antenna = self._place[slots] + np.outer(self._height[slots], [0.0, 0.0, 1.0])
-        distance = network.distances(antenna, self._at_points)
         reach = float("inf") if config.range is None else config.range
         failed = self._engine.state.nodes["up"][self._points] == 0
-        cell = network.nearest(np.where(failed, np.inf, distance), reach)
+        cell = self._nearest(slots, antenna, failed, reach)
         meters = self._engine.meters(slots)
         uploads, downloads = meters.uploads, meters.downloads
         delay = np.full(len(slots), config.delay)
@@ -112,6 +115,7 @@ class Access:
         elif config.model == "mm1":
             up, down, delay = self._queues(slots, cell, delay)
         else:
+            distance = network.distances(antenna, self._at_points)
             level = network.snr(distance, self._carrier, config.exponent, self._down)
             level += (self._gain[slots] - self._noise[slots])[:, None]
             level[(distance > reach) | failed] = -np.inf
@@ -119,6 +123,19 @@ class Access:
                 cell = network.strongest(level, config.minimum_snr)
             return *self._radio(slots, distance, level, cell), delay
         return up, down, cell, delay
+
+    def _nearest(self, slots: Slots, antenna: Floats, failed: NDArray[np.bool_], reach: float) -> Slots:
+        """(n,) the nearest access point of each device; those that have not moved keep theirs until a point fails."""
+        if not np.array_equal(failed, self._failed):
+            self._looked[:] = np.nan
+            self._failed = failed
+        moved = np.flatnonzero((self._looked[slots] != antenna).any(axis=1))
+        rows = max(1, _PAIRS // max(1, len(self._points)))
+        for part in (moved[first : first + rows] for first in range(0, len(moved), rows)):
+            distance = network.distances(antenna[part], self._at_points)
+            self._found[slots[part]] = network.nearest(np.where(failed, np.inf, distance), reach)
+        self._looked[slots[moved]] = antenna[moved]
+        return self._found[slots]
 
     def _queues(self, slots: Slots, cell: Slots, delay: Floats) -> tuple[Floats, Floats, Floats]:
         """M/M/1 per access point and direction: every transfer at the full rate after the mean wait of both ways.

@@ -7,7 +7,7 @@ All of it is off by default: a node that has none of it has no row in `State.mac
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -130,6 +130,13 @@ def _is_machine(kind: Equipped, memory: bool, storage: bool) -> bool:
     return bool(limits or kind.accelerators or kind.states is not None or kind.scaling is not None or kind.quota)
 
 
+def _holders(kinds: Sequence[Equipped], kind: Ints, has: Callable[[Equipped], bool]) -> list[int]:
+    """The nodes whose kind `has` what is asked about. A record that stands for many kinds is asked once."""
+    known = {id(one): has(one) for one in {id(one): one for one in kinds}.values()}
+    found: list[int] = np.flatnonzero(np.array([known[id(one)] for one in kinds], np.bool_)[kind]).tolist()
+    return found
+
+
 def tables(scaling: Scaling | None) -> list[tuple[float, ...]]:
     """The power tables of the operating points."""
     return [] if scaling is None else [double(point.power) for point in scaling.points]
@@ -148,7 +155,7 @@ def machines(
     `first_power[k]` is where the power tables of kind k's operating points begin; `memory` and
     `storage` say whether any task takes some.
     """
-    slots = [n for n, k in enumerate(kind) if _is_machine(kinds[k], memory, storage)]
+    slots = _holders(kinds, kind, lambda one: _is_machine(one, memory, storage))
     rows = np.zeros(len(slots), MACHINE)
     units: list[tuple[float, float, int, int, int]] = []
     points: list[tuple[float, int, int]] = []
@@ -180,7 +187,7 @@ def machines(
 
 def batteries(kinds: Sequence[Equipped], kind: Ints) -> NDArray[np.void]:
     """BATTERY rows of the nodes that have one."""
-    slots = [n for n, k in enumerate(kind) if kinds[k].battery is not None]
+    slots = _holders(kinds, kind, lambda one: one.battery is not None)
     rows = np.zeros(len(slots), BATTERY)
     for row, n in zip(rows, slots, strict=True):
         cell = kinds[kind[n]].battery

@@ -162,31 +162,43 @@ class System:
 
 
 def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats]:
-    """The kinds, their power tables, where those of operating points begin, and the radios' J/bit."""
-    kinds = np.zeros(len(system.kinds), KIND)
-    power: list[float] = []
-    first: list[int] = []
-    radio: list[tuple[float, float]] = []
+    """The kinds, their power tables, where those of operating points begin, and the radios' J/bit.
+
+    Every kind has tables of its own. A record that stands for many kinds is read once.
+    """
+    place: dict[int, int] = {}
+    index = [place.setdefault(id(kind), len(place)) for kind in system.kinds]
+    known = {id(kind): kind for kind in system.kinds}
+    distinct = [known[one] for one in place]
     technologies = technology_count(system)
-    for row, kind in zip(kinds, system.kinds, strict=True):
+    rows = np.zeros(len(distinct), KIND)
+    tables: list[list[float]] = []
+    radio = np.zeros((len(distinct), technologies, 2))
+    own = np.zeros(len(distinct), np.int64)  # values of the kind's own table
+    for k, (row, kind) in enumerate(zip(rows, distinct, strict=True)):
         table = hardware.double(kind.power)
         row["clock"], row["cores"], row["slots"], row["fcfs"] = kind.clock, kind.cores, kind.slots, kind.fcfs
         row["preempts"] = kind.preempts
         row["contention"] = kind.contention
-        row["first_power"], row["powers"] = len(power), len(table)
-        power.extend(table)
-        first.append(len(power))
-        for table in hardware.tables(kind.scaling):
-            power.extend(table)
-        row["technology"], row["first_radio"] = kind.technology, len(radio)
-        plain = (kind.radio_sent, kind.radio_received)
-        radio += [plain, *kind.radio_by_technology, *[plain] * (technologies - 1 - len(kind.radio_by_technology))]
-    return kinds, np.array(power, np.float64), first, np.array(radio, np.float64).reshape(-1, 2)
+        row["powers"] = own[k] = len(table)
+        row["technology"] = kind.technology
+        tables.append([*table, *(watts for points in hardware.tables(kind.scaling) for watts in points)])
+        radio[k] = kind.radio_sent, kind.radio_received
+        if kind.radio_by_technology:
+            radio[k, 1 : 1 + len(kind.radio_by_technology)] = kind.radio_by_technology
+    kinds = rows[index]
+    length = np.array([len(table) for table in tables], np.int64)[index]
+    kinds["first_power"] = np.cumsum(length) - length
+    kinds["first_radio"] = technologies * np.arange(len(kinds))
+    power = [watts for which in index if tables[which] for watts in tables[which]]
+    first = (kinds["first_power"] + own[index]).tolist()
+    return kinds, np.array(power, np.float64), first, radio[index].reshape(-1, 2)
 
 
 def technology_count(system: System) -> int:
     """How many radio technologies there are, the unnamed one included."""
-    return 1 + max((max(kind.technology, len(kind.radio_by_technology)) for kind in system.kinds), default=0)
+    kinds = {id(kind): kind for kind in system.kinds}.values()
+    return 1 + max((max(kind.technology, len(kind.radio_by_technology)) for kind in kinds), default=0)
 
 
 def transfer_time(links: NDArray[np.void]) -> Floats:

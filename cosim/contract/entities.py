@@ -166,6 +166,14 @@ class Node:
         return any(own == key for own, _ in self.keys)
 
 
+_rest = attrgetter(*(one.name for one in fields(Node)[4:]))
+
+
+def placed(node: Node, name: str, position: tuple[float, float, float] | None) -> Node:
+    """A node like `node` with another id and position; several times as fast as `dataclasses.replace`."""
+    return Node(name, node.kind, node.tier, position, *_rest(node))
+
+
 _OWN = ("id", "position")
 _shared = attrgetter(*(one.name for one in fields(Node) if one.name not in _OWN))
 

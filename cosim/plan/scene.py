@@ -29,6 +29,7 @@ from cosim.contract.entities import (
     Stage,
     Tariff,
     Workload,
+    placed,
 )
 from cosim.contract.reality import Live, Software, Wifi
 from cosim.scenario import model
@@ -161,7 +162,9 @@ def node(entry: Resolved, templates: dict[int, Node]) -> Node:
     live = known.live
     if live is not None and not live.key:
         live = replace(live, key=entry.id)
-    return replace(known, id=entry.id, position=entry.at, live=live)
+    if live is not known.live:
+        known = replace(known, live=live)
+    return placed(known, entry.id, entry.at)
 
 
 def _node(block: model.NodeBlock) -> Node:

@@ -10,6 +10,7 @@ from cosim.report import measure
 from cosim.report.charts import lines
 from cosim.report.folder import Folder
 from cosim.report.svg import Chart
+from cosim.results.summary import BINS, ROWS
 
 _SHOWN = frozenset(  # in sections of their own, or a row per happening
     {
@@ -37,7 +38,7 @@ def own_charts(run: Folder) -> list[Chart]:
     found: list[Chart] = []
     signals: Mapping[str, Any] = run.manifest.get("signals") or {}
     for name, about in signals.items():
-        if name in _SHOWN or not run.has(name) or not isinstance(about, dict):
+        if name in _SHOWN or name.endswith((ROWS, BINS)) or not run.has(name) or not isinstance(about, dict):
             continue
         units: Mapping[str, Any] = about.get("columns") or {}
         kinds = {row[0]: str(row[1]) for row in run.rows(f"DESCRIBE SELECT * FROM {_quoted(name)}")}

@@ -15,6 +15,7 @@ from cosim.report.groups import group, text_diff
 from cosim.report.jamming import detection_table, jamming_charts
 from cosim.report.own import own_charts
 from cosim.report.page import render, save
+from cosim.report.statistics import statistics_table
 from cosim.report.text import duration, finite
 from cosim.report.world import world
 
@@ -63,6 +64,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
                 ),
                 tables.named_table("hosts", "Host", run.metrics.get("hosts"), known, "no host ran tasks in this run"),
                 tables.named_table("cells", "Cell", run.metrics.get("cells"), known, "no base stations in this run"),
+                *(found for found in (statistics_table(run),) if found is not None),
                 tables.node_table(run),
                 tables.event_table(run),
                 *(found for found in (reality.probe_table(run), cluster_table(run)) if found is not None),

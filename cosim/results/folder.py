@@ -318,13 +318,18 @@ def _first_manifest(plan: Plan, driver: str, compiling: float, started: datetime
     }  # fmt: skip
 
 
+_PLAIN = (str, int, bool, type(None))  # written as they are
+
+
 def _strict(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if isinstance(value, Mapping):
-        return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_strict(item) for item in value]
+    if not isinstance(value, float) and isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
     return value
 
 

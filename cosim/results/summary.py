@@ -34,6 +34,7 @@ ERROR: Final = 0.01  # of a quantile, relative
 _LEAST, _MOST = 1e-9, 1e15  # sizes that bins tell apart
 _WIDTH = math.log((1.0 + ERROR) / (1.0 - ERROR))
 LAST: Final = math.ceil(math.log(_MOST / _LEAST) / _WIDTH)  # the highest bin
+ROWS, BINS = "_summary", "_bins"  # behind the name of the signal
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 # What a task's summary has instead of its instants: s between two of them, of tasks that have both.
 PARTS: Final = {
@@ -187,8 +188,8 @@ class Summary:
         bin_ = (Column("bin", "int16", "", "number of the bin"), Column("tally", "int64", "1", "values in it"))
         about = f"statistics of {signal.name}"
         self.rows, self.bins = (
-            _stream(folder, Signal(f"{signal.name}_{name}", about, columns, "event"), adapter)
-            for name, columns in (("summary", (*own, count, *figures)), ("bins", (*own, *bin_)))
+            _stream(folder, Signal(signal.name + name, about, columns, "event"), adapter)
+            for name, columns in ((ROWS, (*own, count, *figures)), (BINS, (*own, *bin_)))
         )
 
     def ended(self, tick: int) -> bool:

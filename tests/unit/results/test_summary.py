@@ -10,6 +10,9 @@ import pytest
 import cosim
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.plan.plan import Recording
+from cosim.report.folder import Folder
+from cosim.report.statistics import statistics_table
+from cosim.report.write import write_report
 from cosim.results.convert import recover
 from cosim.results.folder import RunFolder
 from cosim.results.recorder import Recorder
@@ -149,3 +152,14 @@ def test_figures_are_those_of_the_rows(tmp_path):
             assert row[key] == pytest.approx(true["workloads"][name][key], rel=1e-9), (name, key)
     whole.close()
     run.close()
+
+
+def test_the_report_has_a_table_of_the_statistics(tmp_path):
+    plan = synthetic.plan(ticks=20)
+    folder, _ = recorded(tmp_path, summarised(plan, Recording("host", True, 0.0, (), (), 2.0)))
+    page = write_report(folder).read_text(encoding="utf-8")
+    assert "statistics" in page
+    with Folder(folder) as run:
+        table = statistics_table(run)
+    assert table is not None
+    assert {(row[0].text, row[2].text) for row in table.rows} >= {("host", "power"), ("host", "utilisation")}
