@@ -15,14 +15,13 @@ import numpy as np
 
 from benchmarks.measure import Table, verdict
 from cosim.schedulers.mail import imitation, population
-from cosim.schedulers.mail.model import NAMES, STEPS, VirtualPlatform, engine
+from cosim.schedulers.mail.model import NAMES, VirtualPlatform, engine
 from cosim.schedulers.mail.platform import OWN, masks
 from cosim.schedulers.mail.train import ITERATIONS
 from cosim.schedulers.mail.world import DRIFT, PART, PARTS, TRIVIAL, Act, Log, at_random, history, run
 from cosim.schedulers.state import Floats
 
 MOST_KL, KEPT, AHEAD = 0.02, 0.40, 0.8  # asked
-PLATFORM = 300  # steps of the generator
 
 
 def acting(weights: imitation.Weights) -> Act:
@@ -38,7 +37,7 @@ def acting(weights: imitation.Weights) -> Act:
 def trained(seed: int) -> dict[str, Act]:
     """The policies of one seed, each from the log of one day only, and the trivial ones."""
     log = run(0, seed, history(seed))
-    base = imitation.platform(log, *population.features(log), seed, steps=PLATFORM)
+    base = imitation.platform(log, *population.features(log), seed)
 
     def inside(clients: imitation.Weights) -> Act:
         whole = base | {name: value.astype(np.float64) for name, value in clients.items()}
@@ -75,7 +74,7 @@ def virtual_ratio(weights: imitation.Weights, rng: np.random.Generator, count: i
         scene = seen[:, OWN : OWN + 3].argmax(axis=1)
         seen, done, over = env.step(rng.uniform(-1.0, 1.0, (count, 10)) * masks()[scene], rng)
         total += float(done.mean())
-    return total / STEPS
+    return total / env.windows.shape[1]
 
 
 def over_the_day(seed: int, iterations: int = 40) -> dict[str, Any]:
@@ -86,7 +85,7 @@ def over_the_day(seed: int, iterations: int = 40) -> dict[str, Any]:
     pairs = []
     for part in range(PARTS):
         mine, mine_rows = _part(log, part), keys[:, 1] == part
-        base = imitation.platform(mine, rows[mine_rows], keys[mine_rows], seed, steps=100)
+        base = imitation.platform(mine, rows[mine_rows], keys[mine_rows], seed, steps=100, length=4)
         clients = imitation.imitated(base, mine, seed, iterations)
         whole = base | {name: value.astype(np.float64) for name, value in clients.items()}
         pairs.append((virtual_ratio(whole, rng), _part(other, part).ratio))

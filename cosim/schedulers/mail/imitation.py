@@ -34,10 +34,11 @@ _HIDDEN = 32
 _CLIENT = SEEN + ACTION + len(FEATURES)
 
 
-def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 600) -> Weights:
+def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 300, length: int = STEPS) -> Weights:
     """Generated clients and the log in windows: the virtual platform without its clients' policy.
 
-    rows, keys: features of the clients of the log, and whose they are (`population.features`).
+    rows, keys: features of the clients of the log, and whose they are (`population.features`); `length`: requests of a
+    trajectory.
     """
     bounds = cuts(rows)
     bins, groups = binned(rows, bounds), sizes(bounds)
@@ -47,8 +48,8 @@ def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 600) ->
     windows, levels = [], []
     order = np.lexsort((log.time, log.client))
     for mine in np.split(order, np.flatnonzero(np.diff(log.client[order])) + 1):
-        for at in range(0, len(mine) - STEPS + 1, STEPS):
-            chunk = mine[at : at + STEPS]
+        for at in range(0, len(mine) - length + 1, length):
+            chunk = mine[at : at + length]
             level = of.get((int(log.client[chunk[0]]), int(part[chunk[0]])))
             if level is not None:
                 windows.append(log.seen[chunk])
@@ -158,11 +159,11 @@ class _Ppo:
         level, scene = torch.from_numpy(rows.level), torch.from_numpy(rows.scene)
         with torch.no_grad():
             old, _ = self._likelihood(seen, raw, into, level, scene)
-            value = perceptron(self.w, "v", seen)[:, 0].numpy().astype(float).reshape(STEPS, -1)
-        r = reward.reshape(STEPS, -1)
+            value = perceptron(self.w, "v", seen)[:, 0].numpy().astype(float).reshape(-1, TRAJECTORIES)
+        r = reward.reshape(-1, TRAJECTORIES)
         advantage, last = np.zeros_like(r), np.zeros(r.shape[1])
-        for t in range(STEPS - 1, -1, -1):
-            after = value[t + 1] if t + 1 < STEPS else 0.0
+        for t in range(len(r) - 1, -1, -1):
+            after = value[t + 1] if t + 1 < len(r) else 0.0
             last = r[t] + GAMMA * after - value[t] + GAMMA * LAMBDA * last
             advantage[t] = last
         aim = torch.from_numpy((advantage + value).ravel()).float()
@@ -215,16 +216,6 @@ def reinforced(weights: Weights, seed: int, iterations: int = 200) -> Weights:
         rows = one.rolled()
         one.improve(rows, rows.done)
     return {name: value for name, value in _arrays(one.w).items() if name[0] == "e"}
-
-
-def parts(base: Weights, log: Log, seed: int, epochs_or_iterations: int) -> Weights:
-    """A whole platform by MAIL from a log."""
-    return base | imitated(base, log, seed, epochs_or_iterations)
-
-
-def whole_day(log: Log, seed: int) -> Weights:
-    """The platform of one day, all but its clients' policy."""
-    return platform(log, *features(log), seed)
 
 
 def _pairs(x: Floats, level: Ints) -> NDArray[np.float32]:
