@@ -466,7 +466,7 @@ def _recap(
         for q in range(edges):
             caps[q, 0], caps[q, 1] = rows[q, 2], rows[q, 5]
         word = _random(word)
-        for k in range(1 + _below(word, 60, 3)):
+        for _ in range(1 + _below(word, 60, 3)):
             word = _random(word)
             q = _below(word, 3, edges)
             which = _below(word, 30, 3)

@@ -2,8 +2,9 @@
 
 The discriminator says the probability that an interaction is an imitator's. The paper prints its loss (5) as
 -E log D + E log(1 - D), whose second sign is wrong; with the expert at 0 and the imitator at 1 it is
--E_imitator log D - E_expert log(1 - D), and the reward -log D(s, a) follows. Equation (8), given as the loss of the method, is behavioural
-cloning with a penalty on the action's norm (as in Virtual-Taobao, Shi et al., AAAI 2019): the baseline "BC + norm" here.
+-E_imitator log D - E_expert log(1 - D), and the reward -log D(s, a) follows. Equation (8), given as the loss of the
+method, is behavioural cloning with a penalty on the action's norm (as in Virtual-Taobao, Shi et al., AAAI 2019): the
+baseline "BC + norm" here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cosim.schedulers.catalogue.networks import made, perceptron
 from cosim.schedulers.catalogue.training import library
 from cosim.schedulers.mail.model import STEPS, VirtualPlatform, draw, each, engine, feedback, of_client, scaled
 from cosim.schedulers.mail.platform import ACTION, FEATURES, OUTCOMES, OWN, SCENES, SEEN, chosen, masks
-from cosim.schedulers.mail.population import adversarial, binned, cuts, features, sizes
+from cosim.schedulers.mail.population import adversarial, binned, cuts, sizes
 from cosim.schedulers.mail.world import PART, PARTS, Log
 from cosim.schedulers.state import Floats
 
@@ -236,7 +237,8 @@ def _supervise(
     torch = library()
     torch.set_num_threads(1)
     optimiser = torch.optim.RMSprop(w.values(), lr=RATE)
-    data = [torch.from_numpy(np.asarray(c, np.int64 if np.asarray(c).dtype.kind == "i" else np.float32)) for c in columns]
+    kinds = [np.int64 if np.asarray(column).dtype.kind == "i" else np.float32 for column in columns]
+    data = [torch.from_numpy(np.asarray(column, kind)) for column, kind in zip(columns, kinds, strict=True)]
     rng = _rng(seed + 6)
     for _ in range(epochs):
         for k in np.array_split(rng.permutation(len(data[0])), max(1, len(data[0]) // batch)):
