@@ -4,10 +4,11 @@
 budget counts evaluations, not time, so that equal seeds give equal decisions on every machine.
 
 Construction looks for the smallest makespan at which all requests, longest first, can be placed: at a given makespan
-each goes to the edge that spends least of its time on it and still ends within. That is bisected. Then edges change,
-at random, how far they take requests from and answer to, and all requests are placed anew a little below the worst;
-where that fails, some requests are moved and the descent begins again. Above `DENSE` pairs of requests and edges
-there is no table of times, and `filling` places the requests.
+each goes to the edge that spends least of its time on it and still ends within. That is bisected, first without more,
+then for the longest ways that each of the fastest edges may take, one after the other: what the fastest edge waits for
+and answers is paid by all that it computes. Then edges change, at random, how far they take requests from and answer
+to, and all requests are placed anew a little below the worst; where that fails, some requests are moved and the descent
+begins again. Above `DENSE` pairs of requests and edges there is no table of times, and `filling` places the requests.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Index = Any  # int in Python, int64 in machine code: numba makes a float of a si
 DENSE = 2_000_000  # pairs of request and edge up to which a table of times is made
 BUDGET = 60_000  # evaluations of a move or swap; about 1 ms
 BISECTIONS = 12
-RULES = 3
+RULES = 3  # by which an edge is chosen when all are placed anew
 _CAPS, _SWEPT, _ROUNDS = 16, 3, 2  # caps tried, of so many of the fastest edges, how often
 TRIES = 8  # of other caps before a kick
 _STEPS = (0.02, 0.0005)  # how far below the best makespan all are placed anew, at first and at least
@@ -296,8 +297,9 @@ def _place_within(
 
     Those that the fewest edges may take come first, longest first among them.
 
-    caps: (edges, 2) s, of the ways to the edge and of the ways back. They are paid from the beginning, so that a
-    request which travels less costs its work only.
+    rule: an edge is chosen by its time and the work that a request takes (0), by these as a part of what is left of its
+    time (1), or where it ends first (2). caps: (edges, 2) s, of the ways to the edge and of the ways back. They are
+    paid from the beginning, so that a request which travels less costs its work only.
     """
     edges = work.shape[0]
     for q in range(edges):
