@@ -19,8 +19,8 @@ BOUND = 10.0  # of what is seen
 class VirtualPlatformEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     """`cosim/VirtualPlatform-v1`: ten requests of a generated client, one after the other.
 
-    Seen are the 52 figures of `cosim.schedulers.mail.platform`; an action is ten weights by which candidates are ranked,
-    seven of broadband users and vehicles, three of sensors; those of the other kind count for nothing. The
+    Seen are the 52 figures of `cosim.schedulers.mail.platform`; an action is ten weights by which candidates are
+    ranked, seven of broadband users and vehicles, three of sensors; those of the other kind count for nothing. The
     reward is 1 for a request that is offloaded and in time. `reset(options={"scene": "vehicles"})` draws clients of one
     sub-scenario only. `weights` are those of another platform than the one shipped. Raises `ValueError` for an unknown
     sub-scenario.
@@ -44,9 +44,7 @@ class VirtualPlatformEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]
         seen = self._platform.reset(self.np_random, None if asked is None else SCENES.index(asked))
         return self._seen(seen), self._info(seen)
 
-    def step(
-        self, action: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Offer the ranking's first candidate; the client's last request ends the episode."""
         weights = np.clip(np.asarray(action, np.float64), -1.0, 1.0)[None]
         seen, done, over = self._platform.step(weights, self.np_random)

@@ -48,8 +48,8 @@ class PerTask:
         numbers = np.array([self._numbers.get(int(slot), KEEP) for slot in ended["host"]], np.int64)
         completed = np.isfinite(ended["computed"]) & (ended["status"] == 0)
         rows: Ended = {
-            "host": numbers, "work": ended["work"], "seconds": ended["ended"] - ended["created"], "completed": completed,
-            "device": ended["device"], "deadline": ended["deadline"],
+            "host": numbers, "work": ended["work"], "seconds": ended["ended"] - ended["created"],
+            "completed": completed, "device": ended["device"], "deadline": ended["deadline"],
         }  # fmt: skip
         self._policy.learn(rows)  # type: ignore[attr-defined]
 

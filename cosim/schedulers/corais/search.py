@@ -4,10 +4,11 @@
 budget counts evaluations, not time, so that equal seeds give equal decisions on every machine.
 
 Construction looks for the smallest makespan at which all requests, longest first, can be placed: at a given makespan
-each goes to the edge that spends least of its time on it and still ends within. That is bisected. Then edges change,
-at random, how far they take requests from and answer to, and all requests are placed anew a little below the worst;
-where that fails, some requests are moved and the descent begins again. Above `DENSE` pairs of requests and edges
-there is no table of times, and `filling` places the requests.
+each goes to the edge that spends least of its time on it and still ends within. That is bisected, first without more,
+then for the longest ways that each of the fastest edges may take, one after the other: what the fastest edge waits for
+and answers is paid by all that it computes. Then edges change, at random, how far they take requests from and answer
+to, and all requests are placed anew a little below the worst; where that fails, some requests are moved and the descent
+begins again. Above `DENSE` pairs of requests and edges there is no table of times, and `filling` places the requests.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ Index = Any  # int in Python, int64 in machine code: numba makes a float of a si
 DENSE = 2_000_000  # pairs of request and edge up to which a table of times is made
 BUDGET = 60_000  # evaluations of a move or swap; about 1 ms
 BISECTIONS = 12
+RULES = 3  # by which an edge is chosen when all are placed anew
+_CAPS, _SWEPT, _ROUNDS = 16, 3, 2  # caps tried, of so many of the fastest edges, how often
+TRIES = 8  # of other caps before a kick
+_STEPS = (0.02, 0.0005)  # how far below the best makespan all are placed anew, at first and at least
 _EPS = 1e-12
 
 
@@ -285,15 +290,16 @@ def _kick(
 
 @part
 def _place_within(
-    limit: float, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, caps: Floats,
-    state: Floats, decision: Ints,
+    rule: int, limit: float, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats,
+    caps: Floats, state: Floats, decision: Ints,
 ) -> bool:  # fmt: skip
     """Place all requests so that every edge ends within `limit` and none travels longer than the caps of its edge.
 
     Those that the fewest edges may take come first, longest first among them.
 
-    caps: (edges, 2) s, of the ways to the edge and of the ways back. They are paid from the beginning, so that a
-    request which travels less costs its work only.
+    rule: an edge is chosen by its time and the work that a request takes (0), by these as a part of what is left of its
+    time (1), or where it ends first (2). caps: (edges, 2) s, of the ways to the edge and of the ways back. They are
+    paid from the beginning, so that a request which travels less costs its work only.
     """
     edges = work.shape[0]
     for q in range(edges):
@@ -333,7 +339,13 @@ def _place_within(
                 other += work[q, z]
             after = response(own, other, state[q, 2], state[q, 3])
             if after <= limit:
-                price = after - response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]) + work[q, z]
+                before = response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])
+                if rule == 0:
+                    price = after - before + work[q, z]
+                elif rule == 1:
+                    price = (after - before + 0.05 * work[q, z]) / (limit - before + _EPS)
+                else:
+                    price = after
                 if price < least:
                     best, least = q, price
         if best < 0:
@@ -347,34 +359,124 @@ def _place_within(
 
 
 @part
-def _recap(
-    word: np.uint64, step: float, tries: int, order: Ints, decision: Ints, rows: Floats, work: Floats, way: Floats,
-    back: Floats, source: Ints, base: Floats, state: Floats, trial: Ints,
-) -> tuple[np.uint64, int]:  # fmt: skip
-    """Change what one or two edges take from afar, and place all anew a little below the worst; ends at a success.
+def _place_capped(
+    limit: float, first: Index, caps: Floats, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints,
+    base: Floats, state: Floats, decision: Ints,
+) -> bool:  # fmt: skip
+    """As `_place`, but no edge takes what travels longer, there and back, than its caps (edges, 2).
 
-    Returns the generator's state and the tries that were made, or -1 when `decision` and `rows` are better now.
+    What edge `first` may not take is placed before all else, as the other edges have less room.
     """
+    state[:] = base
+    edges = work.shape[0]
+    for turn in range(2):
+        for z in order:
+            fits = back[first, z] <= caps[first, 1] and (first == source[z] or way[first, z] <= caps[first, 0])
+            if fits == (turn == 0):
+                continue
+            best, least = -1, np.inf
+            for q in range(edges):
+                if back[q, z] > caps[q, 1]:
+                    continue
+                own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
+                if q == source[z]:
+                    own += work[q, z]
+                elif way[q, z] > caps[q, 0]:
+                    continue
+                else:
+                    other += work[q, z]
+                    arrival = max(arrival, way[q, z])
+                after = response(own, other, arrival, max(last, back[q, z]))
+                if after <= limit:
+                    price = after - response(state[q, 0], state[q, 1], state[q, 2], last) + work[q, z]
+                    if price < least:
+                        best, least = q, price
+            if best < 0:
+                return False
+            decision[z] = best
+            _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+    return True
+
+
+@part
+def _sweep(
+    value: float, floor: float, order: Ints, work: Floats, way: Floats, back: Floats, ways: Floats, backs: Floats,
+    source: Ints, base: Floats, state: Floats, trial: Ints, decision: Ints,
+) -> float:  # fmt: skip
+    """How much each edge takes from afar and answers afar, tried out, fast ones first; the makespan, and `decision`."""
     edges, requests = work.shape
-    limit = rows[:, 8].max() * (1.0 - step)
+    caps = np.full((edges, 2), np.inf)
+    total = np.empty(edges)
+    for q in range(edges):
+        total[q] = work[q].sum()
+    fast = np.argsort(total)
+    for turn in range(_ROUNDS * min(edges, _SWEPT)):
+        q = fast[turn % min(edges, _SWEPT)]
+        for which in (1, 0):
+            levels = backs[q] if which == 1 else ways[q]
+            kept = caps[q, which]
+            for i in range(_CAPS):
+                if value <= floor + _EPS:
+                    return value
+                caps[q, which] = max(base[q, 2 + which], levels[requests - 1 - i * requests // _CAPS])
+                high = max(floor, value * 0.999)
+                if not _place_capped(high, fast[0], caps, order, work, way, back, source, base, state, trial):
+                    continue
+                decision[:] = trial
+                kept, low, value = caps[q, which], floor, high
+                for _ in range(4):
+                    middle = 0.7 * value + 0.3 * low
+                    if _place_capped(middle, fast[0], caps, order, work, way, back, source, base, state, trial):
+                        decision[:] = trial
+                        value = middle
+                    else:
+                        low = middle
+            caps[q, which] = kept
+    return value
+
+
+@part
+def _nearby(word: np.uint64, shift: int, values: Floats, now: float, least: float) -> float:
+    """A cap some steps up or down the ascending `values` from `now`; not below `least`."""
+    step = 1 + _below(word, shift, 3)
+    if (word >> np.uint64(shift + 4)) % np.uint64(4) == 0:
+        step += _below(word, shift + 6, 12)
+    at = np.searchsorted(values, now - _EPS)  # the first that is not below
+    if (word >> np.uint64(shift + 10)) % np.uint64(2) == 0:
+        at -= step
+        return least if at < 0 else max(least, values[at])
+    if values[min(at, len(values) - 1)] <= now + _EPS:
+        at += step
+    else:
+        at += step - 1
+    return max(least, values[min(at, len(values) - 1)])
+
+
+@part
+def _recap(
+    word: np.uint64, limit: float, tries: int, order: Ints, decision: Ints, rows: Floats, work: Floats, way: Floats,
+    back: Floats, ways: Floats, backs: Floats, source: Ints, base: Floats, state: Floats, trial: Ints,
+) -> tuple[np.uint64, int]:  # fmt: skip
+    """Change what one or two edges take from afar, and place all anew within `limit`; ends at a success.
+
+    ways, backs: (edges, requests) as `way` and `back`, ascending. Returns the generator's state and the tries that were
+    made, or -1 when `decision` and `rows` are better now.
+    """
+    edges = len(work)
     caps = np.empty((edges, 2))
     for _ in range(tries):
         for q in range(edges):
             caps[q, 0], caps[q, 1] = rows[q, 2], rows[q, 5]
-        for _ in range(2):
+        word = _random(word)
+        for _ in range(1 + _below(word, 60, 3)):
             word = _random(word)
             q = _below(word, 3, edges)
-            z = _below(word, 23, requests)
-            which = _below(word, 50, 4)
-            if which == 0:
-                caps[q, 0] = max(base[q, 2], way[q, z])
-            elif which == 1:
-                caps[q, 1] = max(base[q, 3], back[q, z])
-            elif which == 2:
-                caps[q, 1] = base[q, 3]
-            else:
-                caps[q, 0], caps[q, 1] = max(base[q, 2], way[q, z]), max(base[q, 3], back[q, z])
-        if _place_within(limit, order, work, way, back, source, base, caps, state, trial):
+            which = _below(word, 30, 3)
+            if which != 0:
+                caps[q, 1] = _nearby(word, 10, backs[q], caps[q, 1], base[q, 3])
+            if which != 1:
+                caps[q, 0] = _nearby(word, 40, ways[q], caps[q, 0], base[q, 2])
+        if _place_within(_below(word, 5, RULES), limit, order, work, way, back, source, base, caps, state, trial):
             decision[:] = trial
             for q in range(edges):
                 _sum(q, decision, work, way, back, source, base, rows)
@@ -406,6 +508,11 @@ def _dense(
             decision[:] = trial
         else:
             low = middle
+    ways, backs = np.empty_like(way), np.empty_like(back)
+    for q in range(edges):
+        ways[q], backs[q] = np.sort(way[q]), np.sort(back[q])
+    if budget > 0:
+        _sweep(high, floor, order, work, way, back, ways, backs, source, base, state, trial, decision)
     rows = np.empty((edges, 9))
     for q in range(edges):
         _sum(q, decision, work, way, back, source, base, rows)
@@ -413,15 +520,22 @@ def _dense(
     value = rows[:, 8].max()
     found = decision.copy()
     word = _random((seed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    step = _STEPS[0]
     while budget > 0 and value > floor + _EPS:
         decision[:] = found
         for q in range(edges):
             _sum(q, decision, work, way, back, source, base, rows)
-        word, tried = _recap(word, 0.002, 8, order, decision, rows, work, way, back, source, base, state, trial)
-        budget -= 8 * requests * edges // 4
+        limit = max(floor, value * (1.0 - step))
+        word, tried = _recap(
+            word, limit, TRIES, order, decision, rows, work, way, back, ways, backs, source, base, state, trial
+        )
+        budget -= (TRIES if tried >= 0 else TRIES // 2) * requests * edges // 4
         if tried >= 0:
+            step = max(0.5 * step, _STEPS[1])
             word = _kick(word, decision, rows, work, way, back, source, base)
             budget -= requests * 2
+        else:
+            step = min(1.5 * step, _STEPS[0])
         budget = _descend(decision, rows, work, way, back, source, base, budget)
         now = rows[:, 8].max()
         if now < value + _EPS:

@@ -2,8 +2,9 @@
 
 The discriminator says the probability that an interaction is an imitator's. The paper prints its loss (5) as
 -E log D + E log(1 - D), whose second sign is wrong; with the expert at 0 and the imitator at 1 it is
--E_imitator log D - E_expert log(1 - D), and the reward -log D(s, a) follows. Equation (8), given as the loss of the method, is behavioural
-cloning with a penalty on the action's norm (as in Virtual-Taobao, Shi et al., AAAI 2019): the baseline "BC + norm" here.
+-E_imitator log D - E_expert log(1 - D), and the reward -log D(s, a) follows. Equation (8), given as the loss of the
+method, is behavioural cloning with a penalty on the action's norm (as in Virtual-Taobao, Shi et al., AAAI 2019): the
+baseline "BC + norm" here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cosim.schedulers.catalogue.networks import made, perceptron
 from cosim.schedulers.catalogue.training import library
 from cosim.schedulers.mail.model import STEPS, VirtualPlatform, draw, each, engine, feedback, of_client, scaled
 from cosim.schedulers.mail.platform import ACTION, FEATURES, OUTCOMES, OWN, SCENES, SEEN, chosen, masks
-from cosim.schedulers.mail.population import adversarial, binned, cuts, features, sizes
+from cosim.schedulers.mail.population import adversarial, binned, cuts, sizes
 from cosim.schedulers.mail.world import PART, PARTS, Log
 from cosim.schedulers.state import Floats
 
@@ -34,10 +35,11 @@ _HIDDEN = 32
 _CLIENT = SEEN + ACTION + len(FEATURES)
 
 
-def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 600) -> Weights:
+def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 300, length: int = STEPS) -> Weights:
     """Generated clients and the log in windows: the virtual platform without its clients' policy.
 
-    rows, keys: features of the clients of the log, and whose they are (`population.features`).
+    rows, keys: features of the clients of the log, and whose they are (`population.features`); `length`: requests of a
+    trajectory.
     """
     bounds = cuts(rows)
     bins, groups = binned(rows, bounds), sizes(bounds)
@@ -47,8 +49,8 @@ def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 600) ->
     windows, levels = [], []
     order = np.lexsort((log.time, log.client))
     for mine in np.split(order, np.flatnonzero(np.diff(log.client[order])) + 1):
-        for at in range(0, len(mine) - STEPS + 1, STEPS):
-            chunk = mine[at : at + STEPS]
+        for at in range(0, len(mine) - length + 1, length):
+            chunk = mine[at : at + length]
             level = of.get((int(log.client[chunk[0]]), int(part[chunk[0]])))
             if level is not None:
                 windows.append(log.seen[chunk])
@@ -158,11 +160,11 @@ class _Ppo:
         level, scene = torch.from_numpy(rows.level), torch.from_numpy(rows.scene)
         with torch.no_grad():
             old, _ = self._likelihood(seen, raw, into, level, scene)
-            value = perceptron(self.w, "v", seen)[:, 0].numpy().astype(float).reshape(STEPS, -1)
-        r = reward.reshape(STEPS, -1)
+            value = perceptron(self.w, "v", seen)[:, 0].numpy().astype(float).reshape(-1, TRAJECTORIES)
+        r = reward.reshape(-1, TRAJECTORIES)
         advantage, last = np.zeros_like(r), np.zeros(r.shape[1])
-        for t in range(STEPS - 1, -1, -1):
-            after = value[t + 1] if t + 1 < STEPS else 0.0
+        for t in range(len(r) - 1, -1, -1):
+            after = value[t + 1] if t + 1 < len(r) else 0.0
             last = r[t] + GAMMA * after - value[t] + GAMMA * LAMBDA * last
             advantage[t] = last
         aim = torch.from_numpy((advantage + value).ravel()).float()
@@ -217,16 +219,6 @@ def reinforced(weights: Weights, seed: int, iterations: int = 200) -> Weights:
     return {name: value for name, value in _arrays(one.w).items() if name[0] == "e"}
 
 
-def parts(base: Weights, log: Log, seed: int, epochs_or_iterations: int) -> Weights:
-    """A whole platform by MAIL from a log."""
-    return base | imitated(base, log, seed, epochs_or_iterations)
-
-
-def whole_day(log: Log, seed: int) -> Weights:
-    """The platform of one day, all but its clients' policy."""
-    return platform(log, *features(log), seed)
-
-
 def _pairs(x: Floats, level: Ints) -> NDArray[np.float32]:
     return np.concatenate([x, np.eye(OUTCOMES)[level]], axis=1).astype(np.float32)
 
@@ -245,7 +237,8 @@ def _supervise(
     torch = library()
     torch.set_num_threads(1)
     optimiser = torch.optim.RMSprop(w.values(), lr=RATE)
-    data = [torch.from_numpy(np.asarray(c, np.int64 if np.asarray(c).dtype.kind == "i" else np.float32)) for c in columns]
+    kinds = [np.int64 if np.asarray(column).dtype.kind == "i" else np.float32 for column in columns]
+    data = [torch.from_numpy(np.asarray(column, kind)) for column, kind in zip(columns, kinds, strict=True)]
     rng = _rng(seed + 6)
     for _ in range(epochs):
         for k in np.array_split(rng.permutation(len(data[0])), max(1, len(data[0]) // batch)):

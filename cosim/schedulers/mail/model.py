@@ -123,7 +123,8 @@ class VirtualPlatform:
     """`count` trajectories side by side. `reset` draws clients, `step` takes actions (count, 10).
 
     Only the feedback is predicted: histories and means follow from it, what clients and groups are like otherwise
-    comes from the log. Hosts in the log are as loaded as they were under the engine that wrote it, whatever is done here.
+    comes from the log. Hosts in the log are as loaded as they were under the engine that wrote it, whatever is done
+    here.
     """
 
     def __init__(self, weights: Weights, count: int) -> None:

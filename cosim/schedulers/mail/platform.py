@@ -61,7 +61,7 @@ class Record:
 
 
 def observe(
-    asked: Asked, reach: Floats, hosts: Any, speed: Floats, record: Record, shared: float, day: float  # noqa: ANN401
+    asked: Asked, reach: Floats, hosts: NDArray[Any], speed: Floats, record: Record, shared: float, day: float
 ) -> tuple[Floats, NDArray[np.int64]]:
     """(52,) figures and (5,) destinations: LOCAL, hosts by number, KEEP where there is none.
 

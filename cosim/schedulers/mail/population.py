@@ -1,9 +1,9 @@
 """Features of clients, their distributions, and what generates them (training: extra `learn`).
 
-A row is a client in one of the 12 parts of a day: mean task time of its completed tasks (s); the convergence time of its
-service group (s); its offloading ratio; its sub-scenario. The convergence time of a group (all clients of one cell, a
-mixed one) is the time from a change of its members until its offloading ratio over 30 s stays within 0.05 of what it
-becomes, the mean from 30 to 60 s after the change; at most 60 s.
+A row is a client in one of the 12 parts of a day: mean task time of its completed tasks (s); the convergence time of
+its service group (s); its offloading ratio; its sub-scenario. The convergence time of a group (all clients of one
+cell, a mixed one) is the time from a change of its members until its offloading ratio over 30 s stays within 0.05 of
+what it becomes, the mean from 30 to 60 s after the change; at most 60 s.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def mixture(rows: Floats, bounds: list[Floats], count: int, seed: int) -> Ints:
 
 
 def adversarial(
-    bins: Ints, groups: tuple[int, ...], seed: int, *, entropy: float = 1.0, divergence: float = 1.0, wasserstein: bool = False,
-    steps: int = 400, inner: int = 3, batch: int = 500,
+    bins: Ints, groups: tuple[int, ...], seed: int, *, entropy: float = 1.0, divergence: float = 1.0,
+    wasserstein: bool = False, steps: int = 400, inner: int = 3, batch: int = 500,
 ) -> dict[str, Floats]:  # fmt: skip
     """The generator's weights: GAN-SMMSG (Algorithm 1), without the last two terms a GAN, else a WGAN.
 
@@ -139,8 +139,11 @@ def adversarial(
         for _ in range(n_g):
             parts, x = fake()
             score = perceptron(d, "d", x)
-            gain = score.mean() if wasserstein else torch.sigmoid(score).mean()
-            if not (wasserstein or entropy or divergence):
+            if wasserstein:
+                gain = score.mean()
+            elif entropy or divergence:
+                gain = torch.sigmoid(score).mean()
+            else:
                 gain = torch.nn.functional.logsigmoid(score).mean()  # the usual loss, which does not saturate
             if entropy or divergence:
                 true = torch.split(sample(), groups, dim=1)
@@ -176,7 +179,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def table(logs: Sequence[Log], held_out: Sequence[Log], seed: int, count: int = 100_000) -> dict[str, dict[str, float]]:
-    """Table 1: KL of each feature on held-out days, for GAN-SMMSG and its baselines, and between the days themselves."""
+    """Table 1: KL of each feature on held-out days, for each method, and of the days that were learned from."""
     rows = np.concatenate([features(log)[0] for log in logs])
     bounds = cuts(rows)
     bins, real = binned(rows, bounds), binned(np.concatenate([features(log)[0] for log in held_out]), bounds)

@@ -3,8 +3,8 @@
 - broadband: users who come and go and send bursts, work of a log-normal law with the spread of Azure's requests to
   language models (Patel et al., ISCA 2024: the logarithm of context tokens, conversations, has deviation 0.97);
 - sensors: fixed, one reading every 10 s, thinned by the time of day;
-- vehicles: handed over after log-normal times, median 82 s and deviation 0.68 of the logarithm, which are those of SUMO's
-  vehicles in Bologna (district Acosta) between six cells of 0.6 x 0.7 km.
+- vehicles: handed over after log-normal times, median 82 s and deviation 0.68 of the logarithm, which are those of
+  SUMO's vehicles in Bologna (district Acosta) between six cells of 0.6 x 0.7 km.
 
 A day lasts 1200 s in 12 parts. Rates follow the jobs that came in the same two hours of a day of Microsoft's Philly
 cluster (Jeon et al., USENIX ATC 2019): 26 September 2017 and 1, 7 and 28 days later. Drift has three laws: those
@@ -114,7 +114,7 @@ def fixed(load: float, tier: float, transfer: float = 0.0) -> Act:
     weights = np.zeros(ACTION)
     weights[[1, 3, 5]] = weights[[7, 8, 9]] = transfer, load, tier
 
-    def act(seen: Floats, rng: np.random.Generator) -> Floats:
+    def act(seen: Floats, rng: np.random.Generator) -> Floats:  # noqa: ARG001 - as policies are called
         return weights * masks()[int(seen[35:38].argmax())]
 
     return act
@@ -272,14 +272,12 @@ def _system(day: int, requests: list[tuple[Ints, Floats, Floats, Floats]]) -> Sy
         tier=np.array(tier + [DEVICE] * count, np.int64), present=np.ones(len(hosts) + count, bool),
         workloads=tuple(loads), source_node=(len(hosts) + sources).astype(np.int64),
         source_workload=np.repeat(np.arange(len(SCENES)), CLIENTS).astype(np.int64),
-        link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate.astype(float), link_delay=delay.astype(float),
-        link_loss=np.zeros(len(a)), link_energy=np.zeros(len(a)),
+        link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate.astype(float),
+        link_delay=delay.astype(float), link_loss=np.zeros(len(a)), link_energy=np.zeros(len(a)),
     )  # fmt: skip
 
 
-def _moves(
-    clients: _Clients, rng: np.random.Generator, changes: list[_Change]
-) -> list[tuple[float, str, int, int]]:
+def _moves(clients: _Clients, rng: np.random.Generator, changes: list[_Change]) -> list[tuple[float, str, int, int]]:
     """What happens when (s): vehicles change cells, edges fail and come back; adds the changes of groups."""
     moves: list[tuple[float, str, int, int]] = []
     for c in np.flatnonzero(clients.scene == 2):
