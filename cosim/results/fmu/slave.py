@@ -19,7 +19,7 @@ from pythonfmu3 import (
 _KINDS = {bool: Boolean, int: Int64, float: Float64, str: String}
 
 
-class Scenario(Fmi3Slave):  # type: ignore[misc]  # the package has no types
+class ScenarioSlave(Fmi3Slave):  # type: ignore[misc]  # the package has no types
     """A scenario of continuum-cosim."""
 
     def __init__(self, **words: object) -> None:
