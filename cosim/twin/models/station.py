@@ -118,7 +118,8 @@ def _fitted(
     flow = [_flow(created, ended) for created, ended in recordings]
 
     def station(values: Floats) -> Station:
-        return Station(servers, sharing, *map(float, values[:3]), float(values[3]) if contention else 0.0)
+        service, spread, latency = (float(value) for value in values[:3])
+        return Station(servers, sharing, service, spread, latency, float(values[3]) if contention else 0.0)
 
     def misfits(units: Floats) -> Floats:
         found = []

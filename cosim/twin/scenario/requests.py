@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def requests(path: Path) -> Requests:
     return Requests(path, came, answered, begin.seconds[order] - first, end.seconds[order] - first)
 
 
-def _column(path: Path, columns: Sequence[str], names: Sequence[str]) -> str:
+def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> str:
     known = {column.strip().lower(): column for column in columns}
     found = next((known[name] for name in names if name in known), None)
     if found is None:
