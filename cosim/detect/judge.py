@@ -91,10 +91,7 @@ def contrasts(folder: str | Path, split: str = "test") -> list[ColumnContrast]:
         values = np.asarray(table[name].to_numpy(), np.float64)
         there = ~np.isnan(values)
         sides = [values[there & (label == one)] for one in (False, True)]
-        without, labelled = (
-            (float(v.mean()), *(float(q) for q in np.quantile(v, (0.05, 0.95)))) if len(v) else (math.nan,) * 3
-            for v in sides
-        )
+        without, labelled = (_spread(side) for side in sides)
         found.append(ColumnContrast(name, without, labelled, auc(values[there], label[there])))
     return sorted(found, key=lambda one: -abs(one.area - 0.5))
 
@@ -199,3 +196,11 @@ def figures(
         len(label), positive, precision, recall, f1, wrong / negative if negative else float("nan"), auc(score, label),
         delay, missed / attacks if attacks else float("nan"), attacks,
     )  # fmt: skip
+
+
+def _spread(values: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Mean, and the quantiles 0.05 and 0.95; NaN of none."""
+    if not len(values):
+        return math.nan, math.nan, math.nan
+    low, high = np.quantile(values, (0.05, 0.95))
+    return float(values.mean()), float(low), float(high)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.report.folder import Folder
-from cosim.report.tables import ReportTable, amount, word
+from cosim.report.tables import ReportTable, TableCell, amount, word
 from cosim.results.summary import BINS, ERROR, QUANTILES, ROWS, quantile
 
 _HEADS = ("Signal", "Kind", "Quantity", "Values", "Mean", "Least", *QUANTILES, "Most")
@@ -19,7 +19,7 @@ def statistics_table(run: Folder) -> ReportTable | None:
     return ReportTable("statistics", _HEADS, tuple(body), note) if body else None
 
 
-def _rows(run: Folder, signal: str) -> list[tuple[object, ...]]:
+def _rows(run: Folder, signal: str) -> list[tuple[TableCell, ...]]:
     found = []
     figures = run.rows(
         "SELECT kind::VARCHAR k, quantity::VARCHAR q, sum(count), sum(sum) / sum(count), min(least), max(most) "

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.scenario.wording import did_you_mean
+from cosim.contract.hints import did_you_mean
 from cosim.twin.models.station import Identified, Station, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
