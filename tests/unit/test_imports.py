@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "detect": {"compiling", "contract", "dataset"},
     "report": {"contract", "plan", "bus", "results", "twin", "detect"},
     # What people import in Python: the verbs of the command line as functions.
-    "api": {"contract", "scenario", "bus", "results", "report"},
+    "api": {"contract", "scenario", "bus", "results", "report", "twin"},
     "testing": {"contract", "plan", "bus"},
     "cli": {
         "api",

@@ -36,7 +36,7 @@ _WINDOWS = 4  # of a recording, between which the level of service times is comp
 
 
 @dataclass(frozen=True, slots=True)
-class Station:
+class ServiceStation:
     """A service of one kind of request."""
 
     servers: int
@@ -68,17 +68,17 @@ class Levels:
 class Identified:
     """The station that is nearest, and how near."""
 
-    station: Station
+    station: ServiceStation
     levels: Levels
     misfit: float  # mean distance of quantiles of the response over their mean
-    others: tuple[tuple[Station, float], ...]  # what else was tried
+    others: tuple[tuple[ServiceStation, float], ...]  # what else was tried
 
 
 def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence[int] = _SERVERS) -> Identified:
     """The station that makes all `recordings`. Raises `ValueError` for fewer than 20 requests in one of them."""
     if not recordings or min(len(created) for created, _ in recordings) < 20:
         raise ValueError("a recording needs 20 requests or more")
-    tried: list[tuple[Station, float]] = []
+    tried: list[tuple[ServiceStation, float]] = []
     for sharing in (False, True):
         last = math.inf
         for count in servers:
@@ -96,14 +96,14 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     return Identified(chosen, _levels(recordings, chosen, seed), misfit, tuple(tried))
 
 
-def _plainness(tried: tuple[Station, float]) -> tuple[float, float]:
+def _plainness(tried: tuple[ServiceStation, float]) -> tuple[float, float]:
     station, misfit = tried
     return station.servers + 0.5 * (station.contention > 0.0) + 0.25 * station.sharing, misfit
 
 
 def _fitted(
     recordings: Sequence[Recorded], servers: int, sharing: bool, *, contention: bool, seed: int
-) -> tuple[Station, float]:
+) -> tuple[ServiceStation, float]:
     """The best station of a kind, and its misfit."""
     lone = min(float(np.median(ended - created)) for created, ended in recordings)
     space = Space([
@@ -117,9 +117,9 @@ def _fitted(
     measured = [np.quantile(ended - created, _LEVELS) for created, ended in recordings]
     flow = [_flow(created, ended) for created, ended in recordings]
 
-    def station(values: Floats) -> Station:
+    def station(values: Floats) -> ServiceStation:
         service, spread, latency = (float(value) for value in values[:3])
-        return Station(servers, sharing, service, spread, latency, float(values[3]) if contention else 0.0)
+        return ServiceStation(servers, sharing, service, spread, latency, float(values[3]) if contention else 0.0)
 
     def misfits(units: Floats) -> Floats:
         found = []
@@ -139,7 +139,7 @@ def _fitted(
     return station(space.values(found.units[None])[0]), found.loss
 
 
-def _levels(recordings: Sequence[Recorded], station: Station, seed: int) -> Levels:
+def _levels(recordings: Sequence[Recorded], station: ServiceStation, seed: int) -> Levels:
     """The level of the service time in each window, from mean responses and how they follow it.
 
     The variance between levels beyond that of chance is DerSimonian and Laird's (Controlled Clinical Trials 7, 1986).
@@ -172,7 +172,7 @@ def _draws(count: int, random: np.random.Generator) -> Floats:
     return np.stack([random.standard_normal(count), random.random(count), random.random(count)])
 
 
-def _responses(arrivals: Floats, draws: Floats, station: Station, factor: float = 1.0) -> Floats:
+def _responses(arrivals: Floats, draws: Floats, station: ServiceStation, factor: float = 1.0) -> Floats:
     variance = math.log1p(station.spread**2)
     mean = factor * station.service
     services = mean * np.exp(math.sqrt(variance) * draws[0] - 0.5 * variance)

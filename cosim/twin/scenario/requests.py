@@ -21,7 +21,7 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
-from cosim.twin.models.station import Identified, Station, identify
+from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.tables import read, stamps
@@ -150,7 +150,7 @@ calibrate:
 """
 
 
-def _work(station: Station, factor: float) -> str:
+def _work(station: ServiceStation, factor: float) -> str:
     return f"log-normal {1e3 * station.service * factor:.5g} Mcycles +- {100 * station.spread:.3g} %"
 
 

@@ -12,7 +12,7 @@ from cosim.contract.errors import RunError, ScenarioError
 from cosim.scenario.load import load
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.coverage import predictive
-from cosim.twin.models.station import Station
+from cosim.twin.models.station import ServiceStation
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.scenario.requests import requests, scenario_of
 from cosim.twin.scenario.study import study
@@ -21,7 +21,7 @@ from cosim.twin.space import Parameter, Space
 from cosim.twin.telemetry.here import measure
 from cosim.twin.telemetry.quantities import spacings
 
-TRUTH = Station(1, False, 0.02, 0.4, 0.004)
+TRUTH = ServiceStation(1, False, 0.02, 0.4, 0.004)
 
 
 def table(path, created, ended, names=("sent", "answered"), start=0.0):

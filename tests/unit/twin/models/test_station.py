@@ -6,7 +6,7 @@ import pytest
 from cosim.continuum import Engine, Kind, Stream, System
 from cosim.continuum.system import Trace
 from cosim.twin.models import station as stations
-from cosim.twin.models.station import Station, identify
+from cosim.twin.models.station import ServiceStation, identify
 
 
 def poisson(rate, count, random):
@@ -23,7 +23,7 @@ def recorded(station, loads, count, seed=3):
 
 
 def test_one_server_in_turn_has_the_mean_response_of_pollaczek_and_khinchine():
-    one = Station(1, False, 0.02, 0.5, 0.0)
+    one = ServiceStation(1, False, 0.02, 0.5, 0.0)
     random = np.random.default_rng(1)
     load = 0.6
     means = [one.responses(poisson(load / 0.02, 20_000, random), random).mean() for _ in range(6)]
@@ -35,7 +35,7 @@ def test_sharing_has_the_mean_response_that_no_law_of_service_changes():
     random = np.random.default_rng(2)
     load = 0.5
     for spread in (0.1, 1.0):
-        one = Station(1, True, 0.02, spread, 0.0)
+        one = ServiceStation(1, True, 0.02, spread, 0.0)
         means = [one.responses(poisson(load / 0.02, 20_000, random), random).mean() for _ in range(6)]
         assert abs(np.mean(means) - 0.02 / (1.0 - load)) < 0.05 * 0.04
 
@@ -65,9 +65,9 @@ def test_a_station_serves_like_the_engine_s(servers, sharing, contention):
 @pytest.mark.parametrize(
     "truth",
     [
-        Station(1, False, 0.015, 0.3, 0.004),
-        Station(2, False, 0.03, 0.5, 0.002),
-        Station(1, True, 0.02, 0.6, 0.002),
+        ServiceStation(1, False, 0.015, 0.3, 0.004),
+        ServiceStation(2, False, 0.03, 0.5, 0.002),
+        ServiceStation(1, True, 0.02, 0.6, 0.002),
     ],
 )
 def test_two_loads_tell_how_much_a_station_can_do(truth):
@@ -77,7 +77,7 @@ def test_two_loads_tell_how_much_a_station_can_do(truth):
 
 
 def test_a_level_that_varies_is_told():
-    truth, random = Station(1, False, 0.02, 0.2, 0.001), np.random.default_rng(5)
+    truth, random = ServiceStation(1, False, 0.02, 0.2, 0.001), np.random.default_rng(5)
     parts = []
     for load in (0.3, 0.5):
         created = poisson(load / 0.02, 800, random)
