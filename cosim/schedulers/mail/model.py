@@ -105,7 +105,7 @@ def engine(weights: Weights, seen: Floats) -> Floats:
     return found
 
 
-def of_client(seen: Floats, action: Floats, pick: Ints) -> Floats:
+def of_client(seen: Floats, action: NDArray[np.floating[Any]], pick: Ints) -> Floats:
     """(n, 69) what a client sees: the state, the engine's action, the candidate that it chose."""
     features = seen[:, :OWN].reshape(-1, CANDIDATES, len(FEATURES))
     return np.concatenate([seen, action, features[np.arange(len(seen)), pick]], axis=1)
