@@ -29,7 +29,8 @@ def acting(weights: imitation.Weights) -> Act:
     held = {name: np.asarray(value, np.float64) for name, value in weights.items() if name != "windows"}
 
     def act(seen: Floats, rng: np.random.Generator) -> Floats:  # noqa: ARG001 - as policies are called
-        return engine(held, seen[None])[0]
+        found: Floats = engine(held, seen[None])[0]
+        return found
 
     return act
 
@@ -74,7 +75,7 @@ def virtual_ratio(weights: imitation.Weights, rng: np.random.Generator, count: i
         scene = seen[:, OWN : OWN + 3].argmax(axis=1)
         seen, done, over = env.step(rng.uniform(-1.0, 1.0, (count, 10)) * masks()[scene], rng)
         total += float(done.mean())
-    return total / env.windows.shape[1]
+    return total / int(env.windows.shape[1])
 
 
 def over_the_day(seed: int, iterations: int = 40) -> dict[str, Any]:
@@ -98,7 +99,8 @@ def over_the_day(seed: int, iterations: int = 40) -> dict[str, Any]:
 
 def _part(log: Log, part: int) -> Log:
     mine = (log.time // PART).astype(int) == part
-    return Log(*(column[mine] for column in log[:-1]), log.changes)
+    kept = {name: getattr(log, name)[mine] for name in Log._fields if name != "changes"}
+    return Log(**kept, changes=log.changes)
 
 
 def compare(seeds: int, length: float, days: int) -> tuple[dict[str, Any], list[Table]]:

@@ -51,7 +51,8 @@ class VirtualPlatformEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]
         return self._seen(seen), float(done[0]), over, False, self._info(seen)
 
     def _seen(self, seen: Floats) -> NDArray[np.float32]:
-        return np.clip(seen[0], -BOUND, BOUND).astype(np.float32)
+        found: NDArray[np.float32] = np.clip(seen[0], -BOUND, BOUND).astype(np.float32)
+        return found
 
     def _info(self, seen: Floats) -> dict[str, Any]:
         return {"scene": SCENES[int(seen[0, OWN : OWN + len(SCENES)].argmax())]}

@@ -441,15 +441,15 @@ def _nearby(word: np.uint64, shift: int, values: Floats, now: float, least: floa
     step = 1 + _below(word, shift, 3)
     if (word >> np.uint64(shift + 4)) % np.uint64(4) == 0:
         step += _below(word, shift + 6, 12)
-    at = np.searchsorted(values, now - _EPS)  # the first that is not below
+    at: Index = np.searchsorted(values, now - _EPS)  # the first that is not below
+    last = len(values) - 1
     if (word >> np.uint64(shift + 10)) % np.uint64(2) == 0:
         at -= step
-        return least if at < 0 else max(least, values[at])
-    if values[min(at, len(values) - 1)] <= now + _EPS:
+    elif values[min(at, last)] <= now + _EPS:
         at += step
     else:
         at += step - 1
-    return max(least, values[min(at, len(values) - 1)])
+    return float(least if at < 0 else max(least, values[min(at, last)]))
 
 
 @part

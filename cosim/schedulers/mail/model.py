@@ -105,7 +105,7 @@ def engine(weights: Weights, seen: Floats) -> Floats:
     return found
 
 
-def of_client(seen: Floats, action: Floats, pick: Ints) -> Floats:
+def of_client(seen: Floats, action: NDArray[np.floating[Any]], pick: Ints) -> Floats:
     """(n, 69) what a client sees: the state, the engine's action, the candidate that it chose."""
     features = seen[:, :OWN].reshape(-1, CANDIDATES, len(FEATURES))
     return np.concatenate([seen, action, features[np.arange(len(seen)), pick]], axis=1)
@@ -115,8 +115,9 @@ def feedback(weights: Weights, seen: Floats, action: Floats, pick: Ints) -> Floa
     """(n, 6) probabilities of the levels of feedback."""
     x = of_client(scaled(weights, seen), action, pick)
     score = perceptron(weights, "c", x)
-    found: Floats = np.exp(score - score.max(axis=1, keepdims=True))
-    return found / found.sum(axis=1, keepdims=True)
+    odds = np.exp(score - score.max(axis=1, keepdims=True))
+    found: Floats = odds / odds.sum(axis=1, keepdims=True)
+    return found
 
 
 class VirtualPlatform:
@@ -134,7 +135,8 @@ class VirtualPlatform:
         self._by: dict[tuple[int, int, int], Ints] = {}
         keys = np.stack([levels[:, 3], levels[:, 0] // _COARSE, levels[:, 2] // _COARSE], axis=1)
         for key in np.unique(keys, axis=0):
-            self._by[tuple(int(k) for k in key)] = np.flatnonzero((keys == key).all(axis=1))
+            scene, time, ratio = key.tolist()
+            self._by[scene, time, ratio] = np.flatnonzero((keys == key).all(axis=1))
         self._scene = [np.flatnonzero(levels[:, 3] == s) for s in range(len(SCENES))]
         self.seen = np.zeros((count, self.windows.shape[2]))
         self.at = 0

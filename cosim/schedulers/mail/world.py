@@ -70,8 +70,8 @@ _STEP = 1.0
 class Log(NamedTuple):
     """Requests of one day in the order in which they were made."""
 
-    seen: Floats  # (n, 52)
-    action: Floats  # (n, 10)
+    seen: NDArray[np.float32]  # (n, 52)
+    action: NDArray[np.float32]  # (n, 10)
     chosen: Ints  # (n,) candidate
     level: Ints  # (n,) of feedback
     done: NDArray[np.bool_]  # (n,) offloaded and in time
@@ -104,7 +104,8 @@ def history(seed: int, noise: float = 0.25) -> Act:
         load, tier = (8, 9) if scene == 1 else (3, 5)
         weights[load], weights[tier] = -0.8, 0.2 + 0.2 * np.sin(2.0 * hour + phase)
         weights += noise * rng.standard_normal(ACTION)
-        return np.clip(weights, -1.0, 1.0) * masks()[scene]
+        bounded: Floats = np.clip(weights, -1.0, 1.0) * masks()[scene]
+        return bounded
 
     return act
 
@@ -115,7 +116,8 @@ def fixed(load: float, tier: float, transfer: float = 0.0) -> Act:
     weights[[1, 3, 5]] = weights[[7, 8, 9]] = transfer, load, tier
 
     def act(seen: Floats, rng: np.random.Generator) -> Floats:  # noqa: ARG001 - as policies are called
-        return weights * masks()[int(seen[35:38].argmax())]
+        own: Floats = weights * masks()[int(seen[35:38].argmax())]
+        return own
 
     return act
 
@@ -193,13 +195,13 @@ def run(day: int, seed: int, act: Act, length: float = DAY) -> Log:
             scene = int(clients.scene[who])
             shared[scene] += 0.02 * (done[row] - shared[scene])
     count = len(rows)
-    who = np.array([row[3] for row in rows], np.int64)
+    client = np.array([row[3] for row in rows], np.int64)
     return Log(
         np.array([row[0] for row in rows], np.float32).reshape(count, SEEN),
         np.array([row[1] for row in rows], np.float32).reshape(count, ACTION),
         np.array([row[2] for row in rows], np.int64), np.array([levels.get(k, 5) for k in range(count)], np.int64),
         np.array([done.get(k, 0.0) > 0.0 for k in range(count)]),
-        np.array([seconds.get(k, np.nan) for k in range(count)]), who, clients.scene[who],
+        np.array([seconds.get(k, np.nan) for k in range(count)]), client, clients.scene[client],
         np.array([row[4] for row in rows], np.int64), np.array([row[5] for row in rows]), np.array(changes),
     )  # fmt: skip
 
@@ -210,16 +212,14 @@ _Change = tuple[int, float]  # of the members of a group: cell, s
 class _Clients(NamedTuple):
     scene: Ints
     cell: Ints
-    speed: Floats  # index of the kind of device
     uplink: Floats  # bit/s
 
 
 def _clients(rng: np.random.Generator) -> _Clients:
     scene = np.repeat(np.arange(len(SCENES)), CLIENTS)
     cell = rng.choice(EDGES, len(scene), p=POPULAR)
-    return _Clients(
-        scene, cell, rng.integers(0, 3, len(scene)), np.array(UPLINK)[scene] * rng.uniform(0.5, 1.5, len(scene))
-    )
+    rng.integers(0, 3, len(scene))  # drawn so that the figures that are told repeat
+    return _Clients(scene, cell, np.array(UPLINK)[scene] * rng.uniform(0.5, 1.5, len(scene)))
 
 
 def _requests(
