@@ -58,6 +58,7 @@ class Recorder:
                     path.parent.mkdir(exist_ok=True)
                     self._streams[name, adapter.name] = _Selection(Stream(spec, path), recording, plan)
         self._writer = Writer(folder.path / "frames" / MEMBERS, opener)
+        self.path = folder.path
         self.events = EventLog(folder.path, plan)
         self._closed = False
         self._ticks = 0
