@@ -11,6 +11,7 @@ both the user's own. Needs root, to be that user, an engine, and the images (COS
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import random
@@ -19,6 +20,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import termios
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -47,43 +50,55 @@ class User:
             os.chown(path, number, number, follow_symlinks=False)
         folder.chmod(0o755)
 
-    def compose(self, project: str, *words: str, scenario: str) -> subprocess.Popen[bytes]:
-        """`docker compose WORDS` by this user, in a process group of its own, as a terminal starts it."""
+    def compose(self, project: str, *words: str, scenario: str, terminal: int | None = None) -> subprocess.Popen[bytes]:
+        """`docker compose WORDS` by this user, at a terminal or without one."""
         variables = {"DOCKER_CONFIG": str(self._home), "HOME": str(self._home), "SCENARIO": f"scenarios/{scenario}"}
         return subprocess.Popen(
             ["docker", "compose", "--project-name", project, *words],
             cwd=self.checkout, env={**os.environ, **variables}, start_new_session=True,
             user=self.number, group=self.number, extra_groups=[_SOCKET.stat().st_gid],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL if terminal is None else terminal),
+            preexec_fn=None if terminal is None else lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
 
 
 @contextlib.contextmanager
-def project(user: User, scenario: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A project that is being started, gone afterwards."""
+def project(user: User, scenario: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A terminal in which a project is being started; gone afterwards."""
     name = f"cosim-interrupted-{secrets.token_hex(4)}"
-    process = user.compose(name, "up", "--no-build", scenario=scenario)
+    keyboard, terminal = os.openpty()
+    process = user.compose(name, "up", "--no-build", scenario=scenario, terminal=terminal)
+    os.close(terminal)
+    threading.Thread(target=_read, args=(keyboard,), daemon=True).start()
     try:
-        yield name, process
+        yield keyboard, process
     finally:
+        os.close(keyboard)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         user.compose(name, "down", "--volumes", "--timeout", "5", scenario=scenario).wait()
 
 
+def _read(terminal: int) -> None:
+    """Read what is written there, or its writers would wait."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 1 << 16):
+            pass
+
+
 def interrupted(user: User, scenario: str, after: float) -> Mapping[str, Any]:
     """What is there of a run that got Ctrl-C `after` s from its beginning."""
     runs = user.checkout / "runs"
     before = set(runs.glob("*/*/manifest.json"))
-    with project(user, scenario) as (_, process):
+    with project(user, scenario) as (keyboard, process):
         end = time.monotonic() + STARTING
         while not (begun := set(runs.glob("*/*/manifest.json")) - before):
             if process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"{scenario} did not start; build its images, and set COSIM_TAG to their tag")
             time.sleep(0.1)
         time.sleep(after)
-        os.killpg(process.pid, signal.SIGINT)
+        os.write(keyboard, b"\x03")
         pressed = time.monotonic()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(ENDING)

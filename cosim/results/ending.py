@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,24 +22,29 @@ from cosim.bus.runtime import Runtime
 from cosim.results.recorder import Recorder
 
 _PATIENCE = 1.5  # s that a run gets to end by itself after it was told to end at once
+_GRACE = 6.0  # s after SIGTERM: container engines kill after ten, unless told otherwise
+_REPORT = 60.0  # s that the report of a run that had to be ended may take; who sent SIGTERM may grant less
 
 
 class Interrupts:
-    """The first Ctrl-C or SIGTERM ends the run after the present tick, the second one at once.
+    """The first Ctrl-C or SIGTERM ends the run after the present tick, a second Ctrl-C at once.
 
-    Further ones must not keep the adapters from being closed and the results from being saved.
+    Further ones must not keep the adapters from being closed and the results from being saved. SIGTERM comes from
+    programs, some of which send it twice without being in a hurry, as compose does when it is interrupted.
     """
 
     def __init__(self, runtime: Runtime, say: Callable[[str], None]) -> None:
         self.may_raise = True
+        self.terminated = False
         self._runtime = runtime
         self._say = say
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
+        self.terminated |= number == signal.SIGTERM
         if not self._runtime.stopping:
             self._runtime.stop(signal.Signals(number).name)
             self._say("stopping after this tick, results are kept; once more to stop at once")
-        elif self.may_raise:
+        elif self.may_raise and number != signal.SIGTERM:
             self.may_raise = False
             raise KeyboardInterrupt
         else:
@@ -46,10 +53,11 @@ class Interrupts:
 
 @contextmanager
 def stop_on_signals(runtime: Runtime, recorder: Recorder, say: Callable[[str], None]) -> Iterator[Interrupts]:
-    """Within, SIGINT and SIGTERM end the run; a second SIGINT or a SIGTERM does within two seconds.
+    """Within, SIGINT and SIGTERM end the run; a second SIGINT does within two seconds, a SIGTERM within six.
 
-    A run that is still there then is marked as partial and its process ended, with exit code 1. In
-    other threads than the main one signals are left alone.
+    A run that is still there then is marked as partial and its process ended, with exit code 1; after SIGTERM its
+    report is written first. In other threads than the main one signals are left alone. A process that SIGTERM would
+    have ended ignores further ones afterwards: it ends, and what it still writes is to be whole.
     """
     interrupts = Interrupts(runtime, say)
     if threading.current_thread() is not threading.main_thread():
@@ -67,7 +75,8 @@ def stop_on_signals(runtime: Runtime, recorder: Recorder, say: Callable[[str], N
     finally:
         signal.set_wakeup_fd(woken)
         for number, handler in before.items():
-            signal.signal(number, handler)
+            ended = number == signal.SIGTERM and interrupts.terminated and handler is signal.SIG_DFL
+            signal.signal(number, signal.SIG_IGN if ended else handler)
         os.close(over_mouth)  # wakes the thread up for good
         watching.join()
         for handle in (ear, mouth, over):
@@ -75,25 +84,34 @@ def stop_on_signals(runtime: Runtime, recorder: Recorder, say: Callable[[str], N
 
 
 def _watch(ear: int, over: int, runtime: Runtime, recorder: Recorder, say: Callable[[str], None]) -> None:
-    deadline, heard = float("inf"), 0
+    deadline, heard, terminated = float("inf"), 0, False
     while True:
         left = deadline - monotonic()
         ready, _, _ = select.select([ear, over], [], [], None if left == float("inf") else max(0.0, left))
         if over in ready:
             return
         if not ready:
-            _end(runtime, recorder, say)
+            _end(runtime, recorder, say, report=terminated and heard < 2)
         for number in os.read(ear, 64) if ready else b"":
-            heard += number in (signal.SIGINT, signal.SIGTERM)
-            if number == signal.SIGTERM or heard > 1:
+            heard += number == signal.SIGINT
+            terminated |= number == signal.SIGTERM
+            if heard > 1:
                 deadline = min(deadline, monotonic() + _PATIENCE)
+            elif number == signal.SIGTERM:
+                deadline = min(deadline, monotonic() + _GRACE)
 
 
-def _end(runtime: Runtime, recorder: Recorder, say: Callable[[str], None]) -> None:
+def _end(runtime: Runtime, recorder: Recorder, say: Callable[[str], None], *, report: bool) -> None:
     """Leave what was recorded in a readable state and end the process."""
     reached = max(0.0, runtime.reached)
     with suppress(Exception):
         recorder.abandon(f"stopped at {reached:g} s: told to end at once, in the middle of a tick")
     with suppress(Exception):
         say(f"ended in the middle of a tick; the results up to {reached:g} s are kept")
+    if report:
+        command = [sys.executable, "-m", "cosim", "report", str(recorder.path)]
+        with suppress(Exception):
+            subprocess.run(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_REPORT, start_new_session=True
+            )
     os._exit(1)

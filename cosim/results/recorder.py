@@ -69,6 +69,7 @@ class Recorder:
                     selection.streams = [Stream(spec, path)]
                 self._streams[name, adapter.name] = selection
         self._writer = Writer(folder.path / "frames" / MEMBERS, opener)
+        self.path = folder.path
         self.events = EventLog(folder.path, plan)
         self._closed = False
         self._ticks = 0

@@ -95,6 +95,21 @@ def test_an_interrupted_run_keeps_its_results_marked_partial(tmp_path, driver, n
     assert reactor.eventually_none(f"--parent {process.pid}")
 
 
+def test_a_run_that_hangs_has_a_report_when_it_was_told_to_terminate(tmp_path):
+    """Twice, as container engines may: that is no hurry."""
+    scenario = reactor.write(tmp_path / "s", do="mark and hang", tick=4, timeout=300)
+    with cosim(scenario, tmp_path / "runs") as process:
+        folder = hanging(tmp_path / "runs")
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        code, _, errors = ended(process)
+    assert code == 1
+    assert "the results up to" in errors
+    assert reactor.manifest(folder)["status"] == "partial"
+    assert (folder / "report.html").stat().st_size > 5_000
+
+
 def test_a_second_interrupt_does_not_wait_for_an_adapter_that_hangs(tmp_path):
     scenario = reactor.write(tmp_path / "s", do="mark and hang", tick=4, timeout=300)
     with cosim(scenario, tmp_path / "runs") as process:
