@@ -30,6 +30,7 @@ _SERVERS = (1, 2, 3, 4, 6, 8)
 _CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _RUNS = 160  # of a search
+_WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
 _SEEDS = 3
 _LEVELS = (np.arange(40) + 0.5) / 40
 _WINDOWS = 4  # of a recording, between which the level of service times is compared
@@ -109,7 +110,7 @@ def _fitted(
     space = Space([
         Parameter("service", 0.1 * lone, 1.6 * lone, scale="log", start=0.8 * lone),
         Parameter("spread", 0.02, 2.5, scale="log", start=0.4),
-        Parameter("latency", 0.0, 0.9 * lone, start=0.1 * lone),
+        Parameter("latency", 0.0, _WAY * lone, start=0.1 * lone),
         *([Parameter("contention", 0.02, 1.5, start=0.3)] if contention else []),
     ])  # fmt: skip
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x73746174]))
