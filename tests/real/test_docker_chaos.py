@@ -255,11 +255,13 @@ time.time_ns = lambda: _time_ns() + 3600 * 10**9 * os.path.exists("/tmp/jump")
 
 
 def test_clocks_that_are_set_by_an_hour_harm_nobody(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(JUMP)
+    (tmp_path / "jump.py").write_text(JUMP)
+    (tmp_path / "jump.pth").write_text("import jump\n")  # when Python starts
     with Project.shipped("edge-inference", tmp_path / "runs", "run.duration=25 s") as project:
         project("create", "--no-build")
         for node in ("edge", "uav-1"):
-            project("cp", str(tmp_path / "sitecustomize.py"), f"{node}:/opt/cosim/sitecustomize.py")
+            for file in ("jump.py", "jump.pth"):
+                project("cp", str(tmp_path / file), f"{node}:/usr/local/lib/python3.11/dist-packages/{file}")
         project.up()
         until(lambda: project("logs", "uav-1", "uav-2", "edge").count("attached as") == 3)
         time.sleep(5.0)
