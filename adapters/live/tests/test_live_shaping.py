@@ -138,7 +138,7 @@ def test_who_has_nobody_to_be_shaped_towards_is_warned_of():
     alone = Scene.build((NODES[3], Node("other", "edge", "edge", live=live())), (), (wire(0, 1),))
     (warning,) = warnings(alone, ADAPTERS)
     assert warning.startswith("node 'edge' is to be shaped, but no other live node has an address")
-    assert warnings(SCENE, ADAPTERS) == ()
+    assert not any("shaped" in warning for warning in warnings(SCENE, ADAPTERS))
 
 
 @pytest.mark.parametrize(("allowed", "held"), [(True, 1.0), (False, 0.0)])

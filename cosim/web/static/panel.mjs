@@ -52,14 +52,13 @@ const FROM = 1e5, DECADES = 3; // bit/s at the left end, and what lies between i
 /** The rate of the link that serves the chosen node, on the scale of the map's colours. */
 function gauge(link, world) {
   if (!link || !Number.isFinite(link.uplink_rate)) return [];
-  const svg = (tag, attributes, ...children) => { const made = document.createElementNS("http://www.w3.org/2000/svg", tag); for (const [k, v] of Object.entries(attributes)) made.setAttribute(k, v); made.append(...children); return made; };
   const at = (part, radius) => [100 - radius * Math.cos(Math.PI * part), 96 - radius * Math.sin(Math.PI * part)].map((v) => v.toFixed(1)).join(" ");
   const n = world.ramp.length, part = Math.min(Math.max(Math.log10(Math.max(link.uplink_rate, 1) / FROM) / DECADES, 0), 1);
-  const arcs = world.ramp.map((colour, i) => svg("path", { d: `M ${at(i / n + 0.004, 80)} A 80 80 0 0 1 ${at((i + 1) / n - 0.004, 80)}`, stroke: colour, "stroke-width": 12, fill: "none" }));
-  const words = link.uplink_rate > 0 ? quantity(link.uplink_rate, "bit/s") : "no link", needle = svg("path", { d: `M 100 96 L ${at(part, 68)}`, class: "needle" });
-  const image = svg("svg", { viewBox: "0 0 200 104", role: "img", "aria-label": `Uplink: ${words}` }, ...arcs, needle, svg("circle", { cx: 100, cy: 96, r: 5, class: "hub" }));
+  const arcs = world.ramp.map((colour, i) => `<path d="M ${at(i / n + 0.004, 80)} A 80 80 0 0 1 ${at((i + 1) / n - 0.004, 80)}" stroke="${colour}" stroke-width="12" fill="none"/>`);
+  const words = link.uplink_rate > 0 ? quantity(link.uplink_rate, "bit/s") : "no link", drawing = document.createElement("template");
+  drawing.innerHTML = `<svg viewBox="0 0 200 104" role="img" aria-label="Uplink: ${words}">${arcs.join("")}<path class="needle" d="M 100 96 L ${at(part, 68)}"/><circle class="hub" cx="100" cy="96" r="5"/></svg>`; // numbers and colours of ours
   const facts = [link.cell ? `to ${link.cell}` : "", Number.isFinite(link.snr) ? `SNR ${quantity(link.snr, "dB")}` : "", link.loss > 0 ? `loss ${quantity(link.loss, "1", "loss")}` : ""];
-  return [element("figure", { class: "gauge" }, image, element("figcaption", {}, element("b", {}, words), ` ${facts.filter(Boolean).join(" · ")}`))];
+  return [element("figure", { class: "gauge" }, drawing.content, element("figcaption", {}, element("b", {}, words), ` ${facts.filter(Boolean).join(" · ")}`))];
 }
 
 const originOf = (scene, signal) => [...new Set(scene.adapters.filter((adapter) => adapter.writes.includes(signal)).map((adapter) => adapter.origin))].join(", ");
