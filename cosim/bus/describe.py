@@ -38,6 +38,7 @@ def describe(plan: Plan, signals: Mapping[str, Signal]) -> dict[str, Any]:
         ],
         "links": [[_ranges(link.a), _ranges(link.b), link.rate, link.delay, link.loss] for link in scene.links],
         "workloads": [workload.name for workload in scene.workloads],
+        "real": plan.scene.real,
         "adapters": [
             {"name": adapter.name, "use": adapter.use, "origin": adapter.origin, "writes": list(adapter.writes)}
             for adapter in plan.adapters

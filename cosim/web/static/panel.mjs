@@ -102,7 +102,7 @@ export function showHead(scene, time, state, silent) {
   else if (silent) badges.push([silent, "bad"]);
   else badges.push(state.paused ? ["paused", "warn"] : ["live", "good"]);
   if (scene.interactive || state.interactive) badges.push(["interactive", "warn"]);
-  for (const origin of new Set(scene.adapters.map((adapter) => adapter.origin))) badges.push([origin, `origin-${origin}`]);
+  for (const origin of new Set(scene.adapters.filter((adapter) => scene.real || adapter.origin !== "emulated").map((adapter) => adapter.origin))) badges.push([origin, `origin-${origin}`]);
   $("badges").replaceChildren(...badges.map(([text, look]) => element("span", { class: `mark ${look}` }, text)));
   const facts = [["time", `${clock(time, scene.duration)} of ${clock(scene.duration)}`]];
   if (scene.live && !state.ended) facts.push(["pace", state.factor ? `${state.factor} ×` : "as fast as possible"], ["lag", state.lag > 1e-3 ? quantity(state.lag, "s") : "< 1 ms"]);
@@ -117,7 +117,7 @@ export function showHead(scene, time, state, silent) {
 /** Boxes to show and hide what is on the map, and what the colours mean. */
 export function showLayers(world, redraw) {
   const has = { lines: world.lines.length > 0, radio: "link" in world.scene.signals || "peer_link" in world.scene.signals, wires: world.wires.length > 0, trails: world.trails.length > 0 || world.scene.live, labels: world.nodes.length > 0 };
-  const words = { lines: "streets", radio: world.span.words, wires: "wired links", trails: "ways", labels: "names" };
+  const words = { lines: "streets", radio: world.span.words, wires: "wired links", trails: "paths", labels: "names" };
   const boxes = Object.keys(words).filter((layer) => has[layer]).map((layer) => {
     const box = element("input", { type: "checkbox", "data-layer": layer, onchange: () => { world.layers[layer] = box.checked; redraw(); } });
     box.checked = world.layers[layer];
