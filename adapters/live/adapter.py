@@ -6,6 +6,7 @@ import logging
 import math
 import time as wall
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.policy import policy_of
 from adapters.live.readings import Readings
 from adapters.live.shaping import Shaping
-from adapters.live.tiles import Tiles
+from adapters.live.tiles import Painted, Tiles
 from cosim.continuum.arrivals import Task, engine_seed
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Node
@@ -169,6 +170,8 @@ class LiveAdapter:
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             gateway.close()
+        if self._tiles is not None:
+            self._tiles.close()
 
     # -- who must be there -------------------------------------------------------------------
 
@@ -233,15 +236,27 @@ class LiveAdapter:
     def _schedule(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Task, origin: float) -> None:
         """Have the task made when its time has come."""
 
+        tile = None
+        if block.pictures and self._tiles is not None:
+            tile = self._tiles.ahead(arrival.device, block.pictures, block.size)
+
         def act() -> None:
             if self._policy is None or self._policy.told:
-                self._make(gateway, number, block, arrival, origin + arrival.at)
+                self._make(gateway, number, block, arrival, origin + arrival.at, tile)
             else:  # the scheduler does not know of any host before the model's first step is over
                 gateway.at(wall.monotonic() + _AGAIN, act)
 
         gateway.at(origin + arrival.at, act)
 
-    def _make(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Task, due: float) -> None:
+    def _make(
+        self,
+        gateway: Gateway,
+        number: int,
+        block: OffloadBlock,
+        arrival: Task,
+        due: float,
+        tile: Future[Painted] | None,
+    ) -> None:
         """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 
         It is skipped when no node can take it, or nobody of the fleet has the slot that it is of. One whose device
@@ -259,7 +274,7 @@ class LiveAdapter:
         made = self._books.make(number, arrival, due, host)
         self._books.behind = max(self._books.behind, wall.monotonic() - due)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
-        body = _Body(made, block, self._payload, address, self._tiles)
+        body = _Body(made, block, self._payload, address, self._tiles, tile)
         if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):
             self._books.refuse(made, due)
         elif host:
@@ -288,16 +303,20 @@ class LiveAdapter:
 class _Body:
     """Makes the message of a task anew whenever it is sent: payloads do not wait in memory."""
 
-    __slots__ = ("_address", "_block", "_made", "_payload", "_tiles")
+    __slots__ = ("_address", "_block", "_made", "_payload", "_tile", "_tiles")
 
-    def __init__(self, made: Made, block: OffloadBlock, payload: bytes, address: str, tiles: Tiles | None) -> None:
-        self._made, self._block, self._payload, self._address, self._tiles = made, block, payload, address, tiles
+    def __init__(
+        self, made: Made, block: OffloadBlock, payload: bytes, address: str, tiles: Tiles | None,
+        tile: Future[Painted] | None,
+    ) -> None:  # fmt: skip
+        self._made, self._block, self._payload, self._address = made, block, payload, address
+        self._tiles, self._tile = tiles, tile
 
     def __call__(self) -> Body:
         made, arrival, block, called = self._made, self._made.arrival, self._block, bool(self._address)
         data = b"" if called else self._payload[: int(arrival.sent)]
-        if called and block.pictures and self._tiles is not None:
-            data = self._tiles.tile(made.serial, arrival.device, block.pictures, block.size)
+        if called and self._tiles is not None and self._tile is not None:
+            data = self._tiles.send(made.serial, block.pictures, self._tile.result())
         return {
             "task": made.serial, "work": "call" if called else block.run,
             "cycles": arrival.onboard if called else arrival.work,

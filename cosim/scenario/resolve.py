@@ -24,7 +24,7 @@ from cosim.scenario.placement import Placement, places
 from cosim.scenario.tree import Keys
 from cosim.scenario.wording import shorten
 
-MOST_NODES = 1_000_000
+MOST_NODES = 2_000_000
 T = TypeVar("T", bound=Block)
 Report = Callable[[Keys, str, str], None]  # keys, message, hint
 

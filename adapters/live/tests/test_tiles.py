@@ -46,24 +46,35 @@ def taken(**values):
     return Frame("picture", 3.0, np.array([0], np.int32), columns)
 
 
-def test_every_tile_of_a_picture_is_sent_once_before_one_is_sent_again(given):
-    tiles = Tiles(config(), given)
-    assert not picture(tiles.tile(0, 0, "vehicle", 200)).any()  # nothing was taken yet
+@pytest.fixture
+def tiles(given):
+    made = Tiles(config(), given)
+    yield made
+    made.close()
+
+
+def tile(tiles, task):
+    """What the device sends for `task`."""
+    return tiles.send(task, "vehicle", tiles.ahead(0, "vehicle", 200).result(30))
+
+
+def test_every_tile_of_a_picture_is_sent_once_before_one_is_sent_again(tiles):
+    assert not picture(tile(tiles, 0)).any()  # nothing was taken yet
     tiles.take([taken(taken=math.nan)])
-    assert not picture(tiles.tile(1, 0, "vehicle", 200)).any()
+    assert not picture(tile(tiles, 1)).any()
     tiles.take([taken()])
-    sent = [tiles.tile(k, 0, "vehicle", 200) for k in range(2, 15)]
-    assert len(set(sent[:12])) == 12
-    assert tiles.tile(5, 0, "vehicle", 200) == sent[3]  # sent again, it is the same
+    sent = [tile(tiles, k) for k in range(2, 14)]
+    assert len(set(sent)) == 12
+    painted = tiles.ahead(0, "vehicle", 200).result(30)
+    assert tiles.send(5, "vehicle", painted) == tiles.send(5, "vehicle", painted)  # sent again, it is the same
 
 
-def test_what_the_service_finds_is_judged_and_told(given):
-    tiles = Tiles(config(), given)
+def test_what_the_service_finds_is_judged_and_told(tiles):
     tiles.take([taken()])
     for task in range(12):
-        places = weeds(picture(tiles.tile(task, 0, "vehicle", 200)))
+        places = weeds(picture(tile(tiles, task)))
         tiles.judge(task, 0, 1, json.dumps({"result": places}).encode().ljust(400))
-    tiles.tile(12, 0, "vehicle", 200)
+    tile(tiles, 12)
     tiles.judge(12, 0, 1, b"no answer")
     frame = tiles.frame(4.0)
     assert fault(frame, TILE, 2) == ""
