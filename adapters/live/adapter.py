@@ -49,6 +49,7 @@ class LiveAdapter:
     def __init__(self, config: LiveConfig) -> None:
         self._config = config
         self._gateway: Gateway | None = None
+        self._tiles: Tiles | None = None
 
     def start(self, context: Context) -> None:
         """Listen, and wait for the machines that must be there.
