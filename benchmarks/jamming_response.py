@@ -24,7 +24,7 @@ _CELLS = {"bs-0": ("33 dBm", "3.5 GHz"), "bs-1": ("27 dBm", "3.54 GHz")}
 Key = tuple[str, float]  # node and creation of a task
 
 
-def folder_of(folder: Path, what: str, seed: int, detector: Path, power: str = "30 dBm") -> Path:
+def folder_of(folder: Path, what: str, seed: int, detector: Path, power: str = "37 dBm") -> Path:
     """The run of one seed in which `what` is done: a response, "nothing", "no jammer" or "oracle"."""
     made: dict[str, Any] = scene("jammed", seed, load=0.2).data
     made["workloads"]["upload"] |= {"deadline": "3 s", "arrivals": "poisson 0.3 Hz", "input": "100 kB"}

@@ -46,6 +46,7 @@ def policy_of(kind: int, members: int, rng: np.random.Generator) -> Policy:
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--groups", type=int, default=1000)
+    arguments.add_argument("--first", type=int, default=0, help="seed of the first group")
     arguments.add_argument("--members", type=int, default=100)
     arguments.add_argument("--seconds", type=float, default=40.0, help="of flight after take-off")
     arguments.add_argument("--at-once", type=int, default=100, help="groups that fly side by side")
@@ -53,7 +54,8 @@ def main() -> None:
     begun, least, arrived = time.process_time(), [], []
     for first in range(0, given.groups, given.at_once):
         count = min(given.at_once, given.groups - first)
-        nearest, near = flown(range(first, first + count), given.members, given.seconds)
+        seeds = range(given.first + first, given.first + first + count)
+        nearest, near = flown(seeds, given.members, given.seconds)
         least += nearest.tolist()
         arrived += near.tolist()
     cpu = time.process_time() - begun

@@ -263,7 +263,7 @@ class SwarmPart(Part):
     sweep: SweepPart | None = Field(None, description="lanes over an area")
     speed: Fast = Field(4.0, description="along the course or the lanes; members are at most 1.25 times as fast")
     separation: Size = Field(2.0, description="to keep from each other")
-    margin: Distance = Field(1.0, description="kept besides, for gusts")
+    margin: Distance = Field(1.5, description="kept besides, for gusts")
     start: Duration = Field(0.0, description="of their take-off")
 
     @model_validator(mode="after")

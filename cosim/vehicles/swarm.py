@@ -230,7 +230,7 @@ class SwarmGroups:
         policies: Sequence[Policy],
         separation: float = 2.0,
         *,
-        margin: float = 1.0,
+        margin: float = 1.5,
         braking: float = 1.2,
         delay: float = 0.5,
         speed: float = 5.0,
