@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +52,7 @@ def view(
         note("the dashboard has ended")
 
 
-def _source(run: str | None, maps: list[Path], beside: Path | None = None) -> Source:
+def _source(run: str | None, maps: Sequence[Path] = (), beside: Path | None = None) -> Source:
     from cosim.results.folder import RunFolder, latest
     from cosim.web.finished import FinishedRun
     from cosim.web.live import LiveSource
@@ -68,7 +69,7 @@ def _source(run: str | None, maps: list[Path], beside: Path | None = None) -> So
     return FinishedRun(folder.path, maps)
 
 
-def _readable(maps: list[Path]) -> None:
+def _readable(maps: Sequence[Path]) -> None:
     """Raise `SetupError` for a file that is none; whether its run has an origin is known when the run publishes."""
     from cosim.results.layers import file_lines
 
