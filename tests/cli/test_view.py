@@ -61,7 +61,7 @@ def test_a_dashboard_in_a_container_tells_the_address_outside(published, said, m
 
 def test_a_run_under_way_is_said_to_go_on(tmp_path, monkeypatch, capsys):
     folder = RunFolder.create(tmp_path / "runs", synthetic.plan())
-    monkeypatch.setattr(finished, "FinishedRun", lambda path: path)
+    monkeypatch.setattr(finished, "FinishedRun", lambda path, _maps: path)
     assert view._source(str(folder.path)) == folder.path
     assert "this run goes on" in capsys.readouterr().err
     folder.let_go()
