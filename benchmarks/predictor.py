@@ -116,7 +116,8 @@ def compared(runs: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, Any
     first = runs["lrmmt"]
     found: dict[str, dict[str, Any]] = {}
     for policy, made in runs.items():
-        saved = [100.0 * (1.0 - b["migrations"] / a["migrations"]) for a, b in zip(first, made, strict=True)]
+        moved = [(a["migrations"], b["migrations"]) for a, b in zip(first, made, strict=True)]
+        saved = [100.0 * (1.0 - b / a) for a, b in moved if a > 0.0]  # in the other runs there is nothing to save
         violating = [100.0 * one["violating_share"] for one in made]
         less = [100.0 * (b["violating_share"] - a["violating_share"]) for a, b in zip(first, made, strict=True)]
         found[policy] = {

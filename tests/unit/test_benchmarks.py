@@ -40,6 +40,10 @@ TINY = {
     "startup": ["--rounds", "0"],
     "crates": [],
     "twin": ["--job", "edge", "--quick"],
+    "dataset": ["--runs", "1", "--phones", "6", "--seconds", "12", "--workers", "1"],
+    "swarms": ["--groups", "2", "--members", "6", "--seconds", "4"],
+    "pictures": ["--tiles", "1", "--size", "64"],
+    "gauges": ["--rounds", "1"],
 }
 NAMESPACES = [
     pytest.mark.netns,
@@ -49,6 +53,7 @@ NAMESPACES = [
 NEEDS = {
     "links": NAMESPACES,
     "worlds": NAMESPACES,
+    "gauges": NAMESPACES,
     "edgecloudsim": [pytest.mark.data],
     "air": [pytest.mark.data],
     "predictor": [pytest.mark.data, pytest.mark.slow],
@@ -81,8 +86,8 @@ def test_it_prints_one_json_object_with_the_documented_keys(name):
 
 def test_the_page_names_every_benchmark():
     runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "--json" in path.read_text("utf-8")}
-    assert runnable - {"measure"} == set(TINY)
-    for name in TINY:
+    assert runnable - {"measure", "ctrl_c"} == set(TINY)  # ctrl_c needs images, and minutes
+    for name in (*TINY, "ctrl_c"):
         assert f"python -m benchmarks.{name}" in PAGE
 
 
