@@ -256,7 +256,7 @@ class LiveAdapter:
         block: OffloadBlock,
         arrival: Task,
         due: float,
-        tile: Future[Painted] | None,
+        tile: Future[Painted] | None = None,
     ) -> None:
         """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 

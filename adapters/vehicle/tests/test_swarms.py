@@ -42,7 +42,7 @@ def test_a_swarm_takes_off_flies_its_formation_and_keeps_apart(tmp_path):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"swarms": {"team": {"members": ["uav-0", "close"], **VEE}}}, "nearer to each other than 3 m"),
+        ({"swarms": {"team": {"members": ["uav-0", "close"], **VEE}}}, "nearer to each other than 3.5 m"),
         ({"swarms": {"team": {"members": ["uav-0", "car"], **VEE}}}, "does not fly"),
         ({"swarms": {"team": {"members": ["uav-0", "nobody"], **VEE}}}, "is no vehicle"),
         ({"swarms": {"a": {"members": ALL, **VEE}, "b": {"members": ALL[:2], **VEE}}}, "besides"),

@@ -176,7 +176,7 @@ def test_a_keeper_clears_when_its_run_is_killed(world):
     variables = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
     with subprocess.Popen([sys.executable, "-c", program], env=variables, stdout=subprocess.PIPE, text=True) as running:
         run = running.stdout.readline().strip()
-        assert len(remains.members(run)) == 1
+        until(lambda: len(remains.members(run)) == 1)
         assert remains.dead() == []
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
