@@ -18,7 +18,7 @@ from cosim.schedulers.mail import imitation, population
 from cosim.schedulers.mail.model import NAMES, VirtualPlatform, engine
 from cosim.schedulers.mail.platform import OWN, masks
 from cosim.schedulers.mail.train import ITERATIONS
-from cosim.schedulers.mail.world import DRIFT, PART, PARTS, TRIVIAL, Act, Log, at_random, history, run
+from cosim.schedulers.mail.world import DRIFT, PART, PARTS, TRIVIAL, Act, RequestLog, at_random, history, run
 from cosim.schedulers.state import Floats
 
 MOST_KL, KEPT, AHEAD = 0.02, 0.40, 0.8  # asked
@@ -97,10 +97,10 @@ def over_the_day(seed: int, iterations: int = 40) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _part(log: Log, part: int) -> Log:
+def _part(log: RequestLog, part: int) -> RequestLog:
     mine = (log.time // PART).astype(int) == part
-    kept = {name: getattr(log, name)[mine] for name in Log._fields if name != "changes"}
-    return Log(**kept, changes=log.changes)
+    kept = {name: getattr(log, name)[mine] for name in RequestLog._fields if name != "changes"}
+    return RequestLog(**kept, changes=log.changes)
 
 
 def compare(seeds: int, length: float, days: int) -> tuple[dict[str, Any], list[Table]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene, SlotRange, Stage, Workload
 from cosim.contract.errors import Problem, refusals
 from cosim.contract.functions import function
+from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import matcher
 from cosim.schedulers import SchedulerError, scheduler
 
@@ -177,9 +177,9 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
         asked += [(name, f"{at}.trace.workloads") for name in trace.workloads]
     for name, where in asked:
         if name not in known:
-            close = get_close_matches(name, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"workloads: {', '.join(known) or 'none'}"
-            yield Problem(f"there is no workload '{name}'", where, hint=hint)
+            yield Problem(
+                f"there is no workload '{name}'", where, hint=did_you_mean(name, known, otherwise="workloads")
+            )
     everything = [(node.id, node) for node in scene.nodes] + [(fleet.name, fleet.template) for fleet in scene.fleets]
     for part in [trace.nodes] if isinstance(trace.nodes, str) else trace.nodes:
         match = matcher(part)

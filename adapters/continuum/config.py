@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -10,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from adapters.continuum.mlsysops import MlsysopsConfig
 from adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.hints import nearest
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.units import Duration, Period
 from cosim.schedulers import NEED_BRANCH, OF_FILES, scheduler_names
@@ -21,8 +21,8 @@ def _known(name: str) -> str:
     if ":" not in name and name not in names:
         if name in NEED_BRANCH:
             raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")
-        close = get_close_matches(name, names, 1)
-        hint = f"; did you mean '{close[0]}'?" if close else ";"
+        near = nearest(name, names)
+        hint = f"; did you mean '{near}'?" if near else ";"
         raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")
     return name
 

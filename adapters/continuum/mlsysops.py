@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem
+from cosim.contract.hints import nearest
 from cosim.contract.signals import CATALOGUE
 from cosim.contract.trust import Trusted
 from cosim.contract.units import Duration
@@ -183,8 +183,8 @@ def _policies(config: MlsysopsConfig, context: Context, at: str) -> Iterator[Pro
 
 
 def _near(name: str, known: Sequence[str], otherwise: str = "there are") -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean '{close[0]}'?" if close else f"{otherwise} {', '.join(known)}"
+    near = nearest(name, known)
+    return f"did you mean '{near}'?" if near else f"{otherwise} {', '.join(known)}"
 
 
 def _known_metrics(scene: Scene) -> set[str]:

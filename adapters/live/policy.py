@@ -30,7 +30,7 @@ class _Row(NamedTuple):
     up: NDArray[np.bool_]  # (hosts,)
 
 
-class Placed:
+class PlacedByFiles:
     """Sends tasks where policy files have put their component, as the model's own agent of these files does."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class HostPolicy:
 
         self._asking, self._request = asking, Request
         found = scheduler(name)
-        self._placed = Placed() if found.files else None
+        self._placed = PlacedByFiles() if found.files else None
         self._chosen = found.for_continuum() if self._placed is None else self._placed
         self._threshold = threshold
         self._nodes = dict(scene.computers())

@@ -58,13 +58,22 @@ def _options(config: SumoConfig, context: Context) -> Iterator[Problem]:
         program = install.binary("sumo")
     except SetupError:
         return  # the start says so
-    for name, value in config.options.items():
-        command = [str(program), *option(name, value), "--save-configuration", os.devnull]
-        said = subprocess.run(command, capture_output=True, text=True, env=install.environment(), timeout=30.0)
-        if said.returncode != 0:
-            why = " ".join(said.stderr.split()).removeprefix("Error: ").partition(" Error: ")[0]
+    given = {name: option(name, value) for name, value in config.options.items()}
+    if not _refused(program, [word for words in given.values() for word in words]):
+        return
+    for name, words in given.items():
+        if why := _refused(program, words):
             hint = "`sumo --help` lists all options"
             yield Problem(f"SUMO refuses it: {why}", f"adapters.{context.name}.options.{name}", hint=hint)
+
+
+def _refused(program: Path, words: list[str]) -> str:
+    """Why SUMO does not take these words of its command line, in its own; "" when it does."""
+    command = [str(program), *words, "--save-configuration", os.devnull]
+    said = subprocess.run(command, capture_output=True, text=True, env=install.environment(), timeout=30.0)
+    return (
+        "" if said.returncode == 0 else " ".join(said.stderr.split()).removeprefix("Error: ").partition(" Error: ")[0]
+    )
 
 
 def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from cosim.contract import units
 from cosim.contract.errors import Problem
 from cosim.contract.hints import did_you_mean
 from cosim.importing.document import plain_name, text_of
-from cosim.importing.ifogsim.topology import Endpoint, FogDevice, FogTopology, GapLaw, read_topology
+from cosim.importing.ifogsim.topology import FogDevice, FogEndpoint, FogTopology, GapLaw, read_topology
 from cosim.importing.imported import Imported
 from cosim.importing.values import Findings, merged
 from cosim.scenario.text import LawOfBytes, LawOfWork
@@ -181,7 +181,7 @@ def _workloads(
     topology: FogTopology, said: list[_Said], seconds: float, seed: int
 ) -> tuple[dict[str, dict[str, object]], dict[str, Callable[[Path], None]], int]:
     """One workload for each type of sensor and constant gap, and one with a file for all other gaps of a type."""
-    groups: dict[tuple[str, float | None], list[Endpoint]] = {}
+    groups: dict[tuple[str, float | None], list[FogEndpoint]] = {}
     for sensor in topology.sensors:
         assert sensor.gaps is not None
         constant = sensor.gaps.a if sensor.gaps.law == "deterministic" else None
@@ -207,7 +207,7 @@ def _workloads(
     return loads, beside, total
 
 
-def _drawn(sensor: Endpoint, seconds: float, seed: int, there: int) -> list[tuple[float, str]]:
+def _drawn(sensor: FogEndpoint, seconds: float, seed: int, there: int) -> list[tuple[float, str]]:
     """When a sensor sends, and its name: the first time after the first gap, as in iFogSim."""
     law = sensor.gaps
     assert law is not None

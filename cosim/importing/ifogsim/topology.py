@@ -44,7 +44,7 @@ class GapLaw:
 
 
 @dataclass(slots=True)
-class Endpoint:
+class FogEndpoint:
     """A sensor or an actuator."""
 
     name: str
@@ -61,11 +61,11 @@ class FogTopology:
     """All nodes of a file, in its order."""
 
     devices: list[FogDevice] = field(default_factory=list)
-    sensors: list[Endpoint] = field(default_factory=list)
-    actuators: list[Endpoint] = field(default_factory=list)
+    sensors: list[FogEndpoint] = field(default_factory=list)
+    actuators: list[FogEndpoint] = field(default_factory=list)
 
 
-_Node = FogDevice | Endpoint
+_Node = FogDevice | FogEndpoint
 
 
 def read_topology(file: Path, findings: Findings) -> FogTopology:
@@ -132,11 +132,11 @@ def _node(node: Fields, found: FogTopology, taken: set[str]) -> _Node | None:
         found.devices.append(device)
         return device
     if kind.upper() == "SENSOR":
-        sensor = Endpoint(name, node, node.text("sensorType").strip(), _gaps(node))
+        sensor = FogEndpoint(name, node, node.text("sensorType").strip(), _gaps(node))
         found.sensors.append(sensor)
         return sensor
     if kind.upper() == "ACTUATOR":
-        actuator = Endpoint(name, node, node.text("actuatorType").strip())
+        actuator = FogEndpoint(name, node, node.text("actuatorType").strip())
         found.actuators.append(actuator)
         return actuator
     if node.find("type") is not None:
@@ -197,7 +197,7 @@ def _connect(link: Fields, by_name: dict[str, _Node | None]) -> None:
     elif isinstance(first, FogDevice) or isinstance(second, FogDevice):
         gateway, end = (first, second) if isinstance(first, FogDevice) else (second, first)
         assert isinstance(gateway, FogDevice)
-        assert isinstance(end, Endpoint)
+        assert isinstance(end, FogEndpoint)
         if end.link is not None:
             end.link.tell("ignored", "source", _OTHER)
         end.gateway, end.latency, end.link = gateway, latency, link

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.schedulers.mail.model import engine, stored
-from cosim.schedulers.mail.platform import IN_TIME, SCENES, Asked, Record, choose_one, level, observe
+from cosim.schedulers.mail.platform import IN_TIME, SCENES, OffloadRequest, Record, choose_one, level, observe
 from cosim.schedulers.mail.world import DAY
 from cosim.schedulers.state import Ended, State, decides
 
@@ -32,7 +32,7 @@ class MailMmsg:
         scene = min(int(task["workload"]), len(SCENES) - 1)
         device = int(task["device"])
         self._scenes[device] = scene
-        asked = Asked(
+        asked = OffloadRequest(
             state.time, scene, float(task["input"]), float(task["work"]), float(task["deadline"]),
             float(task["own_speed"]), float(task["own_tasks"]),
         )  # fmt: skip

@@ -20,7 +20,7 @@ from cosim.schedulers.catalogue.training import library
 from cosim.schedulers.mail.model import STEPS, VirtualPlatform, draw, each, engine, feedback, of_client, scaled
 from cosim.schedulers.mail.platform import ACTION, FEATURES, OUTCOMES, OWN, SCENES, SEEN, chosen, masks
 from cosim.schedulers.mail.population import adversarial, binned, cuts, sizes
-from cosim.schedulers.mail.world import PART, PARTS, Log
+from cosim.schedulers.mail.world import PART, PARTS, RequestLog
 from cosim.schedulers.state import Floats
 
 Ints = NDArray[np.int64]
@@ -35,7 +35,7 @@ _HIDDEN = 32
 _CLIENT = SEEN + ACTION + len(FEATURES)
 
 
-def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 300, length: int = STEPS) -> Weights:
+def platform(log: RequestLog, rows: Floats, keys: Ints, seed: int, steps: int = 300, length: int = STEPS) -> Weights:
     """Generated clients and the log in windows: the virtual platform without its clients' policy.
 
     rows, keys: features of the clients of the log, and whose they are (`population.features`); `length`: requests of a
@@ -62,7 +62,7 @@ def platform(log: Log, rows: Floats, keys: Ints, seed: int, steps: int = 300, le
     }  # fmt: skip
 
 
-def cloned_clients(base: Weights, log: Log, seed: int, epochs: int = 6) -> Weights:
+def cloned_clients(base: Weights, log: RequestLog, seed: int, epochs: int = 6) -> Weights:
     """A clients' policy by behavioural cloning: the likelihood of the feedback in the log."""
     torch = library()
     w = _tensors(made(_rng(seed), "c", _CLIENT, _HIDDEN, _HIDDEN, OUTCOMES))
@@ -72,7 +72,7 @@ def cloned_clients(base: Weights, log: Log, seed: int, epochs: int = 6) -> Weigh
     return _arrays(w)
 
 
-def cloned_engine(base: Weights, log: Log, seed: int, norm: float = 0.0, epochs: int = 6) -> Weights:
+def cloned_engine(base: Weights, log: RequestLog, seed: int, norm: float = 0.0, epochs: int = 6) -> Weights:
     """An engine's policy by behavioural cloning, (7); with `norm` (8)."""
     torch = library()
     w = _tensors(_engine(seed))
@@ -183,7 +183,7 @@ class _Ppo:
                 self.optimiser.step()
 
 
-def imitated(base: Weights, log: Log, seed: int, iterations: int = 200) -> Weights:
+def imitated(base: Weights, log: RequestLog, seed: int, iterations: int = 200) -> Weights:
     """MAIL (Algorithm 2): the clients' policy, learned together with the engine's against a discriminator."""
     torch = library()
     both = _Ppo(base, seed, clients=True, sigma=0.3)

@@ -32,7 +32,7 @@ HIST, STAT = slice(OWN + 8, OWN + 12), slice(OWN + 12, OWN + 15)  # what feedbac
 _TIER_CLOUD, _FAR = 0.8, 3.0
 
 
-class Asked(NamedTuple):
+class OffloadRequest(NamedTuple):
     """A request, s, B, cycles."""
 
     time: float
@@ -61,7 +61,7 @@ class Record:
 
 
 def observe(
-    asked: Asked, reach: Floats, hosts: NDArray[Any], speed: Floats, record: Record, shared: float, day: float
+    asked: OffloadRequest, reach: Floats, hosts: NDArray[Any], speed: Floats, record: Record, shared: float, day: float
 ) -> tuple[Floats, NDArray[np.int64]]:
     """(52,) figures and (5,) destinations: LOCAL, hosts by number, KEEP where there is none.
 

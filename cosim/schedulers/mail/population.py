@@ -18,14 +18,14 @@ from cosim.schedulers.catalogue.networks import made, perceptron
 from cosim.schedulers.catalogue.training import library
 from cosim.schedulers.mail.model import BINS, NAMES, NOISE, clients, generated
 from cosim.schedulers.mail.platform import SCENES
-from cosim.schedulers.mail.world import EDGES, PART, PARTS, WINDOW, WITHIN, Log
+from cosim.schedulers.mail.world import EDGES, PART, PARTS, WINDOW, WITHIN, RequestLog
 from cosim.schedulers.state import Floats
 
 Ints = NDArray[np.int64]
 _GRID, _FEWEST = 2.0, 3  # s; requests of a client in a part that has a row
 
 
-def features(log: Log) -> tuple[Floats, Ints]:
+def features(log: RequestLog) -> tuple[Floats, Ints]:
     """(n, 4) in the order of NAMES, and (n, 2) client and part of each row."""
     times = _convergence(log)
     part = np.minimum((log.time / PART).astype(int), PARTS - 1)
@@ -45,7 +45,7 @@ def features(log: Log) -> tuple[Floats, Ints]:
     return np.array(rows, float), np.array(keys, np.int64)
 
 
-def _convergence(log: Log) -> dict[int, tuple[Floats, Floats]]:
+def _convergence(log: RequestLog) -> dict[int, tuple[Floats, Floats]]:
     """Per group: s of its changes, and the convergence time after each."""
     found = {}
     for g in range(EDGES):
@@ -178,7 +178,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def table(logs: Sequence[Log], held_out: Sequence[Log], seed: int, count: int = 100_000) -> dict[str, dict[str, float]]:
+def table(
+    logs: Sequence[RequestLog], held_out: Sequence[RequestLog], seed: int, count: int = 100_000
+) -> dict[str, dict[str, float]]:
     """Table 1: KL of each feature on held-out days, for each method, and of the days that were learned from."""
     rows = np.concatenate([features(log)[0] for log in logs])
     bounds = cuts(rows)

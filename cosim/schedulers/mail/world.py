@@ -28,7 +28,7 @@ from cosim.schedulers.mail.platform import (
     IN_TIME,
     SCENES,
     SEEN,
-    Asked,
+    OffloadRequest,
     Record,
     choose_one,
     level,
@@ -67,7 +67,7 @@ WINDOW, WITHIN = 30.0, 0.05  # s and share, of the convergence time
 _STEP = 1.0
 
 
-class Log(NamedTuple):
+class RequestLog(NamedTuple):
     """Requests of one day in the order in which they were made."""
 
     seen: NDArray[np.float32]  # (n, 52)
@@ -136,7 +136,7 @@ TRIVIAL: dict[str, Act] = {
 }
 
 
-def run(day: int, seed: int, act: Act, length: float = DAY) -> Log:
+def run(day: int, seed: int, act: Act, length: float = DAY) -> RequestLog:
     """The log of a day under an engine policy. What clients do depends on day and seed only."""
     rng = np.random.Generator(np.random.PCG64([seed, day]))
     clients = _clients(rng)
@@ -153,7 +153,7 @@ def run(day: int, seed: int, act: Act, length: float = DAY) -> Log:
     def choose(request: Any, reach: Floats, hosts: Any) -> int:  # noqa: ANN401 - the engine's
         who = request.device - first
         scene = int(clients.scene[who])
-        asked = Asked(
+        asked = OffloadRequest(
             request.time, scene, request.input, request.work, request.deadline, request.own_speed, request.own_tasks
         )
         seen, places = observe(asked, reach, hosts, hosts["frequency"], records[who], shared[scene], DAY)
@@ -196,7 +196,7 @@ def run(day: int, seed: int, act: Act, length: float = DAY) -> Log:
             shared[scene] += 0.02 * (done[row] - shared[scene])
     count = len(rows)
     client = np.array([row[3] for row in rows], np.int64)
-    return Log(
+    return RequestLog(
         np.array([row[0] for row in rows], np.float32).reshape(count, SEEN),
         np.array([row[1] for row in rows], np.float32).reshape(count, ACTION),
         np.array([row[2] for row in rows], np.int64), np.array([levels.get(k, 5) for k in range(count)], np.int64),

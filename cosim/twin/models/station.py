@@ -58,7 +58,7 @@ class ServiceStation:
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class ResponseLevels:
     """How much the service time varies from one time to another, beyond chance."""
 
     deviation: float  # of the logarithm, between windows of the recordings
@@ -70,7 +70,7 @@ class Identified:
     """The station that is nearest, and how near."""
 
     station: ServiceStation
-    levels: Levels
+    levels: ResponseLevels
     misfit: float  # mean distance of quantiles of the response over their mean
     others: tuple[tuple[ServiceStation, float], ...]  # what else was tried
 
@@ -140,7 +140,7 @@ def _fitted(
     return station(space.values(found.units[None])[0]), found.loss
 
 
-def _levels(recordings: Sequence[Recorded], station: ServiceStation, seed: int) -> Levels:
+def _levels(recordings: Sequence[Recorded], station: ServiceStation, seed: int) -> ResponseLevels:
     """The level of the service time in each window, from mean responses and how they follow it.
 
     The variance between levels beyond that of chance is DerSimonian and Laird's (Controlled Clinical Trials 7, 1986).
@@ -165,7 +165,7 @@ def _levels(recordings: Sequence[Recorded], station: ServiceStation, seed: int) 
     mean = float((weight * found).sum() / weight.sum())
     excess = float((weight * (found - mean) ** 2).sum()) - (len(found) - 1)
     variance = max(0.0, excess / float(weight.sum() - (weight**2).sum() / weight.sum()))
-    return Levels(math.sqrt(variance), tuple(np.exp(found - mean).tolist()))
+    return ResponseLevels(math.sqrt(variance), tuple(np.exp(found - mean).tolist()))
 
 
 def _draws(count: int, random: np.random.Generator) -> Floats:

@@ -34,7 +34,7 @@ _STEP = 1.0  # s of the simulation
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
+class RequestTable:
     """One table, in order of coming. Times in s since the first request."""
 
     file: Path
@@ -78,7 +78,7 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
     return OwnService(path, identified, loads)
 
 
-def requests(path: Path) -> Requests:
+def requests(path: Path) -> RequestTable:
     """The requests of a table. Raises `ScenarioError` that says what it lacks."""
     table = read(path)
     came, answered = (_column(path, table.columns, names) for names in (CAME, ANSWERED))
@@ -90,7 +90,7 @@ def requests(path: Path) -> Requests:
         raise ScenarioError(Problem(text, file=path, hint=f"'{came}' and '{answered}' are taken for the two times"))
     order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
     first = begin.seconds[order[0]] if begin.absolute else min(0.0, float(begin.seconds[order[0]]))
-    return Requests(path, came, answered, begin.seconds[order] - first, end.seconds[order] - first)
+    return RequestTable(path, came, answered, begin.seconds[order] - first, end.seconds[order] - first)
 
 
 def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> str:
@@ -102,7 +102,7 @@ def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> str:
     return found
 
 
-def _text(folder: Path, tables: Sequence[Requests], held_back: int, identified: Identified) -> str:
+def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identified: Identified) -> str:
     station = identified.station
     # The recording ends when its last answer came; requests in line at the end are in it.
     duration = math.ceil((max(float(one.ended.max()) for one in tables) + 1.0) / _STEP) * _STEP

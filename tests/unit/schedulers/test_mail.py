@@ -17,7 +17,7 @@ from cosim.schedulers.mail.platform import (
     OWN,
     SEEN,
     STAT,
-    Asked,
+    OffloadRequest,
     Record,
     choose_one,
     chosen,
@@ -25,7 +25,7 @@ from cosim.schedulers.mail.platform import (
     masks,
     observe,
 )
-from cosim.schedulers.mail.world import EDGES, PART, TRIVIAL, Log, history, rates, run
+from cosim.schedulers.mail.world import EDGES, PART, TRIVIAL, RequestLog, history, rates, run
 from cosim.schedulers.state import KEEP, LOCAL
 from tests.unit.schedulers.test_policies import state
 
@@ -39,7 +39,7 @@ def log_of(time, done, cell, changes=(), scene=None):
     scene = np.zeros(n, np.int64) if scene is None else np.asarray(scene, np.int64)
     seen = np.zeros((n, SEEN), np.float32)
     seen[np.arange(n), OWN + scene] = 1.0
-    return Log(
+    return RequestLog(
         seen, np.zeros((n, ACTION), np.float32), done.astype(np.int64), np.where(done, 0, 5), done, np.ones(n),
         np.zeros(n, np.int64), scene, cell, np.asarray(time, float), np.array(changes, float).reshape(-1, 2),
     )  # fmt: skip
@@ -53,7 +53,7 @@ def test_figures_of_a_request_by_hand():
     """1e9 cycles on a device of 0.5 GHz, on hosts of 1 and 2 GHz, in a cloud of 4 GHz with one task; deadline 2 s."""
     now = state(work=[1e9])
     now.hosts["tasks"][2] = 1.0
-    asked = Asked(0.0, 2, 2e5, 1e9, 2.0, 0.5e9, 1.0)
+    asked = OffloadRequest(0.0, 2, 2e5, 1e9, 2.0, 0.5e9, 1.0)
     seen, places = observe(asked, now.reach[0], now.hosts, now.hosts["speed"], Record(), 0.25, 1200.0)
     assert places.tolist() == [LOCAL, 0, 1, KEEP, 2]
     rows = seen[:OWN].reshape(5, 7)
