@@ -160,20 +160,22 @@ def sweep(
     seeds: str | Iterable[int] | None = None,
     overrides: Sequence[str] = (),
     out: str | Path = "runs",
+    executor: str = "local",
     workers: int = 0,
     driver: Driver = "loop",
 ) -> Runs:
     """Every combination of the scenario's `sweep` block, each with all `seeds` ("1..10" or numbers).
 
-    Runs that are there already are kept. Raises `RunError` that names the first run which did not
-    complete; the others are kept, and the same call makes the rest.
+    `executor` is "local", "ray" or "ray:ADDRESS". Runs that are there already are kept. Raises `RunError`
+    that names the first run which did not complete; the others are kept, and the same call makes the rest.
     """
     with _file_of(scenario) as file:
         loaded = load(file, overrides)
         chosen = read_seeds(seeds) if isinstance(seeds, str) else list(seeds or ())
         variants = [*expand(loaded)] if not chosen else repeated(expand(loaded), chosen)
-        executor = make_executor("local", workers)
-        folder = run_sweep(file, variants, executor, base=Path(out), overrides=overrides, driver=driver)
+        folder = run_sweep(
+            file, variants, make_executor(executor, workers), base=Path(out), overrides=overrides, driver=driver
+        )
     failed = [result for result in folder.results() if result.status != "complete"]
     if failed:
         raise RunError(f"{len(failed)} runs of {folder.path} did not complete; the first: {failed[0].error}")

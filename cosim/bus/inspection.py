@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cosim.bus.scan import CONSTANT, UNBOUNDED, Rules, compile_all, kind_of, rules_of, sound, usable
+from cosim.compiling import direct
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Array, Frame, fault, misshapen, outside
 from cosim.contract.signals import LARGEST, Column, Signal
@@ -41,9 +42,11 @@ class _Layout:
     """How the frames of one signal are looked at."""
 
     signal: Signal
-    names: tuple[str, ...]
     pick: Callable[[Mapping[str, Array]], tuple[Array, ...]]  # the columns in the order of the declaration
     rules: Rules
+    at: int  # address of `rules`
+    size: int  # rows of `rules`
+    count: int  # of columns
     rest: tuple[Column, ...]  # what compiled code does not look at
     last: tuple[object, ...] = ()  # keeps alive what `rules` remember by its address
 
@@ -66,8 +69,10 @@ class Inspection:
         self._tables = TableCheck(plan.name, scene)
         self._owns = any(fleet.adapter == plan.name for fleet in scene.fleets)
         self._mark = np.zeros(scene.capacity + 1, np.int64)  # see `cosim.bus.scan.sound_slots`
+        self._mark_at = self._mark.ctypes.data
         self._compiled = usable()
         compile_all()
+        self._sound = direct(sound) if self._compiled else sound
 
     def _layout(self, signal: Signal) -> _Layout:
         columns, rest = [], []
@@ -85,39 +90,38 @@ class Inspection:
             columns.append((dtype, UNBOUNDED if kind is None else kind, low, high))
         names = tuple(column.name for column in signal.columns)
         rules = rules_of(columns, self._capacity, unique=signal.rows == "node")
-        return _Layout(signal, names, _picker(names), rules, tuple(rest))
+        pick, at, size = _picker(names), rules.ctypes.data, len(rules)
+        return _Layout(signal, pick, rules, at, size, len(names), tuple(rest))
 
     def look(self, frame: Frame, time: float) -> str:
         """Why `frame`, published at `time` (s), breaks the contract of its signal; "" when it does not."""
-        name = frame.signal
-        self.record.frames += 1
+        record = self.record
+        record.frames += 1
         if frame.time != time and (self._simulated or not 0.0 <= frame.time <= time):
-            return f"the '{name}' frame carries the time {frame.time!r} s at the step to {time!r} s"
-        layout = self._layouts[name]
-        if not (self._compiled and self._sound(frame, layout)):
+            return f"the '{frame.signal}' frame carries the time {frame.time!r} s at the step to {time!r} s"
+        layout, slot = self._layouts[frame.signal], frame.slot
+        try:
+            columns = layout.pick(frame.columns)
+            found = len(frame.columns) == layout.count and self._compiled
+        except (KeyError, TypeError):
+            found = False
+        if found and self._sound(id(slot), id(columns), layout.at, layout.size, self._mark_at):
+            layout.last = slot, columns
+            found = not layout.rest or self._inside(frame, layout)
+        else:
+            layout.rules[1:, CONSTANT] = 0
+            found = False
+        if not found:
             wrong = self._judge(frame, layout)
             if wrong:
                 return wrong
-        self.record.rows += len(frame.slot)
+        record.rows += len(slot)
         if self._owns or frame.table is not None:
             return self._tables.look(frame)
         return ""
 
-    def _sound(self, frame: Frame, layout: _Layout) -> bool:
-        """Whether compiled code finds nothing suspicious."""
-        slot = frame.slot
-        try:
-            columns = layout.pick(frame.columns)
-            if len(frame.columns) != len(layout.names):
-                return False
-        except (KeyError, TypeError):
-            return False
-        if not sound(id(slot), id(columns), layout.rules, self._mark):
-            layout.rules[1:, CONSTANT] = 0
-            return False
-        layout.last = slot, columns
-        if not layout.rest:
-            return True
+    def _inside(self, frame: Frame, layout: _Layout) -> bool:
+        """Whether the columns are inside their bounds that compiled code does not look at."""
         return not any(outside(frame[c.name], c, self._capacity, self._workloads)[0] for c in layout.rest)
 
     def _judge(self, frame: Frame, layout: _Layout) -> str:

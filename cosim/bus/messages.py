@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from cosim.talk.codec import Anything, MessageSet, Number, OneOf, Text, Whole
+from cosim.talk.codec import Anything, MessageSet, Number, OneOf, Text
 
 MAX_HEADER = 128 << 20  # B
 
@@ -33,4 +33,3 @@ FROM_WORKER = MessageSet(
     },
     MAX_HEADER,
 )
-WELCOME = {"pid": Whole(), "version": Text(100)}  # the result of a hello

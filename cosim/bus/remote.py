@@ -14,18 +14,20 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import zmq
 
+from cosim import version
 from cosim.bus.link import PipeLink, RefusedError, SocketLink, WorkerLink, spawn
 from cosim.bus.process import Child
 from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.block import as_plain
 from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError
 from cosim.contract.frame import Array, Frame
 from cosim.talk import keys
-from cosim.talk.codec import Body, Message
-from cosim.talk.columns import Buffers, Decoder, Encoder, encode, plain, summary, version
+from cosim.talk.codec import Anything, Body, Message, Table
+from cosim.talk.columns import Buffers, Decoder, Encoder, expect, plain
 from cosim.talk.pipe import LostError
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ SLICE = 0.5  # s between two looks at the far end while waiting for it
 CLOSE_LIMIT = 10.0  # s for a polite end
 KILL_LIMIT = 2.0  # s between SIGTERM and SIGKILL
 LAST_WORDS = 1.0  # s between the loss of the connection to a process and its end
+_SUMMARY = Table(Anything(), 1 << 20)
 
 
 class RemoteAdapter:
@@ -87,7 +90,9 @@ class RemoteAdapter:
         if self._asked:
             self.end_step()
         self._ask("finish")
-        return summary(self._result("finish")[0])
+        found = self._result("finish")[0]
+        expect(_SUMMARY(found), "a summary is not a mapping of texts")
+        return cast("Summary", found)
 
     def close(self) -> None:
         """End the far end: politely, then by SIGTERM, then by SIGKILL if it is a process of ours."""
@@ -110,7 +115,7 @@ class RemoteAdapter:
         self._link = self._connect(context)
         self._open.callback(self._link.close)
         self._ask("hello", {"version": version(), "use": self.use})
-        self._ask("start", {"config": self._config, "context": encode(context)})
+        self._ask("start", {"config": self._config, "context": as_plain(context)})
 
     def end_start(self) -> None:
         """Wait until the far end's adapter is ready."""

@@ -303,13 +303,13 @@ class Runtime:
             self._complain_about_answer(station, [frames], time)
         if len(frames) != len(station.deliveries):
             self._complain_about_signals(station, frames, time)
-        inspection = station.inspection
+        look, find = station.inspection.look, station.deliveries.get
         for frame in frames:
             if type(frame) is not Frame:
                 self._complain_about_answer(station, frames, time)
             try:
-                deliveries = station.deliveries.get(frame.signal)
-                wrong = "" if deliveries is None else inspection.look(frame, time)
+                deliveries = find(frame.signal)
+                wrong = "" if deliveries is None else look(frame, time)
             except Exception as error:
                 raise AdapterError(
                     f"it published a frame that cannot be read: {type(error).__name__}: {error}",

@@ -1,8 +1,8 @@
 """One compiled look at everything that a frame holds: its slots and all its columns in a single call.
 
-A call that hands numba an array for every column costs more than the look at a thousand rows. So the
-arrays are handed over by the addresses of their Python objects, and the compiled code reads their
-kind, shape and data as numpy's own C code does. The fields of `PyArrayObject` are part of numpy's
+A call that hands numba an array for every column costs more than the look at a thousand rows. So all
+arrays are handed over by addresses: those of a frame by that of their Python objects, of which the
+compiled code reads kind, shape and data as numpy's own C code does. The fields of `PyArrayObject` are part of numpy's
 binary interface; `usable` tries them on a known array before anything relies on them.
 
 Rows are read from the last block to the first: what their producer wrote last is still in the
@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiling import array_at, entry, jitted, part, ready
+from cosim.compiling import array_at, entry, jitted, part, ready, reduction
 
 Rules = NDArray[np.int64]  # (2 + columns, 5): HEAD, then the slots and each column by FIELDS
 HEAD = ("array type", "bytes type", "capacity", "unique", "")
 FIELDS = ("dtype", "kind", "low", "high", "constant")  # low and high of float columns are the bits of a float64
+WIDTH = len(FIELDS)
 CONSTANT = FIELDS.index("constant")  # address of the unchangeable array that was good last, 0: none
 
 # kinds of a column
@@ -37,7 +38,6 @@ _BLOCK = 4096  # rows, 32 KiB of the widest column
 
 _words = array_at(np.dtype("i8"))
 _halves = array_at(np.dtype("i4"))
-_bits = array_at(np.dtype("u8"))
 _float64 = array_at(np.dtype("f8"))
 _float32 = array_at(np.dtype("f4"))
 _int8 = array_at(np.dtype("i1"))
@@ -99,16 +99,23 @@ def inside_or_nan(values: Any, low: Any, high: Any) -> bool:  # noqa: ANN401 - o
     return True
 
 
-@part
-def finite(bits: NDArray[np.uint64]) -> bool:
-    """Whether no float64 is infinite or NaN: those have all bits of the exponent set."""
-    exponent = np.uint64(0x7FF0000000000000)
-    for block in range(_blocks(len(bits)) - 1, -1, -1):
-        some = bits[block * _BLOCK : (block + 1) * _BLOCK]
-        count = 0
-        for i in range(len(some)):
-            count += (some[i] & exponent) != exponent
-        if count != len(some):
+@reduction
+def finite(values: NDArray[np.float64]) -> bool:
+    """Whether none of `values` is infinite or NaN: 0 x is NaN then, and so is every sum with it.
+
+    One multiplication and addition per vector, where a comparison takes three instructions; two sums, as one
+    waits for itself.
+    """
+    for block in range(_blocks(len(values)) - 1, -1, -1):
+        some = values[block * _BLOCK : (block + 1) * _BLOCK]
+        half = len(some) // 2
+        a = b = 0.0
+        for i in range(half):
+            a += 0.0 * some[i]
+            b += 0.0 * some[half + i]
+        if len(some) % 2:
+            a += 0.0 * some[-1]
+        if a + b != 0.0:
             return False
     return True
 
@@ -148,7 +155,7 @@ def _allowed(data: int, rows: int, kind: int, low: int, high: int, least: float,
     if kind == UNBOUNDED:
         return True
     if kind == FINITE:
-        return finite(_bits(data, rows))
+        return finite(_float64(data, rows))
     if kind == FLOAT64:
         return inside(_float64(data, rows), least, most)
     if kind == OPTIONAL64:
@@ -167,36 +174,39 @@ def _allowed(data: int, rows: int, kind: int, low: int, high: int, least: float,
 
 
 @entry()
-def sound(slot: int, columns: int, rules: Rules, mark: NDArray[np.int64]) -> bool:
+def sound(slot: int, columns: int, rules_at: int, rows_of_rules: int, mark_at: int) -> bool:
     """Whether nothing is suspicious in the array `slot` and the tuple of arrays `columns`, given by their ids.
 
-    An array that nobody can change is not read again as long as it stays the same one; the caller
-    keeps what was good last alive, and clears `CONSTANT` when the answer is no.
+    `rules_at` is the address of `Rules` with that many rows, `mark_at` that of (capacity + 1,) int64 (see
+    `sound_slots`). An array that nobody can change is not read again as long as it stays the same one; the
+    caller keeps what was good last alive, and clears `CONSTANT` when the answer is no.
     """
-    array_type, bytes_type, capacity = rules[0, 0], rules[0, 1], rules[0, 2]
-    bounds = rules.view(np.float64)
-    if not _plain_array(slot, array_type, rules[1, 0]):
+    rules, bounds = _words(rules_at, rows_of_rules * WIDTH), _float64(rules_at, rows_of_rules * WIDTH)
+    array_type, bytes_type, capacity = rules[0], rules[1], rules[2]
+    if not _plain_array(slot, array_type, rules[WIDTH]):
         return False
     rows = _word(_word(slot + _SHAPE))
-    if rules[1, CONSTANT] != slot:
-        if not sound_slots(_halves(_word(slot + _DATA), rows), mark, capacity, rules[0, 3] != 0):
+    if rules[WIDTH + CONSTANT] != slot:
+        mark = _words(mark_at, capacity + 1)
+        if not sound_slots(_halves(_word(slot + _DATA), rows), mark, capacity, rules[3] != 0):
             return False
-        rules[1, CONSTANT] = slot if _constant(slot, bytes_type) else 0
-    for i in range(2, len(rules)):
+        rules[WIDTH + CONSTANT] = slot if _constant(slot, bytes_type) else 0
+    for i in range(2, rows_of_rules):
+        k = i * WIDTH
         column = _word(columns + _ITEMS + 8 * (i - 2))
-        if not _plain_array(column, array_type, rules[i, 0]) or _word(_word(column + _SHAPE)) != rows:
+        if not _plain_array(column, array_type, rules[k]) or _word(_word(column + _SHAPE)) != rows:
             return False
-        if rules[i, CONSTANT] != column:
+        if rules[k + CONSTANT] != column:
             data = _word(column + _DATA)
-            if not _allowed(data, rows, rules[i, 1], rules[i, 2], rules[i, 3], bounds[i, 2], bounds[i, 3]):
+            if not _allowed(data, rows, rules[k + 1], rules[k + 2], rules[k + 3], bounds[k + 2], bounds[k + 3]):
                 return False
-            rules[i, CONSTANT] = column if _constant(column, bytes_type) else 0
+            rules[k + CONSTANT] = column if _constant(column, bytes_type) else 0
     return True
 
 
 def rules_of(columns: Sequence[tuple[np.dtype[Any], int, float, float]], capacity: int, *, unique: bool) -> Rules:
     """The rules of a frame with these columns (dtype, kind, low, high), in a scene of `capacity` slots."""
-    rules = np.zeros((2 + len(columns), len(FIELDS)), np.int64)
+    rules = np.zeros((2 + len(columns), WIDTH), np.int64)
     rules[0] = id(np.ndarray), id(bytes), capacity, unique, 0
     rules[1, 0] = id(np.dtype(np.int32))
     bounds = rules.view(np.float64)
@@ -246,4 +256,5 @@ def compile_all() -> None:
         empty = np.zeros(0, np.int32)
         columns = (np.zeros(0),)
         rules = rules_of([(np.dtype("f8"), FINITE, 0.0, 0.0)], 1, unique=True)
-        sound(id(empty), id(columns), rules, np.zeros(2, np.int64))
+        mark = np.zeros(2, np.int64)
+        sound(id(empty), id(columns), rules.ctypes.data, len(rules), mark.ctypes.data)

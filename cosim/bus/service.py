@@ -22,13 +22,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from cosim import version
 from cosim.contract import trust
 from cosim.contract.adapter import Adapter, Context
 from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError, told
 from cosim.contract.frame import Array
 from cosim.contract.registry import adapter_kind
 from cosim.talk.codec import Body, Message
-from cosim.talk.columns import Buffers, Decoder, Encoder, decode, plain, version
+from cosim.talk.columns import Buffers, Decoder, Encoder, decode, plain
 from cosim.talk.pipe import LostError, Pipe
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
@@ -149,9 +149,9 @@ class Context:
         """Entropy of the stream of adapter `name` of the same run, for who must draw what that one draws."""
         return stream(self.seed[0] | self.seed[1] << 32, name)
 
-    def serves(self, by: str) -> bool:
+    def serves(self, by: str | None) -> bool:
         """Whether a cell or radio that says `by` is this adapter's: it names the adapter, its medium, or nobody."""
-        return by in ("", self.name, *self.media)
+        return by in (None, self.name, *self.media)
 
     def service(self, name: str) -> str:
         """The address (or folder) of a service that was started for the run, "" when there is none.
@@ -159,6 +159,13 @@ class Context:
         `SERVICES` says which there are. Adapters read no environment variables: what they are to know stands here.
         """
         return self.services.get(name, "")
+
+    def unreached(self, begins: Iterable[tuple[str, float]]) -> Iterator[Problem]:
+        """Warnings of what is written for a time (s) at which the run has ended; by path in the scenario."""
+        for path, when in begins:
+            if when >= self.duration:
+                text = f"begins at {when:g} s, and the run has ended at {self.duration:g} s, so it never happens"
+                yield Problem(text, path, hint="begin it earlier, or make run.duration longer", fatal=False)
 
     def path(self, text: str) -> Path:
         """`text` as a path, relative ones from the scenario's folder."""
@@ -238,6 +245,7 @@ class AdapterKind:
     events: Mapping[str, str] = field(default_factory=dict)  # `do` of events -> "adapters.lora.keys:Jam", an `EventKey`
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
     services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
+    heeds: frozenset[str] | None = None  # of workloads, links, fail and degrade what it acts upon; None: not known
     tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
     batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use

@@ -15,10 +15,12 @@ The class is the model that the scenario is checked with, its documentation in t
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract.units import Duration, Period
 
@@ -36,16 +38,35 @@ class Block(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="constants", defer_build=True)
 
+    @classmethod
+    def si(cls, **values: Any) -> Self:  # noqa: ANN401 - whatever the fields hold
+        """A block from values as its fields hold them: SI numbers instead of text with units, nothing checked.
 
-def or_text(key: str) -> ConfigDict:
-    """The configuration of a block that may also be written as the text of its `key`."""
+        Raises `TypeError` for keys that it has not, and for those that are missing.
+        """
+        wrong = values.keys() - cls.model_fields.keys()
+        missing = [name for name, one in cls.model_fields.items() if one.is_required() and name not in values]
+        if wrong or missing:
+            raise TypeError(f"{cls.__name__} has no {sorted(wrong)}" if wrong else f"{cls.__name__} needs {missing}")
+        return cast("Self", cls.model_construct(**values))
 
-    def both(schema: dict[str, Any]) -> None:
-        block = {name: schema.pop(name) for name in list(schema)}
-        schema["description"] = block.pop("description")
-        schema["anyOf"] = [block["properties"][key], block]
 
-    return ConfigDict(json_schema_extra=both)
+def _or_text(schema: dict[str, Any], model: type[Any]) -> None:
+    block = {name: schema.pop(name) for name in list(schema)}
+    schema["description"] = block.pop("description")
+    schema["anyOf"] = [block["properties"][model.TEXT], block]
+
+
+class TextBlock(Block):
+    """Base of a block that may also be written as the text of its key `TEXT`."""
+
+    model_config = ConfigDict(json_schema_extra=_or_text)
+    TEXT: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, found: object) -> object:
+        return {cls.TEXT: found} if isinstance(found, str) else found
 
 
 class NodeKey(Block):
@@ -83,6 +104,89 @@ class EventKey(Block):
     def of(cls, event: Event) -> Self:
         """The keys of `event`, which is of this kind or ends one of this kind."""
         return _parsed(cls, event.keys)
+
+
+class OnlyWith:
+    """Marks a field that has an effect only beside another one of its block: where that is given, or one of `values`.
+
+        price_step: Annotated[Period, OnlyWith("prices")] = Field(3600.0, description="time between two values")
+
+    A value without effect is a warning of `cosim check`, see `no_effect`.
+    """
+
+    def __init__(self, key: str, *values: object) -> None:
+        self.key, self.values = key, values
+
+    def holds(self, block: BaseModel) -> bool:
+        """Whether the other field is as it must be; a function of the author's own may look at anything."""
+        other = getattr(block, self.key)
+        if not self.values:
+            return other is not None and other is not False and other not in ((), [], {})
+        parts = list(other.values()) if isinstance(other, Mapping) else [other]
+        return any(part in self.values or (isinstance(part, str) and ":" in part) for part in parts)
+
+    def told(self, key: str) -> str:
+        """What to say of a field `key` that has no effect."""
+        if self.values == (None,):
+            return f"'{key}' has no effect beside '{self.key}'"
+        words = " or ".join("true" if one is True else str(one) for one in self.values)
+        return f"'{key}' has no effect without '{self.key}{f': {words}' if words else ''}'"
+
+
+def no_effect(block: BaseModel, at: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], OnlyWith]]:
+    """What is written in `block` and below and has no effect: where, and why."""
+    for name in _marked(type(block)):
+        field, value = type(block).model_fields[name], getattr(block, name)
+        key = (*at, field.alias or name)
+        if name in block.model_fields_set and value != field.default:
+            marks = (mark for mark in field.metadata if isinstance(mark, OnlyWith))
+            yield from ((key, mark) for mark in marks if not mark.holds(block))
+        inner: list[tuple[Any, Any]] = [((), value)]
+        if isinstance(value, Mapping):
+            inner = [((word,), child) for word, child in value.items()]
+        elif isinstance(value, list | tuple):
+            inner = [((number,), child) for number, child in enumerate(value)]
+        for word, child in inner:
+            if isinstance(child, BaseModel):
+                yield from no_effect(child, (*key, *word))
+
+
+@cache
+def _marked(model: type[BaseModel]) -> tuple[str, ...]:
+    """The fields of `model` that are marked, or hold blocks in which fields are."""
+    return tuple(
+        name
+        for name, field in model.model_fields.items()
+        if any(isinstance(mark, OnlyWith) for mark in field.metadata)
+        or any(
+            isinstance(part, type) and issubclass(part, BaseModel) and _marked(part)
+            for part in _parts(field.annotation)
+        )
+    )
+
+
+def _parts(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - a type, or what stands in its brackets
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
+def as_plain(value: Any, rule: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401 - whatever records hold
+    """Records, blocks, and collections of them as mappings, lists and values that travel as JSON or msgpack.
+
+    `rule` says what a value becomes instead, None: nothing else.
+    """
+    if rule is not None and (found := rule(value)) is not None:
+        return found
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
+    if is_dataclass(value):
+        return {field.name: as_plain(getattr(value, field.name), rule) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [as_plain(item, rule) for item in value]
+    if isinstance(value, Mapping):
+        return {key: as_plain(item, rule) for key, item in value.items()}
+    return value
 
 
 def _parsed(model: type[Model], text: str) -> Model:

@@ -2,8 +2,8 @@
 
 A *slot* is a node's number for the whole run. Static nodes take the slots 0..len(nodes)-1 in the
 order of the file; each fleet owns the range [first, first + capacity) behind them. Every frame
-refers to nodes by slot. Records hold numbers, text and tuples only, so that they travel to an
-adapter in another process as they are.
+refers to nodes by slot. Records hold numbers, text, tuples and blocks only, so that they travel to an
+adapter in another process as plain data (`cosim.contract.block.as_plain`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Literal
 
-from cosim.contract.reality import Live, Software, Wifi
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Battery, Cell, Cost, Live, Radio, RadioEnergy, Software, Uplink, Wifi
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -26,44 +27,6 @@ class Power:
     table: tuple[float, ...]  # W, at least two points
     source: str = ""
     law: Literal["linear", "cubic"] = "linear"
-
-
-@dataclass(frozen=True, slots=True)
-class Radio:
-    """A device's radio."""
-
-    power: float  # dBm
-    gain: float  # dB
-    noise_figure: float  # dB
-    height: float  # m above the node's position
-    by: str = ""  # the adapter, or the medium, that serves it, "": any, see `Context.serves`
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A base station's cell."""
-
-    power: float  # dBm
-    gain: float  # dB
-    noise_figure: float  # dB
-    height: float  # m above the node's position
-    carrier: float  # Hz
-    bandwidth: float  # Hz
-    technology: str = ""  # by which devices' radio energy goes
-    energy_sent: float = 0.0  # J/bit
-    energy_received: float = 0.0  # J/bit
-    by: str = ""  # the adapter, or the medium, that serves it, "": any, see `Context.serves`
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Prices of use, and of owning."""
-
-    cpu: float = 0.0  # per second of a busy core
-    transfer: float = 0.0  # per byte
-    energy: float = 0.0  # per J
-    tariff: str = ""  # name of the tariff that holds instead of `energy`
-    own: float = 0.0  # per s, used or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +75,6 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class Battery:
-    """What a node lives on; its level in the beginning is uniform between `low` and `high`."""
-
-    capacity: float  # J
-    low: float = 1.0  # part of the capacity
-    high: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class RadioEnergy:
-    """What a device's radio takes under one technology."""
-
-    technology: str
-    sent: float  # J/bit
-    received: float  # J/bit
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
     """A node; in a fleet, the template of its members (then `id` is the fleet's name)."""
 
@@ -144,7 +89,7 @@ class Node:
     power: Power | None = None
     radio: Radio | None = None
     cell: Cell | None = None
-    cost: Cost = Cost()
+    cost: Cost = Cost()  # noqa: RUF009 - frozen
     radio_energy_sent: float = 0.0  # J/bit
     radio_energy_received: float = 0.0  # J/bit
     color: str = ""
@@ -153,13 +98,14 @@ class Node:
     states: PowerStates | None = None
     scaling: Scaling | None = None
     battery: Battery | None = None
-    radio_energy: tuple[RadioEnergy, ...] = ()
+    radio_energy: tuple[tuple[str, RadioEnergy], ...] = ()  # by the technology of the cell
     wifi: Wifi | None = None
     runs: Software | None = None
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
     keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`
     contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
+    uplink: Uplink | None = None
 
     def says(self, key: str) -> bool:
         """Whether something is written under the key of an adapter."""
@@ -252,15 +198,6 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """`fixed` a, `exponential` mean a, `uniform` between a and b, `log-normal` of mean a and deviation a b."""
-
-    law: Literal["fixed", "exponential", "uniform", "log-normal"]
-    a: float
-    b: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
     """A stage of a job."""
 
@@ -270,7 +207,7 @@ class Stage:
     after: tuple[int, ...]  # positions of the stages before it, lower ones
     pinned: bool  # runs on the device
     accelerator: str = ""  # kind of accelerator that it needs, "": none
-    operations: Law = Law("fixed", 0.0)  # FLOP on it
+    operations: Law = Law("fixed", 0.0)  # noqa: RUF009 - frozen; FLOP on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +258,7 @@ class Workload:
     memory: float = 0.0  # B at its host
     storage: float = 0.0  # B
     accelerator: str = ""  # kind of accelerator that a task needs, "": none
-    operations: Law = Law("fixed", 0.0)  # FLOP on it
+    operations: Law = Law("fixed", 0.0)  # noqa: RUF009 - frozen; FLOP on it
     sensitivity: float = 1.0  # c in 1 + c (f_max / f - 1), how much longer work takes at clock f
     bag: tuple[float, float] = (0.0, 0.0)  # mean and standard deviation of the tasks in a bag
     trace: str = ""  # file

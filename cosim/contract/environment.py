@@ -16,6 +16,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
         "COSIM_LIVE_TOKEN": "token of `cosim nodes tcp://HOST:PORT`; it stands in the run's `logs/*/control.json`",
         "COSIM_LOG": "level of `logs/run.log`: `DEBUG`, `INFO`, …",
         "COSIM_CACHE": "folder of compiled engines and installed tools; default: `~/.cache/continuum-cosim`",
+        "COSIM_PRECOMPILE": "`0` while a wheel is built: without machine code, so that first runs compile",
         "COSIM_NS3": "folder `ns3` of the wheel to compile against; default: the installed one",
         "COSIM_METRICS": "`HOST:PORT` of metrics of any scenario that has the telemetry adapter",
     },
@@ -31,6 +32,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
         "COSIM_PROMETHEUS_IMAGE": "image of Prometheus",
         "COSIM_GRAFANA_IMAGE": "image of Grafana",
         "COSIM_TAG": "tag of the images",
+        "COSIM_MANAGEMENT": "network that the engines of several machines share",
         "COSIM_CA": "certificate file that builds of images trust as well",
     },
     "the run, told by what starts its real nodes": {
@@ -43,6 +45,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
     },
     "programs of nodes": {
         "COSIM_NODE": "name of the node",
+        "COSIM_HOST": "address of the host, for a node with an uplink",
         "COSIM_KEY": "file with the node's private key, for its agent",
         "COSIM_VEHICLES_KEY": "file with the node's private key, for its autopilot",
         "COSIM_MAVLINK": "TCP and UDP port for MAVLink tools, `5760,14550`; 0: none",
@@ -60,6 +63,8 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
         "COSIM_UNDERLAY": "host over whose network tunnels go",
         "COSIM_FORWARDS": "`1`: the node passes on packets for others",
         "COSIM_REACH": "hosts on the management network that the node may reach, by spaces",
+        "COSIM_TRUNK": "secret of all machines whose nodes are in one run",
+        "COSIM_UPLINK": "address of the host, or `router`, where uplinks of nodes end",
     },
     "tools of others": {
         "CC": "C compiler of the frame switch",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 RANGE = re.compile(r"\[(\d{1,9})\.\.(\d{1,9})\]", re.ASCII)
@@ -28,6 +28,12 @@ def matcher(selector: str) -> Callable[[str, Selectable], bool]:
         return lambda _, node: node.tier == word
     match = name_matcher(selector)
     return lambda name, _: match(name)
+
+
+def void(selectors: Iterable[str], nodes: Sequence[tuple[str, Selectable]]) -> list[str]:
+    """Those of `selectors` that select none of `nodes`, which are given with their names."""
+    tests = {one: matcher(one) for one in selectors}
+    return [one for one, match in tests.items() if not any(match(name, node) for name, node in nodes)]
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:

@@ -349,7 +349,13 @@ PLACEMENT = Signal("placement", "what policy files have put on a node", (
     Column("components", "int32", "1", "components of applications that are there", low=0.0),
     Column("workloads", "int64", "", "bit k: the tasks of workload k, in the order of the file, may run there"),
 ))  # fmt: skip
+DESTINATION = Signal("destination", "where a node is sent", (
+    Column("x", "float64", "m", "east of the origin, NaN: home", optional=True),
+    Column("y", "float64", "m", "north of the origin", optional=True),
+    Column("z", "float64", "m", "above the origin", optional=True),
+))  # fmt: skip
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
     MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, DEMAND, TASK_EVENT, NODE_EVENT,
     PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH, PLACEMENT,
+    DESTINATION,
 )}  # fmt: skip

@@ -17,6 +17,8 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from cosim.contract.hints import nearest
+
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _LARGE = {**_PREFIXES, "P": 1e15}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
@@ -72,6 +74,7 @@ _EXAMPLES = {
 }  # fmt: skip
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)
+_CLOCK = re.compile(r"\d+:\d\d|\d{4}-\d\d-\d\d", re.ASCII)
 _LONGEST = 64  # characters; no honest quantity is longer
 
 
@@ -107,11 +110,42 @@ def parse(text: object, dimension: str) -> float:
     if unit is None:
         raise ValueError(f"'{text}' has no unit; write {noun(dimension)} with its unit, for example '{example}'")
     if unit not in units:
-        raise ValueError(f"unknown unit '{unit}' for {noun(dimension)}; known units: {', '.join(units)}")
+        raise ValueError(f"unknown unit '{unit}' for {noun(dimension)}; {_instead(text, unit, dimension)}")
     value = float(number) * units[unit]
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"'{text}' is too large")
     return value
+
+
+def _instead(text: str, unit: str, dimension: str) -> str:
+    """What to write instead of `text`, whose `unit` no quantity of `dimension` has."""
+    if dimension == "time" and _CLOCK.match(text.strip()):
+        return f"write how long it is, or how long after the start of the run, for example '{_EXAMPLES[dimension]}'"
+    if unit.startswith(","):
+        return f"decimals have a point, for example '1.5 {next(iter(DIMENSIONS[dimension]))}'"
+    if (
+        not unit.isascii()
+        and (plain := unit.strip().replace("\u00b5", "u").replace("\u03bc", "u")) in DIMENSIONS[dimension]
+    ):
+        return f"write '{plain}', with an ordinary space before it"
+    near = "" if unit in DIMENSIONS[dimension] else nearest(unit, DIMENSIONS[dimension], cutoff=0.99)
+    return f"did you mean '{near}'?" if near else f"known units: {', '.join(DIMENSIONS[dimension])}"
+
+
+def convert(number: float, unit: str, to: str) -> float:
+    """`number` of `unit` in the unit `to`; "" and "1" are no unit, of which "%" is a hundredth.
+
+    Raises `ValueError` when they measure different things.
+    """
+    to = to.removeprefix("1")
+    if not to and unit in ("", "%"):
+        return number * (0.01 if unit else 1.0)
+    for known in DIMENSIONS.values():
+        if unit in known and to in known:
+            return number * known[unit] / known[to]
+    units = next((known for known in DIMENSIONS.values() if to in known), {})
+    what = f"in {to}; units: {', '.join(units) or to}" if to else "without a unit; write a number or '1 %'"
+    raise ValueError(f"'{number:g}{f' {unit}' if unit else ''}' is compared with a value {what}")
 
 
 def show(value: float, dimension: str) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cosim.contract.block import as_plain
 from cosim.contract.entities import Node, SlotRange, alike
 
 if TYPE_CHECKING:
@@ -44,17 +46,17 @@ def expanded(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any, static: int) -> Any:  # noqa: ANN401 - whatever a plan holds
-    if isinstance(value, (tuple, list)):
-        if value and isinstance(value[0], SlotRange):
+    return as_plain(value, partial(_short, static))
+
+
+def _short(static: int, value: Any) -> dict[str, Any] | None:  # noqa: ANN401
+    """What stands for ranges of slots and for nodes."""
+    if isinstance(value, (tuple, list)) and value:
+        if isinstance(value[0], SlotRange):
             return {_SLOTS: _merged(value, static)}
-        if value and isinstance(value[0], Node):
+        if isinstance(value[0], Node):
             return _nodes(value, static)
-        return [_plain(item, static) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(item, static) for key, item in value.items()}
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name), static) for field in fields(value)}
-    return value
+    return None
 
 
 def _nodes(nodes: Sequence[Node], static: int) -> dict[str, Any]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.contract.errors import Problem, ScenarioError, refuse
+from cosim.contract.errors import Problem, ScenarioError, refuse, told
 from cosim.contract.hints import did_you_mean
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, Signal
+from cosim.plan.no_effect import without_effect
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording
 from cosim.plan.scene import SceneBuilder
 from cosim.plan.warnings import warnings
@@ -83,11 +84,7 @@ class _Compiler:
         self.builder = SceneBuilder(loaded.scenario, loaded.world)
         self.recordings = _recordings(loaded, self.adapters, self.builder, self.signals, self.step, self.found)
         self.scene = self.builder.scene()
-        self.found += [
-            loaded.problem(("events", k, "at"), "is after the end of the run, so it never happens", fatal=False)
-            for k, event in enumerate(loaded.scenario.events)
-            if event.at > run.duration
-        ]
+        self.found += without_effect(loaded)
 
     @property
     def pacing(self) -> float:
@@ -109,7 +106,12 @@ class _Compiler:
 
     def _asked(self, adapter: AdapterPlan) -> list[Problem]:
         used = self.loaded.adapters[adapter.name]
-        return used.kind.problems(used.config, self._context(adapter))
+        try:
+            return used.kind.problems(used.config, self._context(adapter))
+        except ScenarioError as error:
+            return error.problems
+        except Exception as error:  # noqa: BLE001 - a foreign adapter's check may fail in any way
+            return [Problem(f"adapter '{used.use}' cannot check its block: {told(error)}", f"adapters.{adapter.name}")]
 
     def _context(self, adapter: AdapterPlan) -> Context:
         """What the adapter will be told when it starts."""
@@ -217,9 +219,7 @@ def _station(
         problems.append(loaded.problem((*at, "isolated"), "cannot be isolated and connected", hint))
     ports = used.kind.ports_of(used.config)
     problems += [
-        loaded.problem(
-            at, f"adapter '{name}' uses signal '{signal}', which nobody defines", did_you_mean(signal, sorted(signals))
-        )
+        loaded.problem(at, f"adapter '{name}' uses signal '{signal}', which nobody defines", _bringer(signal, signals))
         for signal in (*ports.writes, *(read.signal for read in ports.reads))
         if signal not in signals
     ]
@@ -242,6 +242,17 @@ def _station(
         ),
         reads=ports.reads,
     )
+
+
+def _bringer(signal: str, known: Mapping[str, Signal]) -> str:
+    """What to do about a signal that is not known: add the adapter that defines it, or correct its name."""
+    from cosim.contract import registry
+
+    for one in registry.list_adapters():
+        own = one.kind.signals if one.kind is not None and isinstance(one.kind.signals, tuple) else ()
+        if any(defined.name == signal for defined in own):
+            return f"it comes with the adapter '{one.name}': add it to 'adapters'"
+    return did_you_mean(signal, sorted(known))
 
 
 def signals_in(loaded: Loaded, problems: list[Problem] | None = None) -> dict[str, Signal]:

@@ -9,20 +9,14 @@ from cosim.contract.block import EventKey
 from cosim.contract.entities import (
     Accelerator,
     Agreement,
-    Battery,
-    Cell,
-    Cost,
     Event,
     Fleet,
     Geo,
-    Law,
     Link,
     Node,
     OperatingPoint,
     Power,
     PowerStates,
-    Radio,
-    RadioEnergy,
     Scaling,
     Scene,
     SlotRange,
@@ -31,11 +25,11 @@ from cosim.contract.entities import (
     Workload,
     placed,
 )
-from cosim.contract.reality import Live, Software, Wifi
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cost
 from cosim.scenario import model
 from cosim.scenario.demand import StageBlock, ordered
-from cosim.scenario.hardware import AcceleratorName, BatteryBlock, BootBlock, ScalingBlock
-from cosim.scenario.reality import RunsBlock
+from cosim.scenario.hardware import AcceleratorName, BootBlock, ScalingBlock
 from cosim.scenario.resolve import Resolved, ResolvedNodes
 
 FOREVER = float("inf")
@@ -109,9 +103,9 @@ class SceneBuilder:
             sources=self.slots(block.source),
             arrivals=block.arrivals.law,
             rate=block.arrivals.rate,
-            input=law(block.input),
-            output=law(block.output),
-            work=law(block.work or model.Law(law="fixed", a=0.0)),
+            input=block.input,
+            output=block.output,
+            work=block.work or model.Law(law="fixed", a=0.0),
             deadline=FOREVER if block.deadline is None else block.deadline,
             share=block.share,
             active=block.active or 0.0,
@@ -159,18 +153,14 @@ def node(entry: Resolved, templates: dict[int, Node]) -> Node:
     known = templates.get(id(block))
     if known is None:
         known = templates[id(block)] = _node(block)
-    live = known.live
-    if live is not None and not live.key:
-        live = replace(live, key=entry.id)
-    if live is not known.live:
-        known = replace(known, live=live)
+    if known.live is not None and known.live.key is None:
+        known = replace(known, live=known.live.model_copy(update={"key": entry.id}))
     return placed(known, entry.id, entry.at)
 
 
 def _node(block: model.NodeBlock) -> Node:
     if block.tier is None or block.kind is None:
         raise ValueError("a node is resolved before it becomes a record")
-    cost = block.cost or model.CostBlock()
     return Node(
         id="",
         kind=block.kind,
@@ -181,9 +171,9 @@ def _node(block: model.NodeBlock) -> Node:
         slots=block.slots or 0,
         contention=block.contention or 0.0,
         power=power(block.power) if block.power else None,
-        radio=_radio(block.radio) if block.radio else None,
-        cell=_cell(block.cell) if block.cell else None,
-        cost=Cost(cost.cpu, cost.transfer, cost.energy, cost.tariff or "", cost.own),
+        radio=block.radio,
+        cell=block.cell,
+        cost=block.cost or Cost(),
         radio_energy_sent=block.radio_energy_sent or 0.0,
         radio_energy_received=block.radio_energy_received or 0.0,
         color=block.color or "",
@@ -194,26 +184,19 @@ def _node(block: model.NodeBlock) -> Node:
         ),
         states=_states(block) if block.sleep or block.boot else None,
         scaling=_scaling(block.scaling) if block.scaling else None,
-        battery=_battery(block.battery) if block.battery else None,
-        radio_energy=tuple(
-            RadioEnergy(name, part.sent, part.received) for name, part in (block.radio_energy or {}).items()
-        ),
-        wifi=Wifi(**dict(block.wifi)) if block.wifi else None,
-        runs=_runs(block.runs) if block.runs else None,
-        live=Live(**{**dict(block.live), "key": block.live.key or "", "address": block.live.address or ""})
-        if block.live
-        else None,
+        battery=block.battery,
+        radio_energy=tuple((block.radio_energy or {}).items()),
+        wifi=block.wifi,
+        runs=block.runs,
+        live=block.live,
         missing=block.missing,
+        uplink=block.uplink,
         keys=tuple(
             value.written()
             for key in type(block).model_fields
             if key not in model.NodeBlock.model_fields and (value := getattr(block, key)) is not None
         ),
     )
-
-
-def _runs(block: RunsBlock) -> Software:
-    return Software(block.image, tuple(block.command), tuple(block.environment.items()), tuple(block.ports))
 
 
 def _states(block: model.NodeBlock) -> PowerStates:
@@ -239,33 +222,17 @@ def _scaling(block: ScalingBlock) -> Scaling:
     return Scaling(block.governor, block.period, block.threshold, block.platform or "", tuple(points))
 
 
-def _battery(block: BatteryBlock) -> Battery:
-    level = block.level
-    return Battery(block.capacity.joules, level.a, level.b if level.law == "uniform" else level.a)
-
-
 def power(block: model.PowerBlock) -> Power:
     if block.table is not None:
         return Power(tuple(block.table), block.source)
     return Power((block.idle, block.max), block.source, block.law)
 
 
-def _radio(block: model.RadioBlock) -> Radio:
-    return Radio(block.power, block.gain, block.noise_figure, block.height, block.by or "")
-
-
-def _cell(block: model.CellBlock) -> Cell:
-    return Cell(
-        block.power, block.gain, block.noise_figure, block.height, block.carrier, block.bandwidth,
-        block.technology or "", block.energy_sent, block.energy_received, block.by or "",
-    )  # fmt: skip
-
-
 def _graph(graph: dict[str, StageBlock]) -> tuple[Stage, ...]:
     order = ordered(graph)
     return tuple(
         Stage(
-            name, law(graph[name].work), law(graph[name].output),
+            name, graph[name].work, graph[name].output,
             tuple(sorted(order.index(before) for before in graph[name].after)), graph[name].where == "device",
             *_operations(graph[name].accelerator),
         )
@@ -275,8 +242,4 @@ def _graph(graph: dict[str, StageBlock]) -> tuple[Stage, ...]:
 
 def _operations(asked: Mapping[AcceleratorName, model.Law] | None) -> tuple[str, Law]:
     """The kind of accelerator that is asked for, "" for none, and the operations on it."""
-    return next(((kind, law(operations)) for kind, operations in (asked or {}).items()), ("", Law("fixed", 0.0)))
-
-
-def law(value: model.Law) -> Law:
-    return Law(value.law, value.a, value.b)
+    return next(((kind, operations) for kind, operations in (asked or {}).items()), ("", Law("fixed", 0.0)))

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cosim.contract.entities import Event, Fleet, Law, Link, Node, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Link, Node, Scene, SlotRange, Workload
+from cosim.contract.laws import Law
 from cosim.plan.plan import AdapterPlan, Plan, Recording
 
 

@@ -35,6 +35,19 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
             f"{_named(real)} real, but no adapter 'network' says what links are like, so no packet passes between "
             "nodes; add  network: {}  to 'adapters'"
         )
+    uplinks = [node.id for _, node in scene.computers() if node.uplink is not None]
+    if uplinks and scene.real:
+        found.append(
+            f"{_named(uplinks)} given an 'uplink': programs there reach this machine, and what this machine reaches"
+        )
+        idle = [node.id for _, node in scene.computers() if node.uplink is not None and node.runs is None]
+        if idle:
+            found.append(f"{_named(idle)} given an 'uplink', but nothing runs there; give it  runs: IMAGE")
+    elif uplinks:
+        found.append(
+            f"{_named(uplinks)} given an 'uplink', which nothing emulates in process; it takes  run.nodes: netns  or  "
+            "containers"
+        )
     if not scene.workloads and any("task" in adapter.writes for adapter in adapters):
         found.append("no workload makes tasks; write one under 'workloads', or leave the adapter that runs tasks out")
     return (*found, *_misspelt(scene))

@@ -124,6 +124,8 @@ def write(
     found: Sequence[Point], out: Path, formats: Sequence[str], *, x: str, y: str, by: str, unit: str
 ) -> list[Path]:
     """Write `found` in each of `formats` (`DRAWN` and `WRITTEN`) beside each other; the files."""
+    if not out.name:
+        raise SetupError(f"'{out}' names no file; write for example --out figure")
     out.parent.mkdir(parents=True, exist_ok=True)
     files = [out.with_name(f"{out.name}.{suffix}") for suffix in formats]
     for file, suffix in zip(files, formats, strict=True):

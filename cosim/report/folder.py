@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,7 @@ class Folder:
         folder = RunFolder.open(self.path)
         folder.verify()
         self.unreadable: list[str] = []
+        self._filled: dict[str, bool] = {}  # whether a table has rows
         self.manifest = {**folder.manifest, "status": folder.status}
 
     def __enter__(self) -> Folder:
@@ -78,25 +79,27 @@ class Folder:
 
     @cached_property
     def _tables(self) -> tuple[duckdb.DuckDBPyConnection, frozenset[str]]:
-        connection = duckdb.connect(":memory:")
-        connection.execute("SET threads = 1")  # sums in one order, so that a report repeats to the last digit
+        # one thread: sums in one order, so that a report repeats to the last digit
+        connection = duckdb.connect(":memory:", config={"threads": 1})
         known = set()
         for table, files in self._files():
-            good = []
-            for file in files:
-                try:
-                    connection.read_parquet(str(file).translate(_GLOB))
-                    good.append(str(file).translate(_GLOB))
-                except duckdb.Error as error:
-                    self.unreadable.append(f"{file.relative_to(self.path)}: {str(error).splitlines()[0]}")
-            if good:
-                names = ", ".join("'" + name.replace("'", "''") + "'" for name in good)
-                quoted = table.replace('"', '""')
-                connection.execute(
-                    f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true, filename = true)'
-                )
-                known.add(table)
+            try:
+                _view(connection, table, files)
+            except duckdb.Error:
+                files = [file for file in files if self._readable(connection, file)]
+                if not files:
+                    continue
+                _view(connection, table, files)
+            known.add(table)
         return connection, frozenset(known | self._recover(connection, known))
+
+    def _readable(self, connection: duckdb.DuckDBPyConnection, file: Path) -> bool:
+        try:
+            connection.read_parquet(str(file).translate(_GLOB))
+        except duckdb.Error as error:
+            self.unreadable.append(f"{file.relative_to(self.path)}: {str(error).splitlines()[0]}")
+            return False
+        return True
 
     def _recover(self, connection: duckdb.DuckDBPyConnection, known: set[str]) -> set[str]:
         """Adds the tables of a run that was killed, or still runs, from what its recorder wrote so far."""
@@ -129,8 +132,14 @@ class Folder:
 
     def has(self, *tables: str) -> bool:
         """Whether all of these signals (or tasks, events, nodes) were recorded and have rows."""
-        connection, known = self._tables
-        return all(t in known and connection.execute(f'SELECT 1 FROM "{t}" LIMIT 1').fetchone() for t in tables)
+        return all(self._has(table) for table in tables)
+
+    def _has(self, table: str) -> bool:
+        if table not in self._filled:
+            connection, known = self._tables
+            row = connection.execute(f'SELECT 1 FROM "{table}" LIMIT 1').fetchone() if table in known else None
+            self._filled[table] = row is not None
+        return self._filled[table]
 
     # Every table has a column `filename` besides its own: which adapter's file a row is from.
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -174,3 +183,9 @@ class Folder:
                 elif isinstance(value, int | float) and math.isfinite(value):
                     found[name] = found.get(name, 0) + value
         return found
+
+
+def _view(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
+    names = ", ".join("'" + str(file).translate(_GLOB).replace("'", "''") + "'" for file in files)
+    quoted = table.replace('"', '""')
+    connection.execute(f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true, filename = true)')

@@ -21,6 +21,7 @@ _SHOWN = frozenset(  # in sections of their own, or a row per happening
         "migration",
         "behaviour",
         "engagement",
+        "autopilot",
         "picture",
         "picture_truth",
         "jamming",

@@ -11,6 +11,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from cosim.contract.errors import SetupError
+
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -53,7 +55,9 @@ def render(template: str, **context: object) -> str:
 
 
 def save(text: str, out: Path) -> Path:
-    """Writes the page in one go, so that nobody ever opens half of it."""
+    """Writes the page in one go, so that nobody ever opens half of it. Raises `SetupError` when `out` is a folder."""
+    if out.is_dir():
+        raise SetupError(f"'{out}' is a folder; name a file, for example {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)
     half = out.with_name(f".{out.name}.part")
     half.write_text(text, encoding="utf-8")

@@ -89,6 +89,10 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
             "warn" if late > LATE or restarts or any(network.get(name) for name in _DROPS) else "good",
         ),
     ]
+    uplinks = network.get("uplinks")
+    if isinstance(uplinks, dict) and uplinks:
+        told = "; ".join(f"{name} {_uplinked(found)}" for name, found in sorted(uplinks.items())[:_NAMED])
+        out.append(("Uplinks", f"programs reached the host's network, outside the run: {told}", "warn"))
     if away := _away(run):
         told = ", ".join(f"{name} {count} times" for name, count in sorted(away.items()))
         out.append(("Programs", f"away and replaced by the run meanwhile: {told}", "warn"))
@@ -101,6 +105,13 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
         text += f"; largest deviation {digits(worst)} of it ({probe.get('worst_link')})" if worst is not None else ""
         out.append(("Probe", text, "warn" if off or failed else "good"))
     return out + _shaped(run)
+
+
+def _uplinked(found: Mapping[str, Any]) -> str:
+    there, back = (quantity(finite(found.get(key)), "bit/s") for key in ("rate", "rate_back"))
+    sent, received = (quantity(finite(found.get(key)), "B") for key in ("sent", "received"))
+    delay = quantity(finite(found.get("delay")), "s")
+    return f"by {there} out and {back} in, {delay} each way, {sent} sent and {received} received"
 
 
 def _shaped(run: Folder) -> list[tuple[str, str, str]]:

@@ -13,16 +13,18 @@ import logging
 import socket
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cosim import version
 from cosim.contract.errors import SetupError
 from cosim.results.executor import JobResult, LocalExecutor, Task, failed
 from cosim.results.forkserver import task_from
 
+S = TypeVar("S")
+T = TypeVar("T")
 _RETRIES = 2  # attempts beyond the first at a run whose node or worker died
 _REACH = 10.0  # s for the cluster's head to answer
 _AHEAD = 2  # runs per core of the cluster that are handed to Ray at a time; the rest waits here
@@ -48,35 +50,61 @@ class RayExecutor:
             raise SetupError(f"no Ray cluster at '{address}': {error}; start one with: ray start --head") from error
 
     def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
-        ray = self._ray
-        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(run_packed)
-        waiting = list(reversed(tasks))
         sources: dict[Path, Any] = {}
-        pending: dict[Any, Task] = {}
+
+        def arguments(task: Task) -> tuple[Any, ...]:
+            folder = Path(task.scenario).parent
+            if folder not in sources:
+                sources[folder] = self._ray.put(pack(folder, skip=("runs", Path(task.base).name)))
+            return asdict(task), sources[folder], version()
+
+        for task, reference in self._done(run_packed, tasks, arguments):
+            yield self._result(task, reference)
+
+    def each(
+        self, function: Callable[..., T], items: Sequence[S], arguments: Callable[[S], tuple[Any, ...]]
+    ) -> Iterator[tuple[S, T]]:
+        """Each of `items` with what `function` returns for its `arguments`, as they are done.
+
+        Raises `SetupError` for the first that fails.
+        """
+        for item, reference in self._done(function, items, arguments):
+            try:
+                yield item, self._ray.get(reference)
+            except self._ray.exceptions.RayError as error:
+                raise SetupError(f"lost on the cluster: {self._cause(error)}") from None
+
+    def _done(
+        self, function: Callable[..., Any], items: Sequence[S], arguments: Callable[[S], tuple[Any, ...]]
+    ) -> Iterator[tuple[S, Any]]:
+        """Each of `items` with the reference to its result; few are handed to Ray at a time."""
+        ray = self._ray
+        remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(function)
+        waiting = list(reversed(items))
+        pending: dict[Any, S] = {}
         try:
             while waiting or pending:
                 most = self._workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
                 while waiting and len(pending) < most:
-                    task = waiting.pop()
-                    folder = Path(task.scenario).parent
-                    if folder not in sources:
-                        sources[folder] = ray.put(pack(folder, skip=("runs", Path(task.base).name)))
-                    pending[remote.remote(asdict(task), sources[folder], version())] = task
+                    item = waiting.pop()
+                    pending[remote.remote(*arguments(item))] = item
                 done, _ = ray.wait(list(pending), num_returns=1)
                 for reference in done:
-                    yield self._result(pending.pop(reference), reference)
+                    yield pending.pop(reference), reference
         finally:
             for reference in pending:
                 ray.cancel(reference, force=True)
+
+    def _cause(self, error: Exception) -> str:
+        """The cause of an error in a worker stands last, of a death of the worker first."""
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
 
     def _result(self, task: Task, reference: Any) -> JobResult:  # noqa: ANN401 - Ray has no types
         try:
             data, archive = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            # the cause of an error in the worker stands last, of a death of the worker first
-            cause = lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
-            return failed(task, f"the run was lost on the cluster: {cause}")
+            return failed(task, f"the run was lost on the cluster: {self._cause(error)}")
         try:
             unpack(archive, Path(task.base))
         except OSError as error:

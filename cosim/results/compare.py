@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cosim.contract.errors import SetupError
@@ -287,6 +286,8 @@ def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
 
 
 def decoded(table: pa.Table) -> pa.Table:
+    import pyarrow.compute as pc  # every report reads this module, and few compare values
+
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(i, field.name, pc.cast(table.column(i), pa.string()))
@@ -295,6 +296,8 @@ def decoded(table: pa.Table) -> pa.Table:
 
 def first_difference(a: pa.Array, b: pa.Array) -> int | None:
     """The first row in which two columns differ in a bit or in being null."""
+    import pyarrow.compute as pc
+
     nulls = np.asarray(a.is_null()) != np.asarray(b.is_null())
     if pa.types.is_floating(a.type):
         x, y = (np.asarray(v.fill_null(0.0)).view(np.int64 if a.type == pa.float64() else np.int32) for v in (a, b))

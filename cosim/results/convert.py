@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import RunError
 from cosim.plan.compact import expanded
-from cosim.results.arrays import numbers, texts, values_of
+from cosim.results.arrays import numbers, taken, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import DamagedError, RunFolder, digests
 from cosim.results.identity import SlotHolder, members_from
@@ -97,7 +97,8 @@ def named(serial: NDArray[np.int32], ids: pa.Array) -> pa.DictionaryArray:
     place = np.zeros(len(ids) + 1, np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     nobody = (serial < 0) if present[-1] else None
-    return pa.DictionaryArray.from_arrays(numbers(place.take(serial, mode="wrap"), nobody), ids.take(numbers(used)))
+    known = ids if len(used) == len(ids) else taken(ids, used)
+    return pa.DictionaryArray.from_arrays(numbers(place.take(serial, mode="wrap"), nobody), known)
 
 
 def write_parquet(path: Path, groups: Iterable[pa.Table]) -> int:

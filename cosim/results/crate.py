@@ -100,6 +100,8 @@ def publish(
     except SetupError:
         shutil.rmtree(out)
         raise
+    for left in (out / "workflow").rglob("__pycache__"):  # Python keeps what it compiled of the scenario's own modules
+        shutil.rmtree(left)
     names = {run.path: _place(run.path, folder) for run in runs}
     for run in runs:
         _copy_run(run.path, out / names[run.path])

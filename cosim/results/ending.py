@@ -33,16 +33,25 @@ class Interrupts:
     programs, some of which send it twice without being in a hurry, as compose does when it is interrupted.
     """
 
-    def __init__(self, runtime: Runtime, say: Callable[[str], None]) -> None:
-        self.may_raise = True
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.may_raise = False  # once the run is under way, and until it is being closed
         self.terminated = False
-        self._runtime = runtime
+        self.run: tuple[Runtime, Recorder] | None = None
+        self._early = ""  # what came before there was a run to be ended
         self._say = say
+
+    def end(self, runtime: Runtime, recorder: Recorder) -> None:
+        """This is what ends from now on, and at once if a signal has come already."""
+        self.run = runtime, recorder
+        if self._early:
+            runtime.stop(self._early)
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         self.terminated |= number == signal.SIGTERM
-        if not self._runtime.stopping:
-            self._runtime.stop(signal.Signals(number).name)
+        if not self._stopping:
+            self._early = signal.Signals(number).name
+            if self.run is not None:
+                self.run[0].stop(self._early)
             self._say("stopping after this tick, results are kept; once more to stop at once")
         elif self.may_raise and number != signal.SIGTERM:
             self.may_raise = False
@@ -50,23 +59,29 @@ class Interrupts:
         else:
             self._say("closing the adapters and saving the results")
 
+    @property
+    def _stopping(self) -> str:
+        return self.run[0].stopping if self.run is not None else self._early
+
 
 @contextmanager
-def stop_on_signals(runtime: Runtime, recorder: Recorder, say: Callable[[str], None]) -> Iterator[Interrupts]:
-    """Within, SIGINT and SIGTERM end the run; a second SIGINT does within two seconds, a SIGTERM within six.
+def stop_on_signals(say: Callable[[str], None]) -> Iterator[Interrupts]:
+    """Within, SIGINT and SIGTERM end the run, once there is one (`Interrupts.end`).
+
+    A second SIGINT does within two seconds, a SIGTERM within six.
 
     A run that is still there then is marked as partial and its process ended, with exit code 1; after SIGTERM its
     report is written first. In other threads than the main one signals are left alone. A process that SIGTERM would
     have ended ignores further ones afterwards: it ends, and what it still writes is to be whole.
     """
-    interrupts = Interrupts(runtime, say)
+    interrupts = Interrupts(say)
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
     ear, mouth = os.pipe()
     over, over_mouth = os.pipe()
     os.set_blocking(mouth, False)
-    watching = threading.Thread(target=_watch, args=(ear, over, runtime, recorder, say), name="endings", daemon=True)
+    watching = threading.Thread(target=_watch, args=(ear, over, interrupts, say), name="endings", daemon=True)
     before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
     woken = signal.set_wakeup_fd(mouth, warn_on_full_buffer=False)
     watching.start()
@@ -83,15 +98,44 @@ def stop_on_signals(runtime: Runtime, recorder: Recorder, say: Callable[[str], N
             os.close(handle)
 
 
-def _watch(ear: int, over: int, runtime: Runtime, recorder: Recorder, say: Callable[[str], None]) -> None:
+@contextmanager
+def report_first(say: Callable[[str], None]) -> Iterator[None]:
+    """Within, for the figures and the report of a run that is over, only a second SIGINT interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = 0
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        nonlocal heard
+        heard += number == signal.SIGINT
+        if heard > 1:
+            raise KeyboardInterrupt
+        say("the run is over; writing its report")
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, hear)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _watch(ear: int, over: int, interrupts: Interrupts, say: Callable[[str], None]) -> None:
     deadline, heard, terminated = float("inf"), 0, False
     while True:
         left = deadline - monotonic()
         ready, _, _ = select.select([ear, over], [], [], None if left == float("inf") else max(0.0, left))
         if over in ready:
             return
-        if not ready:
-            _end(runtime, recorder, say, report=terminated and heard < 2)
+        if not ready and interrupts.run is None:  # in a moment
+            deadline = monotonic() + _PATIENCE
+        elif not ready and interrupts.run is not None:
+            _end(*interrupts.run, say, report=terminated and heard < 2)
         for number in os.read(ear, 64) if ready else b"":
             heard += number == signal.SIGINT
             terminated |= number == signal.SIGTERM

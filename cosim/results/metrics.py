@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.results.engagements import engagement_figures, listed, weeding_figures
+from cosim.results.engagements import engagement_figures, listed, proximity_figures, weeding_figures
 from cosim.results.folder import FORMAT, RunFolder, digests, write_json
 from cosim.results.ledgers import ledger_faults
 
@@ -90,6 +90,7 @@ def measure(run: Run) -> dict[str, Any]:
         figures |= _movement(run)
     figures |= engagement_figures(listed(summaries))
     figures |= weeding_figures(summaries)
+    figures |= proximity_figures(summaries)
     lag = run.manifest["lag"]
     figures["lag_max"] = _figure(lag["max"], "s", "largest delay behind the wall clock")
     figures["lag_mean"] = _figure(lag["mean"], "s", "mean delay behind the wall clock")

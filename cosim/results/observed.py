@@ -51,12 +51,14 @@ class Publishing:
     def ended(self, status: str) -> None:
         """Tell the observers how the run ended; the frames' buffers are gone by now."""
         self._last = (*self._last[:2], [])
-        self._send(ended=status)
+        self._send(last=True, ended=status)
 
-    def _send(self, **more: object) -> None:
+    def _send(self, *, last: bool = False, **more: object) -> None:
         self._at = monotonic()
         tick, time, frames = self._last
-        self._publisher.publish(tick, time, frames, lambda: {**self._state(), "tasks": self._tally.read(), **more})
+        self._publisher.publish(
+            tick, time, frames, lambda: {**self._state(), "tasks": self._tally.read(), **more}, last=last
+        )
 
 
 @contextmanager

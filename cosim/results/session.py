@@ -31,7 +31,7 @@ from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import plan_of
 from cosim.plan.plan import AdapterPlan, Plan
 from cosim.results.compiled import compile_first
-from cosim.results.ending import Interrupts, stop_on_signals
+from cosim.results.ending import Interrupts, report_first, stop_on_signals
 from cosim.results.folder import RunFolder, Status, outside
 from cosim.results.layers import streets
 from cosim.results.metrics import write_metrics
@@ -135,28 +135,30 @@ def run_plan(
     signals = signals_of(plan)
     adapters = build_adapters(plan)
     compiling = compile_first({adapter.use for adapter in plan.adapters if not adapter.connect}, say)
-    if again is None:
-        folder = RunFolder.create(base, plan, driver=driver, compiling=compiling)
-    else:
-        set_aside(again.folder)
-        at, resumed = again.folder.path, again.reached
-        folder = RunFolder.create(base, plan, driver=driver, compiling=compiling, at=at, resumed=resumed)
-    say(f"running {plan.name} into {outside(folder.path)}")
     with ExitStack() as stack:
+        interrupts = stack.enter_context(stop_on_signals(say))
+        if again is None:
+            folder = RunFolder.create(base, plan, driver=driver, compiling=compiling)
+        else:
+            set_aside(again.folder)
+            at, resumed = again.folder.path, again.reached
+            folder = RunFolder.create(base, plan, driver=driver, compiling=compiling, at=at, resumed=resumed)
+        say(f"running {plan.name} into {outside(folder.path)}")
         if again is None:
             stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
         for warning in plan.warnings:
             log.warning("%s", warning)
             say(f"warning: {warning}")
-        if launch is not None:
-            stack.enter_context(launch(folder.path / "logs" / "nodes"))
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
         runtime = Runtime(
-            plan, adapters, signals, scratch=folder.path / "logs", observers=watchers, services=services_in(os.environ),
-            counting=counting,
+            plan, adapters, signals, scratch=folder.path / "logs", observers=watchers, counting=counting,
         )  # fmt: skip
+        interrupts.end(runtime, recorder)
+        if launch is not None:
+            stack.enter_context(launch(folder.path / "logs" / "nodes"))
+        runtime.services.update(services_in(os.environ))
         pacer = Pacer(plan.pacing, plan.lag, stopping=lambda: bool(runtime.stopping), controlled=bool(control))
         if again is not None:
             pacer.free_until = again.reached
@@ -174,7 +176,6 @@ def run_plan(
             runtime.observers.append(publishing)
         if progress is not None:
             runtime.observers.append(_Ticks(progress))
-        interrupts = stack.enter_context(stop_on_signals(runtime, recorder, say))
         wall, cpu = monotonic(), process_time()
         error, starting = _drive(runtime, pacer, driver, interrupts)
         if isinstance(error, (ScenarioError, SetupError)) and runtime.reached < 0.0 and again is None:
@@ -198,7 +199,10 @@ def run_plan(
         except RunError as refused:
             error, status = refused, "partial"
     figures: Mapping[str, float | None] = {}
-    with suppress(OSError, MemoryError, duckdb.Error):  # a limit may have been reached; the tables are there
+    with (
+        report_first(say),
+        suppress(OSError, MemoryError, duckdb.Error),
+    ):  # a limit may have been reached; the tables are there
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
     return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached), compiling, starting)
 
@@ -270,8 +274,11 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: Interrupt
     """Start, drive, finish and close; the error that ended the run early, and the seconds of the start."""
     error: CosimError | None = None
     begun, starting = monotonic(), 0.0
+    interrupts.may_raise = True
     try:
         try:
+            if runtime.stopping:
+                raise RunError(f"stopped before the first tick: {runtime.stopping}")
             runtime.start()
         finally:
             starting = monotonic() - begun

@@ -18,7 +18,7 @@ from cosim.contract.units import parse
 from cosim.plan.compile import compile_plan
 from cosim.results.executor import Executor, LocalExecutor
 from cosim.results.folder import write_json
-from cosim.results.smallest import Goal, Sample, Smallest, goal
+from cosim.results.smallest import Goal, Sample, Smallest, goals_in
 from cosim.results.student import interval
 from cosim.results.sweep import SweepFolder, run_sweep
 from cosim.scenario.load import load
@@ -95,10 +95,12 @@ def size(
     more costs per time. Raises `ScenarioError` and `SetupError` before a run starts where that can be known,
     and `RunError` when a run fails.
     """
-    goals = [goal(text) for text in until]
+    goals = [one for text in until for one in goals_in(text)]
     if not goals:
         raise SetupError("say what is to be met: --until 'late_share < 1 %'")
     path, choices = _varied(vary)
+    if path == "run.seed":
+        raise SetupError("every value is run with the seeds 1, 2, 3, ...; vary something other than run.seed")
     per_second = _price(price, choices)
     scenario = Path(scenario)
     loaded = load(scenario, overrides)

@@ -14,23 +14,21 @@ smaller value is tried as well, unless that assumption is asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, isfinite, log2, nan, sqrt
 from typing import Any, Literal
 
+from cosim.contract.condition import Condition, ConditionError, Named
 from cosim.contract.errors import SetupError
-from cosim.contract.units import DIMENSIONS
+from cosim.contract.units import convert
 from cosim.results.compare import paired
 from cosim.results.student import quantile, variance
 
 Verdict = Literal["meets", "misses", "undecided"]
 Sample = Mapping[str, float | None]  # figures of a run
 Make = Callable[[int, int, int], Sequence[Sample]]  # value, first seed, number of runs -> their figures
-
-_GOAL = re.compile(r"\s*([a-z][a-z0-9_]*)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +45,31 @@ class Goal:
 
     def limit(self, unit: str) -> float:
         """The limit in `unit`, that of the figure. Raises `SetupError` when it measures something else."""
-        bare = unit in ("", "1")
-        if bare and self.unit in ("", "%"):
-            return self.number * (0.01 if self.unit else 1.0)
-        for units in DIMENSIONS.values():
-            if self.unit in units and unit.removeprefix("1") in units:
-                return self.number * units[self.unit] / units[unit.removeprefix("1")]
-        known = next((units for units in DIMENSIONS.values() if unit.removeprefix("1") in units), {})
-        what = "has no unit; write a number or '1 %'" if bare else f"is in {unit}; units: {', '.join(known) or unit}"
-        raise SetupError(f"'{self}': {self.figure} {what}")
+        try:
+            return convert(self.number, self.unit, unit)
+        except ValueError as error:
+            raise SetupError(f"the goal '{self}' cannot be: {error}") from None
 
 
-def goal(text: str) -> Goal:
-    """The goal in `text`. Raises `SetupError`."""
-    match = _GOAL.fullmatch(text)
-    if match is None:
-        raise SetupError(f"'{text[:60]}' is no goal; write a figure, < or >, and a limit: 'late_share < 1 %'")
-    name, sign, number, unit = match.groups()
-    if unit and not any(unit in units for units in DIMENSIONS.values()):
-        raise SetupError(f"'{text[:60]}': there is no unit '{unit[:20]}'")
-    return Goal(name, sign[0] == "<", float(number), unit or "")
+def goals_in(text: str) -> list[Goal]:
+    """The goals in `text`, of which `and` joins several. Raises `SetupError`."""
+    try:
+        found = Condition(text, _figure).comparisons()
+    except ConditionError as error:
+        raise SetupError(
+            f"'{text[:60]}' is no goal: {error}; write a figure, < or >, and a limit: 'late_share < 1 %'"
+        ) from None
+    equal = next((one for one in found if one.sign in ("==", "!=")), None)
+    if equal is not None:
+        raise SetupError(f"'{text[:60]}' is no goal: a mean is never exactly a number; write < or >")
+    return [Goal(".".join(one.name), one.sign[0] == "<", one.number, one.unit) for one in found]
+
+
+def _figure(parts: tuple[str, ...]) -> Named:
+    """A figure of runs, whose unit the runs will tell."""
+    if len(parts) != 1:
+        raise ValueError(f"'{'.'.join(parts)}' is not the name of a figure")
+    return Named("number", None)
 
 
 @dataclass

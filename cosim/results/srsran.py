@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import SetupError
+from cosim.contract.node_keys import Cell
 from cosim.contract.registry import adapter_kind
 from cosim.radio import nr
 from cosim.results.load import Run, load
@@ -145,7 +146,7 @@ def _rows(run: Run) -> Iterator[Row]:
     slots = 1e3 * spacing / 15e3  # 1/s
     cells = [node for node in run.plan["scene"]["nodes"] if node["cell"] is not None]
     pci = {node["id"]: k for k, node in enumerate(cells, 1)}
-    blocks = {node["id"]: nr.resource_blocks(node["cell"]["bandwidth"], spacing) for node in cells}
+    blocks = {node["id"]: nr.resource_blocks(Cell.model_validate(node["cell"]).bandwidth, spacing) for node in cells}
     times = [time for (time,) in run.sql("SELECT DISTINCT time FROM ue ORDER BY time").fetchall()]
     since = dict(zip(times[1:], (b - a for a, b in pairwise(times)), strict=True))
     first = next(iter(since.values()), 1.0)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from cosim.contract.block import Block, Name
+from cosim.contract.block import Block
 
 Two = Annotated[list[Any], Field(min_length=2, max_length=2)]
 
@@ -78,6 +78,3 @@ class CalibratedBlock(Block):
     assumptions: list[str] = Field([], description="what the model takes for granted")
     warnings: list[str] = Field([], description="what was wrong with the data or the search")
     figures: dict[str, float] = Field({}, description="further ones")
-
-
-Calibrated = dict[Name, CalibratedBlock]

@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cosim.contract.block import Block, Name
+from cosim.contract.block import Block, Name, OnlyWith
+from cosim.contract.laws import Law
 from cosim.contract.units import CarbonIntensity, Duration, Fraction, Period, Price, PricePerEnergy
 from cosim.scenario.hardware import AcceleratorName, LawOfOperations
-from cosim.scenario.text import Law, LawOfBytes, LawOfWork
+from cosim.scenario.text import LawOfBytes, LawOfWork
 
 Rule = Annotated[str, Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 
@@ -97,16 +98,20 @@ class GreenBlock(SpanBlock):
 class TariffBlock(Block):
     """What energy costs and emits over time; nodes name it in `cost: {tariff: ...}`."""
 
-    price: PricePerEnergy = Field(0.0, description="of brown energy, outside of the windows")
-    carbon: CarbonIntensity = Field(0.0, description="of brown energy, outside of the windows")
+    price: Annotated[PricePerEnergy, OnlyWith("prices", None)] = Field(
+        0.0, description="of brown energy, outside of the windows"
+    )
+    carbon: Annotated[CarbonIntensity, OnlyWith("carbons", None)] = Field(
+        0.0, description="of brown energy, outside of the windows"
+    )
     windows: list[WindowBlock] = Field([], description="times with other values; they must not overlap")
     repeat: Period | None = Field(None, description="the windows, green ones too, come again every so often: 24 h")
     prices: str | None = Field(None, description="file of prices per kWh, one a line, or lines of: time in s, price")
     carbons: str | None = Field(None, description="file of g/kWh, in the same form")
     every: Period = Field(3600.0, description="time between the lines of a file without times")
     green: list[GreenBlock] = Field([], description="times with green energy; they must not overlap")
-    green_price: PricePerEnergy = Field(0.0, description="of green energy")
-    green_carbon: CarbonIntensity = Field(0.0, description="of green energy")
+    green_price: Annotated[PricePerEnergy, OnlyWith("green")] = Field(0.0, description="of green energy")
+    green_carbon: Annotated[CarbonIntensity, OnlyWith("green")] = Field(0.0, description="of green energy")
 
     @model_validator(mode="after")
     def _one_source(self) -> TariffBlock:

@@ -94,6 +94,12 @@ def _with_includes(
         if any(target.resolve() == other.resolve() for other in seen):
             way = " -> ".join(str(other) for other in (*seen, target))
             problems.append(problem(root, keys, f"files include each other: {way}", "remove one of the includes"))
+        elif target.is_dir():
+            problems.append(problem(root, keys, f"'{shorten(name)}' is a folder", "name a file"))
+        elif "://" in name:
+            problems.append(
+                problem(root, keys, f"'{shorten(name)}' is no file", "copy it beside the scenario, and name it")
+            )
         elif not target.is_file():
             hint = did_you_mean(target.name, sorted(p.name for p in target.parent.glob("*.yaml")), otherwise="there")
             problems.append(problem(root, keys, f"there is no file '{shorten(str(target))}'", hint))

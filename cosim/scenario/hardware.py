@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.block import Block, or_text
-from cosim.contract.units import Duration, EnergyPerBit, Fraction, Frequency, Period, Power
-from cosim.scenario.text import Law, LawText, TextForm
+from cosim.contract.block import Block, OnlyWith, TextBlock
+from cosim.contract.laws import Law, LawText, TextForm
+from cosim.contract.units import Duration, Fraction, Frequency, Period, Power
 
 AcceleratorName = Literal["gpu", "npu", "tpu", "fpga", "dsp"]
 WorkClass = Literal["compute", "memory", "hybrid", "io"]
@@ -53,10 +53,10 @@ UnitsText = Annotated[
 ]
 
 
-class AcceleratorBlock(Block):
+class AcceleratorBlock(TextBlock):
     """An accelerator of a host: `2 x 10 TFLOPS`, or its keys."""
 
-    model_config = or_text("units")
+    TEXT: ClassVar[str] = "units"
     units: UnitsText = Field(description="units x speed of each")
     idle: Power = Field(0.0, description="of each unit while it does nothing")
     max: Power = Field(0.0, description="of each unit in use")
@@ -116,16 +116,20 @@ class ScalingBlock(Block):
     governor: Literal["performance", "powersave", "ondemand", "userspace"] = Field(
         "ondemand", description="fastest, slowest, by use, or the fastest until it is told otherwise"
     )
-    period: Period = Field(0.1, description="ondemand: time between two looks at the use")
-    threshold: Fraction = Field(0.8, description="ondemand: use above which it takes the fastest; default of Linux")
+    period: Annotated[Period, OnlyWith("governor", "ondemand")] = Field(
+        0.1, description="ondemand: time between two looks at the use"
+    )
+    threshold: Annotated[Fraction, OnlyWith("governor", "ondemand")] = Field(
+        0.8, description="ondemand: use above which it takes the fastest; default of Linux"
+    )
     platform: Literal["xeon-1220", "x-gene-2", "x-gene-3"] | None = Field(
         None, description="operating points and power of a measured processor"
     )
     points: list[PointBlock] | None = Field(None, min_length=1, max_length=32, description="instead of 'platform'")
-    activity: Annotated[float, units.Unit("activity", ge=0.0)] = Field(
+    activity: Annotated[float, units.Unit("activity", ge=0.0), OnlyWith("points")] = Field(
         0.0, description="a in the power a u V^2 f + s of all cores at use u"
     )
-    static: Power = Field(0.0, description="s in the power a u V^2 f + s")
+    static: Annotated[Power, OnlyWith("points")] = Field(0.0, description="s in the power a u V^2 f + s")
 
     @model_validator(mode="after")
     def _either(self) -> ScalingBlock:
@@ -135,66 +139,3 @@ class ScalingBlock(Block):
         if clocks != sorted(set(clocks)):
             raise ValueError("operating points stand slowest first, each clock once")
         return self
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What a battery holds, written `18.75 Wh` or `5000 mAh x 11.1 V`."""
-
-    joules: float
-
-
-def _read_capacity(text: object) -> Capacity:
-    if not isinstance(text, str):
-        return Capacity(units.parse(text, "energy"))
-    charge, times, voltage = text.partition(" x ")
-    if not times and text.rstrip().endswith("Ah"):
-        raise ValueError(f"'{text}' is a charge; write it with its voltage, for example '5000 mAh x 11.1 V'")
-    joules = units.parse(charge, "charge" if times else "energy")
-    joules *= units.parse(voltage, "voltage") if times else 1.0
-    if joules <= 0.0:
-        raise ValueError(f"'{text}' must be more than 0")
-    return Capacity(joules)
-
-
-CapacityText = Annotated[
-    Capacity,
-    TextForm(
-        Capacity,
-        _read_capacity,
-        lambda value: units.show(value.joules, "energy"),
-        {
-            "pattern": rf"^\s*({units.pattern('energy')}|{units.pattern('charge')} x {units.pattern('voltage')})\s*$",
-            "description": "energy, or charge x voltage",
-            "examples": ["18.75 Wh", "5000 mAh x 11.1 V"],
-        },
-    ),
-]
-
-
-class BatteryBlock(Block):
-    """What a node lives on, `18.75 Wh` or its keys; its power and its radio drain it, and empty it is dead."""
-
-    model_config = or_text("capacity")
-    capacity: CapacityText = Field(description="when it is full")
-    level: Annotated[Law, LawText("fraction")] = Field(
-        Law(law="fixed", a=1.0), description="in the beginning: a part of the capacity, fixed or uniform"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, found: object) -> object:
-        return {"capacity": found} if isinstance(found, str) else found
-
-    @model_validator(mode="after")
-    def _possible(self) -> BatteryBlock:
-        if self.level.law in ("exponential", "log-normal") or max(self.level.a, self.level.b) > 1.0:
-            raise ValueError("'level' is a part of the capacity, such as '80 %' or 'uniform 50 % .. 100 %'")
-        return self
-
-
-class RadioEnergyBlock(Block):
-    """What a device's radio takes under one technology."""
-
-    sent: EnergyPerBit = Field(0.0, description="to send")
-    received: EnergyPerBit = Field(0.0, description="to receive")

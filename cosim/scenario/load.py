@@ -8,6 +8,7 @@ imported.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -122,6 +123,15 @@ class Draft:
         if len(parts) < 2 or _covered(problem, _broken(list(self.problems))):
             return True
         wrong = {one.path.split(".")[0] for one in self.problems}
+        if self._left_out.intersection(re.findall(r"'[^']*'|[\w.-]+", problem.message)):
+            return True
+        if (
+            parts[0] == "adapters"
+            and len(parts) == 2
+            and "adapters" in wrong
+            and "which nobody defines" in problem.message
+        ):
+            return True  # the adapter that would define the signal was left out
         used = self.loaded.adapters.get(parts[1]) if parts[0] == "adapters" and self.loaded is not None else None
         if used is not None and any(not used.kind.node.keys().isdisjoint(one.path.split(".")) for one in self.problems):
             return True  # the adapter looked at nodes without a key of its own that cannot be read
@@ -129,6 +139,18 @@ class Draft:
             return True  # sources without a way to a host: it may be that of the link or the radio that is wrong
         about_nodes = not wrong.isdisjoint(("", "nodes", "kinds", "groups", "defaults"))
         return about_nodes and not (parts[0] in ("run", "sweep") or (parts[0] == "adapters" and len(parts) > 2))
+
+    @cached_property
+    def _left_out(self) -> set[str]:
+        """How messages name the blocks that are wrong, in quotes, and the nodes that have one."""
+        paths = [one.path.split(".") for one in self.problems]
+        wrong = {".".join(path[1:end]) for path in paths if path[0] == "nodes" for end in range(2, len(path) + 1)}
+        kinds = {path[1] for path in paths if path[0] == "kinds" and len(path) > 1}
+        nodes = self.loaded.world.everything if self.loaded is not None else ()
+        ids = {node.id for node in nodes if node.block.kind in kinds or node.key in wrong}
+        blocks = {f"'{path[1]}'" for path in paths if path[0] in ("adapters", "workloads") and len(path) > 1}
+        ids |= wrong
+        return ids | {f"'{name}'" for name in ids} | blocks
 
 
 def in_order(problems: Sequence[Problem], files: Sequence[Path]) -> list[Problem]:

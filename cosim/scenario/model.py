@@ -13,22 +13,18 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, create_model, model_validator
 
 from cosim.contract import units
-from cosim.contract.block import Block, EventKey, Name, NodeKey, Selector
+from cosim.contract.block import Block, EventKey, Name, NodeKey, OnlyWith, Selector
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Battery, Cell, Cost, Live, Radio, RadioEnergy, Software, Uplink, Wifi
+from cosim.contract.trust import Trusted
 from cosim.contract.units import (
     BitRate,
     Bytes,
-    Distance,
     Duration,
     EnergyPerBit,
     Fraction,
-    Frequency,
-    Gain,
-    Level,
     Period,
     Power,
-    PricePerBytes,
-    PricePerEnergy,
-    PricePerTime,
     Speed,
 )
 from cosim.scenario.calibrate import CalibrateBlock
@@ -37,28 +33,14 @@ from cosim.scenario.demand import SlaBlock, StageBlock, TariffBlock, ordered
 from cosim.scenario.hardware import (
     AcceleratorBlock,
     AcceleratorName,
-    BatteryBlock,
     BootBlock,
     LawOfOperations,
-    RadioEnergyBlock,
     ScalingBlock,
     SleepBlock,
     WorkClass,
 )
 from cosim.scenario.placement import Place
-from cosim.scenario.reality import LiveBlock, RunsBlock, WifiBlock
-from cosim.scenario.text import (
-    ArrivalLaw,
-    Arrivals,
-    Cpu,
-    CpuText,
-    Law,
-    LawOfBytes,
-    LawOfWork,
-    Origin,
-    Pacing,
-    PacingText,
-)
+from cosim.scenario.text import ArrivalLaw, Arrivals, Cpu, CpuText, LawOfBytes, LawOfWork, Origin, Pacing, PacingText
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -72,7 +54,9 @@ class LagBlock(Block):
         "wait where a node says 'missing: wait', whose tasks would come in a burst otherwise; report elsewhere",
     )
     warn: Period = Field(0.1, description="a tick later than this is counted as late")
-    fail: Period = Field(2.0, description="under the policy strict, the lag that ends the run")
+    fail: Annotated[Period, OnlyWith("policy", "strict")] = Field(
+        2.0, description="under the policy strict, the lag that ends the run"
+    )
 
 
 class RunBlock(Block):
@@ -104,48 +88,15 @@ Room = Annotated[float, units.Unit("bytes", gt=0.0)]  # B
 class PowerBlock(Block):
     """Electrical power: a law between idle and max, or a table of equal steps from 0 to 100 % load."""
 
-    idle: Power = Field(0.0, description="at no load")
-    max: Power = Field(0.0, description="at full load")
-    law: Literal["linear", "cubic"] = Field("linear", description="of the load, between idle and max")
+    idle: Annotated[Power, OnlyWith("table", None)] = Field(0.0, description="at no load")
+    max: Annotated[Power, OnlyWith("table", None)] = Field(0.0, description="at full load")
+    law: Annotated[Literal["linear", "cubic"], OnlyWith("table", None)] = Field(
+        "linear", description="of the load, between idle and max"
+    )
     table: list[Power] | None = Field(
         None, min_length=2, max_length=101, description="from no load to full load in equal steps; instead of idle, max"
     )
     source: str = Field("", description="where the figures come from")
-
-
-class RadioBlock(Block):
-    """The radio of a device (user equipment)."""
-
-    power: Level = Field(23.0, description="transmit power; 3GPP TS 38.101-1 power class 3")
-    gain: Gain = Field(0.0, description="antenna gain")
-    noise_figure: Gain = Field(9.0, description="3GPP TR 38.901 table 7.8-1 convention for user equipment")
-    height: Distance = Field(1.5, description="of the antenna above the node's position; 3GPP TR 38.901 user terminal")
-    by: Name | None = Field(None, description="the adapter, or the medium, that serves it; default: any radio adapter")
-
-
-class CellBlock(Block):
-    """The radio cell of a base station."""
-
-    power: Level = Field(30.0, description="transmit power")
-    gain: Gain = Field(8.0, description="antenna gain; 3GPP TR 38.901 element gain")
-    noise_figure: Gain = Field(5.0, description="3GPP convention for a gNB")
-    height: Distance = Field(10.0, description="of the antenna above the node's position; 3GPP TR 38.901 UMi")
-    carrier: Frequency = Field(3.5e9, description="carrier frequency; 3.5 GHz is NR band n78")
-    bandwidth: Frequency = Field(20e6, description="channel bandwidth")
-    technology: Name | None = Field(None, description="by which the `radio_energy` of devices goes: wifi, lte, nr")
-    energy_sent: EnergyPerBit = Field(0.0, description="what sending costs the cell")
-    energy_received: EnergyPerBit = Field(0.0, description="what receiving costs the cell")
-    by: Name | None = Field(None, description="the adapter, or the medium, that serves it; default: any radio adapter")
-
-
-class CostBlock(Block):
-    """Prices, in one currency for the whole scenario."""
-
-    cpu: PricePerTime = Field(0.0, description="per second of a busy core")
-    transfer: PricePerBytes = Field(0.0, description="per byte in or out")
-    energy: PricePerEnergy = Field(0.0, description="per unit of electrical energy")
-    own: PricePerTime = Field(0.0, description="per unit of time of owning the node, used or not")
-    tariff: Name | None = Field(None, description="prices of energy over time, one of `tariffs`; instead of energy")
 
 
 class KindBlock(Block):
@@ -172,18 +123,21 @@ class KindBlock(Block):
     scaling: ScalingBlock | None = Field(None, description="frequency and voltage scaling of the processor")
     sleep: SleepBlock | None = Field(None, description="a host without tasks falls asleep")
     boot: BootBlock | None = Field(None, description="a host that has recovered boots first")
-    battery: BatteryBlock | None = Field(None, description="what the node lives on")
-    radio: RadioBlock | None = Field(None, description="radio of a device")
-    cell: CellBlock | None = Field(None, description="radio cell of a base station")
-    cost: CostBlock | None = Field(None, description="prices of using the node")
+    battery: Battery | None = Field(None, description="what the node lives on")
+    radio: Radio | None = Field(None, description="radio of a device")
+    cell: Cell | None = Field(None, description="radio cell of a base station")
+    cost: Cost | None = Field(None, description="prices of using the node")
     radio_energy_sent: EnergyPerBit | None = Field(None, description="what sending costs a device")
     radio_energy_received: EnergyPerBit | None = Field(None, description="what receiving costs a device")
-    radio_energy: dict[Name, RadioEnergyBlock] | None = Field(
+    radio_energy: dict[Name, RadioEnergy] | None = Field(
         None, description="by the technology of the cell; other cells: radio_energy_sent, radio_energy_received"
     )
-    wifi: WifiBlock | None = Field(None, description="a Wi-Fi interface, for the wifi adapter")
-    runs: RunsBlock | None = Field(None, description="its software when nodes are containers or namespaces")
-    live: LiveBlock | None = Field(None, description="a real machine takes this node's place")
+    wifi: Wifi | None = Field(None, description="a Wi-Fi interface, for the wifi adapter")
+    runs: Software | None = Field(None, description="its software when nodes are containers or namespaces")
+    live: Live | None = Field(None, description="a real machine takes this node's place")
+    uplink: Annotated[Uplink | None, Trusted("lets programs of a node reach the host's network")] = Field(
+        None, description="its software reaches the host's network by an emulated link; default: it does not"
+    )
     missing: Literal["fail", "model", "wait"] = Field(
         "model", description="while its container or machine is absent: end the run, simulate the node, or wait"
     )
@@ -237,7 +191,7 @@ class WorkloadBlock(Block):
     )
     memory: Bytes = Field(0.0, description="that a task takes at its host until it is computed")
     storage: Bytes = Field(0.0, description="that a task takes at its host until it is computed")
-    work_class: WorkClass = Field(
+    work_class: Annotated[WorkClass, OnlyWith("sensitivity", None)] = Field(
         "compute", alias="class", description="by what a slower clock makes the work longer: all of it, or a part"
     )
     sensitivity: Fraction | None = Field(
@@ -285,9 +239,9 @@ class EventBlock(Block):
     node: Selector | None = Field(None, description="the nodes that fail or recover")
     link: str | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
     duration: Period | None = Field(None, alias="for", description="after which it is undone")
-    delay: Duration = Field(0.0, description="added to the link's")
-    loss: Fraction = Field(0.0, description="added to the link's")
-    rate: Fraction = Field(1.0, description="what is left of the link's rate")
+    delay: Annotated[Duration, OnlyWith("do", "degrade")] = Field(0.0, description="added to the link's")
+    loss: Annotated[Fraction, OnlyWith("do", "degrade")] = Field(0.0, description="added to the link's")
+    rate: Annotated[Fraction, OnlyWith("do", "degrade")] = Field(1.0, description="what is left of the link's rate")
 
     @model_validator(mode="after")
     def _has_target(self) -> EventBlock:
@@ -374,6 +328,6 @@ def _summary(model: type[Block]) -> str:
 
 
 __all__ = [
-    "Arrivals", "CellBlock", "CostBlock", "Cpu", "EventBlock", "GroupBlock", "KindBlock", "Law", "LinkBlock",
-    "NodeBlock", "Pacing", "PowerBlock", "RadioBlock", "RecordBlock", "RunBlock", "Scenario", "Speed", "WorkloadBlock",
+    "Arrivals", "Cell", "Cost", "Cpu", "EventBlock", "GroupBlock", "KindBlock", "Law", "LinkBlock",
+    "NodeBlock", "Pacing", "PowerBlock", "Radio", "RecordBlock", "RunBlock", "Scenario", "Speed", "WorkloadBlock",
 ]  # fmt: skip

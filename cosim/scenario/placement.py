@@ -24,13 +24,13 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from cosim.contract import units
-from cosim.contract.units import Length
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Position = Annotated[list[Length], Field(min_length=2, max_length=3)]
+_Coordinate = Annotated[float, units.Unit("length", ge=-1e8, le=1e8)]  # m; beyond every orbit around the Earth in use
+Position = Annotated[list[_Coordinate], Field(min_length=2, max_length=3)]
 
 _FORMS = "'uniform in 2 km x 1 km', 'grid in ...', 'poisson 40 /km2 in ...' or 'points FILE.csv'"
 _WORDS = re.compile(r"(uniform|grid|poisson\s+(?P<density>\S.*?))\s+in\s+(?P<area>\S.*)", re.ASCII)

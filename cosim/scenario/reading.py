@@ -65,7 +65,9 @@ def read_file(file: Path, problems: list[Problem]) -> Item | None:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         column = error.start - raw.rfind(b"\n", 0, error.start)
-        problems.append(Problem(f"byte 0x{raw[error.start]:02x} is not UTF-8", "", file, line, column))
+        utf_16 = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+        hint = f"{'the file is UTF-16; ' if utf_16 else ''}save it as UTF-8"
+        problems.append(Problem(f"byte 0x{raw[error.start]:02x} is not UTF-8", "", file, line, column, hint))
         return None
     return read_text(text, file, problems)
 
@@ -109,6 +111,10 @@ def _wording(reason: str, text: str, mark: _Mark | None) -> tuple[str, str]:
         return f"is not YAML: {reason}", "check the indentation, and quote text that holds ': '"
     if "undefined alias" in reason:
         return f"is not YAML: {reason}", "define it before with &name"
+    if "could not find expected ':'" in reason:
+        return f"is not YAML: {reason}", "write a space after ':'"
+    if "expected ',' or" in reason:
+        return f"is not YAML: {reason}", "a comma is missing, or a bracket is not closed"
     return f"is not YAML: {reason}", ""
 
 

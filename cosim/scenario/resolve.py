@@ -29,6 +29,7 @@ T = TypeVar("T", bound=Block)
 Report = Callable[[Keys, str, str], None]  # keys, message, hint
 
 _NAME = re.compile(NAME, re.ASCII)
+_TOO_LONG = re.compile(r"\[\d*\.\.\d{10,}\]", re.ASCII)  # a range
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
         choices += [[name[end : match.start()]], [f"{number:0{width}d}" for number in range(low, high + 1)]]
         end = match.end()
     ids = ["".join(parts) for parts in product(*choices, [name[end:]])]
+    if _TOO_LONG.search(name):
+        raise ValueError(f"stands for more than {most:,} nodes")
     if _NAME.fullmatch(ids[0]) is None or _NAME.fullmatch(ids[-1]) is None:
         raise ValueError(f"'{shorten(name)}' is not a name of nodes")
     return ids

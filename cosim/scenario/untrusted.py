@@ -10,6 +10,7 @@ from cosim.contract import registry, trust
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.scenario import tree
 from cosim.scenario.gather import gather, scenario_file
+from cosim.scenario.model import KindBlock
 from cosim.scenario.parameters import filled
 from cosim.scenario.tree import Item
 from cosim.scenario.wording import shorten
@@ -42,6 +43,10 @@ def refuse_untrusted(path: str | Path, overrides: Sequence[str] = ()) -> None:
             tree.problem(whole, keys, f"'{shorten(text)}' is outside the scenario's folder", HINT)
             for keys, text in trust.outside(data, folder)
         ]
+        problems += [
+            tree.problem(whole, keys, f"{what}, which is not for an untrusted scenario", HINT)
+            for keys, what in _nodes(data)
+        ]
         if not problems:  # from here on installed adapters are imported, and none that the scenario brings
             problems += _reaching(whole, data)
     if problems:
@@ -62,6 +67,16 @@ def _variants(file: Path, overrides: Sequence[str], root: Item) -> Iterator[Item
                     changed, _ = gather(file, [*overrides, f"{path}={json.dumps(value)}"], [])
                     if changed is not None:
                         yield filled(changed, [])
+
+
+def _nodes(data: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What nodes, and what they have their keys from, are given beyond the scenario."""
+    sections = data if isinstance(data, dict) else {}
+    yield from trust.reaching(KindBlock, sections.get("defaults"), ("defaults",))
+    for section in ("kinds", "groups", "nodes"):
+        blocks = sections.get(section)
+        for name, block in (blocks if isinstance(blocks, dict) else {}).items():
+            yield from trust.reaching(KindBlock, block, (section, name))
 
 
 def _reaching(root: Item, data: object) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -31,6 +32,10 @@ _EXPECTED = {
     "tuple_type": "a list",
     "set_type": "a list",
     "path_type": "a path",
+    "timezone_aware": "a time with its zone, as 2026-05-12T09:00:00+03:00",
+    "datetime_parsing": "a time such as 2026-05-12T09:00:00+03:00",
+    "datetime_from_date_parsing": "a time such as 2026-05-12T09:00:00+03:00",
+    "datetime_type": "a time such as 2026-05-12T09:00:00+03:00",
 }
 _LIMITS = {
     "greater_than": ("more than", "gt"),
@@ -39,6 +44,9 @@ _LIMITS = {
     "less_than_equal": ("at most", "le"),
     "multiple_of": ("a multiple of", "multiple_of"),
 }
+
+
+_CHOICE = re.compile(r"\^\(((?:[a-z][a-z0-9-]*\|?)+?)(\|\[A-Za-z_\].*)?\)\$")  # words, and perhaps module:function
 
 
 def found(value: object) -> str:
@@ -112,6 +120,11 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Item, pref
     groups: dict[Keys, list[Any]] = {}
     for detail in error.errors(include_url=False):
         groups.setdefault(_way(detail, data), []).append(detail)
+    for way in [way for way, details in groups.items() if isinstance(details[0]["input"], dict)]:
+        if any(len(other) > len(way) and other[: len(way)] == way for other in groups) and all(
+            map(_is_text, groups[way])
+        ):
+            del groups[way]  # who wrote a mapping did not mean the text that does as well
     misspelt = {
         (*way[:-1], name)
         for way, details in groups.items()
@@ -123,6 +136,11 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Item, pref
         for way, details in groups.items()
         if not (details[0]["type"] == "missing" and way in misspelt)  # the hint at the other key says it
     ]
+
+
+def _is_text(detail: Any) -> bool:  # noqa: ANN401 - pydantic's ErrorDetails
+    """Whether a mistake is that something is no text."""
+    return detail["type"] in _EXPECTED or detail["msg"].endswith("found dict")
 
 
 def _way(detail: Any, data: Any) -> Keys:  # noqa: ANN401 - pydantic's ErrorDetails
@@ -151,7 +169,12 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         kind, value, context, detail = inner[0]["type"], inner[0]["input"], inner[0].get("ctx", {}), inner[0]
     if kind == "extra_forbidden":
         known = keys_of(model, way[:-1]) or {}
-        return problem(root, at, f"unknown key '{at[-1]}'", did_you_mean(str(at[-1]), known), key=True)
+        hint = (
+            "decimals are written with a point, as 2.5"
+            if str(at[-1])[:1].isdigit()
+            else did_you_mean(str(at[-1]), known)
+        )
+        return problem(root, at, f"unknown key '{at[-1]}'", hint, key=True)
     if kind == "missing":
         return problem(root, at, f"key '{at[-1]}' is missing", _description(model, way), key=True)
     if "[key]" in detail["loc"] and kind == "literal_error":
@@ -171,7 +194,9 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
     if kind == "union_tag_not_found":
         return problem(root, at, f"key {context['discriminator']} is missing", _description(model, way))
     if kind == "string_pattern_mismatch":
-        return problem(root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", "")))
+        return problem(
+            root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", ""), value)
+        )
     if kind in _EXPECTED:
         return problem(root, at, f"expected {_EXPECTED[kind]}, found {found(value)}", _description(model, way))
     if kind in _LIMITS:
@@ -191,7 +216,12 @@ def _words(context: Any) -> list[str]:  # noqa: ANN401 - pydantic's
     return [word.strip("' ") for word in str(context.get("expected", "")).replace(" or ", ", ").split(", ")]
 
 
-def _form(pattern: str) -> str:
+def _form(pattern: str, value: object) -> str:
+    words = _CHOICE.fullmatch(pattern)
+    if words is not None:
+        names = words[1].split("|")
+        hint = did_you_mean(str(value), names, otherwise="possible")
+        return f"{hint}, or module:function" if words[2] and not hint.endswith("?") else hint
     forms = {
         r"^[a-z0-9][a-z0-9-]{0,62}$": "small letters, digits and '-', at most 63",
         r"^#[0-9a-fA-F]{6}$": "write a colour as '#rrggbb'",

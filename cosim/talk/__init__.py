@@ -6,7 +6,6 @@
 - `keys`        CURVE key files
 - `doorkeeper`  stands before every socket that others can reach: connections, descriptors, memory, handshakes
 - `sockets`     listening and dialling ZeroMQ sockets with keys, limits and heartbeats
-- `session`     hello, lease, silence, goodbye, numbered messages, as pure objects without sockets
 - `control`     commands to a run under way, with a token
 - `publish`     frames of a run for observers
 

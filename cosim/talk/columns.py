@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import metadata
 from itertools import compress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array, Frame, SlotTable
@@ -34,14 +33,6 @@ DTYPES = frozenset(
 _INT32 = np.dtype(np.int32).str
 
 T = TypeVar("T")
-
-
-def version() -> str:
-    """The version of continuum-cosim that both ends must have."""
-    try:
-        return metadata.version("continuum-cosim")
-    except metadata.PackageNotFoundError:
-        return "source"
 
 
 def check_size(arrays: Sequence[Array]) -> None:
@@ -232,13 +223,8 @@ class Decoder:
         return table
 
 
-def encode(value: Context) -> dict[str, Any]:
-    """A context as msgpack values."""
-    return asdict(value)
-
-
 def decode(kind: type[T], item: object) -> T:
-    """The dataclass (or tuple of them) `kind` that `encode` turned into `item`."""
+    """The dataclass (or tuple of them) `kind` that `as_plain` turned into `item`."""
     try:
         checked: T = _adapter(kind).validate_python(item)  # type: ignore[arg-type]  # types are hashable
         return checked
@@ -268,13 +254,6 @@ def plain(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSO
     if isinstance(value, Path):
         return str(value)
     raise ProtocolError(f"{where} is a {type(value).__name__}, which is not a JSON value")
-
-
-def summary(item: object) -> Summary:
-    """The summary that arrived."""
-    expect(type(item) is dict and all(type(key) is str for key in item), "a summary is not a mapping of texts")
-    assert isinstance(item, dict)
-    return item
 
 
 def _sendable(array: object, frame: Frame, name: str, rows: int) -> Array:

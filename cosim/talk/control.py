@@ -15,15 +15,14 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import zmq
 
 from cosim.contract.errors import CosimError, ProtocolError, ScenarioError, SetupError
 from cosim.talk.codec import Anything, Body, Flag, MessageSet, Table, Text
 from cosim.talk.doorkeeper import SMALL
-from cosim.talk.sockets import Door, each
+from cosim.talk.sockets import Closing, Door, each
 
 log = logging.getLogger("cosim.control")
 
@@ -61,7 +60,7 @@ def same_token(given: object, token: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
-class ControlSocket:
+class ControlSocket(Closing):
     """The run's side: answers requests in a thread of its own until it is closed.
 
     `act(verb, arguments)` carries out one of `verbs` and returns what is to be said; a `CosimError` or `ValueError`
@@ -97,12 +96,6 @@ class ControlSocket:
         """Take no more commands; may be called twice."""
         self._ending.set()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def _write(self) -> None:
         if self._path is None:
@@ -183,30 +176,3 @@ def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **argu
         raise ControlError(answer["error"])
     state: dict[str, Any] = answer["state"]
     return state
-
-
-def find(where: str, token: str = "") -> tuple[str, str]:
-    """Address and token of the live nodes' gateway at `where`: a run's folder, or tcp://HOST:PORT, which needs `token`.
-
-    Raises `SetupError` when there is none.
-    """
-    if where.startswith(("tcp://", "ipc://")):
-        if not token:
-            raise SetupError(f"the token of {where} must be in COSIM_LIVE_TOKEN; it stands in the run's logs/*/{FILE}")
-        return where, token
-    paths = sorted(Path(where).glob(f"logs/*/{FILE}"))
-    if not paths:
-        raise SetupError(f"{where} is no run with live nodes under way: there is no logs/*/{FILE} in it")
-    try:
-        data = json.loads(paths[0].read_text("utf-8"))
-        return str(data["address"]), str(data["token"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SetupError(f"{paths[0]} cannot be read: {error}") from error
-
-
-def newest(base: Path = Path("runs")) -> str:
-    """The folder of the latest run with live nodes that is under way below `base`. Raises `SetupError`."""
-    paths = sorted(base.glob(f"*/*/logs/*/{FILE}"), key=lambda path: path.stat().st_mtime)
-    if not paths:
-        raise SetupError(f"no run with live nodes is under way below '{base}'; name its folder or its address")
-    return str(paths[-1].parents[2])

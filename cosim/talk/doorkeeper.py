@@ -26,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cosim.contract.errors import SetupError
@@ -92,18 +92,28 @@ def affordable(wanted: Limits, needed: int = 0) -> Limits:
             f"{needed} connections are expected, and {limit} open files allow for {count} of them: raise the limit, "
             f"with  ulimit -n {limit + 2 * PER_GUEST * needed}"
         )
-    return Limits(**{**{name: getattr(wanted, name) for name in Limits.__slots__}, "connections": count})
+    return replace(wanted, connections=count)
 
 
-def _forget_killed() -> None:
-    """Remove the folders of processes that were killed: nobody answers at their sockets any more."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-            probe.setblocking(False)
-            try:
-                probe.connect(str(folder / "door"))
-            except ConnectionRefusedError:
-                shutil.rmtree(folder, ignore_errors=True)
+def deserted(path: Path) -> bool:
+    """Whether `path` is a Unix socket that a process left behind: nobody listens there any more."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:  # there is none, or its queue of newcomers is full, or it is of another type
+            return False
+    return False
+
+
+def forget(path: Path) -> None:
+    """Take away a socket at which nobody listens any more. Raises `OSError` when somebody does."""
+    if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
+        if not deserted(path):
+            raise OSError("another program is listening there")
+        path.unlink()
 
 
 class Frames:
@@ -171,7 +181,9 @@ class Doorkeeper:
     def __init__(self, bind: str, limits: Limits, *, needed: int = 0) -> None:
         self.limits = affordable(limits, needed)
         self.turned_away: Counter[str] = Counter()  # connections, by reason
-        _forget_killed()
+        for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):  # of processes that were killed
+            if deserted(folder / "door"):
+                shutil.rmtree(folder, ignore_errors=True)
         self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
         self.inner = f"ipc://{self._folder}/door"
         self._own: Path | None = None
@@ -216,8 +228,7 @@ class Doorkeeper:
         scheme, _, rest = bind.partition("://")
         if scheme == "ipc" and rest:
             path = Path(rest)
-            if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
-                _remove_stale(path)
+            forget(path)
             listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 listener.bind(rest)
@@ -434,14 +445,3 @@ def _says_ready(said: bytearray) -> bool:
             return True
         at = start + size
     return False
-
-
-def _remove_stale(path: Path) -> None:
-    """Take away a socket at which nobody listens any more; OSError when somebody does."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-            return
-    raise OSError("another program is listening there")

@@ -15,8 +15,8 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from time import monotonic, sleep
+from typing import Any
 
 import numpy as np
 import zmq
@@ -40,7 +40,7 @@ from cosim.talk.codec import (
 from cosim.talk.columns import Buffers, Decoder, Encoder, check_size, expect
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.memory import ALIGN, layout
-from cosim.talk.sockets import Door
+from cosim.talk.sockets import Closing, Door
 
 MAX_HEADER = 128 << 20  # B
 MAX_SCENE = 64 << 20  # B, unpacked
@@ -62,7 +62,8 @@ PUBLICATION = MessageSet(
 TABLE = MessageSet("a run", {"table": {"ids": Texts(1 << 24), "generation": Data(1 << 26, unit=4)}}, MAX_HEADER)
 # Subscriptions are all that observers have to say, and these are a few bytes.
 OBSERVERS = Limits(connections=32, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
-LINGER = 200  # ms that the last message of a run is still offered after its end
+LINGER = 1000  # ms that the last message of a run is still offered after its end
+AGAIN = (0.1, 0.25, 0.5)  # s after the last message that it is sent again
 WAITING = 2  # messages kept for an observer whose connection is full
 
 
@@ -78,21 +79,7 @@ class TickSnapshot:
     state: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself: JSON values
 
 
-class _End:
-    """One end of the connection; it can be closed twice, and is when the block that it stands for ends."""
-
-    def close(self) -> None:
-        """Stop publishing, or observing."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-
-class Publisher(_End):
+class Publisher(Closing):
     """The run's side, at `address` (the system chooses the port for tcp://127.0.0.1:*).
 
     `scene` describes the run to observers (`cosim.bus.describe.describe`).
@@ -104,10 +91,19 @@ class Publisher(_End):
         self.describe(scene or {})
         self._run = os.urandom(8)  # tells the tables of this run from those of another one at the same address
         self._tables: dict[int, tuple[int, bytes]] = {}  # by first slot: epoch, encoded
+        self._last: tuple[float, bytes] | None = None  # when it was sent, and the message
         self._topics: set[bytes] = set()  # that somebody has subscribed to
 
     def close(self) -> None:
-        """Stop publishing."""
+        """Stop publishing; observers whose connections were full get the last message now."""
+        if self._last is not None:
+            at, message = self._last
+            self._last = None
+            for pause in AGAIN:
+                sleep(max(0.0, at + pause - monotonic()))
+                if not self.observed:
+                    break
+                self._socket.send(message, zmq.NOBLOCK, copy=False)
         self._door.close(LINGER)
 
     @property
@@ -123,9 +119,18 @@ class Publisher(_End):
         self._scene = pack_scene(scene) if scene else b""
 
     def publish(
-        self, tick: int, time: float, frames: Iterable[Frame], state: Callable[[], Mapping[str, Any]] = dict
+        self,
+        tick: int,
+        time: float,
+        frames: Iterable[Frame],
+        state: Callable[[], Mapping[str, Any]] = dict,
+        *,
+        last: bool = False,
     ) -> bool:
-        """Offer `frames` to the observers; whether there are any. `state` is asked only if there are."""
+        """Offer `frames` to the observers; whether there are any. `state` is asked only if there are.
+
+        The `last` message is sent again before the end, since nothing follows it for those who had no room for it.
+        """
         if not self.observed:
             return False
         arrays: list[Array] = []
@@ -143,7 +148,9 @@ class Publisher(_End):
             "scene": self._scene, "state": dict(state()),
         }  # fmt: skip
         head = PUBLICATION.pack("frames", body, number=tick, sizes=[array.nbytes for array in arrays])
-        self._socket.send(assemble(head, arrays), zmq.NOBLOCK, copy=False)
+        message = assemble(head, arrays)
+        self._socket.send(message, zmq.NOBLOCK, copy=False)
+        self._last = (monotonic(), message) if last else None
         return True
 
     def _encoded(self, table: SlotTable) -> bytes:
@@ -155,7 +162,7 @@ class Publisher(_End):
         return known[1]
 
 
-class Subscriber(_End):
+class Subscriber(Closing):
     """An observer's side of the publisher at `address`."""
 
     def __init__(self, address: str) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 import zmq
 from zmq.utils import z85
@@ -24,6 +25,20 @@ _REREAD = 1.0  # s between two looks at the folder of keys
 _LOGGED = 60  # refusals that are logged one by one, then each thousandth
 
 Context = zmq.Context[zmq.Socket[bytes]]
+
+
+class Closing:
+    """What can be closed twice, and is when the block that it stands for ends."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
 
 class Guard:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,19 +18,10 @@ from typer.testing import CliRunner
 
 from cosim.cli.console import errors
 from cosim.cli.main import app
+from tests.forked import cosim
 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = ROOT / "tests" / "scenarios" / "hello"
-
-
-def cosim(*arguments: object, cwd: Path = ROOT, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cosim", *map(str, arguments)]
-    environment = {"PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"}
-    import os
-
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=timeout, env={**os.environ, **environment}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -333,17 +325,18 @@ def test_every_scenario_is_in_the_gallery_with_its_question_and_time():
 
 
 @pytest.mark.slow
-def test_the_wheel_has_the_gallery(tmp_path):
+@pytest.mark.timeout(900)
+def test_the_wheel_has_the_gallery_and_machine_code(tmp_path):
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     copy = tmp_path / "source"
-    left_out = shutil.ignore_patterns(".*", "runs", "site", "build", "tests", "benchmarks", "docs")
+    left_out = shutil.ignore_patterns(".*", "runs", "site", "build", "tests", "benchmarks", "docs", "precompiled")
     shutil.copytree(ROOT, copy, ignore=left_out)
-    subprocess.run([*build, "--wheel-dir", str(tmp_path), str(copy)], check=True, capture_output=True, timeout=200)
+    subprocess.run([*build, "--wheel-dir", str(tmp_path), str(copy)], check=True, capture_output=True, timeout=600)
     (wheel,) = tmp_path.glob("*.whl")
     shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
     empty = tmp_path / "empty"
     empty.mkdir()
-    env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "COSIM_CACHE": str(tmp_path / "cache")}
     for words in (["new", "--from", "hello"], ["check", "scenarios/hello"], ["new", "scenario", "farm"]):
         done = subprocess.run(
             [sys.executable, "-m", "cosim", *words], cwd=empty, env=env, capture_output=True, text=True, timeout=120
@@ -353,6 +346,28 @@ def test_the_wheel_has_the_gallery(tmp_path):
     missing = [sys.executable, "-m", "cosim", "run", "scenarios/freeway"]
     done = subprocess.run(missing, cwd=empty, env=env, capture_output=True, text=True, timeout=120)
     assert "cosim new --from freeway" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "cosim", "run", "scenarios/hello", "--json", "--no-report"],
+        cwd=empty, env=env, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    laid_out = [
+        sys.executable,
+        "-c",
+        "from cosim.launch import sources as s; from pathlib import Path; s.lay_out(Path('context'))",
+    ]
+    subprocess.run(laid_out, cwd=empty, env=env, check=True, timeout=60)
+    for dockerfile in (empty / "context/containers").glob("*/Dockerfile"):
+        copied = re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile.read_text(), re.M)
+        assert [path for line in copied for path in line.split() if not (empty / "context" / path).exists()] == []
+    assert not list((empty / "context").rglob("*.nbc"))
+    first = empty / json.loads(done.stdout)["folder"]
+    assert json.loads((first / "manifest.json").read_text())["compiling_seconds"] == 0.0
+    assert not list((tmp_path / "cache").rglob("*.nbc"))
+    shipped = ROOT / "scenarios/hello"
+    there = cosim("run", shipped, "--out", tmp_path / "there", "--json", "--no-report", timeout=400)  # may compile
+    equal = cosim("compare", "--exact", first, json.loads(there.stdout)["folder"])
+    assert equal.returncode == 0, equal.stdout
 
 
 @pytest.mark.parametrize("kind", ["scenario", "adapter"])
@@ -399,3 +414,25 @@ def test_a_file_that_arrow_cannot_open_is_named(tmp_path, capsys):
         pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "none" / "x.parquet")
     assert caught.value.exit_code == 2
     assert capsys.readouterr().err == f"error: {tmp_path}/none/x.parquet: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "scenario", "after", "code", "told"),
+    [
+        ("", HELLO, ">&-", 0, ""),
+        ("", "nowhere", "2>&-", 2, ""),
+        ("mkdir gone && cd gone && rmdir ../gone && ", "../scenario.cosim.yaml", "", 2, "is gone; change to another"),
+    ],
+)
+def test_closed_streams_and_a_folder_that_is_gone_end_without_a_traceback(
+    before, scenario, after, code, told, tmp_path
+):
+    (tmp_path / "scenario.cosim.yaml").write_text((HELLO / "scenario.cosim.yaml").read_text())
+    command = f"{before}{sys.executable} -m cosim check {scenario} {after}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert told in done.stderr

@@ -13,7 +13,7 @@ from adapters.offloading.world import build
 from cosim.importing.edgecloudsim import read, study_of
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
-from tests.cli.test_cli import cosim
+from tests.forked import cosim
 from tests.unit.importing.inputs import PROPERTIES, written
 
 
@@ -22,6 +22,7 @@ def arguments(folder: Path, **changes: str) -> list[object]:
     return ["--properties", properties, "--edge-devices", edge, "--applications", applications]
 
 
+@pytest.mark.slow
 def test_an_import_is_checked_run_and_reported(tmp_path):
     out = tmp_path / "imported"
     done = cosim("import", "edgecloudsim", *arguments(tmp_path), "--out", out, "--logs")

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from cosim.cli.main import app
 from cosim.scenario.load import load
-from tests.cli.test_cli import cosim
+from tests.forked import cosim
 from tests.unit.importing import test_cloudsim, test_ifogsim
 
 

@@ -164,3 +164,24 @@ def test_a_run_behind_the_wall_clock_says_so() -> None:
     assert told(late_ticks=31.0, lag_max=14.26).startswith("31 ticks were late, by 14.3 s at most")
     assert told(late_ticks=1.0, lag_max=0.2).startswith("1 tick was late")
     assert told(late_ticks=0.0, lag_max=0.001) == told() == ""
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    done = CliRunner().invoke(app, ["publish", str(tmp_path / "loop")])
+    assert done.exit_code == 2
+    assert "Symlink loop" in done.output
+
+
+@pytest.mark.parametrize("out", ["", "folder"])
+def test_a_report_needs_the_name_of_a_file(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    assert CliRunner().invoke(app, ["run", str(scenario)]).exit_code == 0
+    (run,) = Path("runs").glob("*/*")
+    done = CliRunner().invoke(app, ["report", str(run), "--out", out])
+    assert done.exit_code == 2
+    assert "is a folder; name a file, for example" in done.output
+    assert not list(tmp_path.glob(".*"))

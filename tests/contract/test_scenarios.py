@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import jsonschema
 import pytest
 from ruamel.yaml import YAML
+
+from tests.forked import cosim
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
@@ -63,9 +62,7 @@ def test_says_what_it_asks_needs_and_shows(folder):
 @runnable
 def test_reaches_its_golden_figures(folder, tmp_path):
     expected = json.loads((folder / "expected.json").read_text())
-    command = [sys.executable, "-m", "cosim", "run", str(folder), "--out", str(tmp_path), "--json", "--no-report"]
-    command += ["--driver", "loop"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ, check=False)
+    done = cosim("run", folder, "--out", tmp_path, "--json", "--no-report", "--driver", "loop")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)["figures"]
     same = all(installed(name) == found for name, found in expected["versions"].items())

@@ -342,3 +342,20 @@ def test_read_only_frames_of_other_processes_are_looked_at_as_well():
     for array in (frame.slot, *frame.columns.values()):
         array.flags.writeable = False
     assert fault(frame, SIGNALS["link"], NODES + CARS) == ""
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 31, 64, 4095, 4096, 4097, 12_290])
+def test_a_value_that_is_not_finite_is_found_in_every_place(rows):
+    signal = Signal("s", "", (Column("v", "float64", "", ""),))
+    slot = np.arange(rows, dtype=np.int32)
+    inspection = Inspection(adapter_plan("one", writes=("s",)), {"s": signal}, Scene(nodes=(), capacity=rows))
+    values = np.resize([1.0, -0.0, LARGEST, -LARGEST, 5e-324, -3.5], rows)
+    frame = Frame("s", 0.0, slot, {"v": values})
+    assert inspection.look(frame, 0.0) == ""
+    for k in {*range(min(rows, 70)), *range(max(0, rows - 70), rows), *range(0, rows, 97)}:
+        kept = values[k]
+        for bad in (np.nan, np.inf, -np.inf):
+            values[k] = bad
+            assert inspection.look(frame, 0.0) != "", (k, bad)
+        values[k] = kept
+    assert inspection.look(frame, 0.0) == ""

@@ -18,7 +18,7 @@ from tests.chaos.misbehaving import ADAPTER
 
 USE = "tests.chaos.misbehaving:ADAPTER"
 ROOT = Path(__file__).parents[3]
-LIMIT = 30.0
+LIMIT = 60.0
 
 
 def context(folder: Path) -> Context:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cosim.contract.entities import Battery
 from cosim.contract.errors import ScenarioError
+from cosim.contract.node_keys import Battery
 from cosim.plan.compile import checked, plan_of
 from cosim.plan.estimate import Machine, estimate
 from cosim.plan.variants import wrong_values
@@ -85,6 +85,71 @@ def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, told
     assert mine.line
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "path", "told"),
+    [
+        ("duration: 10 s", "duration: 2026-05-12", "run.duration", "how long after the start"),
+        ("duration: 10 s", "duration: 1:30", "run.duration", "write how long it is"),
+        ("duration: 10 s", "duration: 10\u00a0s", "run.duration", "ordinary space"),
+        ("10 Mbit/s", "10 mbit/s", "links.0.rate", "did you mean 'Mbit/s'?"),
+        ("10 Mbit/s", "'1,5 Mbit/s'", "links.0.rate", "decimals have a point"),
+        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, loss: 0,5 %", "links.0.5 %", "decimals are written with a point"),
+        ("2 x 1 GHz", "99999999 x 1 GHz", "nodes.edge.cpu", "more than 999,999 cores"),
+        ("cam-[1..3]: {", "cam-[1..99999999999]: {", "nodes.cam-[1..99999999999]", "stands for more than"),
+        ("kind: edge,", "kind: edge, at: [1e12 m, 0 m],", "nodes.edge.at.0", "at most 100000000 m"),
+        ("name: farm", "name: farm\ninclude: ['.']", "include.0", "is a folder"),
+        ("name: farm", "name: farm\ninclude: ['https://example.com/a.yaml']", "include.0", "copy it beside"),
+        ("name: farm", "name:farm", "", "write a space after ':'"),
+        ("{duration: 10 s,", "{duration: 10 s", "", "a comma is missing"),
+    ],
+)
+def test_usual_slips_are_told_with_the_remedy(write, old, new, path, told):
+    found = problems(write((old, new)))
+    assert any(one.path == path and told in str(one) for one in found), [str(one) for one in found]
+    assert not any("selects no node" in str(one) for one in found if "cam-[1..9" not in new)
+
+
+def test_other_encodings_are_told(tmp_path):
+    file = tmp_path / "farm.cosim.yaml"
+    for encoding, told in (("utf-16", "the file is UTF-16; save it as UTF-8"), ("latin-1", "save it as UTF-8")):
+        file.write_bytes(BASE.replace("name: farm", "name: farm\ntitle: Caf\u00e9").encode(encoding))
+        (found,) = problems(file)
+        assert told in str(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "warning"),
+    [
+        ("every 1 s", "every 1 s, start: 10 s", "workloads.film.start: is not before the end of the run"),
+        ("links:", "links:\n  - {between: [cloud, edge], rate: 1 Mbit/s}", "a second time, beside links.0"),
+    ],
+)
+def test_what_has_no_effect_is_warned_of(write, old, new, warning):
+    assert any(warning in one for one in plan_of(write((old, new))).warnings)
+
+
+def test_ends_without_a_beginning_are_warned_of(write):
+    plan = plan_of(write(more="events: [{at: 1 s, do: recover, node: edge}, {at: 2 s, do: fail, node: edge}]\n"))
+    assert "events.0.do: ends what no event has begun before 1 s" in plan.warnings[0]
+
+
+def test_an_adapter_whose_check_breaks_is_named(write, tmp_path):
+    (tmp_path / "broken_check.py").write_text(
+        "from cosim.contract.adapter import AdapterKind, Ports\n"
+        "def problems(config, context):\n    return [][1]\n"
+        "KIND = AdapterKind(name='broken', summary='It breaks.', config='cosim.contract.adapter:AdapterConfig',"
+        " factory='broken_check:problems', ports=Ports(), check='broken_check:problems')\n"
+    )
+    (found,) = problems(write(("continuum: {", "more: {use: 'broken_check:KIND'}\n  continuum: {")))
+    assert "adapter 'broken_check:KIND' cannot check its block: IndexError" in found.message
+    assert found.path == "adapters.more"
+
+
+def test_what_a_wrong_workload_leads_to_is_not_told(write):
+    found = problems(write(("nearest}", "nearest, leave: [film]}"), ("work: 1", "wrk: 1")))
+    assert {one.path for one in found} == {"workloads.film.wrk"}
+
+
 def test_an_event_has_two_ends_as_a_link_has(write):
     (found,) = problems(write(more="events: [{at: 1 s, do: degrade, link: edge/edge, delay: 1 s}]\n"))
     assert (found.path, found.message) == ("events.0.link", "links 'edge' to itself")
@@ -92,7 +157,7 @@ def test_an_event_has_two_ends_as_a_link_has(write):
 
 def test_a_battery_may_be_the_text_of_its_capacity(write):
     nodes = plan_of(write(("kind: device}", "kind: device, battery: 5000 mAh x 11.1 V}"))).scene.nodes
-    assert nodes[0].battery == Battery(capacity=5.0 * 11.1 * 3600.0)
+    assert nodes[0].battery == Battery(capacity="5000 mAh x 11.1 V")
 
 
 def test_what_a_broken_key_leads_to_is_not_told(write):

@@ -12,12 +12,12 @@ from cosim.plan.store import plan_from_dict
 
 
 def whole(plan):
-    """What `dataclasses.asdict` says, which writes every node."""
+    """What `dataclasses.asdict` and pydantic say, which write every node."""
     from dataclasses import asdict
 
     data = asdict(plan)
     del data["root"]
-    return json.loads(json.dumps(data))
+    return json.loads(json.dumps(data, default=lambda block: block.model_dump(mode="json", by_alias=True)))
 
 
 @pytest.mark.parametrize("name", ["hello", "convoy", "city-edge"])

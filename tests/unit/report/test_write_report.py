@@ -204,7 +204,7 @@ def test_a_run_that_was_not_closed_shows_what_it_had_recorded(tmp_path):
             if tick == 50:
                 break
         recorder._flush(None)
-        assert any(_written(folder.path) or sleep(0.05) for _ in range(200))
+        assert any(_written(folder.path) or sleep(0.05) for _ in range(1200))
         page = Page(write_report(folder.path))
     finally:
         recorder.close("partial")

@@ -13,22 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from cosim.contract.entities import (
-    Cell,
-    Cost,
-    Event,
-    Fleet,
-    Geo,
-    Law,
-    Link,
-    Node,
-    Power,
-    Radio,
-    Scene,
-    SlotRange,
-    Workload,
-)  # fmt: skip
+from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cell, Cost, Radio  # fmt: skip
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording, Wire
@@ -43,13 +31,13 @@ def scene(capacity: int = 24) -> Scene:
     """Three edge hosts with cells, a cloud, and a fleet of cars behind them."""
     nodes = tuple(
         Node(f"edge-{i + 1}", "edge", "edge", (400.0 * i, 250.0 * (i % 2), 0.0), 8, 2e9, 16e9, 200,
-             Power((20.0, 60.0)), None, Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6), Cost(1e-4, 1e-10, 7e-8),
+             Power((20.0, 60.0)), None, Cell(), Cost.si(cpu=1e-4, transfer=1e-10, energy=7e-8),
              color="#1f77b4")
         for i in range(EDGES)
     )  # fmt: skip
     cloud = Node("cloud", "cloud", "cloud", (900.0, 600.0, 0.0), 64, 3e9, 0.0, 0, Power((200.0, 700.0)),
-                 cost=Cost(2e-4, 1e-9, 7e-8), color="#9467bd")  # fmt: skip
-    car = Node("car", "car", "device", radio=Radio(23.0, 0.0, 9.0, 1.5), color="#2ca02c")
+                 cost=Cost.si(cpu=2e-4, transfer=1e-9, energy=7e-8), color="#9467bd")  # fmt: skip
+    car = Node("car", "car", "device", radio=Radio(), color="#2ca02c")
     link = Link((SlotRange(0), SlotRange(1), SlotRange(2)), (SlotRange(CLOUD),), 1e9, 0.02, 0.0, 1e-9)
     cars = (SlotRange(CARS, capacity),)
     workloads = tuple(

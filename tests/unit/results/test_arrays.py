@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cosim.results.arrays import numbers, table, texts, values_of
+from cosim.results.arrays import numbers, table, taken, texts, values_of
 
 
 @pytest.mark.parametrize("values", [
@@ -32,6 +32,15 @@ def test_texts_and_tables_are_as_pyarrow_has_them():
     found = table(schema, columns)
     found.validate(full=True)
     assert found.equals(pa.Table.from_pydict(dict(zip(schema.names, columns, strict=True)), schema=schema))
+
+
+def test_strings_are_taken_as_pyarrow_takes_them():
+    words = texts(["a", "", "größer", "drone-1"])
+    for array in (words, words.slice(1, 3)):
+        for places in ([], [1], [0, 2], [2, 1, 1]):
+            found = taken(array, np.array(places, np.int64))
+            found.validate(full=True)
+            assert found.equals(array.take(pa.array(places, pa.int64())))
 
 
 def test_a_slice_gives_its_own_values():

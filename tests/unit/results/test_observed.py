@@ -56,8 +56,10 @@ def test_injected_events_are_recorded_and_mark_the_run(tmp_path, driver, monkeyp
         command(address, token, "resume")
         thread.join(LIMIT)
         assert not thread.is_alive()
-        last = watch.latest(1.0)
-        assert last.state["ended"] == "complete"
+        while "ended" not in seen.state:  # what was published last comes at last
+            seen = watch.latest(LIMIT)
+            assert seen is not None
+        assert seen.state["ended"] == "complete"
     (outcome,) = outcomes
     assert outcome.status == "complete"
     run = load_run(outcome.folder)

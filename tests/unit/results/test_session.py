@@ -15,7 +15,7 @@ def test_an_observer_sees_the_frames_of_a_run() -> None:
     said: list[str] = []
     frame = Frame("mobility", 1.5, np.array([0, 2], np.int32), {"x": np.array([1.0, 2.0])})
     with _publisher(said.append) as publishing, Subscriber(said[0].rpartition(" ")[2]) as watch:
-        for tick in range(200):  # the first ones are gone before the connection stands
+        for tick in range(1200):  # the first ones are gone before the connection stands
             publishing.tick(tick, tick * 0.5, [("cars", frame)])
             snapshot = watch.latest(0.05)
             if snapshot is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import SetupError
-from cosim.results.smallest import Smallest, goal
+from cosim.results.smallest import Smallest, goals_in
 
 UNITS = {"late_share": "1", "response_p95": "s"}.__getitem__
 
@@ -27,7 +27,11 @@ def made(means, spread=0.002, common=0.01):
 
 def search(means, *goals, make=None, **options):
     return Smallest(
-        len(means), [goal(text) for text in goals or ("late_share < 5 %",)], make or made(means), UNITS, **options
+        len(means),
+        [one for text in goals or ("late_share < 5 %",) for one in goals_in(text)],
+        make or made(means),
+        UNITS,
+        **options,
     )
 
 
@@ -113,20 +117,40 @@ def test_wrong_verdicts_are_rarer_than_the_confidence_allows():
      ("a >= 3 /min", "1/s", 0.05), ("a < 5 Mbit/s", "bit/s", 5e6)],
 )  # fmt: skip
 def test_limits_are_read_in_the_unit_of_the_figure(text, unit, limit):
-    assert goal(text).limit(unit) == pytest.approx(limit)
+    (found,) = goals_in(text)
+    assert found.limit(unit) == pytest.approx(limit)
 
 
-@pytest.mark.parametrize("text", ["late_share", "late_share = 1", "late_share < x", "late_share < 1 parsec", "< 3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "late_share",
+        "late_share = 1",
+        "late_share < x",
+        "late_share < 1 parsec",
+        "< 3",
+        "late_share == 1",
+        "a.b < 3",
+        "a < 3 or b < 3",
+        "a + b < 3",
+    ],
+)
 def test_what_is_no_goal(text):
     with pytest.raises(SetupError, match=r"no goal|no unit"):
-        goal(text)
+        goals_in(text)
+
+
+def test_goals_may_be_joined_and_turned_round():
+    assert list(map(str, goals_in("late_share < 1 % and 20 ms >= response_p99"))) == [
+        "late_share < 1 %", "response_p99 < 20 ms"
+    ]  # fmt: skip
 
 
 def test_limits_of_another_kind_and_wrong_settings_are_refused():
-    with pytest.raises(SetupError, match="is in s"):
-        goal("a < 1 %").limit("s")
-    with pytest.raises(SetupError, match="has no unit"):
-        goal("a < 1 s").limit("1")
+    with pytest.raises(SetupError, match="in s; units: s, ns"):
+        goals_in("a < 1 %")[0].limit("s")
+    with pytest.raises(SetupError, match="without a unit"):
+        goals_in("a < 1 s")[0].limit("1")
     with pytest.raises(SetupError, match="at least 2"):
         search([1, 2], least=1)
     with pytest.raises(SetupError, match="confidence"):

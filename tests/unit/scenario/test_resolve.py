@@ -85,11 +85,13 @@ def test_names_that_are_none(name: str) -> None:
         expand(name)
 
 
-def test_too_many_nodes_in_all(farm: Farm) -> None:
+def test_too_many_nodes_in_all(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     from cosim.contract.errors import ScenarioError
 
+    monkeypatch.setattr("cosim.scenario.resolve.MOST_NODES", 2_000)
     with pytest.raises(ScenarioError, match="more than"):
-        load(farm(("  cloud:", "  d-[1..1200000]: {kind: cloud}\n  e-[1..1200000]: {kind: cloud}\n  cloud:")))
+        load(farm(("  cloud:", "  d-[1..1200]: {kind: cloud}\n  e-[1..1200]: {kind: cloud}\n  cloud:")))
+    load(farm(("  cloud:", "  d-[1..1200]: {kind: cloud}\n  e-[1..700]: {kind: cloud}\n  cloud:")))
 
 
 @pytest.mark.parametrize(

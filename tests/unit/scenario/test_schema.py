@@ -58,7 +58,7 @@ def test_a_file_that_includes_others_need_not_be_complete() -> None:
 
 
 def test_defaults_are_written_as_an_author_would() -> None:
-    properties = schema()["$defs"]["CellBlock"]["properties"]
+    properties = schema()["$defs"]["Cell"]["properties"]
     assert properties["power"]["default"] == "30 dBm"
     assert properties["carrier"]["examples"] == ["2 Hz"]
     assert properties["carrier"]["description"]

@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cell, Event, Fleet, Geo, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
+from cosim.contract.block import as_plain
+from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cell, Radio
 from cosim.talk import columns as wire
 from cosim.talk.codec import MAX_BUFFER_BYTES, MAX_BUFFERS, PROTOCOL
 from cosim.talk.columns import Buffers, Decoder, Encoder
@@ -380,7 +383,7 @@ def test_columns_with_gaps_are_sent_without_them():
 def test_a_context_arrives_equal():
     node = Node(
         "edge", "edge", "edge", (1.0, -2.0, math.inf), 4, 1.8e9, 8e9, 3, Power((2.7, 6.4), "a table"),
-        Radio(23.0, 0.0, 9.0, 1.5), Cell(46.0, 8.0, 5.0, 25.0, 3.5e9, 1e8),
+        Radio(), Cell.si(power=46.0, height=25.0, bandwidth=1e8),
     )  # fmt: skip
     workload = Workload(
         "w", (SlotRange(0), SlotRange(1, 50)), "poisson", 2.0, Law("fixed", 1e5), Law("uniform", 1.0, 2.0),
@@ -391,7 +394,7 @@ def test_a_context_arrives_equal():
         (node,), (Fleet("cars", "sumo", 0, 50, replace(node, position=None)),), (link,), (workload,), Geo(39.36, 22.95)
     )
     context = Context("radio", scene, 0.1, math.inf, (2**32 - 1, 0, 5), "/a", "/b")
-    head = WORDS.unpack(pack("start", 1, wire.encode(context)))
+    head = WORDS.unpack(pack("start", 1, as_plain(context)))
     assert wire.decode(Context, head.body["body"]) == context
 
 

@@ -20,7 +20,7 @@ from cosim.contract.errors import ScenarioError, SetupError
 from cosim.talk.control import ControlError, ControlSocket, command, same_token
 from tests.unit.bus.chain import SIGNALS, Step, adapter_plan, make_plan
 
-LIMIT = 20.0
+LIMIT = 60.0
 DRIVERS = pytest.mark.parametrize("driver", [loop_driver, mosaik_driver], ids=["loop", "mosaik"])
 NODE = Node("n-0", "edge", "edge")
 SCENE = Scene.build((NODE, Node("n-1", "edge", "edge")), (Fleet("cars", "sumo", 0, 5, Node("cars", "car", "device")),))
