@@ -22,6 +22,7 @@ ADAPTER = AdapterKind(
     config="adapters.continuum.config:ContinuumConfig",
     factory="adapters.continuum.adapter:ContinuumAdapter",
     check="adapters.continuum.check:problems",
+    heeds=frozenset({"degrade", "fail", "links", "workloads"}),
     ports=_ports,
     tells=("scheduler", "threshold", "leave"),
     compiled="cosim.continuum.warm:compiled",

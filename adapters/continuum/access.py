@@ -12,15 +12,17 @@ from adapters.continuum.network import NetworkConfig
 from adapters.continuum.world import slots_of
 from cosim.continuum import network
 from cosim.continuum.engine import Engine
-from cosim.contract.entities import Cell, Law, Node, Radio, Scene
+from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cell, Radio
 from cosim.radio import power
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
 
-_DEFAULT_CELL = Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)  # of an access point without `cell`; as the block's defaults
-_DEFAULT_RADIO = Radio(23.0, 0.0, 9.0, 1.5)
+_DEFAULT_CELL = Cell()  # of an access point without `cell`; as the block's defaults
+_DEFAULT_RADIO = Radio()
 _PAIRS = 2**21  # of devices and access points that are compared at once
 
 

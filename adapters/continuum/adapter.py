@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,8 @@ from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK
 from cosim.schedulers import scheduler
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from cosim.schedulers.mlsysops import ClusterAgent
@@ -66,7 +69,10 @@ class ContinuumAdapter:
             patience=self._config.patience,
             drop_late=self._config.drop_late,
             threshold=self._config.threshold,
+            threads=self._config.threads,
         )
+        if self._config.threads > 1 and (why := self._engine.undivided):
+            log.warning("%s is advanced in one thread: %s", context.name, why)
         self._learn = getattr(chosen, "learn", None) if getattr(chosen, "learns", False) else None
         self._decide: Callable[[View], Decisions] | None = None
         if policy is not None:

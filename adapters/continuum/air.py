@@ -81,7 +81,10 @@ class Air:
 
         slot = np.concatenate([frame.slot for frame in frames]).astype(np.int64) if frames else np.empty(0, np.int64)
         here = present[slot]
-        lost = np.setdiff1d(self.slot[present[self.slot]], slot)
+        left = np.zeros(len(present), np.bool_)
+        left[self.slot] = True
+        left[slot] = False
+        lost = np.flatnonzero(left & present)
         none, nothing = np.full(len(lost), -1, np.int64), np.zeros(len(lost))
         return Air(
             np.concatenate([slot[here], lost]),

@@ -60,7 +60,7 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
         workloads=tuple(load.name for load in scene.workloads),
         timeline=tuple(_Timeline(config, context, world).actions(events)),
         hosts=lambda engine: _host_rows(engine, world, context),
-        rest=(config.model_dump(exclude={*_OPTIONS, "scheduler"}), tuple(events)),
+        rest=(config.model_dump(exclude={*_OPTIONS, "scheduler", "threads"}), tuple(events)),
     )
 
 

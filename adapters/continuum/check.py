@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,6 +34,7 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *_settings(config, scene, at),
         *(_places(config.network.model, scene, at) if config.network is not None else ()),
         *_agreements(scene),
+        *_elsewhere(config, context.written, at),
         *_files(scene, Path(context.root), context.duration),
         *(stranded(context) if config.network is None and context.written else ()),
     ]
@@ -186,6 +187,16 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
         if part != "all" and not any(match(name, node) for name, node in everything):
             hint = "write all, a node's name with * or [1..3], kind:NAME or tier:NAME"
             yield Problem(f"'{part}' selects no node", f"{at}.trace.nodes", hint=hint)
+
+
+def _elsewhere(config: ContinuumConfig, written: Sequence[str], at: str) -> Iterator[Problem]:
+    """Warnings of what others do, or nobody."""
+    if config.leave and written and "resources" not in written:
+        text = "no adapter 'live' has these workloads run, so with real nodes nobody makes their tasks"
+        yield Problem(text, f"{at}.leave", hint="add live: {offload: {NAME: {}}}, or leave it out", fatal=False)
+    if config.network is not None and "link" in written:
+        text = "has no effect: another adapter writes the links"
+        yield Problem(text, f"{at}.network", hint="leave one of both out", fatal=False)
 
 
 def access_points(scene: Scene) -> list[int]:

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from adapters.continuum.mlsysops import MlsysopsConfig
 from adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.units import Duration, Period
@@ -85,7 +86,7 @@ class ContinuumConfig(AdapterConfig):
         "least-loaded",
         description="a name that `cosim schedulers` lists for continuum, or module:function",
     )
-    threshold: Annotated[float, Field(gt=0.0)] = Field(
+    threshold: Annotated[float, Field(gt=0.0), OnlyWith("scheduler", "hybrid")] = Field(
         2.0, description="hybrid: tasks per core from which the nearest host is left for the cloud"
     )
     discipline: Discipline | dict[str, Discipline] = Field(
@@ -93,11 +94,11 @@ class ContinuumConfig(AdapterConfig):
         description="processors: sharing the cores among all tasks; or one core per task and a queue, served fcfs, "
         "by priority, or edf (earliest deadline first); one for all, or by kind of node",
     )
-    preemption: bool = Field(
+    preemption: Annotated[bool, OnlyWith("discipline", "priority", "edf")] = Field(
         False,
         description="priority and edf: a task that comes takes the core of a less urgent one",
     )
-    priorities: dict[str, int] = Field(
+    priorities: Annotated[dict[str, int], OnlyWith("discipline", "priority")] = Field(
         {}, description="class of each workload's tasks, the lowest first; 0 if not named"
     )
     quotas: dict[str, QuotaConfig] = Field({}, description="CPU quota of every node of a kind")
@@ -114,6 +115,12 @@ class ContinuumConfig(AdapterConfig):
     trace: TraceConfig | None = Field(None, description="events of tasks and nodes as they happen")
     leave: list[str] = Field(
         [], description="workloads not made here when nodes are real, because live nodes really run them"
+    )
+    threads: int = Field(
+        1,
+        ge=1,
+        le=256,
+        description="threads for parts of a large system that do not meet within a step; how many changes no result",
     )
     drop_late: bool = Field(False, description="drop tasks at their deadline instead of completing them late")
     network: NetworkConfig | None = Field(

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from cosim.continuum import agreement
 from cosim.continuum.price import read_text
 from cosim.continuum.system import Stage, Trace
-from cosim.contract.entities import Agreement, Law, Scene, Workload
+from cosim.contract.entities import Agreement, Scene, Workload
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
+from cosim.contract.laws import Law
 from cosim.contract.signals import ACCELERATORS
 
 LawOf = Callable[[Law], tuple[int, float, float]]

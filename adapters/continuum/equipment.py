@@ -76,12 +76,12 @@ def _points(one: Platform) -> tuple[OperatingPoint, ...]:
 def battery(node: Node) -> Battery | None:
     """The node's battery as the engine takes it."""
     one = node.battery
-    return None if one is None else Battery(one.capacity, one.low, one.high)
+    return None if one is None else Battery(one.capacity.joules, *one.levels)
 
 
 def radio_by_technology(node: Node, numbers: dict[str, int]) -> tuple[tuple[float, float], ...]:
     """J/bit sent and received under technology 1, 2..; those that the node does not name cost as without."""
-    named = {energy.technology: (energy.sent, energy.received) for energy in node.radio_energy}
+    named = {name: (energy.sent, energy.received) for name, energy in node.radio_energy}
     plain = (node.radio_energy_sent, node.radio_energy_received)
     return tuple(named.get(name, plain) for name in numbers if name)
 

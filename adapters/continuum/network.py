@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
+from cosim.contract.block import OnlyWith
 
 
 class NetworkConfig(BaseModel):
@@ -20,18 +21,28 @@ class NetworkConfig(BaseModel):
     range: Annotated[float, units.Unit("length", gt=0.0)] | None = Field(
         None, description="farthest access point that serves; default: any"
     )
-    gain: float = Field(3.0, gt=0.0, description="empirical-wlan: over measured 802.11n; 3 is taken for 802.11ac")
-    rate: Annotated[float, units.Unit("rate", gt=0.0)] | None = Field(
+    gain: Annotated[float, OnlyWith("model", "empirical-wlan")] = Field(
+        3.0, gt=0.0, description="empirical-wlan: over measured 802.11n; 3 is taken for 802.11ac"
+    )
+    rate: Annotated[Annotated[float, units.Unit("rate", gt=0.0)] | None, OnlyWith("model", "mm1", "cellular")] = Field(
         None, description="mm1, cellular: of an access point, in each direction"
     )
-    window: Annotated[float, units.Unit("time", gt=0.0)] = Field(
+    window: Annotated[float, units.Unit("time", gt=0.0), OnlyWith("model", "mm1")] = Field(
         60.0, description="mm1: over which the load is averaged"
     )
-    queue_limit: units.Duration = Field(5.0, description="mm1: longest mean wait")
-    attach: Literal["nearest", "strongest"] = Field("strongest", description="close-in: the serving access point")
-    exponent: float = Field(3.1, ge=1.0, le=8.0, description="close-in: path loss exponent, as of the radio adapter")
-    efficiency: float = Field(0.6, gt=0.0, le=1.0, description="close-in: part of Shannon's bound; TR 36.942 annex A")
-    minimum_snr: units.Gain = Field(-8.0, description="close-in: no coverage below it, as of the radio adapter")
+    queue_limit: Annotated[units.Duration, OnlyWith("model", "mm1")] = Field(5.0, description="mm1: longest mean wait")
+    attach: Annotated[Literal["nearest", "strongest"], OnlyWith("model", "close-in")] = Field(
+        "strongest", description="close-in: the serving access point"
+    )
+    exponent: Annotated[float, OnlyWith("model", "close-in")] = Field(
+        3.1, ge=1.0, le=8.0, description="close-in: path loss exponent, as of the radio adapter"
+    )
+    efficiency: Annotated[float, OnlyWith("model", "close-in")] = Field(
+        0.6, gt=0.0, le=1.0, description="close-in: part of Shannon's bound; TR 36.942 annex A"
+    )
+    minimum_snr: Annotated[units.Gain, OnlyWith("model", "close-in")] = Field(
+        -8.0, description="close-in: no coverage below it, as of the radio adapter"
+    )
     wan: Literal["links", "empirical"] = Field(
         "links", description="links to cloud nodes as the scenario has them, or by measured throughput"
     )

@@ -15,7 +15,8 @@ from cosim.continuum import tariff
 from cosim.continuum.hardware import Quota
 from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, LOG_NORMAL, UNIFORM
 from cosim.continuum.system import Kind, Stream, System
-from cosim.contract.entities import Law, Node, Scene, SlotRange, alike
+from cosim.contract.entities import Node, Scene, SlotRange, alike
+from cosim.contract.laws import Law
 from cosim.contract.signals import ACCELERATORS
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
@@ -53,10 +54,10 @@ def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs:
         quota=None if quota is None else Quota(quota.period, quota.quota, quota.burst),
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
         price_own=node.cost.own,
-        tariff=tariffs.get(node.cost.tariff, -1),
+        tariff=tariffs.get(node.cost.tariff or "", -1),
         radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
         radio_by_technology=equipment.radio_by_technology(node, numbers),
-        technology=numbers[cell.technology] if cell else 0,
+        technology=numbers[cell.technology or ""] if cell else 0,
         cell_sent=cell.energy_sent if cell else 0.0, cell_received=cell.energy_received if cell else 0.0,
         memory=node.memory, storage=node.storage, accelerators=equipment.accelerators(node),
         states=equipment.states(node.states),

@@ -25,6 +25,7 @@ ADAPTER = AdapterKind(
     config="adapters.datacentre.config:DatacentreConfig",
     factory="adapters.datacentre.adapter:DatacentreAdapter",
     check="adapters.datacentre.check:problems",
+    heeds=frozenset({"fail"}),
     ports=Ports(writes=("host", "server", "migration")),
     signals=(SERVER, MIGRATION),
     compiled="cosim.peers.datacentre.warm:compiled",

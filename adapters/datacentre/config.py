@@ -18,7 +18,7 @@ from pydantic import (
 from cosim.continuum.power import PLATFORMS, platform
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import Block
+from cosim.contract.block import Block, OnlyWith
 from cosim.contract.units import (
     BitRate,
     Bytes,
@@ -77,11 +77,15 @@ class HostBlock(Block):
     platform: Annotated[str, AfterValidator(_known)] | None = Field(
         None, description=f"power, operating points and slow-downs as measured: {', '.join(PLATFORMS)}"
     )
-    points: list[Annotated[int, Field(ge=0, le=7)]] | None = Field(
+    points: Annotated[list[Annotated[int, Field(ge=0, le=7)]] | None, OnlyWith("platform")] = Field(
         None, min_length=1, description="operating points of the platform that may be used, 0 the slowest; default: all"
     )
-    margin: Annotated[int, Field(ge=0, le=2)] | None = Field(None, description="class of undervolting")
-    cubic: bool = Field(False, description="the node's power grows with the cube of its load")
+    margin: Annotated[Annotated[int, Field(ge=0, le=2)] | None, OnlyWith("platform")] = Field(
+        None, description="class of undervolting"
+    )
+    cubic: Annotated[bool, OnlyWith("platform", None)] = Field(
+        False, description="the node's power grows with the cube of its load"
+    )
     resting: units.Power = Field(10.0, description="power of an empty host, which sleeps; 10 W is a suspended server")
     waking: Duration = Field(10.0, description="time until a sleeping host runs again")
     memory_power: PowerPerBytes = Field(
@@ -89,7 +93,7 @@ class HostBlock(Block):
         description="of the memory of a host that is awake, on top of its power; platforms have theirs in it already",
     )
     mtbf: Period | None = Field(None, description="mean time between failures of each host; default: none fails")
-    repair: Period = Field(3600.0, description="mean time until a failed host is back")
+    repair: Annotated[Period, OnlyWith("mtbf")] = Field(3600.0, description="mean time until a failed host is back")
     mips: Frequency | None = Field(None, description="capacity at the highest point; default: cores x clock")
     ram: Bytes | None = Field(None, description="default: the node's memory, or 32 GiB")
 
@@ -108,17 +112,25 @@ class PlaceBlock(Block):
     """A datacentre: which hosts are there, and what energy costs there."""
 
     nodes: list[str] | str = Field(description="names of nodes, with * and ?")
-    price: PricePerEnergy = Field(4.2e-8, description="of brown energy; 151.2 /MWh is 4.2e-8 /J")
+    price: Annotated[PricePerEnergy, OnlyWith("prices", None)] = Field(
+        4.2e-8, description="of brown energy; 151.2 /MWh is 4.2e-8 /J"
+    )
     prices: str | None = Field(None, description="file instead: a value a line, or lines time,value; see price_unit")
-    price_unit: Literal["/J", "/kWh", "/MWh"] = Field("/MWh", description="of the values in the file")
-    price_step: Period = Field(300.0, description="time between two values of a file without times")
+    price_unit: Annotated[Literal["/J", "/kWh", "/MWh"], OnlyWith("prices")] = Field(
+        "/MWh", description="of the values in the file"
+    )
+    price_step: Annotated[Period, OnlyWith("prices")] = Field(
+        300.0, description="time between two values of a file without times"
+    )
     carbon: Carbon = Field(0.0, description="carbon intensity of brown energy, such as 300 g/kWh")
     cap: units.Power | None = Field(None, description="that its hosts may draw together; default: no limit")
     caps: str | None = Field(None, description="file instead: a value in W a line, or lines time,value")
-    cap_step: Period = Field(300.0, description="time between two values of that file without times")
+    cap_step: Annotated[Period, OnlyWith("caps")] = Field(
+        300.0, description="time between two values of that file without times"
+    )
     green: list[WindowBlock] = Field([], description="when there is green energy")
-    green_price: PricePerEnergy = Field(0.0, description="of green energy")
-    green_carbon: Carbon = Field(0.0, description="carbon intensity of green energy")
+    green_price: Annotated[PricePerEnergy, OnlyWith("green")] = Field(0.0, description="of green energy")
+    green_carbon: Annotated[Carbon, OnlyWith("green")] = Field(0.0, description="carbon intensity of green energy")
 
 
 class WanBlock(Block):
@@ -162,7 +174,7 @@ class MachineBlock(Block):
     price: PricePerTime = Field(3.4444444444444446e-06, description="that its user pays; 0.0124 /h")
     start: Duration = Field(0.0, description="arrival")
     stop: Period | None = Field(None, description="departure; default: none")
-    utilisation: PatternBlock = Field(PatternBlock(), description="made at random")
+    utilisation: Annotated[PatternBlock, OnlyWith("traces", None)] = Field(PatternBlock(), description="made at random")
     traces: TraceBlock | None = Field(None, description="from files instead")
 
 
@@ -186,9 +198,15 @@ class DatacentreConfig(AdapterConfig):
     places: dict[str, PlaceBlock] = Field({}, description="datacentres; default: one place with all hosts")
     wan: list[WanBlock] = Field([], description="between datacentres; default: 1 Gbit/s, free")
     disasters: list[DisasterBlock] = Field([], description="losses of many hosts at a time")
-    detector: Detector | Function = Field("lrr", description="when a host is over-loaded")
-    selector: Selector | Function = Field("mmt", description="which machine leaves it")
-    placer: Placer | Function = Field("power-aware", description="where it goes")
+    detector: Annotated[Detector | Function, OnlyWith("foresight", None)] = Field(
+        "lrr", description="when a host is over-loaded"
+    )
+    selector: Annotated[Selector | Function, OnlyWith("foresight", None)] = Field(
+        "mmt", description="which machine leaves it"
+    )
+    placer: Annotated[Placer | Function, OnlyWith("foresight", None)] = Field(
+        "power-aware", description="where it goes"
+    )
     governor: Governor | Function = Field("ondemand", description="operating points of hosts")
     predictor: Function | None = Field(None, description="foresees the load of machines; module:name")
     foresight: Literal["learned", "lstm", "local-regression", "last-value", "oracle"] | None = Field(
@@ -196,8 +214,10 @@ class DatacentreConfig(AdapterConfig):
         description="decide by forecasts of mean and peak over the next hour; in place of detector, selector, placer",
     )
     oracle: bool = Field(False, description="decide by the load that will really come, as the best predictor would")
-    threshold: Annotated[Fraction, Field()] = Field(0.7, description="of load")
-    safety: Annotated[float, Field(gt=0.0, le=10.0)] = Field(1.0, description="parameter of iqr, mad, lr and lrr")
+    threshold: Annotated[float, units.Unit("fraction", gt=0.0, le=1.0)] = Field(0.7, description="of load")
+    safety: Annotated[float, Field(gt=0.0, le=10.0), OnlyWith("detector", "iqr", "mad", "lr", "lrr")] = Field(
+        1.0, description="parameter of iqr, mad, lr and lrr"
+    )
     overcommit: Annotated[float, Field(ge=1.0, le=10.0)] = Field(
         1.0, description="times the RAM of a host that its machines may ask for together"
     )
@@ -206,7 +226,9 @@ class DatacentreConfig(AdapterConfig):
     )
     evacuate: bool = Field(True, description="empty hosts that are under-loaded")
     relocate: bool = Field(False, description="follow the price of energy between places; needs placer: cost-aware")
-    horizon: Period = Field(3600.0, description="within which a move between places must pay off")
+    horizon: Annotated[Period, OnlyWith("placer", "cost-aware")] = Field(
+        3600.0, description="within which a move between places must pay off"
+    )
     penalty: Literal["proportional", "flat", "shortfall", "undone"] | Function = Field(
         "proportional", description="what too little service costs"
     )
@@ -230,11 +252,4 @@ class DatacentreConfig(AdapterConfig):
             raise ValueError("'relocate' needs 'placer: cost-aware'")
         if self.oracle + (self.predictor is not None) + (self.foresight is not None) > 1:
             raise ValueError("give one of 'oracle', 'predictor' and 'foresight'")
-        for number, disaster in enumerate(self.disasters):
-            if disaster.place not in self.places:
-                raise ValueError(f"disasters.{number}.place: there is no place '{disaster.place}'")
-        for number, wan in enumerate(self.wan):
-            for name in wan.between:
-                if name not in self.places:
-                    raise ValueError(f"wan.{number}.between: there is no place '{name}'")
         return self

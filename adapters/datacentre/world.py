@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -16,8 +16,8 @@ from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
-from cosim.contract.selector import matcher
-from cosim.peers.datacentre.layout import CLASS_NUMBER, Floats, Hosts, Ints, Kinds, Machines, Wan, contiguous
+from cosim.contract.selector import matcher, void
+from cosim.peers.datacentre.layout import CLASS_NUMBER, Bools, Floats, Hosts, Ints, Kinds, Machines, Wan, contiguous
 from cosim.peers.datacentre.platforms import HostKind, kinds_of
 from cosim.peers.datacentre.quirks import COMPATIBLE, check
 from cosim.peers.datacentre.settings import Settings
@@ -108,15 +108,47 @@ def hosts_of(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[No
     return nodes, np.array(slots, np.int64)
 
 
-def places_of(config: DatacentreConfig, nodes: list[Node], path: str) -> Ints:
+def size_of(config: DatacentreConfig, node: Node) -> tuple[float, float]:
+    """Cycles/s and B that a host has for machines."""
+    block = _block(config, node)
+    return (block.mips or node.cores * node.clock), (block.ram or node.memory or RAM)
+
+
+def _inside(block: PlaceBlock, nodes: Sequence[Node]) -> Bools:
+    """(hosts,) whether each host is at this place."""
+    patterns = [block.nodes] if isinstance(block.nodes, str) else block.nodes
+    return np.array([any(_matches(pattern, node) for pattern in patterns) for node in nodes])
+
+
+def misplaced(config: DatacentreConfig, nodes: Sequence[Node], path: str) -> Iterator[Problem]:
+    """Places without a host, hosts at two places, and a warning of hosts at none."""
+    first: dict[str, str] = {}
+    for name, block in config.places.items():
+        at, inside = f"{path}.places.{name}.nodes", _inside(block, nodes)
+        if not inside.any():
+            hint = f"hosts: {', '.join(node.id for node in nodes[:8])}"
+            yield Problem(f"place '{name}' has no host", at, hint=hint)
+        elif not isinstance(block.nodes, str):
+            for one in void(block.nodes, [(node.id, node) for node in nodes]):
+                yield Problem(f"'{one}' names no host", at, hint="correct it, or leave it out", fatal=False)
+        both = [node.id for node, here in zip(nodes, inside, strict=True) if here and node.id in first]
+        if both:
+            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+            text = f"'{both[0]}'{more} is at place '{first[both[0]]}' already"
+            yield Problem(text, at, hint="a host is at one place: name it once")
+        first |= {node.id: name for node, here in zip(nodes, inside, strict=True) if here}
+    alone = [node.id for node in nodes if node.id not in first]
+    if config.places and alone:
+        more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
+        text = f"no place names '{alone[0]}'{more}, so it counts for the first, '{next(iter(config.places))}'"
+        yield Problem(text, f"{path}.places", hint="name every host at its place", fatal=False)
+
+
+def _places_of(config: DatacentreConfig, nodes: Sequence[Node]) -> Ints:
     """(hosts,) which place each host is at. Hosts that no place names are at the first."""
     place = np.zeros(len(nodes), np.int64)
-    for number, (name, block) in enumerate(config.places.items()):
-        patterns = [block.nodes] if isinstance(block.nodes, str) else block.nodes
-        inside = [any(_matches(pattern, node) for pattern in patterns) for node in nodes]
-        if not any(inside):
-            raise ScenarioError(Problem(f"place '{name}' has no host", path=f"{path}.places.{name}.nodes"))
-        place[inside] = number
+    for number, block in enumerate(config.places.values()):
+        place[_inside(block, nodes)] = number
     return place
 
 
@@ -210,11 +242,12 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     nodes, slots = hosts_of(config, context.scene, path)
     blocks = [_block(config, node) for node in nodes]
     quirks = quirks_of(config, path)
+    sizes = [size_of(config, node) for node in nodes]
     hosts = Hosts(
         kind=np.arange(len(nodes)),
-        place=places_of(config, nodes, path),
-        mips=contiguous([one.mips or node.cores * node.clock for node, one in zip(nodes, blocks, strict=True)]),
-        ram=contiguous([(one.ram or node.memory or RAM) / MB for node, one in zip(nodes, blocks, strict=True)]),
+        place=_places_of(config, nodes),
+        mips=contiguous([mips for mips, _ in sizes]),
+        ram=contiguous([ram / MB for _, ram in sizes]),
         failures=contiguous([1.0 / one.mtbf if one.mtbf else 0.0 for one in blocks]),
     )
     groups = list(config.machines.values())

@@ -8,6 +8,7 @@ ADAPTER = AdapterKind(
     config="adapters.interval.config:IntervalConfig",
     factory="adapters.interval.adapter:IntervalAdapter",
     check="adapters.interval.check:problems",
+    heeds=frozenset({"fail", "workloads"}),
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
     compiled="cosim.peers.interval.warm:compiled",
     example="""\

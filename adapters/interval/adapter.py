@@ -13,6 +13,7 @@ from adapters.interval.check import problems
 from adapters.interval.config import POLICIES, IntervalConfig
 from adapters.interval.world import IntervalWorld, Sources, build
 from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.peers.interval.simulator import Interval
@@ -67,17 +68,32 @@ class IntervalAdapter:
             self._books.note(makers)
             self._simulation.step()
         for event in sorted(inputs.events, key=lambda event: event.at):
-            hosts = [
-                self._host_of[slot]
-                for part in event.nodes
-                for slot in range(part.first, part.first + part.count)
-                if slot in self._host_of
-            ]
             if event.do == "fail":
-                self._simulation.fail(hosts)
+                self._simulation.fail(self.struck(event))
             elif event.do == "recover":
-                self._simulation.recover(hosts)
+                self._simulation.recover(self.struck(event))
         return (self._books.tasks(time), self._books.hosts(time))
+
+    @property
+    def simulation(self) -> Interval:
+        """The model, from `start` on."""
+        return self._simulation
+
+    def struck(self, event: Event) -> list[int]:
+        """The hosts, by number, that an event is about."""
+        return [
+            self._host_of[slot]
+            for part in event.nodes
+            for slot in range(part.first, part.first + part.count)
+            if slot in self._host_of
+        ]
+
+    def containers(self, seeds: Sequence[tuple[int, ...]], intervals: int) -> list[NDArray[np.float64]]:
+        """(N, 4) all that come in so many intervals under each of these seeds, as `Interval.add` takes them.
+
+        For scenes without members of fleets, whose presence only a run knows.
+        """
+        return self._sources.all_of(seeds, intervals, self._present(Inputs()))
 
     def finish(self) -> Summary:
         """The ledgers of tasks, energy and cost."""

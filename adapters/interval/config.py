@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
 from cosim.schedulers import scheduler_names
 
@@ -55,4 +56,6 @@ class IntervalConfig(AdapterConfig):
     cloud_latency: units.Duration = Field(0.076, description="to cloud hosts; published")
     overhead: units.Duration = Field(0.0, description="that every transfer takes besides")
     switch_off: bool = Field(False, description="hosts without containers are off")
-    boot: units.Duration = Field(0.0, description="until a host that was off runs containers")
+    boot: Annotated[units.Duration, OnlyWith("switch_off")] = Field(
+        0.0, description="until a host that was off runs containers"
+    )

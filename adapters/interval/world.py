@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adapters.interval.config import IntervalConfig
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.entities import Workload as Stream
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.laws import Law
+from cosim.contract.streams import generators
 from cosim.peers.interval.fleet import HostFleet, Type
 from cosim.peers.interval.quirks import QUIRKS, compatible
 from cosim.peers.interval.workload import ContainerWorkload
@@ -61,6 +64,7 @@ def build(scene: Scene, config: IntervalConfig, name: str) -> IntervalWorld:
         for load in scene.workloads
         for key, words in load.specialities().items()
     ]
+    problems += _oversized(scene, config, [scene.nodes[slot] for slot in slots], where)
     if problems:
         raise ScenarioError(problems)
     nodes = tuple(scene.nodes[slot] for slot in slots)
@@ -84,6 +88,22 @@ def build(scene: Scene, config: IntervalConfig, name: str) -> IntervalWorld:
     )  # fmt: skip
     fleet = HostFleet(types, tuple(range(len(nodes))), latency, config.router / 8.0 / MEGA)
     return IntervalWorld(np.array(slots, np.int32), nodes, fleet, _workload(scene, config), quirks)
+
+
+def _oversized(scene: Scene, config: IntervalConfig, hosts: Sequence[Node], where: str) -> Iterator[Problem]:
+    """Containers that no host could ever take."""
+    cycles = max((node.cores * node.clock for node in hosts), default=math.inf)
+    room = max((node.memory or math.inf for node in hosts), default=math.inf)
+    for load in scene.workloads:
+        own = config.containers.get(load.name)
+        demand, memory = (own.demand if own and own.demand else config.demand), _mean(load.input)
+        if demand > cycles:
+            path = f"{where}.containers.{load.name}.demand" if own and own.demand else f"{where}.demand"
+            text = f"containers of '{load.name}' demand {demand / 1e9:g} GHz, the largest host has {cycles / 1e9:g} GHz"
+            yield Problem(text, path, hint="lower 'demand', or give a host a larger 'cpu'")
+        if memory > room:
+            text = f"a container takes the memory of its input, {memory:g} B, and the largest host has {room:g} B"
+            yield Problem(text, f"workloads.{load.name}.input", hint="give a host more memory")
 
 
 def _workload(scene: Scene, config: IntervalConfig) -> ContainerWorkload:
@@ -139,22 +159,50 @@ class Sources:
         """Containers made while interval `interval` passed: rows as `Interval.add` takes them, and their devices."""
         rows, makers = [np.empty((0, 4))], [np.empty(0, np.int64)]
         for k, (load, slots) in enumerate(self._loads):
-            chance = self._context.rng(1, interval, k)
-            begin = max((interval - 1) * self._period, load.start)
-            end = min(interval * self._period, load.stop)
             there = slots[present[slots]]
-            if end <= begin or not len(there):
-                continue
-            on = load.active / (load.active + load.idle) if load.active > 0.0 else 1.0
-            if load.arrivals == "poisson":
-                counts = chance.poisson(load.rate * on * (end - begin), len(there))
-            else:
-                first, last = (int(load.rate * on * (t - load.start) + 1e-9) for t in (begin, end))
-                counts = np.full(len(there), last - first)
-            maker = np.repeat(there, counts)
-            work = _draw(load.work, chance, len(maker)) / MEGA
-            due = load.deadline / self._period
-            same = np.tile([float(interval), float(k)], (len(maker), 1))
-            rows.append(np.column_stack([same, work, np.full(len(maker), due)]))
-            makers.append(maker)
+            counts, work = self._made(load, interval, len(there), self._context.rng(1, interval, k))
+            rows.append(self._rows(k, np.full(len(work), float(interval)), work))
+            makers.append(np.repeat(there, counts))
         return np.concatenate(rows), np.concatenate(makers)
+
+    def all_of(
+        self, seeds: Sequence[tuple[int, ...]], intervals: int, present: NDArray[np.bool_]
+    ) -> list[NDArray[np.float64]]:
+        """The rows of `come` for the intervals 1 to `intervals`, one after the other, under each of these seeds."""
+        found: list[list[NDArray[np.float64]]] = [[np.empty((0, 4))] for _ in seeds]
+        loads = [Sources(replace(self._context, seed=seed))._loads for seed in seeds]
+        for k in range(len(self._loads)):
+            keys = np.array([(1, n + 1, k) for n in range(intervals)], np.int64).reshape(-1, 3)
+            chances = generators(seeds, keys)
+            for rows, mine in zip(found, loads, strict=True):
+                load, slots = mine[k]
+                count = int(present[slots].sum())
+                made = [self._made(load, n + 1, count, next(chances))[1] for n in range(intervals)]
+                moments = np.repeat(np.arange(1.0, intervals + 1.0), [len(work) for work in made])
+                rows.append(self._rows(k, moments, np.concatenate(made)))
+        joined = [np.concatenate(rows) for rows in found]
+        return [rows[np.argsort(rows[:, 0], kind="stable")] for rows in joined]
+
+    def _made(
+        self, load: Stream, interval: int, devices: int, chance: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """How many containers each of the devices makes while `interval` passes, and the work (cycles) of all."""
+        begin = max((interval - 1) * self._period, load.start)
+        end = min(interval * self._period, load.stop)
+        if end <= begin or not devices:
+            return np.zeros(devices, np.int64), np.empty(0)
+        on = load.active / (load.active + load.idle) if load.active > 0.0 else 1.0
+        if load.arrivals == "poisson":
+            counts = chance.poisson(load.rate * on * (end - begin), devices)
+        else:
+            first, last = (int(load.rate * on * (t - load.start) + 1e-9) for t in (begin, end))
+            counts = np.full(devices, last - first)
+        total = counts[0] if devices == 1 else counts.sum()  # a sum takes as long as a draw
+        return counts, _draw(load.work, chance, int(total))
+
+    def _rows(self, k: int, moments: NDArray[np.float64], work: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows as `Interval.add` takes them, of containers of load k with so much work (cycles)."""
+        found = np.empty((len(work), 4))
+        found[:, 0], found[:, 1], found[:, 2] = moments, k, work / MEGA
+        found[:, 3] = self._loads[k][0].deadline / self._period
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ def problems(config: OffloadingConfig, context: Context) -> list[Problem]:
     if found:
         return found
     study = build(config, context.scene, context.name, context.duration).study
+    warned = list(_left_out(config, context))
     try:
         choose = chosen(study)
     except SchedulerError as error:
@@ -35,7 +37,24 @@ def problems(config: OffloadingConfig, context: Context) -> list[Problem]:
     else:
         from cosim.peers.offloading.prepare import accept
     wrong = refusals(lambda: accept(study, custom=choose is not None))
-    return [replace(one, path=f"{at}.{one.path}".rstrip(".")) for one in wrong]
+    return [*warned, *(replace(one, path=f"{at}.{one.path}".rstrip(".")) for one in wrong)]
+
+
+def _left_out(config: OffloadingConfig, context: Context) -> Iterator[Problem]:
+    """Warnings of workloads, hosts and keys that the study does not have."""
+    at = f"adapters.{context.name}"
+    for load in context.scene.workloads:
+        if load.name not in config.applications:
+            hint = f"add it to {at}.applications, or leave it out"
+            yield Problem("is no application of the model, so nobody makes it", f"workloads.{load.name}", hint=hint,
+                          fatal=False)  # fmt: skip
+    for node in context.scene.nodes:
+        if node.tier == "edge" and node.id not in config.places:
+            hint = f"add it to {at}.places, or leave it out"
+            yield Problem("is no place of the model, so no task comes here", f"nodes.{node.id}", hint=hint, fatal=False)
+    if config.links.wlan_servers != 1 and config.model != "tutorial5":
+        text = f"'wlan_servers' belongs to the model tutorial5, not to {config.model}"
+        yield Problem(text, f"{at}.links.wlan_servers", hint="leave it out", fatal=False)
 
 
 def chosen(study: Study) -> Choose | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import Block
+from cosim.contract.block import Block, OnlyWith
 from cosim.contract.hints import did_you_mean
 from cosim.contract.units import BitRate, Bytes, Duration, Energy, EnergyPerBit, Fraction, Power
 from cosim.peers.offloading.quirks import QUIRKS
@@ -111,7 +111,9 @@ class OffloadingConfig(AdapterConfig):
     load_interval: Duration = Field(6.0, description="between samples of the machines' load; 0: none")
     location_interval: Duration = Field(0.0, description="between counts of the devices per place; 0: none")
     access_interval: Duration = Field(0.0, description="between samples of the access delay; 0: none")
-    energy: EnergyBlock | None = Field(None, description="batteries and power, app6 only")
+    energy: Annotated[EnergyBlock | None, OnlyWith("model", "app6")] = Field(
+        None, description="batteries and power, app6 only"
+    )
     applications: Annotated[dict[str, ApplicationBlock], Field(min_length=1)] = Field(
         description="workload -> what the model needs to know of it"
     )

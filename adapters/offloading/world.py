@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.offloading.config import ApplicationBlock, EnergyBlock, Host, OffloadingConfig, PlaceBlock
-from cosim.contract.entities import Fleet, Law, Node, Scene, Workload
+from cosim.contract.entities import Fleet, Node, Scene, Workload
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.laws import Law
 from cosim.peers.offloading.quirks import compatible
 from cosim.peers.offloading.study import Application, EdgePlace, Energy, Links, Study, Vm
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosim.continuum import draw
-from cosim.contract.entities import Law, Workload
+from cosim.contract.entities import Workload
+from cosim.contract.laws import Law
 
 ACTIVE, CHOICE, GAP, IDLE, INPUT, OFFSET, OUTPUT, SHARE, WORK = (
     int(one)

@@ -108,7 +108,7 @@ class _Replica(Engine):
         if len(s.jobs):
             s.jobs["next"] = self._chain
             s.meta["jobs_free"] = 0
-        queue.clear(s.meta, s.due, s.heap, s.chunks)
+        queue.clear(s.meta, s.due, s.heap, s.chunks, s.buckets)
         self._tariffs.take(self._base)
         for one, value in changes:
             one.write(s, self._tariffs, value)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from cosim.continuum import kernel, memory
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import State
+from cosim.continuum.regions import line_up
 from cosim.continuum.stepping import Decisions, rows_of
 from cosim.continuum.system import link_up
 
@@ -36,7 +37,10 @@ _FIXED: Final = (
     "billed",
 )  # fmt: skip
 # Written only when routes are found anew, which the compiled loop leaves to its caller.
-_ROUTES: Final = ("next_hop", "distance", "reach", "part", "exit", "near", "second", "members", "first_member", "order")
+_ROUTES: Final = (
+    "next_hop", "distance", "reach", "part", "exit", "hub", "toll", "near", "second", "members", "first_member",
+    "order",
+)  # fmt: skip
 _PER_TASK: Final = ("tasks", "due")  # copied as far as rows of tasks have ever been in use
 NAMES: Final = ("created", "completed", "late", "failed", "in_flight", "response", "energy", "busy", "events")
 
@@ -72,6 +76,7 @@ class Brancher:
     def run(self, candidates: Sequence[Decisions], horizon: float) -> Figures:
         """The figures of each candidate after `horizon` (s). Raises `ValueError` for a decision that cannot be."""
         base = self._engine.state
+        line_up(base)
         if base.meta["undecided"][0] >= 0:
             raise ValueError("the engine waits for its scheduler's answer; branch between two steps")
         if not horizon >= 0.0:

@@ -11,15 +11,20 @@ from cosim.continuum.layout import (
     COMPLETED,
     DEPART,
     DOWN,
+    INPUT_DROPPED,
     MOVE,
     NEW,
+    OUTPUT_DELIVERED,
+    OUTPUT_DROPPED,
     RUN,
+    STATE_DROPPED,
     STATUSES,
     UP,
     Record,
 )
 from cosim.continuum.rows import free_row, load
 from cosim.continuum.station import leave
+from cosim.continuum.sums import add
 
 
 @jit
@@ -57,14 +62,14 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
     if status == COMPLETED:
         memory.node(s.nodes, t.host).completed += 1
         if t.phase == DOWN:
-            s.output_delivered += t.output
+            add(s, OUTPUT_DELIVERED, t.output)
             memory.node(s.nodes, t.host).outputs += t.output
     elif t.phase == DOWN:
-        s.output_dropped += t.output
+        add(s, OUTPUT_DROPPED, t.output)
     elif t.phase == NEW or t.phase == UP:
-        s.input_dropped += t.input
+        add(s, INPUT_DROPPED, t.input)
     elif t.phase == MOVE:
-        s.state_dropped += load(s, t)
+        add(s, STATE_DROPPED, load(s, t))
     if t.job < 0:
         memory.whole(s.tally, t.workload * (2 + STATUSES) + 2 + status).v += 1
         if late:

@@ -15,6 +15,7 @@ from cosim.continuum.billing import cuts
 from cosim.continuum.layout import CUSTOM, DEVICE, ENDED, META, TASK
 from cosim.continuum.ledger import Ledger, Meters, bills, close_books, read_meters, sorted_rows
 from cosim.continuum.question import question
+from cosim.continuum.regions import Regions, line_up
 from cosim.continuum.resources import Resources, read_resources
 from cosim.continuum.snapshot import Snapshot, put_back, take
 from cosim.continuum.stepping import Decisions, View, look, read, rows_of
@@ -41,7 +42,9 @@ class Engine:
     `INTERVAL`: then tasks wait until `step` is told where they go (see `cosim.continuum.stepping`).
     `patience` (s) is how long a task waits for coverage. With `drop_late` tasks end at their
     deadline; otherwise they complete and are counted late. `threshold` (tasks per core) is for the
-    schedulers that have one. `seed` is any non-negative integer; 64 bits of it count.
+    schedulers that have one. `seed` is any non-negative integer; 64 bits of it count. Large systems are
+    advanced by regions that do not meet, in up to `threads` threads (see `cosim.continuum.regions`); how many
+    changes no bit.
 
     Time passes in `advance` only; all other calls hold for the present time `now`. Stepping more or
     less finely gives bit-equal results. `state` is documented in `cosim.continuum.layout`. Calls about
@@ -57,8 +60,12 @@ class Engine:
         patience: float = 2.0,
         drop_late: bool = False,
         threshold: float = 2.0,
+        threads: int = 1,
     ) -> None:
+        if threads < 1:
+            raise ValueError(f"{threads} threads cannot advance anything; 1 or more can")
         self.system = system
+        self._regions = Regions(threads)
         self._choose = scheduler if callable(scheduler) else None
         meta = np.zeros(1, META)
         meta["seed"] = seed % 2**64
@@ -84,6 +91,11 @@ class Engine:
         """Tasks made so far."""
         return int(self.state.meta["serial"][0])
 
+    @property
+    def undivided(self) -> str:
+        """Why this system is advanced by one queue in one thread, or ""."""
+        return self._regions.undivided(self.state)
+
     def advance(self, until: float) -> None:
         """Let time pass to `until` (s, not before `now`), inclusive of what happens at that time."""
         if not self.now <= until < math.inf:
@@ -98,6 +110,12 @@ class Engine:
         self._run(until)
 
     def _run(self, until: float) -> None:
+        if self._regions.takes(self.state, until):
+            self.state, reached = self._regions.advance(self.state, until)
+            if reached:
+                return
+        self.state = self._regions.foresee(self.state, until - self.now)
+        line_up(self.state)
         self._resume(kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F), until)
 
     def _resume(self, answer: int, until: float) -> None:
@@ -206,7 +224,7 @@ class Engine:
 
         Columns of `cosim.continuum.layout.ENDED`, arrays of the caller's own.
         """
-        ended = sorted_rows(self.state)
+        ended = sorted_rows(self.state, self._regions.threads)
         if self._agreements:
             account(self.state.service, self._agreements, ended)
         self.state.meta["done"] = 0
@@ -230,6 +248,7 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """The whole state at this instant, a copy. What the caller's scheduler remembers is not in it."""
+        line_up(self.state)
         return take(self.state)
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -10,12 +10,14 @@ from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
     CAPACITY,
     COMPLETED,
+    INPUT_DELIVERED,
     JOIN,
     KNOCK,
     LINK_FAILED,
     MOVE,
     NODE_FAILED,
     RUN,
+    STATE_DELIVERED,
     UP,
     Record,
 )
@@ -24,6 +26,7 @@ from cosim.continuum.paths import connected, could_hold, far_end, fixed_link, ne
 from cosim.continuum.patience import park
 from cosim.continuum.rows import free_row, load, stage_number
 from cosim.continuum.station import enter
+from cosim.continuum.sums import add
 
 
 @jit
@@ -112,10 +115,10 @@ def _admit(s: Record, i: int, now: float) -> None:
     j = processor(t.host)
     node.inputs += load(s, t)
     if t.phase == MOVE:
-        s.state_delivered += load(s, t)
+        add(s, STATE_DELIVERED, load(s, t))
     else:
         t.uploaded = now
-        s.input_delivered += t.input
+        add(s, INPUT_DELIVERED, t.input)
         if t.job >= 0:
             i = _joined(s, i, now)
             if i < 0:

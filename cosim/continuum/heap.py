@@ -5,6 +5,9 @@ any more is stale: it is skipped when it comes up, and cleared out when the heap
 moving an event costs one write. The order is (time, number), a total one: equal times are handled
 alike however the heap came about.
 
+A number may stand below a rank of its own: the entry then has `number + (rank << NUMBER_BITS)`, so that
+equal times are handled by rank, whatever the numbers are. `due` goes by the number alone.
+
 The record of a model has `queued` and `heap_room` (entries), and the addresses `due` and `heap`.
 """
 
@@ -19,6 +22,9 @@ from cosim.continuum.jit import jit
 from cosim.continuum.rowtypes import Record, rows_of
 
 ENTRY: Final = np.dtype([("time", "f8"), ("number", "i8")])
+NUMBER_BITS: Final = 30
+NUMBER: Final = (1 << NUMBER_BITS) - 1  # the bits of the number
+RANK: Final = (1 << (63 - NUMBER_BITS)) - 1  # the bits of a rank
 
 slot = rows_of(ENTRY)
 real = rows_of(np.dtype([("v", "f8")]))
@@ -70,12 +76,12 @@ def sweep(s: Record) -> None:
     kept = 0
     for k in range(s.queued):
         time, number = slot(s.heap, k).time, slot(s.heap, k).number
-        if real(s.due, number).v == time:
-            real(s.due, number).v = -math.inf
+        if real(s.due, number & NUMBER).v == time:
+            real(s.due, number & NUMBER).v = -math.inf
             up(s, kept, time, number)
             kept += 1
     for k in range(kept):
-        real(s.due, slot(s.heap, k).number).v = slot(s.heap, k).time
+        real(s.due, slot(s.heap, k).number & NUMBER).v = slot(s.heap, k).time
     s.queued = kept
 
 
@@ -100,7 +106,7 @@ def pop(s: Record) -> None:
 def first(s: Record) -> int:
     """The number of the first event, -1: there is none in the heap. Stale entries above it are taken out."""
     while s.queued > 0:
-        number = slot(s.heap, 0).number
+        number = slot(s.heap, 0).number & NUMBER
         if real(s.due, number).v == slot(s.heap, 0).time:
             return int(number)
         pop(s)
@@ -110,12 +116,12 @@ def first(s: Record) -> int:
 @jit
 def drop(s: Record, number: int) -> None:
     """Take event `number` out, if it is in."""
-    real(s.due, number).v = math.inf
+    real(s.due, number & NUMBER).v = math.inf
 
 
 @jit
 def put(s: Record, number: int, time: float) -> None:
     """Make event `number` due at `time`, whenever it was due before."""
-    if real(s.due, number).v != time:
-        real(s.due, number).v = time
+    if real(s.due, number & NUMBER).v != time:
+        real(s.due, number & NUMBER).v = time
         push(s, time, number)

@@ -206,11 +206,23 @@ def _next_with(s: Record, place: int, load: float) -> int:
 
 
 @jit
+def _reach(s: Record, row: int, h: int) -> float:
+    """`reach` of host h from a node that forwards.
+
+    Of a node with one link that is up it is what the search for routes has added up: the reach from the other end,
+    and that link. There few rows are read, which stay in the cache; the whole table does not fit into it.
+    """
+    hub = memory.number(s.hub, row).v
+    if hub < 0 or memory.host(s.hosts, h).slot == memory.whole(s.infra, row).v:
+        return float(memory.real(s.reach, row * s.host_count + h).v)
+    return float(memory.real(s.reach, hub * s.host_count + h).v + memory.real(s.toll, row).v)
+
+
+@jit
 def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> int:
     load, ties = _least(s, first, last)
     if load == math.inf:
         return NONE
-    reach = row * s.host_count
     if offset == 0.0 and ties > _FEW:
         near = memory.number(s.near, 2 * row).v
         if near >= 0 and memory.fewest(s.fewest, s.leaves + memory.host(s.hosts, near).member).load == load:
@@ -221,7 +233,7 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
             if place < 0 or place >= last:
                 break
             h = memory.number(s.members, place).v
-            if memory.real(s.reach, reach + h).v == memory.real(s.second, row).v:
+            if _reach(s, row, h) == memory.real(s.second, row).v:
                 return int(h)
             place += 1
     best, least = NONE, math.inf
@@ -230,7 +242,7 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
         place = _next_with(s, first, load)
         while 0 <= place < last:
             h = memory.number(s.members, place).v
-            time = offset + memory.real(s.reach, reach + h).v
+            time = offset + _reach(s, row, h)
             if time < least:
                 best, least = h, time
             ties -= 1
@@ -241,7 +253,7 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
     base = _sort(s, row, first, last)
     for k in range(base, base + last - first):
         h = memory.number(s.order, k).v
-        time = offset + memory.real(s.reach, reach + h).v
+        time = offset + _reach(s, row, h)
         if best >= 0 and (time > least or offset == 0.0):  # at equal distance the lowest number comes first
             break
         if memory.fewest(s.fewest, s.leaves + memory.host(s.hosts, h).member).load == load and (best < 0 or h < best):

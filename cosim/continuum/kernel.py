@@ -20,13 +20,13 @@ from cosim.continuum.layout import (
     DEADLINE,
     DEPLETE,
     DOWN,
-    FREE,
     GOVERN,
     LEFT,
     LINK_FAILED,
     NEW,
     NOBODY,
     NODE_FAILED,
+    OUTPUT_OFFERED,
     REFILL,
     RUN,
     SET_POINT,
@@ -44,18 +44,22 @@ from cosim.continuum.numbering import downlink, first_link_station, link_station
 from cosim.continuum.paths import technology_of
 from cosim.continuum.patience import arm, lose_patience, unpark
 from cosim.continuum.placing import decide, place
-from cosim.continuum.queue import drop, put, queue
+from cosim.continuum.queue import drop, line_up, prefetch, put, queue, restart
 from cosim.continuum.rows import task_number, timer_number
 from cosim.continuum.rowtypes import copy_memory
 from cosim.continuum.sources import arrive, begin, halt
 from cosim.continuum.station import changed, leave, served, set_rate, touch
+from cosim.continuum.sums import add
 
 DONE, GROW, ASK, MOVED, FULL = codes(5)  # answers of `act`
 # what to do
-ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES = codes(12)
+(
+    ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES, REGIONS,
+) = codes(13)  # fmt: skip
 
 
 take_next = queue(LOOKAHEAD).take_next
+_CACHED = 10_000  # events of a region whose rows stay in the cache
 
 
 @jit
@@ -79,7 +83,7 @@ def _computed(s: Record, i: int, now: float) -> int:
     if t.job >= 0 and hand_on(s, i, now):
         return int(NOBODY)
     t.phase = DOWN
-    s.output_offered += t.output
+    add(s, OUTPUT_OFFERED, t.output)
     return i
 
 
@@ -275,16 +279,18 @@ def _node_down(s: Record, n: int, status: int) -> None:
     if memory.node(s.nodes, n).host >= 0:
         memory.host(s.hosts, memory.node(s.nodes, n).host).up = 0
     base = first_link_station(s.node_count)
-    for i in range(s.task_room):
-        t = memory.task(s.tasks, i)
-        if t.phase == FREE:
-            continue
-        hit = t.device == n or (t.phase == RUN and t.host == n) or (t.station < 0 and t.at == n)
-        if base <= t.station < s.first_accelerator:
-            link = memory.link(s.links, (t.station - base) >> 1)
-            hit = hit or link.a == n or link.b == n
-        if hit:
-            abort(s, i, status, now)
+    for d in range(s.node_count):  # by device, as rows of tasks are in no order that means something
+        i = memory.node(s.nodes, d).first_task
+        while i >= 0:
+            t = memory.task(s.tasks, i)
+            older = t.older
+            hit = d == n or (t.phase == RUN and t.host == n) or (t.station < 0 and t.at == n)
+            if base <= t.station < s.first_accelerator:
+                link = memory.link(s.links, (t.station - base) >> 1)
+                hit = hit or link.a == n or link.b == n
+            if hit:
+                abort(s, i, status, now)
+            i = older
     _turn(s, n, TURN_OFF, 0)
     if status == BATTERY_EMPTY and memory.node(s.nodes, n).infra >= 0:
         s.moved = 1
@@ -320,11 +326,14 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
     link.up = 1 if rate > 0.0 else 0
     base = link_station(s.node_count, number, 0)
     if link.up == 0:
-        for i in range(s.task_room):
-            if memory.task(s.tasks, i).phase != FREE and (
-                memory.task(s.tasks, i).station == base or memory.task(s.tasks, i).station == base + 1
-            ):
-                abort(s, i, LINK_FAILED, now)
+        for d in range(s.node_count):
+            i = memory.node(s.nodes, d).first_task
+            while i >= 0:
+                t = memory.task(s.tasks, i)
+                older = t.older
+                if t.station == base or t.station == base + 1:
+                    abort(s, i, LINK_FAILED, now)
+                i = older
     set_rate(s, base, rate, now)
     set_rate(s, base + 1, rate * link.back, now)
 
@@ -405,12 +414,53 @@ def _branch(s: Record, until: float, plan: NDArray[np.int64], values: NDArray[np
     return DONE
 
 
+@jit
+def _region(s: Record, dealt: int, first: int, last: int, start: float, until: float) -> None:
+    """Begin a region at `start`, in which the events at `dealt` from `first` to before `last` are due."""
+    s.now = start
+    s.ahead = 1 if last - first > _CACHED else 0
+    restart(s, until)
+    for k in range(first, last):
+        number = memory.number(dealt, k).v
+        prefetch(s.due + 8 * number)
+        if s.ahead == 0:
+            LOOKAHEAD.warm(s, number)
+    for k in range(first, last):
+        number = memory.number(dealt, k).v
+        if s.ahead == 0:
+            LOOKAHEAD.follow(s, number)
+        i = (number - s.first_event) >> 1
+        key = number if i < 0 else task_number(s, i) + ((number - s.first_event) & 1)
+        line_up(s, key, memory.real(s.due, number).v)
+
+
+@jit
+def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> int:
+    """Run regions from `start` on, one after another.
+
+    `plan`: addresses of the dealt events and of where each region's begin, first region, end of the regions,
+    whether the first one has begun already. With another answer than DONE it says where to go on.
+    """
+    for r in range(plan[0, 2], plan[0, 3]):
+        plan[0, 2] = r
+        if plan[0, 4] == 0:
+            _region(s, plan[0, 0], memory.whole(plan[0, 1], r).v, memory.whole(plan[0, 1], r + 1).v, start, until)
+            plan[0, 4] = 1
+        answer = _advance(s, until)
+        if answer != DONE:
+            return answer
+        plan[0, 4] = 0
+    plan[0, 2] = plan[0, 3]
+    return DONE
+
+
 @entry
 def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
     """Do `what`; DONE, GROW (make room and call again), ASK (PLACE `meta.undecided` first) or MOVED (find
     the ways anew and call again).
 
-    ADVANCE: events up to `until`. All others change the world at the present time, `meta.now`.
+    ADVANCE: events up to `until`. REGIONS: the same by regions, see `_regions`. All
+    others change the world at the present time, `meta.now`.
     PLACE: slots (n, 2) rows of tasks and a scheduler's answers. APPEAR: slots (n, 2) node and generation.
     VANISH, NODE_DOWN, NODE_UP: slots (n, 1). RADIO: slots (n, 2) device and cell, values (n, 3)
     uplink and downlink B/s after loss, delay s. LINK_STATE: slots (n, 1) links, values (n, 3) rate
@@ -424,6 +474,8 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
         return _advance(s, until)
     if what == BRANCH:
         return _branch(s, until, slots, values)
+    if what == REGIONS:
+        return _regions(s, until, slots, values[0, 0])
     if what == FIGURES:
         _figures(s, values, 0)
         return DONE

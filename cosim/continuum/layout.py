@@ -38,6 +38,10 @@ FIXED, EXPONENTIAL, UNIFORM, LOG_NORMAL = codes(4)  # laws of sizes
 POISSON, EVERY, BAG, TRACE = codes(4)  # laws of arrivals
 DEVICE, EDGE, CLOUD = codes(3)  # tiers
 SHARING, FCFS, PRIORITY, EDF = codes(4)  # disciplines of processors
+# rows of `sums`: B of inputs, outputs, and of states moved with running tasks
+INPUT_OFFERED, INPUT_DELIVERED, INPUT_DROPPED, OUTPUT_OFFERED, OUTPUT_DELIVERED, OUTPUT_DROPPED = codes(6)
+STATE_OFFERED, STATE_DELIVERED, STATE_DROPPED = codes(9)[6:]
+SUMS: Final = 9
 NOBODY: Final = codes(1)[0] - 1  # no task, node, ...
 CUSTOM: Final = -1  # scheduler: ask the caller
 INTERVAL: Final = -2  # scheduler: tasks are held until the caller places them
@@ -295,9 +299,6 @@ FEWEST = np.dtype([("load", "f8"), ("ties", "i8")])  # tasks per cycle/s; member
 
 META = _record(
     ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
-    ("input_offered", "f8"), ("input_delivered", "f8"), ("input_dropped", "f8"),  # B
-    ("output_offered", "f8"), ("output_delivered", "f8"), ("output_dropped", "f8"),  # B
-    ("state_offered", "f8"), ("state_delivered", "f8"), ("state_dropped", "f8"),  # B moved with running tasks
     ("seed", "u8"),
     ("serial", "i8"),  # tasks created so far
     ("turn", "i8"),  # decisions taken so far
@@ -321,12 +322,13 @@ META = _record(
     ("first_event", "i8"),  # event number of the first task's arrival
     ("scaled", "i8"),  # whether some work is less than proportional to the clock
     ("self", "i8"), ("beyond", "i8"),  # addresses of this record and of compiled `beyond`
+    ("ahead", "i8"),  # whether rows are asked for ahead of their events
     ("moved", "i8"),  # whether a node that forwards has died since ways were found
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",
-        "part", "exit", "near", "second", "members", "first_member", "fewest", "order",
-        "workloads", "sources", "stations", "tally", "tasks", "ended", *queue.ARRAYS,
+        "part", "exit", "hub", "toll", "near", "second", "members", "first_member", "fewest", "order",
+        "workloads", "sources", "stations", "tally", "sums", "tasks", "ended", *queue.ARRAYS,
         "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site", "trace", "billed", "service",
         "machines", "accelerators", "points", "batteries", "spells", "radio", "air",
     )),
@@ -359,6 +361,8 @@ class State(NamedTuple):
     scratch: NDArray[np.float64]  # (hosts,) reach of a device with fixed links
     part: NDArray[np.int32]  # (infra,) connected part of the network that the node is in, -1: it is down
     exit: NDArray[np.int32]  # (infra,) the node's only link that is up, -1: it has none or several
+    hub: NDArray[np.int32]  # (infra,) the other end of `exit`, by its number among these nodes, -1: as there
+    toll: NDArray[np.float64]  # (infra,) s of a reference transfer to the hub
     near: NDArray[np.int32]  # (infra, 2) nearest host, nearest cloud host; -1: none
     second: NDArray[np.float64]  # (infra,) s, least reach of all other hosts, inf: none
     members: NDArray[np.int32]  # hosts that are up, grouped by part, in the order of their numbers
@@ -369,6 +373,7 @@ class State(NamedTuple):
     sources: NDArray[np.void]  # SOURCE
     stations: NDArray[np.void]  # STATION
     tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, by status; of graphs, the jobs
+    sums: NDArray[np.int64]  # (SUMS, 2) B that tasks carried, see `cosim.continuum.sums`
     tasks: NDArray[np.void]  # TASK
     ended: NDArray[np.void]  # ENDED, the first meta.done rows
     due: NDArray[np.float64]  # s, when each event number is due, inf: not at all

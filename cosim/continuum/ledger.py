@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,25 @@ from numpy.typing import NDArray
 
 from cosim.continuum.agreement import AgreementAccount, account, conclude
 from cosim.continuum.billing import BILLED, bill
-from cosim.continuum.layout import DOWN, FREE, MOVE, NEW, UP, State
+from cosim.continuum.layout import (
+    DOWN,
+    ENDED,
+    FREE,
+    INPUT_OFFERED,
+    MOVE,
+    NEW,
+    OUTPUT_OFFERED,
+    STATE_OFFERED,
+    UP,
+    State,
+)
 from cosim.continuum.numbering import downlink, first_link_station, processor, uplink
 from cosim.continuum.resources import accelerator_use
+from cosim.continuum.sidebyside import side_by_side
+from cosim.continuum.sums import value
 from cosim.continuum.system import System
 
+_MANY = 50_000  # rows that are sorted by compiled code
 _BLOCK = 1024  # rows that stay in a processor's cache while their columns are copied
 
 Floats = NDArray[np.float64]
@@ -136,9 +152,11 @@ def services(s: State, system: System) -> dict[int, AgreementAccount]:
     return conclude(service, agreements, float(s.meta["now"][0]))
 
 
-def sorted_rows(s: State) -> dict[str, NDArray[Any]]:
+def sorted_rows(s: State, threads: int = 1) -> dict[str, NDArray[Any]]:
     """The tasks that ended and are not drained, by time of their end, then serial number."""
     rows = s.ended[: int(s.meta["done"][0])]
+    if len(rows) > _MANY:
+        return _sorted_many(rows, threads)
     names = rows.dtype.names or ()
     found = {name: np.empty(len(rows), rows.dtype[name]) for name in names}
     for begin in range(0, len(rows), _BLOCK):  # a row is read from memory once, not once per column
@@ -150,6 +168,24 @@ def sorted_rows(s: State) -> dict[str, NDArray[Any]]:
         return found
     order = np.lexsort((serial, ended))
     return {name: column[order] for name, column in found.items()}
+
+
+def _sorted_many(rows: NDArray[np.void], threads: int) -> dict[str, NDArray[Any]]:
+    """The same in compiled code, which small systems do not wait for."""
+    from cosim.continuum import dividing
+
+    names = ENDED.names or ()
+    words, fields, count = rows.view(np.int64), len(names), len(rows)
+    time, serial = np.empty(count), np.empty(count, np.int64)
+    order = np.arange(count)
+    in_order = dividing.keys(words, count, fields, names.index("ended"), names.index("serial"), time, serial)
+    if not in_order and not dividing.rank(order, np.empty(count // 2 + 2, np.int64), time, serial):
+        order = np.lexsort((serial, time))
+    columns = np.empty(fields * count, np.int64)
+    ends = [count * k // threads for k in range(threads + 1)]
+    turn = partial(dividing.turn, words.ctypes.data, words, order, fields)
+    side_by_side([partial(turn, first, last, columns) for first, last in pairwise(ends)])
+    return {name: columns[k * count : (k + 1) * count].view(ENDED[name]) for k, name in enumerate(names)}
 
 
 def radio_energy(s: State, meters: Meters) -> Floats:
@@ -198,9 +234,8 @@ def close_books(s: State, system: System) -> Ledger:
     def each(name: str) -> Floats:
         return np.array([getattr(kind, name) for kind in system.kinds], np.float64)[system.kind]
 
-    def amounts(name: str, in_transit: float) -> tuple[float, float, float, float]:
-        offered, delivered, dropped = (float(meta[f"{name}_{what}"]) for what in ("offered", "delivered", "dropped"))
-        return offered, delivered, dropped, in_transit
+    def amounts(first: int, in_transit: float) -> tuple[float, float, float, float]:
+        return value(s.sums, first), value(s.sums, first + 1), value(s.sums, first + 2), in_transit
 
     billed = bills(s, system, meters.energy)
     has_tariff = each("tariff") >= 0
@@ -217,9 +252,9 @@ def close_books(s: State, system: System) -> Ledger:
         in_flight=in_flight,
         stages=s.stage_tally.copy(),
         stages_in_flight=np.bincount(own["stage"][own["job"] >= 0], minlength=len(s.stages)),
-        state=amounts("state", float(moved.sum())),
-        input=amounts("input", float(live["input"][inward].sum())),
-        output=amounts("output", float(live["output"][outward].sum())),
+        state=amounts(STATE_OFFERED, math.fsum(moved)),
+        input=amounts(INPUT_OFFERED, math.fsum(live["input"][inward])),
+        output=amounts(OUTPUT_OFFERED, math.fsum(live["output"][outward])),
         energy=meters.energy,
         radio=radio_energy(s, meters),
         cells=cell_energy(s, meters, system),

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from cosim.continuum import memory
-from cosim.continuum.indices import NEAREST
+from cosim.continuum.heap import NUMBER
+from cosim.continuum.indices import HYBRID, NEAREST
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import DOWN, Record
 from cosim.continuum.numbering import downlink, first_link_station, link_station, node_of, processor, uplink
@@ -21,7 +22,7 @@ from cosim.continuum.queue import Lookahead, prefetch
 from cosim.continuum.rows import task_number
 from cosim.continuum.rowtypes import LINE
 
-_SMALL: Final = 20_000  # event numbers of sources, stations and timers
+SMALL: Final = 20_000  # event numbers of sources, stations and timers
 
 
 @jit
@@ -79,7 +80,7 @@ def follow(s: Record, number: int) -> None:
 @jit
 def near(s: Record, number: int) -> None:
     """A source's cell, a station's first task, the nodes of a task."""
-    if s.first_event < _SMALL:
+    if s.ahead == 0:
         return
     if number < s.source_count:
         cell = memory.node(s.nodes, memory.source(s.sources, number).node).cell
@@ -90,7 +91,7 @@ def near(s: Record, number: int) -> None:
         if i >= 0:
             for line in range(3):
                 prefetch(s.tasks + memory.TASK_SIZE * i + LINE * line)
-            prefetch(s.due + 8 * task_number(s, i))
+            prefetch(s.due + 8 * (task_number(s, i) & NUMBER))
     elif number >= s.first_event:
         t = memory.task(s.tasks, (number - s.first_event) >> 1)
         prefetch(s.nodes + memory.NODE_SIZE * t.device)
@@ -104,12 +105,12 @@ def near(s: Record, number: int) -> None:
 @jit
 def soon(s: Record, number: int) -> None:
     """The nearest host of a source's cell, the nodes of a station's first task, what comes after this one."""
-    if s.first_event < _SMALL:
+    if s.ahead == 0:
         return
     if number < s.source_count:
         cell = memory.node(s.nodes, memory.source(s.sources, number).node).cell
         row = memory.node(s.nodes, cell).infra if cell >= 0 else -1
-        if row >= 0 and s.scheduler == NEAREST:
+        if row >= 0 and (s.scheduler == NEAREST or s.scheduler == HYBRID):
             h = memory.number(s.near, 2 * row).v
             if h >= 0:
                 prefetch(s.hosts + memory.HOST_SIZE * h)
@@ -144,7 +145,7 @@ def soon(s: Record, number: int) -> None:
 @jit
 def last(s: Record, number: int) -> None:
     """The host of a station's first task, and the second of those that come after this one."""
-    if s.first_event < _SMALL:
+    if s.ahead == 0:
         return
     if s.source_count <= number < s.source_count + s.station_count:
         i = memory.station(s.stations, number - s.source_count).root

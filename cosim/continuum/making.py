@@ -8,9 +8,10 @@ from cosim.continuum import memory
 from cosim.continuum.draw import CHOICE, INPUT, OPERATIONS, OUTPUT, WORK, size, uniform
 from cosim.continuum.ending import end
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import COMPLETED, NEW, NOBODY, STATUSES, TRACE, Record
+from cosim.continuum.layout import COMPLETED, INPUT_OFFERED, NEW, NOBODY, STATUSES, TRACE, Record
 from cosim.continuum.queue import put
 from cosim.continuum.rows import new_row, stage_number, stage_output, task_number
+from cosim.continuum.sums import add
 
 
 @jit
@@ -35,7 +36,7 @@ def _stage(s: Record, k: int, number: int, bytes_: float, at: int, brought: int,
     t.workload, t.host, t.at = job.workload, -1, at
     t.phase, t.job, t.stage, t.join = NEW, k, number, -2 - brought
     memory.whole(s.missing, stage_number(s, t)).v = max(1, stage.befores)
-    s.input_offered += t.input
+    add(s, INPUT_OFFERED, t.input)
     memory.whole(s.stage_tally, number * (1 + STATUSES)).v += 1
     if s.drop_late != 0 and t.deadline < math.inf:
         put(s, task_number(s, i) + 1, job.created + t.deadline)
@@ -117,7 +118,7 @@ def make(s: Record, k: int, n: int, now: float) -> int:
     t.deadline = work.deadline
     t.workload, t.host, t.at = source.workload, -1, source.node
     t.phase, t.job, t.stage, t.join = NEW, -1, -1, -1
-    s.input_offered += t.input
+    add(s, INPUT_OFFERED, t.input)
     memory.whole(s.tally, source.workload * (2 + STATUSES)).v += 1
     if s.drop_late != 0 and t.deadline < math.inf:
         put(s, task_number(s, i) + 1, now + t.deadline)

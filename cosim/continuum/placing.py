@@ -10,12 +10,14 @@ from cosim.continuum.indices import OWN, SCAN, book, pick
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
     CAPACITY,
+    INPUT_OFFERED,
     INTERVAL,
     LINK_FAILED,
     MOVE,
     NARROW,
     NODE_FAILED,
     RUN,
+    STATE_OFFERED,
     TAKE_OUT,
     UP,
     Record,
@@ -27,6 +29,7 @@ from cosim.continuum.queue import put
 from cosim.continuum.rows import load, new_row, stage_number, stage_output, task_number
 from cosim.continuum.schedulers import LOCAL, Request, choose
 from cosim.continuum.station import leave, left_over
+from cosim.continuum.sums import add
 
 
 @jit
@@ -47,7 +50,7 @@ def _gather(s: Record, i: int, now: float) -> None:
         carrier.workload, carrier.host, carrier.phase = t.workload, t.host, UP
         carrier.job, carrier.stage, carrier.join = t.job, t.stage, i
         carrier.at = memory.whole(s.site, stage_number(s, t) + before - t.stage).v
-        s.input_offered += carrier.input
+        add(s, INPUT_OFFERED, carrier.input)
         put(s, task_number(s, c), now)
 
 
@@ -172,7 +175,7 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
             leave(s, i, now)
         release(s, i, now)
         t.phase = MOVE
-        s.state_offered += load(s, t)
+        add(s, STATE_OFFERED, load(s, t))
     t.host = host
     t.counted = 0
     if memory.node(s.nodes, host).host >= 0:

@@ -12,7 +12,8 @@ Every event number is due at most once, at `due`, inf for not at all. An entry w
 any more is stale: it is left where it is and skipped when it comes up, so that moving an event costs
 one write. When there is no room left, stale entries are cleared out; there is always room for those
 that are not stale (`cosim.continuum.heap`). The order is (time, number), a total one: it does not
-depend on how the queue came about. Events after `end` are not kept.
+depend on how the queue came about. Events after `end` are not kept. Events after `horizon` are noted in `due`
+only: whoever goes on beyond it reads them there.
 
 `META` of a model has the fields of `FIELDS` and the addresses of the arrays that `arrays` makes.
 """
@@ -27,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import heap
-from cosim.continuum.heap import ENTRY, drop, real, slot
+from cosim.continuum.heap import ENTRY, NUMBER, drop, real, slot
 from cosim.continuum.jit import jit
 from cosim.continuum.rowtypes import LINE, Record, prefetch, rows_of
 
@@ -48,6 +49,7 @@ RUNG: Final = np.dtype([
 # What META has for the queue, besides `now` (s) and `events`, how many were taken out.
 FIELDS: Final = (
     ("end", "f8"),  # s, later events are not kept
+    ("horizon", "f8"),  # s, later events are in `due` only
     ("queued", "i8"), ("heap_room", "i8"),  # entries of the heap
     ("chunks_used", "i8"), ("chunks_free", "i8"), ("free_chunk", "i8"),  # ever; now; first of the given back, -1
     ("heap_limit", "i8"),  # entries at which the heap is made a rung
@@ -79,6 +81,7 @@ def begin(meta: NDArray[np.void]) -> None:
     meta["heap_limit"] = _LARGE
     meta["heap_room"] = 64
     meta["top_start"] = -np.inf
+    meta["horizon"] = np.inf
     meta["top_least"], meta["top_most"] = np.inf, -np.inf
 
 
@@ -88,20 +91,44 @@ def more_events(meta: NDArray[np.void], old: dict[str, NDArray[Any]], more: int)
     chunks = 2 * more // (SLOTS - 1) + min(more, TOP if first else 0) + 8  # a bucket's newest chunk is not full
     found = {
         "due": np.concatenate([old["due"], np.full(more, np.inf)]),
-        "heap": np.concatenate([old["heap"], np.zeros(more, ENTRY)]),
-        "chunks": np.concatenate([old["chunks"], np.zeros(chunks * SLOTS, ENTRY)]),
+        "heap": _longer(old["heap"], more, int(meta["queued"][0])),
+        "chunks": _longer(old["chunks"], chunks * SLOTS, int(meta["chunks_used"][0]) * SLOTS),
     }
     meta["heap_room"] = len(found["heap"])
     meta["chunks_free"] += chunks
     return found
 
 
-def clear(meta: NDArray[np.void], due: NDArray[Any], heap: NDArray[Any], chunks: NDArray[Any]) -> None:
-    """Take all events out; the buckets are empty already."""
+def _longer(array: NDArray[Any], more: int, used: int) -> NDArray[Any]:
+    """The array with room for `more` entries; only those in use are copied, the rest of the memory is not touched."""
+    found = np.zeros(len(array) + more, array.dtype)
+    found[:used] = array[:used]
+    return found
+
+
+def clear(
+    meta: NDArray[np.void], due: NDArray[Any], heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]
+) -> None:
+    """Take all events out."""
+    forget(meta, heap, chunks, buckets)
+    due.fill(np.inf)
+
+
+def forget(meta: NDArray[np.void], heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]) -> None:
+    """Empty the queue; `due` says what it held."""
     begin(meta)
     meta["heap_room"], meta["chunks_free"] = len(heap), len(chunks) // SLOTS
     meta["queued"] = meta["chunks_used"] = meta["rungs"] = 0
-    due.fill(np.inf)
+    buckets["chunk"], buckets["count"] = -1, 0
+
+
+@jit
+def restart(s: Record, horizon: float) -> None:
+    """Begin anew with an empty queue for events up to `horizon`, after all events up to the last one are over."""
+    s.horizon, s.heap_limit = horizon, _LARGE
+    s.top_start = -math.inf
+    s.top_least, s.top_most = math.inf, -math.inf
+    s.rungs = s.queued = 0
 
 
 class Lookahead(NamedTuple):
@@ -253,10 +280,10 @@ def _spill(s: Record, b: int, r: int) -> None:
     while chunk >= 0:
         _ask_for_chunk(s, slot(s.chunks, chunk * SLOTS).number)
         for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
-            prefetch(s.due + 8 * slot(s.chunks, k).number)
+            prefetch(s.due + 8 * (slot(s.chunks, k).number & NUMBER))
         for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
             time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
-            if real(s.due, number).v != time:
+            if real(s.due, number & NUMBER).v != time:
                 continue
             position = (time - step.start) * step.scale
             into = step.count - 1
@@ -279,15 +306,15 @@ def _sweep(s: Record) -> None:
         while chunk >= 0:
             for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
                 time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
-                if real(s.due, number).v == time:
-                    real(s.due, number).v = -math.inf
+                if real(s.due, number & NUMBER).v == time:
+                    real(s.due, number & NUMBER).v = -math.inf
                     _append(s, b, time, number)
             chunk = _give_back(s, chunk)
             fill = SLOTS - 1
         chunk, fill = bucket(s.buckets, b).chunk, _fill(bucket(s.buckets, b).count)
         while chunk >= 0:
             for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
-                real(s.due, slot(s.chunks, k).number).v = slot(s.chunks, k).time
+                real(s.due, slot(s.chunks, k).number & NUMBER).v = slot(s.chunks, k).time
             chunk = slot(s.chunks, chunk * SLOTS).number
             fill = SLOTS - 1
 
@@ -315,12 +342,19 @@ def _heap_to_rung(s: Record) -> None:
 @jit
 def put(s: Record, number: int, time: float) -> None:
     """Let event `number` happen at `time` (not before now), whenever it was due before."""
-    if real(s.due, number).v == time:
+    if real(s.due, number & NUMBER).v == time:
         return
     if not time <= s.end or time == math.inf:
         drop(s, number)
         return
-    real(s.due, number).v = time
+    real(s.due, number & NUMBER).v = time
+    if time <= s.horizon:
+        line_up(s, number, time)
+
+
+@jit
+def line_up(s: Record, number: int, time: float) -> None:
+    """Let event `number`, which is due at `time`, into the queue."""
     b = _place(s, time)
     if b < 0:
         heap.push(s, time, number)
@@ -343,7 +377,7 @@ def queue(ahead: Lookahead | None = None) -> Queue:
             following = slot(s.chunks, chunk * SLOTS).number
             _ask_for_chunk(s, following)
             for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
-                number = slot(s.chunks, k).number
+                number = slot(s.chunks, k).number & NUMBER
                 prefetch(s.due + 8 * number)
                 if warm is not None:
                     warm(s, number)
@@ -354,9 +388,9 @@ def queue(ahead: Lookahead | None = None) -> Queue:
         while chunk >= 0:
             for k in range(chunk * SLOTS + 1, chunk * SLOTS + 1 + fill):
                 time, number = slot(s.chunks, k).time, slot(s.chunks, k).number
-                if real(s.due, number).v == time:
+                if real(s.due, number & NUMBER).v == time:
                     if follow is not None:
-                        follow(s, number)
+                        follow(s, number & NUMBER)
                     heap.push(s, time, number)
             chunk = _give_back(s, chunk)
             fill = SLOTS - 1
@@ -426,13 +460,13 @@ def queue(ahead: Lookahead | None = None) -> Queue:
         s.now = time
         s.events += 1
         if near is not None and soon is not None and last is not None and s.queued > 6:
-            last(s, slot(s.heap, 0).number)
-            soon(s, slot(s.heap, 1 + (s.events & 1)).number)
-            near(s, slot(s.heap, 3 + (s.events & 3)).number)
+            last(s, slot(s.heap, 0).number & NUMBER)
+            soon(s, slot(s.heap, 1 + (s.events & 1)).number & NUMBER)
+            near(s, slot(s.heap, 3 + (s.events & 3)).number & NUMBER)
         return int(number)
 
     return Queue(put, drop, first, take_next)
 
 
 __all__ = ["ARRAYS", "BUCKET", "ENTRY", "FIELDS", "RUNG", "Lookahead", "Queue", "arrays", "begin", "drop",
-           "more_events", "prefetch", "put", "queue", "slot"]  # fmt: skip
+           "forget", "line_up", "more_events", "prefetch", "put", "queue", "restart", "slot"]  # fmt: skip

@@ -64,6 +64,10 @@ def find(
             if memory.link(s.links, over[k]).up != 0 and far.up != 0 and ends[k] != u:
                 exits += 1
                 memory.number(s.exit, u).v = over[k]
+                memory.number(s.hub, u).v = ends[k]
+                memory.real(s.toll, u).v = memory.link(s.links, over[k]).cost
         if exits != 1:
             memory.number(s.exit, u).v = -1
+        if exits != 1 or memory.node(s.nodes, memory.whole(s.infra, u).v).up == 0:
+            memory.number(s.hub, u).v = -1
     rebuild(s)

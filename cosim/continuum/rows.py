@@ -6,6 +6,7 @@ import math
 
 from cosim.continuum import memory
 from cosim.continuum.draw import OUTPUT, size
+from cosim.continuum.heap import NUMBER_BITS, RANK
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import DOWN, FREE, MOVE, Record
 from cosim.continuum.queue import drop
@@ -19,8 +20,11 @@ def timer_number(s: Record, device: int) -> int:
 
 @jit
 def task_number(s: Record, i: int) -> int:
-    """Event number of a task's arrival after a delay; the next one is its deadline's."""
-    return int(s.first_event + 2 * i)
+    """Event number of a task's arrival after a delay, below its rank; the next one is its deadline's.
+
+    Tasks with events at the same time take turns in the order of their creation, whatever rows they have.
+    """
+    return int(s.first_event + 2 * i + ((memory.task(s.tasks, i).serial & RANK) << NUMBER_BITS))
 
 
 @jit

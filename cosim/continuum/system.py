@@ -28,11 +28,13 @@ from cosim.continuum.layout import (
     STAGE,
     STATION,
     STATUSES,
+    SUMS,
     TRACE,
     TRACED,
     WORKLOAD,
     State,
 )
+from cosim.continuum.lookahead import SMALL
 from cosim.continuum.numbering import PER_NODE, first_link_station, processor
 from cosim.continuum.rowtypes import aligned
 
@@ -365,6 +367,7 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
     meta["technology_count"] = technology_count(system)
     meta["first_accelerator"] = first_link_station(count) + 2 * len(links)
     meta["first_event"] = len(sources) + len(stations) + count + 3 * len(machines) + len(batteries)
+    meta["ahead"] = meta["first_event"] >= SMALL
     queue.begin(meta)
     meta["end"] = np.finfo(np.float64).max
     events = queue.arrays()
@@ -381,10 +384,12 @@ def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], end
         next_hop=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
         reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=workloads,
         part=np.zeros(len(infra), np.int32), exit=np.zeros(len(infra), np.int32),
+        hub=np.zeros(len(infra), np.int32), toll=np.zeros(len(infra)),
         near=np.zeros((len(infra), 2), np.int32), second=np.zeros(len(infra)), members=np.zeros(len(hosts), np.int32),
         first_member=np.zeros(len(infra) + 1, np.int32), fewest=np.zeros(2 * leaves, FEWEST),
         order=np.zeros((len(infra), 1 + len(hosts)), np.int32),
         sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + STATUSES), np.int64),
+        sums=np.zeros((SUMS, 2), np.int64),
         tasks=tasks, ended=ended, **events, stages=stages, afters=afters, befores=befores,
         stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
         missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),

@@ -1,6 +1,7 @@
 """What a workload may ask for that not every model knows."""
 
-from cosim.contract.entities import Agreement, Law, Stage
+from cosim.contract.entities import Agreement, Stage
+from cosim.contract.laws import Law
 
 SPECIAL = [
     ("graph", {"graph": (Stage("detect", Law("fixed", 1e9), Law("fixed", 0.0), (), False),)}),

@@ -13,12 +13,14 @@ from ruamel.yaml import YAML
 from adapters.continuum import ADAPTER
 from adapters.continuum.config import ContinuumConfig
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cost, Event, Fleet, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable, fault
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cost, Radio
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 
-RADIO = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
+RADIO = Radio()
 EDGE = Node(
     "edge-1",
     "edge",
@@ -26,7 +28,7 @@ EDGE = Node(
     cores=4,
     clock=2e9,
     power=Power((20.0, 40.0)),
-    cost=Cost(cpu=0.01, transfer=1e-9, energy=1e-7),
+    cost=Cost.si(cpu=0.01, transfer=1e-9, energy=1e-7),
 )
 CLOUD = Node("cloud", "cloud", "cloud", cores=16, clock=3e9, power=Power((100.0, 300.0)))
 UAV = Node("uav-1", "uav", "device", radio=RADIO, radio_energy_sent=1e-8)

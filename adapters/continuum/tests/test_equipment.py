@@ -12,20 +12,11 @@ from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.equipment import power_table
 from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, run, scene
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import (
-    Accelerator,
-    Battery,
-    Cell,
-    Event,
-    Law,
-    Power,
-    PowerStates,
-    RadioEnergy,
-    Scaling,
-    SlotRange,
-)
+from cosim.contract.entities import Accelerator, Event, Power, PowerStates, Scaling, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Battery, Cell, RadioEnergy
 from cosim.contract.signals import ACCELERATORS, CATALOGUE, MACHINE_STATE, TASK_STATUS
 from cosim.plan.compile import compile_plan
 from cosim.plan.show import describe
@@ -92,8 +83,8 @@ def test_a_scenario_says_it_all(tmp_path):
     assert edge.scaling == Scaling("ondemand", 0.1, 0.8, "xeon-1220")
     assert (edge.memory, edge.storage, edge.power.law) == (16e9, 100e9, "cubic")
     assert (point.cell.technology, point.cell.energy_sent, point.cell.energy_received) == ("wifi", 5e-9, 4e-9)
-    assert drone.battery == Battery(5.0 * 3600.0 * 11.1, 0.5, 1.0)
-    assert drone.radio_energy == (RadioEnergy("wifi", pytest.approx(283e-9), pytest.approx(137e-9)),)
+    assert drone.battery == Battery(capacity="5000 mAh x 11.1 V", level="uniform 50 % .. 100 %")
+    assert drone.radio_energy == (("wifi", RadioEnergy(sent="283 nJ/bit", received="137 nJ/bit")),)
     work = plan.scene.workloads[0]
     assert (work.accelerator, work.operations, work.memory, work.sensitivity) == (
         "gpu", Law("exponential", 2e12), 2e9, 0.06,
@@ -216,7 +207,7 @@ def test_rows_and_books_close(tmp_path):
 
 
 def test_a_drone_dies_and_its_tasks_with_it():
-    drone = replace(UAV, power=Power((2.0, 2.0)), battery=Battery(15.0))
+    drone = replace(UAV, power=Power((2.0, 2.0)), battery=Battery(capacity="15 J"))
     world = scene(EDGE, CLOUD, drone, workloads=(load(SlotRange(2), work=Law("fixed", 2e12)),))
     adapter = begin(world)
     tasks, _, _ = run(adapter, world, 12, lambda time: {"link": [link(time, [(2, 0, 10e6)])]})
@@ -232,8 +223,8 @@ def test_a_drone_dies_and_its_tasks_with_it():
 
 
 def test_cells_use_energy_by_the_bit():
-    edge = replace(EDGE, cell=Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6, "nr", 1e-6, 2e-6))
-    drone = replace(UAV, radio_energy=(RadioEnergy("nr", 3e-6, 4e-6),))
+    edge = replace(EDGE, cell=Cell.si(technology="nr", energy_sent=1e-6, energy_received=2e-6))
+    drone = replace(UAV, radio_energy=(("nr", RadioEnergy.si(sent=3e-6, received=4e-6)),))
     world = scene(edge, CLOUD, drone)
     adapter = begin(world)
     _, _, traffic = run(adapter, world, 20, lambda time: {"link": [link(time, [(2, 0, 10e6)])]})

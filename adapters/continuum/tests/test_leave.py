@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, SlotRange, begin, load, run, scene, served
@@ -11,6 +12,8 @@ from adapters.live.policy import HostPolicy
 from cosim.continuum.arrivals import Source, engine_seed
 from cosim.contract.adapter import Inputs
 from cosim.contract.errors import ScenarioError
+from cosim.contract.frame import Frame
+from cosim.contract.signals import TASK, TASK_STATUS
 
 LOADS = (load(SlotRange(2)), load(SlotRange(2), name="track"))
 
@@ -78,3 +81,24 @@ def test_reach_is_told_of_devices_that_are_real_only():
 
 def _reach(adapter):
     return {frame.signal: frame for frame in adapter.step(0.0, Inputs(served(0.0)))}["reach"]
+
+
+def test_a_scheduler_that_learns_hears_how_real_tasks_ended():
+    """`bandit` takes the fastest host at first; after slow tasks there it tries the other one."""
+    world = replace(scene(EDGE, CLOUD, UAV, workloads=(load(SlotRange(2), work=_fixed(1e6)),)), real="netns")
+    left, policy = begin(world, scheduler="bandit", leave=["detect"]), HostPolicy("bandit", 2.0, world)
+    source, chosen = Source(engine_seed((1, 2, 3)), world.workloads[0], 0, 2), []
+    for time in range(12):
+        for task in source.until(float(time)):
+            host = policy.ask(0, world.workloads[0], task, {}, lambda _: True)
+            chosen.append(host)
+            columns = {
+                "task": 0, "workload": 0, "host": host, "status": TASK_STATUS.index("completed"), "created": task.at,
+                "uploaded": task.at, "started": task.at, "computed": task.at + 50.0, "ended": task.at + 50.0,
+                "input": 1.0, "output": 1.0, "work": 1e6, "deadline": 1.0, "late": True,
+            }  # fmt: skip
+            found = {one.name: np.array([columns[one.name]], one.dtype) for one in TASK.columns}
+            policy.learn(Frame("task", float(time), np.array([task.device], np.int32), found))
+        frames = {frame.signal: frame for frame in left.step(float(time), Inputs(served(float(time))))}
+        policy.heard([frames["reach"]])
+    assert len(set(chosen)) == 2

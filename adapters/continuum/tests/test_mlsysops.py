@@ -11,7 +11,8 @@ from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, load, run, served
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Law, OperatingPoint, Scaling, Scene, SlotRange
+from cosim.contract.entities import OperatingPoint, Scaling, Scene, SlotRange
+from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
 from cosim.schedulers.mlsysops import ClusterAgent
 

@@ -10,9 +10,10 @@ from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, begin, link, load, run
 from cosim.continuum.throughput import WAN_KBPS, WLAN_KBPS
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Event, Fleet, Law, Link, Scene, SlotRange
+from cosim.contract.entities import Event, Fleet, Link, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable
+from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
 
 NEAR = replace(EDGE, position=(0.0, 0.0, 0.0))

@@ -13,15 +13,19 @@ from adapters.continuum import ADAPTER
 from adapters.continuum.config import ContinuumConfig, EventName
 from adapters.continuum.tests.test_continuum_adapter import CAR, CLOUD, EDGE, UAV, begin, cars, link, load, scene
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Battery, Event, Fleet, Law, Link, Power, PowerStates, SlotRange, Stage
+from cosim.contract.entities import Event, Fleet, Link, Power, PowerStates, SlotRange, Stage
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Battery
 from cosim.contract.signals import CATALOGUE, NODE_EVENTS, TASK_EVENTS, TASK_STATUS
 
 UNTIL = 20
 CREATED, ASSIGNED, ENDED = 0, 1, 5
 SLEEPY = replace(EDGE, states=PowerStates(sleep_after=1.5, sleep_power=2.0, wake_time=0.25, boot_time=0.5))
-DOOMED = replace(UAV, radio_energy_sent=0.0, power=Power((10.0, 10.0)), battery=Battery(105.0))  # dead after 10.5 s
+DOOMED = replace(
+    UAV, radio_energy_sent=0.0, power=Power((10.0, 10.0)), battery=Battery(capacity="105 J")
+)  # dead after 10.5 s
 GRAPH = (
     Stage("capture", Law("fixed", 1e8), Law("fixed", 4e5), (), False),
     Stage("left", Law("fixed", 2e8), Law("fixed", 1e5), (0,), False),

@@ -99,6 +99,8 @@ def test_traces_and_price_files(tmp_path):
         ({"hosts": {"nobody": {}}}, "'nobody' names no host"),
         ({"places": {"moon": {"nodes": "moon-*"}}}, "place 'moon' has no host"),
         ({"quirks": ["odd"]}, "no quirk 'odd'"),
+        ({"disasters": [{"at": "1 s", "place": "moon"}]}, "disasters.0.place: there is no place 'moon'"),
+        ({"wan": [{"between": ["moon", "moon"]}]}, "wan.0.between.1: leads from 'moon' to itself"),
         ({"detector": "nowhere.module:f"}, "cannot be imported"),
         ({"machines": {"a": {"cpu": "1 GHz", "ram": "1 GB", "traces": {"path": "gone.csv"}}}}, "gone.csv"),
         ({"places": {"all": {"nodes": "*", "prices": "gone.txt"}}}, "gone.txt"),
@@ -116,7 +118,7 @@ def test_mistakes_are_said_at_the_start(config, said, tmp_path):
         {"machines": MACHINES, "relocate": True},
         {"machines": MACHINES, "hosts": {"*": {"platform": "epyc"}}},
         {"machines": MACHINES, "places": {"a": {"nodes": "*", "carbon": 300}}},
-        {"machines": MACHINES, "disasters": [{"at": "1 s", "place": "moon"}]},
+        {"machines": MACHINES, "threshold": "0 %"},
     ],
 )
 def test_configurations_that_make_no_sense_are_refused(config):

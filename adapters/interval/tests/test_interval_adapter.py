@@ -13,25 +13,24 @@ from adapters.continuum.tests.specialities import SPECIAL
 from adapters.interval import ADAPTER
 from adapters.interval.config import POLICIES, IntervalConfig
 from cosim.contract.adapter import AdapterConfig, Context, Inputs
-from cosim.contract.entities import (
-    Cost,
-    Event,
-    Fleet,
-    Law,
-    Node,
-    Power,
-    Scene,
-    SlotRange,
-    Workload,
-)
+from cosim.contract.entities import Event, Fleet, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.peers.interval import QUIRKS, layout
 from cosim.results.ledgers import ledger_faults
 
 EDGE = Node(
-    "edge", "edge", "edge", cores=2, clock=2e9, memory=4e9, power=Power((50.0, 100.0)), cost=Cost(cpu=1e-5, energy=1e-7)
+    "edge",
+    "edge",
+    "edge",
+    cores=2,
+    clock=2e9,
+    memory=4e9,
+    power=Power((50.0, 100.0)),
+    cost=Cost.si(cpu=1e-5, energy=1e-7),
 )
 CLOUD = Node("cloud", "cloud", "cloud", cores=16, clock=2e9, power=Power((100.0, 300.0)))
 CAMERA = Node("camera", "device", "device")

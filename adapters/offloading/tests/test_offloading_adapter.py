@@ -13,8 +13,10 @@ from adapters.offloading.adapter import OffloadingAdapter
 from adapters.offloading.config import OffloadingConfig
 from adapters.offloading.world import build
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cost, Fleet, Law, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.entities import Fleet, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cost
 from cosim.contract.signals import TASK_STATUS
 from cosim.peers.offloading.layout import CAUSES
 from cosim.peers.offloading.quirks import compatible
@@ -23,11 +25,18 @@ DURATION = 120.0
 INF = float("inf")
 
 
+def edge(name, north):
+    cost = Cost.si(cpu=3.0, transfer=1e-4)
+    return Node(name, "edge", "edge", (0.0, north, 0.0), 4, 1e9, power=Power((10.0, 30.0)), cost=cost)
+
+
 def scene(devices=20):
     nodes = (
-        Node("north", "edge", "edge", (0.0, 9.0, 0.0), 4, 1e9, power=Power((10.0, 30.0)), cost=Cost(3.0, 1e-4)),
-        Node("south", "edge", "edge", (0.0, 0.0, 0.0), 4, 1e9, power=Power((10.0, 30.0)), cost=Cost(3.0, 1e-4)),
-        Node("cloud", "cloud", "cloud", None, 16, 10e9, power=Power((100.0, 200.0)), cost=Cost(1.0, 2e-4)),
+        edge("north", 9.0),
+        edge("south", 0.0),
+        Node(
+            "cloud", "cloud", "cloud", None, 16, 10e9, power=Power((100.0, 200.0)), cost=Cost.si(cpu=1.0, transfer=2e-4)
+        ),
     )
     fleet = Fleet("phones", "offloading", 0, devices, Node("phones", "device", "device"))
 

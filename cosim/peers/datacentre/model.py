@@ -103,7 +103,6 @@ class Datacentres:
         self.power: Floats = np.zeros(n_hosts)  # W, mean of the last stretch
         self.load: Floats = np.zeros(n_hosts)  # mean of the last stretch
         self.random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.settings.seed)))
-        self._energy_price = math.nan
 
     def quirk(self, name: str) -> bool:
         """Whether a defect of the peer is wanted."""

@@ -139,6 +139,3 @@ def simtune_testbed() -> HostFleet:
 def metanet_fleet() -> HostFleet:
     """MetaNet's 100 machines: 60 B2s and 20 B4ms near, 20 B8ms far."""
     return HostFleet((_B2S, _B4MS, _B8MS), (0,) * 60 + (1,) * 20 + (2,) * 20)
-
-
-FLEETS = {"azure-fog": azure_fog, "bitbrain-fog": bitbrain_fog, "simple-fog": simple_fog}

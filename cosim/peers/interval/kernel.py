@@ -37,7 +37,7 @@ entry = compiling.entry()
 
 
 @jit
-def _open(w: Record) -> bool:
+def begin(w: Record) -> bool:
     """Begin the next interval: containers end, come and take slots. False: the queue's ring is too small."""
     count = arriving(w)
     if w.queued + count + w.slot_count > w.queue_room:
@@ -61,7 +61,7 @@ def _open(w: Record) -> bool:
 
 
 @jit
-def _close(w: Record, pairs: int) -> None:
+def end(w: Record, pairs: int) -> None:
     """Carry out the decisions and let the interval pass."""
     for h in range(w.host_count):
         memory.host(w.hosts, h).into = memory.host(w.hosts, h).out_of = 0
@@ -100,22 +100,22 @@ def _take(w: Record, decisions: Ints) -> int:
 @jit
 def _run(w: Record, count: int, decisions: Ints, rows: Floats) -> int:
     """Up to `count` intervals; fewer when rows of ended containers or the ring have no room."""
-    if w.open == 0 and not _open(w):
+    if w.open == 0 and not begin(w):
         return 0
     for k in range(count):
         if w.ended_room > 0 and w.ended_room - w.ended_count < 2 * w.slot_count:
             return k
-        _close(w, _take(w, decisions) if w.policy == CALLER else decide(w))
+        end(w, _take(w, decisions) if w.policy == CALLER else decide(w))
         for column in range(w.row_room):
             rows[k, column] = memory.real(w.row, column).v
-        if not _open(w):
+        if not begin(w):
             return k + 1
     return count
 
 
 @jit
-def _copy(source: int, target: int, first: int, end: int) -> None:
-    for k in range(first, end):
+def _copy(source: int, target: int, first: int, last: int) -> None:
+    for k in range(first, last):
         memory.real(target, k).v = memory.real(source, k).v
 
 
@@ -160,10 +160,10 @@ def _branch(w: Record, copy: Record, horizon: int, answers: Ints, rows: Floats) 
         for step in range(horizon):
             at = k * span + min(step, span - 1)
             if step > 0:
-                if not _open(copy):
+                if not begin(copy):
                     return k
                 pairs = decide(copy)
-            _close(copy, pairs)
+            end(copy, pairs)
             for column in range(w.row_room):
                 rows[at, column] += memory.real(copy.row, column).v
     return len(answers) - 1
@@ -180,6 +180,15 @@ def _reset(w: Record, seed: np.uint64) -> None:
         host = memory.host(w.hosts, h)
         host.first, host.count, host.up, host.on, host.completed = NONE, 0, 1, 1, 0
         host.energy = host.busy = host.cost = 0.0
+
+
+@jit
+def fail(w: Record, h: int) -> None:
+    """Host h fails; what is on it ends."""
+    host = memory.host(w.hosts, h)
+    host.up = 0
+    while host.first >= 0:
+        release(w, host.first, NODE_FAILED)
 
 
 @entry
@@ -199,10 +208,7 @@ def act(
     w = rules[0]
     if what == FAIL:
         for k in range(len(decisions)):
-            host = memory.host(w.hosts, decisions[k, 0])
-            host.up = 0
-            while host.first >= 0:
-                release(w, host.first, NODE_FAILED)
+            fail(w, decisions[k, 0])
         return len(decisions)
     if what == BRANCH:
         return _branch(w, memory.rules(w.branch, 0), count, decisions, rows[0])

@@ -68,3 +68,17 @@ def test_an_index_answers_what_a_scan_answers(number):
     assert found.shape[1] > 300
     assert found.tobytes() == expected.tobytes()
     assert len(set(found[1])) > (3 if number != 2 else 1)
+
+
+def test_the_reach_of_a_node_with_one_link_is_that_of_its_other_end_and_the_link():
+    engine = Engine(net(5), 9, 1)
+    found = 0
+    for failed in ([], [3, 17], [0]):
+        engine.fail(failed)
+        s = engine.state
+        own = s.infra[:, None] == s.hosts["slot"]
+        rows = np.flatnonzero(s.hub >= 0)
+        found += len(rows)
+        expected = np.where(own[rows], s.reach[rows], s.reach[s.hub[rows]] + s.toll[rows, None])
+        assert s.reach[rows].tobytes() == expected.tobytes()
+    assert found > 20

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from cosim.continuum import Engine, Kind, Stage, Stream
 from cosim.continuum.arrivals import Source, engine_seed, stream
 from cosim.continuum.layout import EXPONENTIAL, FIXED, UNIFORM
-from cosim.contract.entities import Law, SlotRange, Workload
+from cosim.contract.entities import SlotRange, Workload
 from cosim.contract.entities import Stage as SceneStage
+from cosim.contract.laws import Law
 from tests.unit.continuum.worlds import CLOCK, system
 
 CODES = {"fixed": FIXED, "exponential": EXPONENTIAL, "uniform": UNIFORM}

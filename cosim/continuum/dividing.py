@@ -1,0 +1,395 @@
+"""Which parts of a system cannot meet before a given time, and what is due in each of them.
+
+Two events can only influence each other through rows that both touch: of a station, a node, a task, a host. A device
+touches its own rows and, as its data goes, those of the cell that serves it, of the hosts that the scheduler may
+choose there, and of the nodes and links on the ways between them; a task in flight touches those of its device, of
+its host and of the ways that are left to it. Cells, links and ways change between two calls of `Engine.advance` only.
+So nodes joined by any of these are one region, and regions do not meet before the end of the advance.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.continuum import memory
+from cosim.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
+from cosim.continuum.jit import entry, jit
+from cosim.continuum.layout import FREE, Record
+from cosim.continuum.numbering import first_link_station, node_of
+from cosim.continuum.paths import far_end, next_hop
+from cosim.continuum.queue import line_up
+from cosim.continuum.rows import task_number
+from cosim.continuum.rowtypes import LINE, copy_memory, prefetch
+
+Shorts = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SCHEDULERS = (NEAREST, FAR, OWN, RANDOM, HYBRID)  # those whose choice depends on nothing outside of the region
+WORKER_BITS = 40  # of a serial number that holds for an advance only; the worker's number stands above them
+_SEEN, _WHOLE = 1, 2
+_MANY = 500  # items of a bucket
+_AHEAD = 12  # rows that are asked for before they are read
+
+
+@jit
+def _find(parent: Shorts, n: int) -> int:
+    """The node that stands for the region of node n."""
+    while parent[n] != n:
+        parent[n] = parent[parent[n]]
+        n = parent[n]
+    return n
+
+
+@jit
+def _unite(parent: Shorts, a: int, b: int) -> None:
+    a, b = _find(parent, a), _find(parent, b)
+    if a < b:
+        parent[b] = a
+    elif b < a:
+        parent[a] = b
+
+
+@jit
+def _route(s: Record, parent: Shorts, here: int, there: int) -> None:
+    """Unite all nodes on the way from `here` to `there`."""
+    _unite(parent, here, there)
+    if memory.node(s.nodes, here).infra < 0 or memory.node(s.nodes, there).infra < 0:
+        return
+    for _ in range(s.infra_count):
+        link = next_hop(s, here, there) if here != there else -1
+        if link < 0:
+            return
+        here = far_end(s, link, here)
+        _unite(parent, here, there)
+
+
+@jit
+def _unite_part(s: Record, parent: Shorts, seen: NDArray[np.int8], row: int) -> None:
+    """Unite the whole connected part of the network that the forwarding node is in."""
+    part = memory.number(s.part, row).v
+    if seen[row] == _WHOLE or part < 0:
+        return
+    for other in range(s.infra_count):
+        if memory.number(s.part, other).v == part:
+            seen[other] = _WHOLE
+            _unite(parent, memory.whole(s.infra, row).v, memory.whole(s.infra, other).v)
+
+
+@jit
+def _unite_hosts(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> None:
+    """Unite node n, where tasks enter the network, with the hosts that they may be given."""
+    row = memory.node(s.nodes, n).infra
+    if row < 0 or seen[row] != 0 or s.scheduler == OWN:
+        return
+    seen[row] = _SEEN
+    if s.scheduler == RANDOM:
+        _unite_part(s, parent, seen, row)
+        return
+    for which in range(2):  # nearest host, nearest cloud host
+        h = memory.number(s.near, 2 * row + which).v
+        if h >= 0 and s.scheduler != (NEAREST if which == 1 else FAR):
+            host = memory.host(s.hosts, h).slot
+            _route(s, parent, n, host)
+            _route(s, parent, host, n)
+
+
+@jit
+def _unite_device(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> None:
+    """Unite node n with what serves it."""
+    node = memory.node(s.nodes, n)
+    if node.infra >= 0 and node.sources > 0:
+        _unite_hosts(s, parent, seen, n)
+    attachments = node.links
+    if node.cell >= 0:
+        attachments += 1
+        _unite(parent, n, node.cell)
+        if node.sources > 0:
+            _unite_hosts(s, parent, seen, node.cell)
+    for k in range(node.first_link, node.first_link + node.links):
+        far = far_end(s, memory.whole(s.access, k).v, n)
+        _unite(parent, n, far)
+        if node.sources > 0:
+            _unite_hosts(s, parent, seen, far)
+    if attachments > 1 and s.scheduler != OWN:  # the hosts are compared by several ways at once
+        for k in range(node.first_link, node.first_link + node.links):
+            far = far_end(s, memory.whole(s.access, k).v, n)
+            if memory.node(s.nodes, far).infra >= 0:
+                _unite_part(s, parent, seen, memory.node(s.nodes, far).infra)
+        if node.cell >= 0 and memory.node(s.nodes, node.cell).infra >= 0:
+            _unite_part(s, parent, seen, memory.node(s.nodes, node.cell).infra)
+
+
+@jit
+def _unite_task(s: Record, parent: Shorts, i: int) -> None:
+    """Unite the nodes that task i, in flight, may still come to."""
+    t = memory.task(s.tasks, i)
+    device, here, host = t.device, t.at, t.host
+    node, base = memory.node(s.nodes, device), first_link_station(s.node_count)
+    cell = node.cell
+    if host == cell >= 0 and node.links == 0 and t.station < base and here in (device, cell):
+        return  # the most frequent case; the device and its cell are united
+    _unite(parent, device, here)
+    if base <= t.station < s.first_accelerator:
+        link = memory.link(s.links, (t.station - base) >> 1)
+        here = link.b if ((t.station - base) & 1) == 0 else link.a
+        _unite(parent, device, here)
+    if host < 0:
+        return
+    _route(s, parent, here, host)
+    if cell >= 0:
+        _route(s, parent, cell, host)
+        _route(s, parent, host, cell)
+        _route(s, parent, here, cell)
+    if node.infra >= 0:
+        _route(s, parent, device, host)
+        _route(s, parent, host, device)
+        _route(s, parent, here, device)
+    for k in range(node.first_link, node.first_link + node.links):
+        far = far_end(s, memory.whole(s.access, k).v, device)
+        _route(s, parent, far, host)
+        _route(s, parent, host, far)
+        _route(s, parent, here, far)
+        if cell >= 0:
+            _route(s, parent, cell, far)
+    _unite(parent, device, host)
+
+
+@jit
+def _owner(s: Record, number: int) -> int:
+    """The node in whose region event `number` is."""
+    if number < s.source_count:
+        return int(memory.source(s.sources, number).node)
+    if number >= s.first_event:
+        return int(memory.task(s.tasks, (number - s.first_event) >> 1).device)
+    number -= s.source_count
+    if number < s.station_count:
+        base = first_link_station(s.node_count)
+        if number < base:
+            return int(node_of(number))
+        if number >= s.first_accelerator:
+            return int(memory.accelerator(s.accelerators, number - s.first_accelerator).node)
+        link = memory.link(s.links, (number - base) >> 1)
+        return int(link.a if ((number - base) & 1) == 0 else link.b)
+    number -= s.station_count
+    if number < s.node_count:
+        return int(number)
+    return int(memory.machine(s.machines, (number - s.node_count) // 3).node)  # there are no batteries
+
+
+@entry
+def divide(
+    meta: NDArray[np.void], until: float, parent: Shorts, seen: NDArray[np.int8], region: Shorts, found: Shorts,
+    dealt: Shorts, first: Longs,
+) -> int:  # fmt: skip
+    """Deal what is due up to `until` to regions that do not meet before; the number of regions with such events.
+
+    `dealt[first[r] : first[r + 1]]` are the events of region r, the lowest number first. `parent` (nodes,), `seen`
+    (infra + 1,), `region` (nodes,), `found` (events, 2) are room.
+    """
+    s = meta[0]
+    for n in range(s.node_count):
+        parent[n], region[n] = n, -1
+    seen[:] = 0
+    for n in range(s.node_count):
+        if memory.node(s.nodes, n).present != 0:
+            _unite_device(s, parent, seen, n)
+    for i in range(s.peak):
+        if memory.task(s.tasks, i).phase != FREE:
+            _unite_task(s, parent, i)
+    regions, count = 0, 0
+    for number in range(s.first_event + 2 * s.peak):
+        if memory.real(s.due, number).v > until:
+            continue
+        n = _find(parent, _owner(s, number))
+        r = region[n]
+        if r < 0:
+            r = region[n] = regions
+            first[r] = 0
+            regions += 1
+        found[2 * count] = number
+        found[2 * count + 1] = r
+        first[r] += 1
+        count += 1
+    end = 0
+    for r in range(regions):
+        end += first[r]
+        first[r] = end
+    first[regions] = end
+    for k in range(count - 1, -1, -1):  # from behind: what is the end of a region's events becomes their beginning
+        r = found[2 * k + 1]
+        first[r] -= 1
+        dealt[first[r]] = found[2 * k]
+    return regions
+
+
+@entry
+def deal_rows(meta: NDArray[np.void], heads: Longs, counts: Longs) -> None:
+    """Cut the list of free rows into lists of `counts` rows, which begin at `heads`."""
+    s = meta[0]
+    i = s.free
+    for k in range(len(counts)):
+        heads[k] = i if counts[k] > 0 else -1
+        for c in range(counts[k]):
+            t = memory.task(s.tasks, i)
+            i = t.newer
+            if c == counts[k] - 1:
+                t.newer = -1
+
+
+@jit
+def _rank(order: Longs, start: Longs, time: Floats, tie: Longs) -> bool:
+    """Write into `order` the numbers of the items by time, then `tie`, then number; `start` is room.
+
+    Buckets of time with few items each, and those of a bucket by insertion; False when one has many.
+    """
+    count = len(order)
+    if count == 0:
+        return True
+    least, most = math.inf, -math.inf
+    for k in range(count):
+        least, most = min(least, time[k]), max(most, time[k])
+    last = len(start) - 1
+    scale = (last - 1) / (most - least) if most > least else 0.0
+    if not scale < math.inf:
+        scale = 0.0
+    start[:] = 0
+    for k in range(count):
+        start[min(last - 1, int((time[k] - least) * scale)) + 1] += 1
+    for b in range(last):
+        if start[b + 1] > _MANY:
+            return False
+        start[b + 1] += start[b]
+    for k in range(count):
+        b = min(last - 1, int((time[k] - least) * scale))
+        order[start[b]] = k
+        start[b] += 1
+    for k in range(1, count):
+        one, at = order[k], k
+        while at > 0:
+            other = order[at - 1]
+            if time[other] < time[one] or (
+                time[other] == time[one] and (tie[other] < tie[one] or (tie[other] == tie[one] and other < one))
+            ):
+                break
+            order[at] = other
+            at -= 1
+        order[at] = one
+    return True
+
+
+@jit
+def _place_of(serial: int, base: int, first: Longs) -> int:
+    """Where a task made in this advance is among all of these, -1: it was made before."""
+    serial -= base
+    if serial < 0:
+        return -1
+    return int(first[serial >> WORKER_BITS] + (serial & ((1 << WORKER_BITS) - 1)))
+
+
+@entry
+def gather(meta: NDArray[np.void], ended: Longs, done: Longs, size: int) -> None:
+    """Move the rows that workers have written at the addresses `ended` behind those of `meta`; `size` is a row's B."""
+    s = meta[0]
+    for k in range(len(ended)):
+        target = s.ended + size * s.done
+        if target != ended[k]:
+            for row in range(done[k]):
+                copy_memory(target + size * row, ended[k] + size * row, size)
+        s.done += done[k]
+
+
+@entry
+def note(meta: NDArray[np.void], before: int, base: int, first: Longs, time: Floats, tie: Longs) -> None:
+    """Note when and by which source each task of this advance was made, and put free rows into order.
+
+    `before` rows of `ended` were there before; `first[k]` is how many tasks workers before worker k have made.
+    """
+    s = meta[0]
+    loads = s.workload_count
+    for k in range(before, s.done):
+        row = memory.ended(s.ended, k)
+        place = _place_of(row.serial, base, first)
+        if place >= 0:
+            time[place], tie[place] = row.created, row.device * loads + row.workload
+    free = -1
+    for i in range(s.task_room - 1, -1, -1):
+        t = memory.task(s.tasks, i)
+        if t.phase == FREE:
+            t.newer = free
+            free = i
+        else:
+            place = _place_of(t.serial, base, first)
+            if place >= 0:
+                time[place], tie[place] = t.created, t.device * loads + t.workload
+    s.free = free
+
+
+@entry
+def rank(order: Longs, start: Longs, time: Floats, tie: Longs) -> bool:
+    """As `_rank`, which see."""
+    return _rank(order, start, time, tie)
+
+
+@entry
+def renumber(meta: NDArray[np.void], before: int, base: int, first: Longs, order: Longs, serial: Longs) -> None:
+    """Give the tasks of this advance the numbers that follow `base`, in the order `order`; `serial` is room."""
+    s = meta[0]
+    for k in range(len(order)):
+        serial[order[k]] = base + k
+    for k in range(before, s.done):
+        row = memory.ended(s.ended, k)
+        place = _place_of(row.serial, base, first)
+        if place >= 0:
+            row.serial = serial[place]
+    for i in range(s.peak):
+        t = memory.task(s.tasks, i)
+        if t.phase != FREE:
+            place = _place_of(t.serial, base, first)
+            if place >= 0:
+                t.serial = serial[place]
+    s.serial = base + len(order)
+
+
+@entry
+def line_all_up(meta: NDArray[np.void]) -> None:
+    """Put all events that are due into the queue, which is empty."""
+    s = meta[0]
+    s.horizon = math.inf
+    for k in range(s.first_event + 2 * s.task_room):
+        time = memory.real(s.due, k).v
+        if time < math.inf:
+            i = (k - s.first_event) >> 1
+            line_up(s, k if i < 0 else task_number(s, i) + ((k - s.first_event) & 1), time)
+
+
+@entry
+def keys(words: Longs, rows: int, fields: int, time: int, serial: int, times: Floats, ties: Longs) -> bool:
+    """Copy two of the 8-byte fields of rows; whether the rows are in the order of both."""
+    values = words.view(np.float64)
+    sorted_ = True
+    for k in range(rows):
+        times[k], ties[k] = values[k * fields + time], words[k * fields + serial]
+        if k > 0 and (times[k] < times[k - 1] or (times[k] == times[k - 1] and ties[k] < ties[k - 1])):
+            sorted_ = False
+    return sorted_
+
+
+@entry
+def turn(address: int, words: Longs, order: Longs, fields: int, first: int, last: int, columns: Longs) -> None:
+    """Write rows `order[first : last]` of so many 8-byte fields into `columns`, one field after the other.
+
+    `address` is that of `words`.
+    """
+    rows = len(order)
+    for k in range(first, last):
+        if k + _AHEAD < last:
+            ahead = address + 8 * fields * order[k + _AHEAD]
+            for line in range(0, 8 * fields, LINE):
+                prefetch(ahead + line)
+        row = order[k] * fields
+        for f in range(fields):
+            columns[f * rows + k] = words[row + f]
