@@ -33,6 +33,7 @@ ADAPTER = AdapterKind(
     config="adapters.live.config:LiveConfig",
     factory="adapters.live.adapter:LiveAdapter",
     check="adapters.live.check:problems",
+    heeds=frozenset({"workloads"}),
     services=("gateway", "keys"),
     ports=_ports,
     signals=_signals,

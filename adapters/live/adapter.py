@@ -27,6 +27,7 @@ from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
+from cosim.inference.limits import MOST_HELD
 from cosim.launch.keys import name_of
 from cosim.live.gateway import Gateway
 from cosim.live.lease import NodeSlot
@@ -82,6 +83,7 @@ class LiveAdapter:
                     arrivals.appear(slot)
         self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
         self._loads = scene.workloads
+        self._clocks = {node.id: node.clock for _, node in scene.computers()}
         self._tiles = Tiles(config, context) if any(block.pictures for block in config.offload.values()) else None
         self._work: dict[tuple[int, int], float] = {}  # cycles of the next tasks of a slot and workload
         self._policy = policy_of(context.told.get(config.model), scene) if self._arrivals else None
@@ -264,6 +266,7 @@ class LiveAdapter:
         is there and that the scheduler or the network leaves without a host fails without coverage.
         """
         here = self._presence.here[arrival.device]
+        self._take(gateway)  # a host is free from when its answer is here, not from the next step on
         target = self._choice.target(gateway.roster, number, self._loads[number], arrival, block)
         if target.failed and here:
             self._books.refuse(self._books.make(number, arrival, due), due, "unreached")
@@ -275,7 +278,9 @@ class LiveAdapter:
         made = self._books.make(number, arrival, due, host)
         self._books.behind = max(self._books.behind, wall.monotonic() - due)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
-        body = _Body(made, block, self._payload, address, self._tiles, tile)
+        clock = self._clocks.get(host or best, 0.0)
+        least = (arrival.work - arrival.onboard) / clock if block.pace == "node" and clock > 0.0 else 0.0
+        body = _Body(made, block, self._payload, address, min(least, MOST_HELD), self._tiles, tile)
         if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):
             self._books.refuse(made, due)
         elif host:
@@ -304,14 +309,14 @@ class LiveAdapter:
 class _Body:
     """Makes the message of a task anew whenever it is sent: payloads do not wait in memory."""
 
-    __slots__ = ("_address", "_block", "_made", "_payload", "_tile", "_tiles")
+    __slots__ = ("_address", "_block", "_least", "_made", "_payload", "_tile", "_tiles")
 
     def __init__(
-        self, made: Made, block: OffloadBlock, payload: bytes, address: str, tiles: Tiles | None,
-        tile: Future[Painted] | None,
+        self, made: Made, block: OffloadBlock, payload: bytes, address: str, least: float,
+        tiles: Tiles | None, tile: Future[Painted] | None,
     ) -> None:  # fmt: skip
         self._made, self._block, self._payload, self._address = made, block, payload, address
-        self._tiles, self._tile = tiles, tile
+        self._least, self._tiles, self._tile = least, tiles, tile
 
     def __call__(self) -> Body:
         made, arrival, block, called = self._made, self._made.arrival, self._block, bool(self._address)
@@ -322,7 +327,7 @@ class _Body:
             "task": made.serial, "work": "call" if called else block.run,
             "cycles": arrival.onboard if called else arrival.work,
             "size": block.size, "limit": block.limit, "output": int(arrival.output), "kernel": block.kernel,
-            "to": self._address, "bytes": int(arrival.sent) if called else 0,
+            "least": self._least, "to": self._address, "bytes": int(arrival.sent) if called else 0,
             "input": data,
         }  # fmt: skip
 
@@ -344,7 +349,7 @@ def _slot(number: int, node: Node, own: bool) -> NodeSlot:
     return NodeSlot(
         number,
         node.id,
-        name_of(node.id) if own else live.key,
+        name_of(node.id) if own else live.key or node.id,
         live.lease,
         live.interval,
         live.tasks,

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from adapters.live.config import LiveConfig, OffloadBlock
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Law, Scene, Workload
+from cosim.contract.entities import Scene, Workload
 from cosim.contract.errors import Problem
+from cosim.contract.laws import Law
 from cosim.live.protocol import MAX_PAYLOAD
 from cosim.schedulers import SchedulerError, scheduler
 
@@ -33,6 +34,15 @@ def problems(config: LiveConfig, context: Context) -> list[Problem]:
 def _unchosen(config: LiveConfig, context: Context) -> Iterator[Problem]:
     """Schedulers and hosts that real tasks cannot have."""
     told, scene = context.told.get(config.model), context.scene
+    if "model" in config.model_fields_set and told is None:
+        known = ", ".join(name for name, keys in context.told.items() if "leave" in keys) or "none"
+        text = f"there is no adapter '{config.model}' whose tasks these could be"
+        yield Problem(text, f"adapters.{context.name}.model", hint=f"there is {known}")
+    left = [name for name in told["leave"] if name not in config.offload] if told else []
+    if left:
+        text = f"leaves '{left[0]}' to real nodes, and adapters.{context.name}.offload does not have it run there"
+        hint = "add it there, or take it out here: with real nodes nobody makes its tasks"
+        yield Problem(text, f"adapters.{config.model}.leave", hint=hint, fatal=False)
     loads = [load for load in scene.workloads if load.name in config.offload and told and load.name in told["leave"]]
     if not told or not scene.real or not loads:
         return

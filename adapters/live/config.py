@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import OnlyWith
 from cosim.contract.trust import Trusted
 from cosim.contract.units import Fraction, Period
 
@@ -28,12 +29,17 @@ class OffloadBlock(BaseModel):
         description="how the input comes to the host: from the run, or from the real device that makes the task, over "
         "the emulated network",
     )
-    size: Annotated[int, Field(ge=1, le=4096, strict=True)] = Field(
+    size: Annotated[int, Field(ge=1, le=4096, strict=True), OnlyWith("run", "matrix", "image", "forward")] = Field(
         256, description="of a matrix in rows, of a picture in pixels"
     )
     pictures: str = Field(
         "",
         description="adapter whose cameras' pictures are sent, a tile of `size` pixels each time; needs kernel: weeds",
+    )
+    pace: Literal["machine", "node"] = Field(
+        "machine",
+        description="forward: node: the service keeps a worker at least as long as a core of the node takes for the "
+        "task's cycles, so that hosts are as busy as in the model; machine: as long as the computation takes",
     )
     limit: Period = Field(30.0, description="a task that computes longer is ended and has failed")
 
@@ -43,6 +49,8 @@ class OffloadBlock(BaseModel):
             raise ValueError("'kernel' and 'path: network' are for 'run: forward'")
         if self.path == "network" and not self.kernel:
             raise ValueError("'path: network' needs a 'kernel'")
+        if self.pace == "node" and not self.kernel:
+            raise ValueError("'pace: node' is for 'run: forward' with a 'kernel'")
         if self.pictures and not (self.path == "network" and self.kernel == "weeds"):
             raise ValueError("'pictures' are sent with 'path: network' to 'kernel: weeds'")
         return self

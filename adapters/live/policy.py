@@ -127,9 +127,9 @@ class HostPolicy:
         """Tell a scheduler that learns which tasks ended: rows of `task`."""
         learns = getattr(self._chosen, "learn", None) if getattr(self._chosen, "learns", False) else None
         if learns is not None and len(frame):
-            names = ("host", "work", "created", "computed", "ended")
-            completed = TASK_STATUS.index("completed")
-            learns({**{name: frame[name] for name in names}, "status": np.where(frame["status"] == completed, 0, 1)})
+            names = ("host", "work", "created", "computed", "ended", "deadline")
+            status = np.where(frame["status"] == TASK_STATUS.index("completed"), 0, 1)
+            learns({**{name: frame[name] for name in names}, "device": frame.slot, "status": status})
 
     def _hosts(self, slots: Sequence[int]) -> NDArray[np.void]:
         nodes = [self._nodes[slot] for slot in slots]

@@ -8,6 +8,7 @@ from time import monotonic
 
 import numpy as np
 
+from adapters.network import EMULATION
 from adapters.network.check import problems
 from adapters.network.config import NetworkConfig
 from adapters.network.lateness import LATE, Lateness
@@ -19,7 +20,7 @@ from cosim.contract.frame import Array, Frame
 from cosim.emulation.client import Client
 from cosim.emulation.message import EmulationReport, LinkKey
 from cosim.emulation.protocol import PairCount
-from cosim.launch.programs import programs
+from cosim.launch.programs import HOST, UP, host_end, programs
 from cosim.launch.states import WIFI, States
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,10 @@ class NetworkAdapter:
                 "has one, and 'commands' and 'reports' name any other"
             )
         self._client = Client(commands, reports)
-        self._client.await_ports({(node.node, i.name) for node in nodes for i in node.interfaces}, config.ready)
+        end = host_end(nodes)
+        everyone = (*nodes, end) if end is not None else nodes
+        self._client.await_ports({(node.node, i.name) for node in everyone for i in node.interfaces}, config.ready)
+        self._uplinks = {node.id: node.uplink for _, node in context.scene.computers() if node.runs and node.uplink}
         # Nodes that stand still are in no frame of mobility.
         still = {node.id: node.position for node in context.scene.nodes if node.position and node.id in self._slots}
         self._client.move(still)
@@ -122,6 +126,7 @@ class NetworkAdapter:
             "updates": self._updates,
             "longest_silence": round(self._gap, 3),
             **late,
+            **({"uplinks": self._uplinked()} if self._uplinks else {}),
             **({"probe": self._probing.summary()} if self._probing else {}),
         }
 
@@ -146,9 +151,37 @@ class NetworkAdapter:
 
     def _frames(self, time: float) -> Sequence[Frame]:
         traffic = self._traffic(time)
+        frames = [traffic, self._emulation(time)]
         if self._probing is None:
-            return [traffic]
-        return [traffic, self._probing.step(time, self._states.told if self._client else {}, self._client)]
+            return frames
+        told = self._states.told if self._client else {}
+        between = {key: state for key, state in told.items() if key[2] != UP}  # uplinks lead to no node
+        return [*frames, self._probing.step(time, between, self._client)]
+
+    def _emulation(self, time: float) -> Frame:
+        """One row while nodes are real, none otherwise."""
+        now = self._lateness.now()
+        slot = np.array(sorted(self._slots.values())[:1], np.int32)
+        return Frame(
+            EMULATION.name, time, slot,
+            {column.name: np.full(len(slot), now[column.name], column.dtype) for column in EMULATION.columns},
+        )  # fmt: skip
+
+    def _uplinked(self) -> dict[str, dict[str, float]]:
+        """What nodes with uplinks were given, and what went over them, B."""
+        assert self._client is not None
+        counts = self._client.counts()
+        return {
+            name: {
+                "rate": uplink.rate,
+                "rate_back": uplink.back,
+                "delay": uplink.delay,
+                "loss": uplink.loss,
+                "sent": counts.get((name, HOST, UP), _NOTHING).bytes,
+                "received": counts.get((HOST, name, UP), _NOTHING).bytes,
+            }
+            for name, uplink in self._uplinks.items()
+        }
 
     def _traffic(self, time: float) -> Frame:
         """One row per pair that had frames since the last row."""

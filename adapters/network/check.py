@@ -13,15 +13,17 @@ from cosim.contract.errors import Problem, refusals
 def problems(config: NetworkConfig, context: Context) -> list[Problem]:
     """Real nodes without an interface, a radio that the backend does not have, nodes that do not pass packets on.
 
-    Nothing while no node is real.
+    While no node is real only the block itself is looked at.
     """
+    found = []
+    if config.radio and config.backend != "ns3":
+        text, hint = f"backend {config.backend} has no radio of its own", "leave it out, or take backend ns3"
+        found.append(Problem(text, f"adapters.{context.name}.radio", hint=hint))
     if not context.scene.real:
-        return []
+        return found
     from cosim.launch.programs import programs
 
-    found = refusals(lambda: programs(context.scene))
-    if config.radio and config.backend != "ns3":
-        found.append(Problem(f"backend {config.backend} has no radio of its own", f"adapters.{context.name}.radio"))
+    found += refusals(lambda: programs(context.scene))
     return [*found, *_gaps(context.scene)]
 
 

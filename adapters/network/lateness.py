@@ -53,6 +53,18 @@ class Lateness:
             return otherwise
         return self._steps[min(bisect_left(self._steps, (at, -math.inf)), len(self._steps) - 1)][1]
 
+    def now(self) -> dict[str, float]:
+        """What is known so far, as in a row of `emulation`."""
+        doubtful = {*self._late, *self._overrun, *self._crowded}
+        return {
+            "doubtful": len(doubtful),
+            "doubtful_at": max(doubtful, default=math.nan),
+            "lag": max(self._lags, default=math.nan),
+            "late": len(self._late),
+            "unread": self._unread,
+            "overflowed": self._overflowed,
+        }
+
     def summary(self) -> dict[str, object]:
         """Largest lag, 99th percentile over the reports (s), number of late seconds and the first of them.
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from cosim.emulation.message import Links
 from cosim.emulation.routing import Hop
-from cosim.launch.programs import AIR, CELL, NETWORKS, WIRE, Program
+from cosim.launch.programs import AIR, CELL, NETWORKS, UP, UPLINKS_END, WIRE, Program
 
 Table = dict[str, Hop]
 Changes = dict[str, dict[str, Hop | None]]
@@ -22,12 +22,13 @@ Changes = dict[str, dict[str, Hop | None]]
 # More specific than the network of the interface itself, where every other device seems to be a neighbour.
 _ALL_CELLS = [str(half) for half in NETWORKS[CELL].subnets()]
 _ALL_WIRES = str(NETWORKS[WIRE])
+_ELSEWHERE = {"0.0.0.0/0": Hop(UP, UPLINKS_END.address)}  # of nodes with an uplink
 
 
 class Routes:
     """The routes of the real nodes, and which of them have changed since they were told last.
 
-    Without a real base station, access point or node between wires there are none.
+    Without a real base station, access point, node between wires or uplink there are none.
     """
 
     def __init__(self, nodes: Sequence[Program]) -> None:
@@ -36,6 +37,7 @@ class Routes:
         self._points = {node.node for node in nodes if node.point}
         self._stations = {node.node for node in nodes if node.station}
         self._wired = [node.node for node in nodes if (node.node, WIRE) in self._addresses]
+        self._uplinks = [node.node for node in nodes if (node.node, UP) in self._addresses]
         self._forwards = {node.node for node in nodes if node.forwards}
         self._wires: dict[tuple[str, str], float] | None = None
         self._next: dict[str, dict[str, str]] = {}  # node -> far node -> neighbour
@@ -43,7 +45,7 @@ class Routes:
 
     def changed(self, links: Links) -> Changes:
         """The routes that these links give, if they are not those told last; None withdraws one."""
-        if not self._forwards:
+        if not self._forwards and not self._uplinks:
             return {}
         up = {key: state for key, state in links.items() if state.rate > 0.0 and state.loss < 1.0}
         wires = {(a, b): state.delay for (a, b, interface), state in up.items() if interface == WIRE}
@@ -62,6 +64,8 @@ class Routes:
                 tables[station] = {_ALL_WIRES: Hop(AIR, self._addresses[point, AIR])}
         for device, base in serving.items():
             tables[device] = {**self._within(device, base), **tables.get(device, {})}
+        for node in self._uplinks:
+            tables[node] = {**tables.get(node, {}), **_ELSEWHERE}
         changes: Changes = {}
         for node in {**tables, **self._told}:
             new, old = tables.get(node, {}), self._told.get(node, {})

@@ -14,15 +14,29 @@ from adapters.sumo import install
 from adapters.sumo.config import SumoConfig, option
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError, SetupError
+from cosim.contract.hints import did_you_mean
 
 FAR = 50.0  # km
+_ROOTS = {"network": ("net",), "routes": ("routes", "additional"), "config": ("sumoConfiguration", "configuration")}
+CLASSES = (  # https://sumo.dlr.de/docs/Definition_of_Vehicles,_Vehicle_Types,_and_Routes.html
+    "passenger", "private", "emergency", "authority", "army", "vip", "hov", "taxi", "bus", "coach", "delivery",
+    "truck", "trailer", "motorcycle", "moped", "bicycle", "evehicle", "pedestrian", "wheelchair", "scooter", "tram",
+    "rail_urban", "rail", "rail_electric", "rail_fast", "ship", "container", "cable_car", "subway", "aircraft",
+    "drone", "custom1", "custom2", "ignoring",
+)  # fmt: skip
 KILOMETRES = 111.2  # per degree of latitude
 
 
 def problems(config: SumoConfig, context: Context) -> list[Problem]:
     """A scene without exactly one fleet for the vehicles, steps that SUMO cannot make, files that are not there."""
     missing = list(_files(config, context))
-    found = [*_fleets(context), *_steps(config, context), *_options(config, context), *missing]
+    found = [
+        *_fleets(context),
+        *_steps(config, context),
+        *_options(config, context),
+        *_classes(config, context),
+        *missing,
+    ]
     return [*found, *(() if missing else _far(config, context))]
 
 
@@ -82,10 +96,36 @@ def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:
     named += [(key, text) for key in keys for text in config.files(key)]
     for key, text in named:
         try:
-            if text is not None and not file_of(text, context).is_file():
-                raise ScenarioError(Problem(f"there is no file {file_of(text, context)}"))
+            if text is None:
+                continue
+            file = file_of(text, context)
+            if not file.is_file():
+                raise ScenarioError(Problem(f"there is no file {file}"))
+            if key != "additional" and _root(file) not in _ROOTS[key]:
+                hint = f"a file for '{key}' begins with <{_ROOTS[key][0]}>"
+                raise ScenarioError(Problem(f"{file.name} is no file of that kind", hint=hint))
         except ScenarioError as error:
             yield from (replace(one, path=f"adapters.{context.name}.{key}") for one in error.problems)
+
+
+def _root(file: Path) -> str:
+    """The outermost element of an XML file; "" when it has none."""
+    import gzip
+    from xml.etree import ElementTree
+
+    try:
+        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
+            return next((element.tag for _, element in ElementTree.iterparse(stream, ("start",))), "")
+    except (OSError, EOFError, ElementTree.ParseError):
+        return ""
+
+
+def _classes(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    """A warning of classes that no vehicle has: nothing would join the fleet."""
+    for index, name in enumerate(config.classes or ()):
+        if name not in CLASSES:
+            at = f"adapters.{context.name}.classes.{index}"
+            yield Problem(f"'{name}' is no vehicle class of SUMO", at, hint=did_you_mean(name, CLASSES), fatal=False)
 
 
 def _far(config: SumoConfig, context: Context) -> Iterator[Problem]:

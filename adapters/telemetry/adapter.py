@@ -14,7 +14,8 @@ from cosim.contract.errors import SetupError, refuse
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
 from cosim.telemetry.export import NODE_LOAD, Sample, load_average, otlp, prometheus, resource, samples
-from cosim.telemetry.serve import Collector, Endpoints, chosen, ports
+from cosim.telemetry.ports import chosen, ports
+from cosim.telemetry.serve import Collector, Endpoints
 
 
 class TelemetryAdapter:

@@ -5,20 +5,27 @@ from __future__ import annotations
 from adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem
-from cosim.telemetry.serve import chosen, lacking, ports
+from cosim.telemetry.ports import chosen, lacking, ports
 
 
 def problems(config: TelemetryConfig, context: Context) -> list[Problem]:
     """More nodes than there can be endpoints, and a collector that cannot be told without another package."""
-    nodes = chosen([node.id for node in context.scene.nodes], config.nodes)
+    names = [node.id for node in context.scene.nodes]
+    nodes = chosen(names, config.nodes)
     first = first_port(config, context)
     if config.otlp is not None and (reason := lacking(config.otlp)):
         return [Problem(reason, f"adapters.{context.name}.otlp", hint="or write http:// for OTLP/HTTP")]
+    void = [one for one in config.nodes if names and not chosen(names, [one])]
+    found = [
+        Problem(f"'{one}' names no node", f"adapters.{context.name}.nodes", hint=f"nodes: {', '.join(names[:8])}",
+                fatal=False)
+        for one in void
+    ]  # fmt: skip
     try:
         ports(nodes, first or 0) if first is not None else None
     except ValueError as error:
-        return [Problem(str(error), f"adapters.{context.name}.nodes", hint="name those that are to be asked")]
-    return []
+        found += [Problem(str(error), f"adapters.{context.name}.nodes", hint="name those that are to be asked")]
+    return found
 
 
 def first_port(config: TelemetryConfig, context: Context) -> int | None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import OnlyWith
 from cosim.contract.trust import Trusted
 from cosim.contract.units import Period
 
@@ -44,4 +45,6 @@ class TelemetryConfig(AdapterConfig):
         None,
         description="OTLP collector: http://127.0.0.1:4318 or grpc://127.0.0.1:4317 (https, grpcs: with TLS)",
     )
-    interval: Period = Field(5.0, description="of the wall clock between two exports to the collector")
+    interval: Annotated[Period, OnlyWith("otlp")] = Field(
+        5.0, description="of the wall clock between two exports to the collector"
+    )

@@ -30,6 +30,7 @@ ADAPTER = AdapterKind(
     config="adapters.wifi.config:WifiConfig",
     factory="adapters.wifi.adapter:WifiAdapter",
     check="adapters.wifi.check:problems",
+    heeds=frozenset({"degrade", "fail"}),
     ports=_ports,
     signals=_signals,
     node={"jammer": "cosim.contract.jammer:Jammer"},

@@ -9,7 +9,7 @@ from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem
 from cosim.contract.jammer import Jammer
-from cosim.contract.reality import Wifi
+from cosim.contract.node_keys import Wifi
 
 
 def problems(_config: WifiConfig, context: Context) -> list[Problem]:
@@ -27,7 +27,7 @@ def problems(_config: WifiConfig, context: Context) -> list[Problem]:
     if not any(_interfaces(scene)):
         hint = "give at least two nodes an interface:  wifi: {}"
         return [Problem("no node of the scenario has a 'wifi' block", "nodes", hint=hint)]
-    return [*found, *_channels(scene), *_jammers(scene)]
+    return [*found, *_channels(scene), *_alone(scene), *_jammers(scene)]
 
 
 def _jammers(scene: Scene) -> list[Problem]:
@@ -49,6 +49,23 @@ def _interfaces(scene: Scene) -> Iterator[tuple[Node, Wifi]]:
     for node in (*scene.nodes, *(fleet.template for fleet in scene.fleets)):
         if node.wifi is not None:
             yield node, node.wifi
+
+
+def _alone(scene: Scene) -> Iterator[Problem]:
+    """A warning of networks with one interface, and of stations without an access point."""
+    members: dict[str, list[tuple[Node, Wifi]]] = {}
+    for node, block in _interfaces(scene):
+        members.setdefault(block.network, []).append((node, block))
+    fleets = {fleet.template.wifi.network for fleet in scene.fleets if fleet.template.wifi is not None}
+    for network, interfaces in members.items():
+        node, _ = interfaces[0]
+        if len(interfaces) == 1 and network not in fleets:
+            text, others = f"'{node.id}' is alone in the network '{network}'", ", ".join(members)
+            yield Problem(text, f"nodes.{node.id}.wifi.network", hint=f"networks: {others}", fatal=False)
+        elif all(block.mode == "station" for _, block in interfaces):
+            text = f"the network '{network}' has stations and no access point, so nobody serves '{node.id}'"
+            hint = "give one of them mode: access-point, or all mode: adhoc if straight links are meant"
+            yield Problem(text, f"nodes.{node.id}.wifi.mode", hint=hint, fatal=False)
 
 
 def _channels(scene: Scene) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from adapters.wifi.config import WifiConfig
 from cosim.contract.entities import Node, Scene
-from cosim.contract.reality import Wifi
+from cosim.contract.node_keys import Wifi
 from cosim.radio import power, wifi
 from cosim.radio.pathloss import LIGHT
 from cosim.radio.wifi_pairs import Antennas

@@ -23,7 +23,6 @@ import os
 import re
 import selectors
 import socket
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,7 @@ from cosim.contract.errors import CosimError, RunError, SetupError
 from cosim.emulation import protocol
 from cosim.emulation.state import Backend
 from cosim.emulation.taps import INTERFACE
+from cosim.talk.doorkeeper import forget
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class Reception:
         self._selector = selectors.EpollSelector()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            _remove_stale(path)
+            forget(path)
             self._listening.bind(str(path))
             path.chmod(mode)
             self._listening.listen(128)
@@ -266,15 +266,3 @@ class Reception:
 def _with_descriptor(what: Announcement) -> None:
     if what.at is not None:
         raise RefusedError("this service moves frames itself and needs a descriptor; start it with --backend tc")
-
-
-def _remove_stale(path: Path) -> None:
-    """Take away the socket that a dead service has left; OSError when one is listening."""
-    if not path.exists() or not stat.S_ISSOCK(path.stat().st_mode):
-        return
-    try:
-        connect(path).close()
-    except ConnectionRefusedError:
-        path.unlink()
-        return
-    raise OSError("another service is listening there")

@@ -5,22 +5,32 @@ emulated network and its delays. The sidecar takes that network's route out of i
 hosts in its place that the software needs. Without a route no connection is made and no answer comes back. A program
 that binds its socket to the interface needs no route to send, so the interface drops what comes from senders to whom
 no route leads (strict reverse-path filter).
+
+Where the engine's name server is in that network (Podman's is at its gateway; Docker's is inside the container) there
+is a way to it too, to its port for names and to no other.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import logging
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 
+from cosim.contract.errors import SetupError
+from cosim.emulation import nftables as nf
 from cosim.emulation import rtnetlink, taps
+from cosim.emulation.nftables import Netfilter
 from cosim.emulation.rtnetlink import Netlink
 
 log = logging.getLogger(__name__)
 
+NAMES = Path("/etc/resolv.conf")
+TABLE = "cosim_names"
 PERIOD = 2.0  # s between two looks: a host that is started again may have another address
 
 
@@ -32,6 +42,34 @@ def addresses(name: str) -> set[str]:
         return set()
 
 
+def name_servers(file: Path = NAMES) -> set[str]:
+    """The IPv4 addresses of the name servers that programs here ask."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            words = line.split()
+            if len(words) > 1 and words[0] == "nameserver":
+                with contextlib.suppress(ValueError):
+                    found.add(str(ipaddress.IPv4Address(words[1])))
+    return found
+
+
+def for_names_only(servers: Iterable[str]) -> list[bytes]:
+    """Messages that let programs here send to the port for names of these addresses, and nothing else."""
+    closed = [
+        nf.rule(
+            TABLE,
+            "out",
+            *nf.within(ipaddress.IPv4Network(one), nf.DESTINATION_ADDRESS),
+            *nf.to_other_port(53),
+            nf.drop(),
+        )
+        for one in sorted(servers)
+    ]
+    made = [nf.table(TABLE), nf.chain(TABLE, "out", "filter", nf.OUTPUT, nf.FILTER)]
+    return [nf.table(TABLE), nf.no_table(TABLE), *made, *closed]
+
+
 class Management:
     """The routes of this network namespace to `hosts`, in place of those to the whole network where the first one is.
 
@@ -39,9 +77,14 @@ class Management:
     """
 
     def __init__(
-        self, hosts: Sequence[str], own: Iterable[str], resolve: Callable[[str], Collection[str]] = addresses
+        self,
+        hosts: Sequence[str],
+        own: Iterable[str],
+        resolve: Callable[[str], Collection[str]] = addresses,
+        servers: Callable[[], Collection[str]] = name_servers,
     ) -> None:
         self._hosts, self._own, self._resolve = tuple(hosts), frozenset(own), resolve
+        self._servers, self._asked = servers, frozenset[ipaddress.IPv4Address]()  # those with a way
         self._made: dict[str, dict[str, int]] = {}  # host -> destination -> number of its interface
         self._filtered: set[int] = set()  # numbers of interfaces; once, as an overlay may open its own again
         self._netlink = Netlink()
@@ -70,7 +113,8 @@ class Management:
         messages = [rtnetlink.reverse_path(index, strict=True) for index in set(networks.values()) - self._filtered]
         self._filtered |= set(networks.values())
         messages += [rtnetlink.no_route(to, index) for net, index in networks.items() for to in (str(net), "0.0.0.0/0")]
-        for host, there in found.items():
+        ways = {**found, "": list(self._named(networks))} if networks else found
+        for host, there in ways.items():
             wanted = {f"{a}/32": index for a in there for network, index in networks.items() if a in network}
             if wanted:
                 old, self._made[host] = self._made.get(host, {}), wanted
@@ -79,6 +123,21 @@ class Management:
         for refusal in self._netlink.send(messages):
             if refusal.errno != errno.ESRCH:  # what is not there need not be taken away
                 log.warning("%s", rtnetlink.failure(refusal, "change the way to the management network"))
+
+    def _named(self, networks: Collection[ipaddress.IPv4Network]) -> frozenset[ipaddress.IPv4Address]:
+        """The name servers in these networks, once nothing but their port for names can be reached."""
+        servers = map(ipaddress.IPv4Address, self._servers())
+        there = frozenset(one for one in servers if any(one in network for network in networks))
+        if there != self._asked:
+            netfilter = Netfilter()
+            try:
+                netfilter.send(for_names_only(map(str, there)))
+                self._asked = there
+            except SetupError as error:
+                log.warning("no way to the engine's name server, so names stand for nothing here: %s", error)
+            finally:
+                netfilter.close()
+        return self._asked
 
     def close(self) -> None:
         """Routes stay as they are; may be called twice."""

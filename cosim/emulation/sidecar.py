@@ -10,7 +10,9 @@ interfaces that are there already, or, with `--underlay HOST` (COSIM_UNDERLAY), 
 host. Where this kernel has no netem it makes TAPs instead, and says so; `--kernel rates` does without netem and
 refuses to delay or lose packets.
 `--forwards` (COSIM_FORWARDS=1) lets the node pass on packets that are for others. `--reach HOST` (COSIM_REACH) names
-whom the node's software may reach by the engine's own networks, in place of everybody there.
+whom the node's software may reach by the engine's own networks, in place of everybody there. `--uplink HOST`
+(COSIM_UPLINK) makes this the end of the nodes' uplinks (`cosim.emulation.uplink`): HOST is the address that its own
+stands for, or `router`, the router of this namespace; nobody reaches COSIM_NETWORKS this way.
 When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
 service listens again. It ends with exit code 2 when it cannot work: no right to, or wrongly configured.
 """
@@ -34,7 +36,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosim.contract.errors import CosimError, SetupError
-from cosim.emulation import handover, overlay, probing, routing, taps, tc
+from cosim.emulation import handover, overlay, probing, routing, taps, tc, uplink
 from cosim.emulation.handover import Announcement
 from cosim.emulation.management import Management
 from cosim.emulation.probing import Inside
@@ -63,6 +65,8 @@ class Settings:
     remark: str = ""  # why frames are handed over
     forwards: bool = False  # packets that are for others are passed on
     reach: tuple[str, ...] = ()  # hosts on the engine's own networks; none: those networks are left alone
+    uplink: str = ""  # whom the first interface's address stands for, where uplinks end here
+    closed: tuple[str, ...] = ()  # networks that nobody reaches by such an uplink
 
 
 def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -76,6 +80,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     parser.add_argument("--underlay", default=environment.get("COSIM_UNDERLAY", ""))
     parser.add_argument("--forwards", action="store_true", default=environment.get("COSIM_FORWARDS") == "1")
     parser.add_argument("--reach", action="append", metavar="HOST")
+    parser.add_argument("--uplink", default=environment.get("COSIM_UPLINK", ""), metavar="ADDRESS")
     found = parser.parse_args(arguments)
     interfaces = found.interface or environment.get("COSIM_INTERFACES", "").split()
     neighbours = found.neighbour or environment.get("COSIM_NEIGHBOURS", "").split()
@@ -94,6 +99,10 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
         raise SetupError(f"node '{found.node}': {error}") from error
     reach = tuple(found.reach or environment.get("COSIM_REACH", "").split())
     how = {"kernel": found.kernel, "underlay": found.underlay, "forwards": found.forwards, "reach": reach}
+    if found.uplink:
+        if not made[0].address:
+            raise SetupError(f"interface {made[0].name} of the end of uplinks has no address")
+        how |= {"uplink": found.uplink, "closed": tuple(environment.get("COSIM_NETWORKS", "").split())}
     return Settings(found.node, Path(found.socket), made, **how)
 
 
@@ -118,6 +127,9 @@ def run(settings: Settings) -> None:
     """Keep the interfaces attached, for ever; SetupError when they cannot be made."""
     if settings.forwards:
         routing.forward()
+    if settings.uplink:
+        end = settings.interfaces[0]
+        uplink.translate(end.name, end.address, settings.uplink, settings.closed)
     management = Management(settings.reach, [tap.name for tap in settings.interfaces])
     try:
         management.open()

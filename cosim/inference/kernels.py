@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -37,9 +38,10 @@ class Kernel:
     run: Run
 
 
-def kernels() -> dict[str, Kernel]:
-    """All kernels that can run here: the networks only where torch is installed."""
+def kernels(clock: float = 1e9) -> dict[str, Kernel]:
+    """All kernels that can run here: the networks only where torch is installed; `clock` (Hz) is that of `hold`."""
     found = [
+        Kernel("hold", "no computation: keeps a worker for size million cycles of the node's clock", 100, _hold(clock)),
         Kernel("matmul", "product of two size x size matrices of 32-bit numbers", 512, _matmul),
         Kernel("blur", "5 x 5 mean of a picture of size x size pixels, 3 channels", 512, _blur),
         Kernel("histogram", "equalisation of a picture of size x size pixels, 3 channels", 512, _histogram),
@@ -53,6 +55,14 @@ def kernels() -> dict[str, Kernel]:
     if importlib.util.find_spec("torch") is not None:
         found += [Kernel(name, f"{name} on a picture of size x size pixels", 224, _network(name)) for name in NETWORKS]
     return {kernel.name: kernel for kernel in found}
+
+
+def _hold(clock: float) -> Run:
+    def run(_data: bytes, size: int) -> int:
+        time.sleep(1e6 * size / clock)
+        return size
+
+    return run
 
 
 def _picture(data: bytes, size: int) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""What the control groups of this process allow: processors and memory, version 1 and 2."""
+"""What control groups allow this process (processors and memory, version 1 and 2), and what a request may ask for."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 NO_LIMIT = 1 << 60  # B; version 1 writes a number near 2^63 for "unlimited"
+MOST_HELD = 3600.0  # s that a request may ask for a worker to be kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The HTTP face of the station.
 
-`POST /run/KERNEL?size=N&output=BYTES` with the input as body; answers JSON: result, when the input had come (by
-the monotonic clock of the boot named `clock`), seconds queued and computed; filled with spaces to `output` bytes.
+`POST /run/KERNEL?size=N&output=BYTES&least=SECONDS` with the input as body; answers JSON: result, when the input had
+come (by the monotonic clock of the boot named `clock`), seconds queued and computed; filled with spaces to `output`
+bytes. With `least` a worker is kept at least so long, as by a slower processor.
 `GET /status` the queue and the counts, `GET /kernels` what there is, `GET /health`, and
 `GET /metrics` in Prometheus' text format.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -21,11 +23,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from cosim.inference.limits import boot_id, limits
+from cosim.inference.limits import MOST_HELD, boot_id, limits
 from cosim.inference.station import BOUNDS, Refused, Station
 
 MOST_BYTES = 32 << 20  # of one input
 SERVICE = "inference"  # name of the service in metrics
+_SECONDS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 
 
 def application(station: Station, name: str) -> Starlette:
@@ -38,7 +41,7 @@ def application(station: Station, name: str) -> Starlette:
             size, output = _whole(request, "size"), _whole(request, "output") or 0
             if output > MOST_BYTES:
                 raise Refused(422, f"output is {output}; it is at most {MOST_BYTES}")
-            future = station.submit(request.path_params["kernel"], size, data)
+            future = station.submit(request.path_params["kernel"], size, data, _seconds(request, "least"))
         except Refused as refused:
             headers = {"Retry-After": "1"} if refused.status == 503 else None
             return JSONResponse({"error": str(refused)}, refused.status, headers)
@@ -95,6 +98,13 @@ def _whole(request: Request, name: str) -> int | None:
     if text is not None and not text.isdecimal():
         raise Refused(422, f"{name} is '{text[:20]}'; it is a whole number")
     return None if text is None else int(text[:9])
+
+
+def _seconds(request: Request, name: str) -> float:
+    text = request.query_params.get(name, "0")
+    if not _SECONDS.fullmatch(text) or float(text) > MOST_HELD:
+        raise Refused(422, f"{name} is '{text[:20]}'; it is a number of seconds up to {MOST_HELD:g}")
+    return float(text)
 
 
 async def _body(request: Request) -> bytes:

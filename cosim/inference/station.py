@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from time import monotonic, perf_counter, thread_time
+from time import monotonic, perf_counter, sleep, thread_time
 
 from cosim.inference.kernels import LARGEST, SMALLEST, Kernel, Result
 
@@ -70,8 +70,11 @@ class Station:
         """Requests being served."""
         return min(self.present, self.concurrency)
 
-    def submit(self, name: str, size: int | None, data: bytes) -> Future[Answer]:
-        """Take a request in line. Raises `Refused` when it is wrong, or there is no room."""
+    def submit(self, name: str, size: int | None, data: bytes, least: float = 0.0) -> Future[Answer]:
+        """Take a request in line, which then keeps a worker for at least `least` s.
+
+        Raises `Refused` when it is wrong, or there is no room.
+        """
         kernel = self.kernels.get(name)
         if kernel is None:
             raise Refused(404, f"there is no kernel '{name[:40]}'; there are {', '.join(self.kernels)}")
@@ -83,13 +86,14 @@ class Station:
                 self.refused += 1
                 raise Refused(503, f"{self.waiting} requests are in line; there is no room for more")
             ahead, self.present = self.waiting, self.present + 1
-        return self._pool.submit(self._serve, kernel, wanted, data, perf_counter(), ahead)
+        return self._pool.submit(self._serve, kernel, wanted, data, least, perf_counter(), ahead)
 
-    def _serve(self, kernel: Kernel, size: int, data: bytes, came: float, ahead: int) -> Answer:
+    def _serve(self, kernel: Kernel, size: int, data: bytes, least: float, came: float, ahead: int) -> Answer:
         began, cpu = perf_counter(), thread_time()
         result = None
         try:
             result = kernel.run(data, size)
+            sleep(max(0.0, began + least - perf_counter()))
         finally:
             ended, used = perf_counter(), thread_time() - cpu
             with self._lock:

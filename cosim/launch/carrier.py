@@ -15,7 +15,7 @@ from cosim.contract.errors import Problem, ScenarioError, refusals
 from cosim.contract.registry import engine_command
 from cosim.emulation.relay import APART
 from cosim.emulation.tc import probe_netem
-from cosim.launch.programs import CELL, programs
+from cosim.launch.programs import CELL, host_end, programs
 from cosim.plan.plan import Plan
 
 Where = Literal["netns", "containers"]
@@ -44,6 +44,13 @@ def carrier(plan: Plan, where: Where) -> Carrier:
     name, config = _block(plan)
     asked = str(config.get("backend", "linkd"))
     seed = ("--seed", str(plan.seed % 2**31))
+    if asked in ("tc", "auto") and plan.scene.real and host_end(programs(plan.scene)) is not None:
+        if asked == "tc":
+            hint = "take backend linkd or auto, or leave 'uplink' out"
+            raise ScenarioError(Problem("backend tc carries no uplinks", f"adapters.{name}.backend", hint=hint))
+        remark = "auto was asked for, but traffic control carries no uplinks"
+        arguments = ("--backend", "linkd", "--shared", RADIO, *seed, *_cells(plan), "--remark", remark)
+        return Carrier(asked, arguments, remark=f"backend auto: linkd, as {remark.partition('but ')[2]}")
     if asked in ("tc", "auto"):
         linkd = ("--shared", RADIO, *seed, *_cells(plan))
         if where == "containers":  # their kernel is known when they start
@@ -73,7 +80,7 @@ def unfit(plan: Plan, where: Where) -> list[Problem]:
     _, config = _block(plan)
     if config.get("backend", "linkd") not in BUILT_IN:
         return refusals(lambda: _engine(plan, installed=True))
-    return refusals(lambda: carrier(plan, where)) if config.get("radio") else []
+    return refusals(lambda: carrier(plan, where)) if config.get("radio") or config.get("backend") == "tc" else []
 
 
 def _engine(plan: Plan, installed: bool) -> Sequence[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,16 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.emulation.routing import FORWARDING
 from cosim.inference import NETWORKS as NEURAL
 from cosim.launch.carrier import Carrier, carrier
+from cosim.launch.elsewhere import take_out
 from cosim.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.launch.keys import NODES, PRIVATE
 from cosim.launch.observability import INFERENCE, observed
 from cosim.launch.observability import SERVICES as OBSERVERS
 from cosim.launch.observability import services as observers
-from cosim.launch.programs import NETWORKS, OURS, Program, programs, software
+from cosim.launch.programs import NETWORKS, OURS, UP, Program, host_end, neighbours, programs, software
 from cosim.plan.plan import Plan
 
-SERVICES = ("orchestrator", "network", "dashboard", "keys", *OBSERVERS)  # besides those of nodes
+SERVICES = ("orchestrator", "network", "dashboard", "keys", "uplink", *OBSERVERS)  # besides those of nodes
 PUBLISHED = 5600  # frames for observers
 LINKS = 5601  # link states, from the run to the network service
 REPORTS = 5602  # what it reports
@@ -67,6 +68,31 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
     when they are there already; `overrides` are KEY=VALUE, passed on to the run. Raises `ScenarioError`
     when a node cannot be real, or its links cannot be carried as the scenario wants.
     """
+    return _written(plan, _document(plan, scenario, beside, repository, overrides))
+
+
+def divided(
+    plan: Plan,
+    scenario: Path,
+    beside: Path,
+    repository: Path | None,
+    overrides: Sequence[str],
+    elsewhere: Mapping[str, Sequence[str]],
+) -> tuple[str, dict[str, str]]:
+    """The compose file of the machine with the run, and those of other machines by their name in `elsewhere`, which
+    says the nodes of each. Otherwise as `render`.
+    """  # fmt: skip
+    document = _document(plan, scenario, beside, repository, overrides)
+    others = take_out(document, elsewhere)
+    if carrier(plan, "containers").kernel:
+        hint = "take backend linkd"
+        raise ScenarioError(Problem("traffic control carries no links between machines", "adapters.network", hint=hint))
+    return _written(plan, document), {name: _written(plan, other) for name, other in others.items()}
+
+
+def _document(
+    plan: Plan, scenario: Path, beside: Path, repository: Path | None, overrides: Sequence[str]
+) -> dict[str, Any]:
     nodes = programs(plan.scene)
     taken = [
         Problem(
@@ -76,6 +102,16 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         )
         for node in nodes
         if node.ports and any(interface.name == "eth1" for interface in node.interfaces)
+    ]
+    taken += [
+        Problem(
+            f"node '{node.node}' has 'ports' and an 'uplink': answers to who comes by the ports would leave by "
+            "the uplink",
+            f"nodes.{node.node}.runs.ports",
+            hint="leave one of them out",
+        )
+        for node in nodes
+        if node.ports and any(interface.name == UP for interface in node.interfaces)
     ]
     used = {*SERVICES, *(f"{node.node}-net" for node in nodes)}
     taken += [
@@ -165,12 +201,16 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         watched = repository is not None and f"{node.node}-net" in shown.hosts
         services[f"{node.node}-net"] = _sidecar(node, nodes, made, carried, watched)
         services[node.node] = _node(node, made)
+    end = host_end(nodes)
+    if end is not None:
+        services["uplink"] = _uplink(end, nodes, made, carried)
     document: dict[str, Any] = {
         "services": services,
         "networks": {
             "control": {"internal": True},
             "management": {"internal": True, **(LONGER if carried.kernel else {})},
             "front": {},
+            **({"uplink": {}} if end is not None else {}),
         },
         "volumes": {
             "sockets": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777"}},
@@ -182,6 +222,10 @@ def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, ov
         settings = f"{_relative(repository, beside)}/containers/observability"
         for part, more in observers(shown, settings, _bare()).items():
             document.setdefault(part, {}).update(more)
+    return document
+
+
+def _written(plan: Plan, document: dict[str, Any]) -> str:
     yaml = YAML()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.default_flow_style = None
@@ -288,8 +332,6 @@ def _bare(*capabilities: str) -> dict[str, Any]:
 def _sidecar(
     node: Program, nodes: tuple[Program, ...], made: _Images, carried: Carrier, watched: bool
 ) -> dict[str, Any]:
-    mine = {interface.name for interface in node.interfaces}
-    others = [other for other in nodes if mine & {interface.name for interface in other.interfaces}]
     # Whoever is not reached has a name all the same, or the engine would say its management address instead.
     service: dict[str, Any] = {
         **made.cosim(),
@@ -310,14 +352,10 @@ def _sidecar(
         "environment": {
             "COSIM_NODE": node.node,
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
-            "COSIM_NEIGHBOURS": " ".join(
-                f"{i.address},{i.mac}"
-                for other in others
-                if other is not node
-                for i in other.interfaces
-                if i.name in mine
+            "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in neighbours(node, nodes)),
+            "COSIM_NETWORKS": " ".join(
+                str(network) for name, network in NETWORKS.items() if name != UP or host_end(nodes) is not None
             ),
-            "COSIM_NETWORKS": " ".join(map(str, NETWORKS.values())),
             "COSIM_SOCKET": f"{SOCKETS}/links.sock",
             "COSIM_REACH": " ".join(("orchestrator", *(OBSERVERS[:1] if watched else ()))),
             **({"COSIM_FORWARDS": "1"} if node.forwards else {}),
@@ -339,6 +377,18 @@ def _sidecar(
     }
     if node.ports:
         service["ports"] = [f"127.0.0.1::{port}" for port in node.ports]
+    return service
+
+
+def _uplink(end: Program, nodes: tuple[Program, ...], made: _Images, carried: Carrier) -> dict[str, Any]:
+    """The end of uplinks: a sidecar on a network of its own, whose router is the host."""
+    service = _sidecar(end, nodes, made, carried, watched=False)
+    networks = " ".join(str(network) for name, network in NETWORKS.items() if name != UP)
+    said = {"COSIM_UPLINK": "router", "COSIM_FORWARDS": "1", "COSIM_NETWORKS": networks}
+    service["environment"] = {name: v for name, v in service["environment"].items() if name != "COSIM_REACH"} | said
+    service["sysctls"] |= {f"net.ipv4.{name.replace('/', '.')}": value for name, value in FORWARDING.items()}
+    service |= {"hostname": "uplink", "networks": ["uplink"]}
+    del service["extra_hosts"]
     return service
 
 

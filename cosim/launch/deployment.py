@@ -20,10 +20,12 @@ from types import TracebackType
 
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch.compose import checkout, render
+from cosim.launch.sources import brings_sources, lay_out
 from cosim.plan.plan import Plan
 
 RUN = "orchestrator"  # the service that is the run itself
-GRACE = 10  # s for the run to write what it has
+OURS = "continuum-cosim/"  # names of images that are never pulled begin so
+GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
 ANSWER = 120.0  # s, for the engine to answer
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
@@ -45,14 +47,18 @@ def require_engine() -> None:
             "containers need Docker (or Podman's `docker`) with its compose plugin, and there is no `docker`; "
             "without an engine: --nodes netns"
         )
-    for words, what in ((["compose", "version"], "has no compose plugin"), (["info"], "reaches no container engine")):
+    for words, what, remedy in (
+        (["compose", "version"], "has no compose plugin", "install docker-compose-plugin (Debian: docker-compose)"),
+        (
+            ["info"],
+            "reaches no container engine",
+            "start the engine (systemctl start docker), be a member of its group, or say with DOCKER_HOST where it is",
+        ),
+    ):
         done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-            raise SetupError(
-                f"`docker` {what}: {said}; start the engine (systemctl start docker), be a member of its group, or "
-                "say with DOCKER_HOST where it is"
-            )
+            raise SetupError(f"`docker` {what}: {said}; {remedy}")
 
 
 class Deployment:
@@ -62,8 +68,8 @@ class Deployment:
     beside the scenario), one for each deployment that is up at the same time. `values` are KEY=VALUE for the run,
     as `--set` takes them; the plan should be compiled with the same ones. `variables` are those of the compose
     file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
-    themselves (`observability`). With `build` the images are built first, from the checkout; otherwise ours have
-    to be there already.
+    themselves (`observability`). With `build` the images are built first, from the checkout, or from the installed
+    package when one of ours is missing; otherwise ours have to be there already.
     """
 
     def __init__(
@@ -81,8 +87,13 @@ class Deployment:
         scenario = scenario.resolve()
         self.runs = (runs or scenario.parent / "runs").resolve()
         self.name = f"cosim-{plan.name}-{secrets.token_hex(4)}"
-        self._text = render(plan, scenario, scenario.parent, checkout(scenario), values)
-        self._root, self._build = scenario.parent, build
+        self._sources = None  # the folder that an installed package is laid out in
+        repository = checkout(scenario)
+        if repository is None and build and brings_sources():
+            self._sources = tempfile.TemporaryDirectory(prefix="cosim-image-")
+            repository = Path(self._sources.name) / "checkout"
+        self._text = render(plan, scenario, scenario.parent, repository, values)
+        self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
         self._environment = {**os.environ, **(variables or {}), "COSIM_RUNS": str(self.runs)}
         self._before = self._folders()
@@ -92,6 +103,12 @@ class Deployment:
     def services(self) -> tuple[str, ...]:
         """Their names."""
         return tuple(self._compose("config", "--services").split())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Images of ours that the engine does not have."""
+        ours = {name for name in self._compose("config", "--images").split() if name.startswith(OURS)}
+        return tuple(name for name in sorted(ours) if not _has_image(name))
 
     @property
     def folder(self) -> Path:
@@ -124,8 +141,15 @@ class Deployment:
             file.write(self._text)
         try:
             self.runs.mkdir(parents=True, exist_ok=True)
-            if self._build:
+            if self._build and (self._sources is None or self.missing):
+                if self._sources is not None:
+                    lay_out(Path(self._sources.name) / "checkout")
                 self._compose("build", "--quiet", limit=BUILDING)
+            elif self.missing:
+                raise RunError(
+                    f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
+                    "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
+                )
             self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
         except BaseException:
             self.close()
@@ -195,6 +219,8 @@ class Deployment:
         finally:
             self._file.unlink(missing_ok=True)
             self._file = None
+            if self._sources is not None:
+                self._sources.cleanup()
 
     def _folders(self) -> set[Path]:
         return {path.parent for path in self.runs.glob("*/*/manifest.json")}
@@ -217,3 +243,8 @@ class Deployment:
         if done.returncode:
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
         return done.stdout
+
+
+def _has_image(name: str) -> bool:
+    done = subprocess.run(["docker", "image", "inspect", name], capture_output=True, timeout=ANSWER, check=False)
+    return done.returncode == 0

@@ -27,7 +27,8 @@ from cosim.launch import cleanup
 from cosim.launch.bridges import wire
 from cosim.launch.carrier import Carrier
 from cosim.launch.keys import PRIVATE, provide
-from cosim.launch.programs import OURS, Program, programs, software
+from cosim.launch.programs import HOST, NETWORKS, OURS, UP, Program, host_end, neighbours, programs, software
+from cosim.launch.uplinks import UplinkWire
 
 FIRST_PAUSE = 0.2  # s before a program that has ended is started again; doubled each time
 LONGEST_PAUSE = 5.0  # s
@@ -63,6 +64,7 @@ class NetnsNodes:
         self._folder: Path | None = None
         self._keeper: Popen[bytes] | None = None
         self._spaces: Namespaces | None = None
+        self._wire: UplinkWire | None = None
         self._jobs: list[_Job] = []
         self._ending = threading.Event()
         self._lock = threading.Lock()
@@ -100,6 +102,9 @@ class NetnsNodes:
             spaces.create(node.node)
         if self._carrier.kernel:
             wire(spaces, self._nodes)
+        end = host_end(self._nodes)
+        if end is not None:
+            self._uplink(spaces, end, own)
         for node in self._nodes:
             self._add(
                 f"{node.node}-net", self._starter(node, ("-m", "cosim.emulation.sidecar"), self._sidecar(node, own))
@@ -140,6 +145,9 @@ class NetnsNodes:
                 job.process.kill()
                 job.process.wait()
         self._jobs.clear()
+        if self._wire is not None:
+            self._wire.close()
+            self._wire = None
         if self._spaces is not None:
             self._spaces.close()
             self._spaces = None
@@ -150,16 +158,28 @@ class NetnsNodes:
             self._keeper.wait()
             self._keeper = None
 
+    def _uplink(self, spaces: Namespaces, end: Program, own: Mapping[str, str]) -> None:
+        """Wire the end of uplinks to this machine, and start its sidecar."""
+        self._wire = UplinkWire(spaces, self._run)
+        variables = self._sidecar(end, own) | {
+            "COSIM_FORWARDS": "1",
+            "COSIM_UPLINK": self._wire.host,
+            "COSIM_NETWORKS": " ".join(str(network) for name, network in NETWORKS.items() if name != UP),
+        }
+        self._add("uplink", self._starter(end, ("-m", "cosim.emulation.sidecar"), variables))
+        who = ", ".join(i.node for i in self._nodes if any(one.name == UP for one in i.interfaces))
+        self._say(f"{who} can reach this machine's network: this machine by {end.interfaces[0].address}")
+        if self._wire.remark:
+            self._say(f"by uplinks this machine is reached, but {self._wire.remark}")
+
     def _sidecar(self, node: Program, own: Mapping[str, str]) -> dict[str, str]:
-        mine = {i.name for i in node.interfaces}
-        others = [i for other in self._nodes if other is not node for i in other.interfaces if i.name in mine]
         return {
             **own,
             "COSIM_NODE": node.node,
             "COSIM_KERNEL": self._carrier.kernel,
             "COSIM_FORWARDS": "1" if node.forwards else "0",
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
-            "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in others),
+            "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in neighbours(node, self._nodes)),
         }
 
     def _starter(
@@ -169,7 +189,9 @@ class NetnsNodes:
             if self._spaces is None:
                 raise RunError("the namespaces are gone")
             arguments = [sys.executable, *command] if command[0] == "-m" else list(command)
-            name = f"{node.node}-net" if "COSIM_INTERFACES" in variables else node.node
+            name = (
+                "uplink" if node.node == HOST else f"{node.node}-net" if "COSIM_INTERFACES" in variables else node.node
+            )
             with (self._logs / f"{name}.log").open("ab") as log:
                 return self._spaces.start(node.node, arguments, stdout=log, stderr=log, env=variables)
 
@@ -253,7 +275,10 @@ def require_namespaces(scene: Scene) -> None:
     """
     refuse(unfit_for_namespaces(scene))
     if os.geteuid() != 0:
-        raise SetupError("network namespaces need root; with a container engine: cosim render, docker compose up")
+        raise SetupError(
+            "network namespaces need root: `sudo` with the whole path of cosim, in an environment that root may read; "
+            "with a container engine and without root: --nodes containers"
+        )
 
 
 def unfit_for_namespaces(scene: Scene) -> list[Problem]:

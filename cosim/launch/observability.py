@@ -14,7 +14,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from cosim.launch.programs import Program
 from cosim.plan.plan import Plan
-from cosim.telemetry.serve import LISTEN, chosen, ports
+from cosim.telemetry.ports import LISTEN, chosen, ports
 
 PROFILE = "observability"
 SERVICES = ("prometheus", "grafana")

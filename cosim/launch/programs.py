@@ -14,9 +14,11 @@ NETWORKS: Mapping[str, ipaddress.IPv4Network] = {
     "wlan0": ipaddress.IPv4Network("10.171.0.0/16"),
     "lte0": ipaddress.IPv4Network("10.172.0.0/16"),
     "eth1": ipaddress.IPv4Network("10.173.0.0/16"),
+    "up0": ipaddress.IPv4Network("10.174.0.0/16"),
 }
-AIR, CELL, WIRE = "wlan0", "lte0", "eth1"
-MOST = 2**16 - 2  # nodes that a network has addresses for
+AIR, CELL, WIRE, UP = "wlan0", "lte0", "eth1", "up0"
+MOST = 2**16 - 3  # nodes that a network has addresses for; the last one is that of the host, where uplinks end
+HOST = "_host"  # the end of all uplinks; no node is named so: ids begin with a letter or a digit
 # Programs of our images, as arguments of Python; what other images run only they know.
 OURS: Mapping[str, tuple[str, ...]] = {
     "vuav": ("-m", "cosim.autopilot.node"),
@@ -80,7 +82,7 @@ class Program:
     def reached(self, other: Program) -> str:
         """The address at which it reaches another node, "" when it does not: of an interface that both have, or
         across a base station or an access point."""
-        mine = {interface.name for interface in self.interfaces}
+        mine = {interface.name for interface in self.interfaces} - {UP}  # by which nodes reach the host alone
         across = {CELL, WIRE} if self.routed and mine & {CELL, WIRE} else set()
         if self.bridged and (self.point or self.station or WIRE in mine or across):
             across |= {WIRE, AIR} if other.point or other.station else {WIRE}
@@ -100,6 +102,31 @@ def interface(name: str, slot: int) -> Interface:
 def mac_of(address: str) -> str:
     """The locally administered MAC of the interface with this IPv4 address."""
     return "02:00:" + ":".join(f"{byte:02x}" for byte in ipaddress.IPv4Address(address).packed)
+
+
+UPLINKS_END = interface(UP, MOST)
+
+
+def host_end(nodes: Iterable[Program]) -> Program | None:
+    """The end of the uplinks of `nodes`, which has an interface like a node's and no software; None: nobody has one."""
+    if not any(interface.name == UP for node in nodes for interface in node.interfaces):
+        return None
+    return Program(HOST, MOST, "", (), (), (), (UPLINKS_END,), 0, 0, False, False)
+
+
+def neighbours(node: Program, nodes: Iterable[Program]) -> list[Interface]:
+    """The interfaces of others that are in a network of `node`. By an uplink nodes have the host's end alone."""
+    mine = {interface.name for interface in node.interfaces}
+    everyone = tuple(nodes)
+    end = host_end(everyone)
+    found = [
+        interface
+        for other in everyone
+        if other.node != node.node
+        for interface in other.interfaces
+        if interface.name in mine and (interface.name != UP or node.node == HOST)
+    ]
+    return found + (list(end.interfaces) if end is not None and UP in mine and node.node != HOST else [])
 
 
 def programs(scene: Scene) -> tuple[Program, ...]:
@@ -132,12 +159,13 @@ def programs(scene: Scene) -> tuple[Program, ...]:
                 Problem(
                     f"node '{node.id}' runs '{node.runs.image}' but has no network interface",
                     f"nodes.{node.id}",
-                    hint="give it 'wifi: {}', a 'radio', a 'cell' or a link",
+                    hint="give it 'wifi: {}', a 'radio', a 'cell', a link or 'uplink: host'",
                 )
             )
         found.append(
             Program(
-                node.id, slot, node.runs.image, node.runs.command, node.runs.environment, node.runs.ports,
+                node.id, slot, node.runs.image, node.runs.command,
+                tuple(node.runs.environment.items()), node.runs.ports,
                 tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
                 node.tier == "device", node.cell is not None,
                 node.cell is not None
@@ -171,6 +199,8 @@ def _between(scene: Scene, wired: Collection[int]) -> set[int]:
 def software(node: Program) -> dict[str, str]:
     """Variables of the environment that tell a node's software about it."""
     found = {"COSIM_NODE": node.node}
+    if any(interface.name == UP for interface in node.interfaces):
+        found["COSIM_HOST"] = UPLINKS_END.address
     if node.cores:
         found["COSIM_CORES"] = str(node.cores)
     if node.device and node.attaches:
@@ -189,3 +219,5 @@ def media(node: Node, wired: bool) -> Iterable[str]:
         yield "lte0"
     if wired:
         yield "eth1"
+    if node.uplink is not None:
+        yield UP

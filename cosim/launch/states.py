@@ -13,7 +13,7 @@ from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
 from cosim.emulation.message import Links
 from cosim.emulation.state import DOWN, LinkState, differs
-from cosim.launch.programs import Interface
+from cosim.launch.programs import HOST, UP, Interface
 
 WIFI, CELL, WIRE = "wlan0", "lte0", "eth1"
 TOLERANCE = 0.01  # of each figure; smaller changes are not worth a message
@@ -43,6 +43,7 @@ class States:
         self._media = {node.slot: {interface.name for interface in node.interfaces} for node in nodes}
         self._jitter = jitter
         self._wires = list(self._wired(scene))
+        self._uplinks = list(self._up(scene))
         self._faults = Faults(scene.capacity)
         self.presence = Presence(scene)
         self._told: Links = {}
@@ -63,6 +64,7 @@ class States:
         for frame in cells:
             self._served(frame, now)
         self._wire(now)
+        self._uplink(now)
         found = {
             key: state
             for key, state in now.items()
@@ -108,6 +110,20 @@ class States:
         for k, (sender, receiver, usual) in enumerate(self._wires):
             state = DOWN if dead[k] else LinkState(float(rate[k]), float(delay[k]), usual.jitter, float(loss[k]))
             now[self._names[sender], self._names[receiver], WIRE] = state
+
+    def _uplink(self, now: Links) -> None:
+        """Links to the host's network, of nodes that are there and have not failed."""
+        for slot, up, down in self._uplinks:
+            dead = self._faults.failed[slot] or not self.presence.here[slot]
+            now[self._names[slot], HOST, UP] = DOWN if dead else up
+            now[HOST, self._names[slot], UP] = DOWN if dead else down
+
+    def _up(self, scene: Scene) -> Iterable[tuple[int, LinkState, LinkState]]:
+        for slot, node in scene.computers():
+            uplink = node.uplink
+            if uplink is not None and UP in self._media.get(slot, ()):
+                up, down = (LinkState(r, uplink.delay, uplink.jitter, uplink.loss) for r in (uplink.rate, uplink.back))
+                yield slot, up, down
 
     def _wired(self, scene: Scene) -> Iterable[tuple[int, int, LinkState]]:
         for link in scene.links:

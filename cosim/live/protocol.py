@@ -8,6 +8,7 @@ monotonic clock, `wall` of its wall clock.
 
 from __future__ import annotations
 
+from cosim.inference.limits import MOST_HELD
 from cosim.talk.codec import Address, Data, Flag, List, Maybe, MessageSet, Number, OneOf, Row, Text, Whole
 
 MAX_PAYLOAD = 8 << 20  # B of a task's input or output
@@ -99,6 +100,7 @@ FROM_GATEWAY = MessageSet(
             "output": Whole(0, MAX_PAYLOAD),
             "input": Data(MAX_PAYLOAD),
             "kernel": Text(40),  # of an inference service, for `forward` and `call`; "": what the owner's address says
+            "least": Number(0, MOST_HELD),  # s that the service keeps a worker at least, for `forward` and `call`
             "to": Text(40),  # `call`: ADDRESS:PORT of the other node's service
             "bytes": Whole(0, MAX_PAYLOAD),  # `call`: of the input, which the agent makes itself
         },

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, MAX_PAYLOAD, STATUSES
-from cosim.live.works import LOCAL, FullError, LimitError, WorkError, call, forward
+from cosim.live.works import LOCAL, Connections, FullError, LimitError, WorkError, call, forward
 from cosim.talk.codec import Body, Data, Maybe, MessageSet, Number, OneOf, Text
 
 _PR_SET_PDEATHSIG = 1
@@ -53,17 +53,19 @@ def write(stream: BinaryIO, data: bytes) -> None:
     stream.flush()
 
 
-def do(task: Body, clock: float, service: str, networks: Sequence[str] = ()) -> Body:
+def do(
+    task: Body, clock: float, service: str, networks: Sequence[str] = (), connections: Connections | None = None
+) -> Body:
     """How `task` ended, as the fields of an `ENDS`."""
     started = time.monotonic()
     deadline = started + task["limit"]
     status, output, detail = "done", b"", ""
     try:
         if task["work"] == "call":
-            answer = call(task, clock, networks, deadline)
+            answer = call(task, clock, networks, deadline, connections)
             return {**answer._asdict(), "status": status, "detail": detail}
         if task["work"] == "forward":
-            output = forward(task, service, deadline)
+            output = forward(task, service, deadline, connections)
         else:
             output = LOCAL[task["work"]](task, clock, deadline)
         if time.monotonic() > deadline:
@@ -87,9 +89,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
     os.nice(5)  # so that the agent answers its gateway in time
     clock, service, networks = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    connections = Connections()
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (data := read(incoming)) is not None:
-        end = do(TASKS.unpack(data).body, clock, service, networks)
+        end = do(TASKS.unpack(data).body, clock, service, networks, connections)
         try:
             write(outgoing, ENDS.pack("end", end))
         except BrokenPipeError:

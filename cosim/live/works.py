@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, ImproperConnectionState
 from ipaddress import ip_address, ip_network
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ from cosim.live.protocol import MAX_PAYLOAD
 from cosim.talk.codec import Body
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_OPEN = 8  # connections that a worker keeps: one per host
 _KERNEL = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 
 
@@ -107,14 +108,59 @@ def image(task: Body, _clock: float, deadline: float) -> bytes:
     return filled(bytes(blurred), task["output"])
 
 
-def forward(task: Body, service: str, deadline: float) -> bytes:
+class Connections:
+    """HTTP connections of one worker that stay open from task to task.
+
+    A connection of its own for each task would cost a round trip, and TCP would begin with ten segments each time.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, int], HTTPConnection] = {}
+
+    def post(self, host: str, port: int, path: str, data: bytes, deadline: float) -> tuple[int, str, bytes]:
+        """Status, reason and the beginning of the answer (B). Raises `OSError` and `HTTPException`."""
+        before = self._open.pop((host, port), None)
+        if before is not None:
+            try:
+                return self._ask(before, path, data, deadline)
+            except (ConnectionError, ImproperConnectionState):
+                pass  # the service has closed it since, or has been started again
+        return self._ask(HTTPConnection(host, port), path, data, deadline)
+
+    def _ask(self, connection: HTTPConnection, path: str, data: bytes, deadline: float) -> tuple[int, str, bytes]:
+        try:
+            connection.timeout = max(0.05, deadline - time.monotonic())
+            if connection.sock is not None:
+                connection.sock.settimeout(connection.timeout)
+            connection.request("POST", path, body=data, headers={"Content-Type": "application/octet-stream"})
+            answer = connection.getresponse()
+            body = answer.read(MAX_PAYLOAD + 1)
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close or not answer.isclosed() or len(self._open) >= _OPEN:
+            connection.close()
+        else:
+            self._open[connection.host, connection.port] = connection
+        return answer.status, answer.reason, body
+
+    def close(self) -> None:
+        """Close them all."""
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+
+
+def forward(task: Body, service: str, deadline: float, connections: Connections | None = None) -> bytes:
     """The answer of the local service to the input, posted as it is; a kernel is a path below the service's."""
     address = urlsplit(service)
     path = f"{address.path.rstrip('/')}/{_kernel(task)}" if task["kernel"] else address.path or "/"
-    return _post(address.hostname or "", address.port or 80, path, task["input"], deadline)
+    return _post(connections, address.hostname or "", address.port or 80, path, task["input"], deadline)
 
 
-def call(task: Body, clock: float, networks: Sequence[str], deadline: float) -> Answer:
+def call(
+    task: Body, clock: float, networks: Sequence[str], deadline: float, connections: Connections | None = None
+) -> Answer:
     """The answer of the inference service at `to`, which must lie in one of `networks`, to the task's input.
 
     Without one it is made here; a shorter one than `bytes` is filled up.
@@ -132,7 +178,7 @@ def call(task: Body, clock: float, networks: Sequence[str], deadline: float) -> 
         raise WorkError(f"'{task['to']}' is no address that this machine's owner lets tasks call")
     _spend(task["cycles"] / clock, deadline)
     data = task["input"].ljust(task["bytes"], b"\0") if task["input"] else filled(b"\x5a\xa5", task["bytes"])
-    body = _post(host, int(port), f"/run/{_kernel(task)}", data, deadline)
+    body = _post(connections, host, int(port), f"/run/{_kernel(task)}", data, deadline)
     answered = time.monotonic()
     try:
         told = json.loads(body)
@@ -148,25 +194,25 @@ def call(task: Body, clock: float, networks: Sequence[str], deadline: float) -> 
 def _kernel(task: Body) -> str:
     if not _KERNEL.fullmatch(task["kernel"]):
         raise WorkError(f"'{task['kernel']}' is no name of a kernel")
-    return f"{task['kernel']}?size={task['size']}&output={task['output']}"
+    least = f"&least={task['least']:.6f}" if task["least"] else ""
+    return f"{task['kernel']}?size={task['size']}&output={task['output']}{least}"
 
 
-def _post(host: str, port: int, path: str, data: bytes, deadline: float) -> bytes:
-    connection = HTTPConnection(host, port, timeout=max(0.05, deadline - time.monotonic()))
+def _post(connections: Connections | None, host: str, port: int, path: str, data: bytes, deadline: float) -> bytes:
+    mine = connections or Connections()
     try:
-        connection.request("POST", path, body=data, headers={"Content-Type": "application/octet-stream"})
-        answer = connection.getresponse()
-        body = answer.read(MAX_PAYLOAD + 1)
+        status, reason, body = mine.post(host, port, path, data, deadline)
     except TimeoutError as error:
         raise LimitError from error
     except (OSError, HTTPException) as error:
         raise WorkError(f"the service does not answer: {error}") from error
     finally:
-        connection.close()
-    if answer.status == 503:
+        if connections is None:
+            mine.close()
+    if status == 503:
         raise FullError("the service has no room for more")
-    if answer.status != 200:
-        raise WorkError(f"the service answers {answer.status} {answer.reason}: {body[:200].decode('utf-8', 'replace')}")
+    if status != 200:
+        raise WorkError(f"the service answers {status} {reason}: {body[:200].decode('utf-8', 'replace')}")
     if len(body) > MAX_PAYLOAD:
         raise WorkError(f"the service's answer is longer than {MAX_PAYLOAD} B")
     return body

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fnmatch
-import importlib.util
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -20,20 +18,6 @@ log = logging.getLogger("cosim.telemetry")
 _PATIENCE = 5.0  # s for a request
 _LONGEST = 8192  # B of a request
 _CONNECTIONS = 64  # at once, over all endpoints
-MOST = 1024  # endpoints
-LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario does not say
-
-
-def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """Those of `names` that one of `patterns` (with *) fits, in their order."""
-    return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-
-
-def ports(nodes: Sequence[str], first: int) -> dict[str, int]:
-    """A port of each node's own: `first` and those after it, 0 for all when it is 0. ValueError: too many nodes."""
-    if len(nodes) > MOST or first + len(nodes) > 65_535:
-        raise ValueError(f"{len(nodes)} nodes are too many for endpoints of their own")
-    return {node: first and first + k for k, node in enumerate(nodes)}
 
 
 class Endpoints:
@@ -155,18 +139,6 @@ class Collector:
             self.failed += 1
             if self.failed == 1:
                 log.warning("the collector at %s does not take metrics: %s", self._url, error)
-
-
-def lacking(url: str) -> str:
-    """Why a collector at `url` cannot be told, and what to do; "" when it can."""
-    for name in ("grpc", "opentelemetry.proto") if url.startswith("grpc") else ():
-        try:
-            there = importlib.util.find_spec(name) is not None
-        except ModuleNotFoundError:  # nor what it is a part of
-            there = False
-        if not there:
-            return f"module '{name}' is not installed: pip install 'continuum-cosim[otlp]'"
-    return ""
 
 
 class _Way(Protocol):

@@ -62,7 +62,7 @@ class Echo:
 
 
 def until(condition):
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + 60.0
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from tests.chaos.misbehaving import LOAD
 pytestmark = pytest.mark.chaos
 VICTIM = "tests.chaos.misbehaving:ADAPTER"
 ROOT = Path(__file__).parents[2]
-LIMIT = 20.0  # s, long enough for a loaded machine
+LIMIT = 60.0  # s, long enough for a loaded machine
 SHORT = 1.5  # s, for those that are meant to be waited for in vain
 
 
@@ -46,7 +47,7 @@ def gone(pid: int) -> bool:
 
 
 def eventually_gone(*pids: int) -> bool:
-    end = time.monotonic() + 10.0
+    end = time.monotonic() + LIMIT
     while not (all_gone := all(map(gone, pids))) and time.monotonic() < end:
         time.sleep(0.02)
     return all_gone
@@ -181,7 +182,7 @@ def test_hang(tmp_path, do, at, state):
             steps(adapter)
         assert SHORT <= time.monotonic() - start < SHORT + LIMIT
     text = str(caught.value)
-    assert "the run waited 1.5" in text
+    assert re.search(r"the run waited [1-9]\d*\.\d+ s for process", text)
     assert f"to answer '{at}'; the process is {state}" in text
     assert caught.value.phase == at
 
@@ -302,7 +303,7 @@ def test_the_death_of_the_run_ends_everything(tmp_path, do):
         if do == "grandchild":
             assert int((tmp_path / "grandchild").read_text()) in family
         process.kill()
-        process.wait(10.0)
+        process.wait(LIMIT)
         assert eventually_gone(*family)
 
 

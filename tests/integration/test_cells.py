@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from adapters.network.routes import Routes
-from cosim.contract.entities import Cell, Link, Node, Radio, Scene, SlotRange
-from cosim.contract.reality import Software
+from cosim.contract.entities import Link, Node, Scene, SlotRange
+from cosim.contract.node_keys import Cell, Radio, Software
 from cosim.emulation import netns, probe
 from cosim.emulation.client import Client
 from cosim.emulation.state import DOWN, LinkState
@@ -25,8 +25,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root and /dev/net/tun"),
 ]
 
-RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
-IDLE = Software("box", ("sleep", "600"))
+RADIO, CELL = Radio(), Cell()
+IDLE = Software(image="box", command=("sleep", "600"))
 SCENE = Scene.build(
     (
         Node("uav-1", "uav", "device", (0, 0, 0), radio=RADIO, runs=IDLE),

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import cosim
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"
 
 
-def run(scenario: str, out: Path, *settings: str, driver: str = "loop", hashing: str = "0") -> Path:
+def run(scenario: str, out: Path, *settings: str, driver: str = "loop", hashing: str = "") -> Path:
     """A complete run of a shipped scenario in a process of its own; its folder."""
-    command = [sys.executable, "-m", "cosim", "run", str(SCENARIOS / scenario), "--out", str(out), "--json"]
-    command += ["--no-report", "--driver", driver]
-    command += [word for setting in settings for word in ("--set", setting)]
-    environment = {**os.environ, "PYTHONHASHSEED": hashing}
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+    words = [word for setting in settings for word in ("--set", setting)]
+    environment = {**os.environ, "PYTHONHASHSEED": hashing} if hashing else os.environ
+    done = cosim(
+        "run", SCENARIOS / scenario, "--out", out, "--json", "--no-report", "--driver", driver, *words, env=environment
+    )
     assert done.returncode == 0, done.stderr
     return Path(json.loads(done.stdout)["folder"])
 
 
 def compare(first: Path, second: Path, *, equal: bool = True) -> None:
-    command = [sys.executable, "-m", "cosim", "compare", "--exact", str(first), str(second)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = cosim("compare", "--exact", first, second)
     assert done.returncode == (0 if equal else 1), done.stdout + done.stderr
 
 
@@ -40,8 +39,8 @@ def hello(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("driver", "hashing", "isolated"),
     [
-        ("loop", "0", ()),
-        ("mosaik", "0", ()),
+        ("loop", "", ()),
+        ("mosaik", "", ()),
         ("loop", "4711", ()),
         ("loop", "1", ("radio",)),
         ("mosaik", "2", ("vehicle", "radio", "continuum")),

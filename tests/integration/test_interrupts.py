@@ -55,14 +55,14 @@ def hanging(out: Path) -> Path:
     return appeared(out, "*/*/logs/reactor/hanging").parents[2]
 
 
-def appeared(out: Path, pattern: str, least: int = 0) -> Path:
+def appeared(out: Path, pattern: str, least: int = 0, pause: float = 0.05) -> Path:
     """A file below `out`, as soon as it has `least` bytes."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         for file in out.glob(pattern):
             if file.stat().st_size >= least:
                 return file
-        time.sleep(0.05)
+        time.sleep(pause)
     raise AssertionError(f"there is no {pattern} below {out}")
 
 
@@ -225,3 +225,28 @@ def test_runs_that_start_in_the_same_second_do_not_meet(tmp_path):
     for folder in folders:
         assert reactor.manifest(folder)["status"] == "complete"
         assert len(reactor.rows(folder)) == 18
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_has_a_report_from_its_first_moment_on(tmp_path, number):
+    scenario = reactor.write(tmp_path / "s", duration=500, pacing="5 x")
+    with cosim(scenario, tmp_path / "runs") as process:
+        folder = appeared(tmp_path / "runs", "*/*/manifest.json", pause=0.001).parent
+        process.send_signal(number)
+        code, _, errors = ended(process)
+    assert code == 1
+    assert reactor.manifest(folder)["status"] == "partial"
+    assert number.name in errors
+    assert (folder / "report.html").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_over_writes_its_report_all_the_same(tmp_path, number):
+    scenario = reactor.write(tmp_path / "s", duration=2)
+    with cosim(scenario, tmp_path / "runs") as process:
+        folder = appeared(tmp_path / "runs", "*/*/metrics.json", pause=0.001).parent
+        process.send_signal(number)
+        code, _, errors = ended(process)
+    assert code == 0, errors
+    assert reactor.manifest(folder)["status"] == "complete"
+    assert (folder / "report.html").stat().st_size > 5_000

@@ -15,6 +15,7 @@ import pytest
 
 import cosim
 from cosim.contract.errors import CosimError
+from cosim.live import finding
 from cosim.talk import control, keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.chaos]
@@ -84,7 +85,7 @@ class World:
 
     def nodes(self) -> dict:
         try:
-            return control.command(*control.find(control.newest(self.folder / "runs")), "nodes")
+            return control.command(*finding.find(finding.newest(self.folder / "runs")), "nodes")
         except CosimError:
             return {}
 

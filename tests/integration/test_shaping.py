@@ -19,7 +19,7 @@ import pytest
 from cosim.contract.errors import CosimError, SetupError
 from cosim.emulation import netns
 from cosim.emulation.tc import probe_netem
-from cosim.live import shaper
+from cosim.live import finding, shaper
 from cosim.live.shaper import KernelShaper
 from cosim.live.shaping import Impairment, Keeper
 from cosim.talk import control, keys
@@ -92,7 +92,7 @@ class World:
 
     def ask(self, verb: str, name: str = "") -> dict:
         try:
-            where = control.find(control.newest(self.folder / "runs"))
+            where = finding.find(finding.newest(self.folder / "runs"))
             return netns.inside(self.there, lambda: control.command(*where, verb, **({"node": name} if name else {})))
         except CosimError:
             return {}

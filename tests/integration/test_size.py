@@ -38,6 +38,7 @@ def scenario(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_answer_is_that_of_exhaustive_replication(scenario):
     goal = "late_share < 5 %"
     command = ["size", str(scenario), "--vary", "N=1..3", "--until", goal, "--price", "0.1 /h", "--least", "3"]
@@ -75,6 +76,7 @@ def test_the_answer_is_that_of_exhaustive_replication(scenario):
         (["--vary", "N=0..4"], "with parameters.N=0: the range [1..0] runs backwards"),
         (["--vary", "N=3"], "two values or more"),
         (["--vary", "run.seed"], "varies nothing"),
+        (["--vary", "run.seed=1..3"], "is run with the seeds 1, 2, 3, ..."),
         (["--vary", "N=1..4", "--until", "late_share"], "is no goal"),
         (["--vary", "N=1..4", "--confidence", "often"], "is no share"),
         (["--vary", "N=1..4", "--price", "3"], "has no unit"),

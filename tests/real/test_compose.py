@@ -123,6 +123,7 @@ def test_a_whole_flight_in_containers_is_as_simulated(tmp_path):
     assert project.left == ""
 
 
+@pytest.mark.slow
 def test_a_value_that_cannot_be_overridden_is_named(tmp_path):
     with Project.shipped("hello", tmp_path / "runs", "run.duratoin=20 s") as project:
         project("up", "-d", "--no-build", "orchestrator")

@@ -71,6 +71,7 @@ def reached(host, port):
     return True
 
 
+@pytest.mark.slow
 def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
     made = deployment(follow.write(tmp_path / "s"), *PATIENT)
     begun = made._compose

@@ -19,17 +19,19 @@ from adapters.live.tests.test_live_adapter import checked, context, workload
 from adapters.live.tests.test_live_real import CALLS, RUNS
 from cosim.continuum.arrivals import Source, Task, engine_seed
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Cell, Fleet, Law, Link, Node, Radio, Scene, SlotRange, Stage
+from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange, Stage
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
-from cosim.contract.reality import Live
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cell, Live, Radio
 from cosim.contract.slots import SlotBook
 from cosim.live.lease import Lease, NodeSlot
 from cosim.live.roster import Roster
+from cosim.live.task_queue import TaskResult
 from cosim.results.ledgers import ledger_faults
 
-RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
-LIVE = Live("", 5.0, True, False, 0.1, 15.0)
+RADIO, CELL = Radio(), Cell()
+LIVE = Live.si(lease=5.0, interval=0.1, wait=15.0)
 TRUCK = Node("trucks", "vehicle", "device", cores=2, radio=RADIO, runs=RUNS, live=LIVE, missing="wait")
 BASE = Node("north", "base-station", "edge", (0, 0, 0), cores=2, cell=CELL, runs=RUNS, live=LIVE, missing="wait")
 LINKS = (Link((SlotRange(0),), (SlotRange(1),), 1e9, 0.001, 0.0, 0.0),)
@@ -126,14 +128,40 @@ def test_a_member_makes_the_tasks_of_the_step_in_which_it_came(tmp_path_factory)
 
 
 class _Gateway:
-    """Takes everything."""
+    """Takes everything, and says `ended` when it is asked for results."""
 
     def __init__(self, there):
         self.roster, self.offered, self.lock = there, 0, threading.RLock()
+        self.bodies, self.ended = [], []
 
-    def offer(self, _node, _queued):
+    def offer(self, _node, queued):
         self.offered += 1
+        self.bodies.append(queued.make())
         return True
+
+    def results(self):
+        found, self.ended = self.ended, []
+        return found
+
+
+@pytest.mark.parametrize(("pace", "least"), [("machine", 0.0), ("node", 2.5)])
+def test_a_host_may_take_the_time_of_its_own_clock_and_is_free_when_its_answer_is_here(tmp_path_factory, pace, least):
+    """5e9 cycles, 2.5e9 of them on board, at 1 GHz; and the second task finds the first one's host free again."""
+    found = scene(workload(1.0, sources=(SlotRange(3, 3),)))
+    adapter = LiveAdapter(LiveConfig.model_validate({"offload": {"detect": CALLS}}))
+    adapter.start(_unreal(tmp_path_factory))
+    adapter._choice, adapter._clocks = Choice(found), {"north": 1e9, "south": 1e9}
+    adapter.step(0.0, Inputs({"mobility": (mobility(SlotBook(3, 3, "trucks"), "v0"),)}))
+    gateway = _Gateway(roster(found))
+    block = BLOCK.model_copy(update={"pace": pace})
+    for ended in ([], [TaskResult(0, 3, "done", 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 10, "")]):
+        gateway.ended = ended
+        adapter._make(gateway, 0, block, Task(0.0, 3, 100, 10, 5e9, 100, 2.5e9), 0.0)
+    assert [body["least"] for body in gateway.bodies] == [least] * 2
+    assert len({body["to"] for body in gateway.bodies}) == 1
+    adapter._make(gateway, 0, block, Task(0.0, 3, 100, 10, 5e9, 100, 2.5e9), 0.0)
+    assert gateway.bodies[2]["to"] != gateway.bodies[1]["to"]
+    adapter.close()
 
 
 def test_members_without_software_cannot_be_live(tmp_path):
@@ -142,7 +170,7 @@ def test_members_without_software_cannot_be_live(tmp_path):
         adapter.start(context(tmp_path, scene(truck=replace(TRUCK, runs=None))))
     assert "give them 'runs'" in str(caught.value)
     with pytest.raises(ScenarioError, match=r"nodes\.trucks\.live\.lease"):
-        adapter.start(context(tmp_path, scene(truck=replace(TRUCK, live=replace(LIVE, lease=0.001)))))
+        adapter.start(context(tmp_path, scene(truck=replace(TRUCK, live=LIVE.model_copy(update={"lease": 0.001})))))
 
 
 def test_a_fleet_with_software_can_send_over_the_network():

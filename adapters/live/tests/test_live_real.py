@@ -16,9 +16,10 @@ from adapters.live.choice import PORT, Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.tests.test_live_adapter import checked, context, live, workload
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Law, Node, Scene, SlotRange
+from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.contract.reality import Software, Wifi
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Software, Wifi
 from cosim.contract.signals import TASK_STATUS
 from cosim.inference.kernels import Kernel
 from cosim.inference.service import application
@@ -30,8 +31,8 @@ from cosim.live.roster import Roster
 from cosim.live.task_queue import QueuedTask
 from cosim.results.ledgers import ledger_faults
 
-WIFI = Wifi("adhoc", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
-RUNS = Software("vedgenode")
+WIFI = Wifi()
+RUNS = Software(image="vedgenode")
 MOST_STEPS = 150
 CALLS = {"run": "forward", "kernel": "slow", "path": "network"}
 
@@ -233,7 +234,7 @@ def test_only_real_devices_can_send_over_the_network():
     found = unsendable(scene(real("uav", "device"), Node("ghost", "uav", "device"), workloads=(load,)), blocks, "live")
     assert "ghost" in found[0].message
     assert "vuav" in found[0].hint
-    drone = replace(real("two", "device"), runs=Software("vuav"))
+    drone = replace(real("two", "device"), runs=Software(image="vuav"))
     assert unsendable(scene(real("uav", "device"), drone, workloads=(load,)), blocks, "live") == []
 
 
@@ -241,7 +242,7 @@ def test_only_real_devices_can_send_over_the_network():
     "block",
     [
         {"run": "busy", "kernel": "blur"}, {"run": "matrix", "path": "network"}, {"run": "forward", "path": "network"},
-        {"run": "forward", "kernel": "../x"},
+        {"run": "forward", "kernel": "../x"}, {"run": "busy", "pace": "node"},
     ],
 )  # fmt: skip
 def test_blocks_that_mean_nothing_are_refused(block):
@@ -258,7 +259,7 @@ def told(name):
     [("ga", "'ga' decides per interval"), ("local", "'local' has uav compute"), ("cloud", None), ("edf", None)],
 )
 def test_a_scheduler_that_real_tasks_cannot_have_is_refused(tmp_path, name, words):
-    drone = replace(real("uav", "device"), runs=Software("vuav"))
+    drone = replace(real("uav", "device"), runs=Software(image="vuav"))
     load = workload(1.0, sources=(SlotRange(1),))
     given = replace(context(tmp_path, scene(real("edge"), drone, workloads=(load,))), told=told(name))
     config = LiveConfig.model_validate({"offload": {"detect": CALLS}})

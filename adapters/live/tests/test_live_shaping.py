@@ -13,22 +13,22 @@ from adapters.live.config import LiveConfig
 from adapters.live.shaping import Shaping
 from adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
+from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.entities import Link as Wire
 from cosim.contract.frame import Frame
-from cosim.contract.reality import Live, Software, Wifi
+from cosim.contract.node_keys import Cell, Live, Radio, Software, Wifi
 from cosim.contract.slots import SlotBook
 from cosim.live.shaping import Function, Impairment
 from cosim.plan.plan import AdapterPlan
 from cosim.plan.warnings import warnings
 
-WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
+WIFI = Wifi(network="field")
 ADAPTERS = (AdapterPlan("live", "live", {}, 1, (), (), "measured", False, "", ()),)
-RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
+RADIO, CELL = Radio(), Cell()
 
 
 def live(address="", shaping=True):
-    return Live("lab", 5.0, True, shaping, 0.1, 15.0, address)
+    return Live.si(key="lab", lease=5.0, shaping=shaping, interval=0.1, wait=15.0, address=address)
 
 
 def wire(a, b, rate=1e8, delay=0.02, loss=0.0):
@@ -88,7 +88,7 @@ def test_a_way_over_a_cell_and_a_wire_has_the_least_rate_and_all_delays_and_loss
 
 
 def test_a_member_of_a_fleet_passes_packets_on_while_it_is_there():
-    relay = Node("relays", "edge", "edge", runs=Software("vedgenode"))
+    relay = Node("relays", "edge", "edge", runs=Software(image="vedgenode"))
     ends = tuple(Node(name, "edge", "edge", live=live(f"10.0.0.{k}")) for k, name in enumerate(("one", "two"), 1))
     scene = Scene.build(ends, (Fleet("relays", "sumo", 0, 1, relay),), (wire(0, 2), wire(2, 1)))
     shaping, book = Shaping(scene, dict(enumerate(ends))), SlotBook(2, 1, "relays")
@@ -146,7 +146,15 @@ def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, allo
     calls = []
     agents("lab", None)
     nodes = tuple(
-        Node(name, "edge", "edge", live=Live("lab", 5.0, False, name == "edge", 0.1, 15.0, address), missing="model")
+        Node(
+            name,
+            "edge",
+            "edge",
+            live=Live.si(
+                key="lab", lease=5.0, tasks=False, shaping=name == "edge", interval=0.1, wait=15.0, address=address
+            ),
+            missing="model",
+        )
         for name, address in (("edge", "10.0.0.4"), ("far", "10.0.0.5"))
     )
     made = ADAPTER.build(LiveConfig())
@@ -155,7 +163,7 @@ def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, allo
         shaper = Function(calls.append) if allowed else None
         attached = agents("lab", made._gateway.address, node="edge", shaper=shaper, tasks=False)
         assert made._gateway.wait_for(["edge"], 15) == []
-        end, told = time.monotonic() + 20, {}
+        end, told = time.monotonic() + 60, {}
         while not told.get("reports") and time.monotonic() < end:
             made.step(0.0, Inputs())
             time.sleep(PERIOD)

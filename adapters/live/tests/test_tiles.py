@@ -16,8 +16,9 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.tests.test_live_adapter import context, workload
 from adapters.live.tests.test_live_real import real, scene
 from adapters.live.tiles import TILE, Tiles
-from cosim.contract.entities import Law, SlotRange
+from cosim.contract.entities import SlotRange
 from cosim.contract.frame import Frame, fault
+from cosim.contract.laws import Law
 from cosim.inference.plants import picture, weeds
 from cosim.live.works import call
 
@@ -91,13 +92,21 @@ def test_what_the_service_finds_is_judged_and_told(tiles):
 def test_a_device_sends_its_tile_and_fills_it_up(monkeypatch):
     sent = []
 
-    def post(_host, _port, path, data, _deadline):
+    def post(_connections, _host, _port, path, data, _deadline):
         sent.append((path, data))
         return json.dumps({"result": [], "came": 1.0, "queued": 0.0, "computed": 0.1, "clock": "x"}).encode()
 
     monkeypatch.setattr("cosim.live.works._post", post)
     data = b"P6\n9 9\n255\n" + bytes(range(243))
-    task = {"to": "127.0.0.1:80", "cycles": 0.0, "kernel": "weeds", "size": 9, "output": 300, "bytes": 5000}
+    task = {
+        "to": "127.0.0.1:80",
+        "cycles": 0.0,
+        "kernel": "weeds",
+        "least": 0.0,
+        "size": 9,
+        "output": 300,
+        "bytes": 5000,
+    }
     call({**task, "input": data}, 1e9, ["127.0.0.0/8"], 1e12)
     call({**task, "input": b""}, 1e9, ["127.0.0.0/8"], 1e12)
     assert [path for path, _ in sent] == ["/run/weeds?size=9&output=300"] * 2

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import time as wall
@@ -20,6 +19,7 @@ from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.errors import AdapterError, ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import CATALOGUE
+from tests.ports import free_port
 
 HERE = Path(__file__).parent
 TOYS = f"%(python)s {HERE / 'toys.py'} %(addr)s"
@@ -232,13 +232,11 @@ def test_by_command_gives_the_same_bits_as_in_process(start):
 
 
 def test_by_connection(start):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, str(HERE / "toys.py"), f"127.0.0.1:{port}", "Toy", "--remote"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
+        for _ in range(600):
             try:
                 adapter = start(simulator={"connect": f"127.0.0.1:{port}"}, **SUM)
                 break
@@ -247,7 +245,7 @@ def test_by_connection(start):
         assert totals(adapter, 2)[1] == [2, 20, 200]
         adapter.finish()
         adapter.close()
-        server.wait(10)
+        server.wait(60)
     finally:
         server.kill()
         server.wait()

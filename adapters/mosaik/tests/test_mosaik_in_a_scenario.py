@@ -2,12 +2,11 @@
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,9 +47,7 @@ def cosim(tmp_path):
     (tmp_path / "solar.csv").write_text("Solar\ntime, P\n" + rows)
 
     def run(*words):
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "cosim", *words]
-        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=250)
+        return forked.cosim(*words, cwd=tmp_path)
 
     return run
 

@@ -19,14 +19,14 @@ from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
-from cosim.contract.reality import Software
+from cosim.contract.node_keys import Software
 from cosim.contract.slots import SlotBook
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.state import DOWN
 from cosim.launch.programs import programs
 from cosim.launch.states import States
 
-RUNS = Software("vedgenode")
+RUNS = Software(image="vedgenode")
 TRUCK = Node("trucks", "vehicle", "device", cores=2, memory=1e9, radio=RADIO, wifi=WIFI, runs=RUNS)
 SCENE = Scene.build(
     (

@@ -9,28 +9,28 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from adapters.network import ADAPTER, LINK_TRAFFIC
+from adapters.network import ADAPTER, EMULATION, LINK_TRAFFIC
 from adapters.network.config import NetworkConfig
 from adapters.network.lateness import Lateness
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cell, Event, Link, Node, Radio, Scene, SlotRange
+from cosim.contract.entities import Event, Link, Node, Scene, SlotRange
 from cosim.contract.errors import RunError, SetupError
 from cosim.contract.frame import Frame, fault
-from cosim.contract.reality import Software, Wifi
+from cosim.contract.node_keys import Cell, Radio, Software, Wifi
 from cosim.emulation.message import EmulationReport
 from cosim.emulation.state import DOWN, Health, LinkState
 from cosim.launch.programs import programs
 from cosim.launch.states import States
 from cosim.testing import check_adapter
 
-WIFI = Wifi("adhoc", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
-RADIO, CELL = Radio(23.0, 0.0, 9.0, 1.5), Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6)
+WIFI = Wifi(network="field")
+RADIO, CELL = Radio(), Cell()
 NODES = (
-    Node("uav", "uav", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, runs=Software("vuav")),
+    Node("uav", "uav", "device", (0, 0, 0), wifi=WIFI, radio=RADIO, runs=Software(image="vuav")),
     Node("ghost", "uav", "device", (0, 0, 0), wifi=WIFI),
-    Node("rover", "rover", "device", (0, 0, 0), wifi=WIFI, runs=Software("vrover")),
-    Node("mast", "base-station", "edge", (0, 0, 0), cell=CELL, runs=Software("vedgenode")),
-    Node("cloud", "cloud", "cloud", runs=Software("vedgenode")),
+    Node("rover", "rover", "device", (0, 0, 0), wifi=WIFI, runs=Software(image="vrover")),
+    Node("mast", "base-station", "edge", (0, 0, 0), cell=CELL, runs=Software(image="vedgenode")),
+    Node("cloud", "cloud", "cloud", runs=Software(image="vedgenode")),
 )
 SCENE = Scene.build(
     NODES, (), (Link((SlotRange(3),), (SlotRange(4),), 1e8, 0.02, 0.01, 0.0),), real="netns"
@@ -102,10 +102,32 @@ def test_wires_follow_the_events():
 def test_nothing_happens_while_nobody_is_real():
     adapter = ADAPTER.build(NetworkConfig.model_validate({}))
     adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))
-    (frame,) = adapter.step(0.0, Inputs({"peer_link": (peers((0, 2, 5e6, 0, 0, 0, math.nan)),)}))
-    assert fault(frame, LINK_TRAFFIC, 5) == ""
-    assert len(frame.slot) == 0
+    frames = adapter.step(0.0, Inputs({"peer_link": (peers((0, 2, 5e6, 0, 0, 0, math.nan)),)}))
+    for frame, signal in zip(frames, (LINK_TRAFFIC, EMULATION), strict=True):
+        assert fault(frame, signal, 5) == ""
+        assert len(frame.slot) == 0
     assert adapter.finish() == {"nodes": 0}
+
+
+def test_doubts_about_the_emulation_are_told_while_the_run_goes_on():
+    adapter = ADAPTER.build(NetworkConfig.model_validate({}))
+    adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))
+    adapter._slots = {"mast": 3, "uav": 0}
+    sound = Health(True, 0.0, 0.001, 0, 0, 0, 0.5, 0.0)
+
+    def row():
+        frame = adapter._emulation(9.0)
+        assert fault(frame, EMULATION, 5) == ""
+        assert frame.slot.tolist() == [0]
+        return [frame[name][0].item() for name in ("doubtful", "doubtful_at", "late", "unread", "overflowed")]
+
+    adapter._lateness.heard(1.0, sound)
+    assert row()[0] == 0
+    assert math.isnan(row()[1])
+    adapter._lateness.heard(2.0, replace(sound, lag_max=0.3, unread=7, overflowed=2))
+    adapter._lateness.heard(3.0, replace(sound, unread=1))
+    assert row() == [2, 3.0, 1, 8, 2]
+    assert adapter._emulation(9.0)["lag"].tolist() == [0.3]
 
 
 def test_a_service_with_nothing_to_do_is_not_silent(monkeypatch):
@@ -183,12 +205,12 @@ def test_nobody_heard_of_is_not_punctual():
     assert Lateness().summary()["lag_max"] is None
 
 
-@pytest.mark.parametrize(("runs", "said"), [(None, ["ap"]), (Software("vedgenode"), [])])
+@pytest.mark.parametrize(("runs", "said"), [(None, ["ap"]), (Software(image="vedgenode"), [])])
 def test_what_passes_packets_on_in_the_model_only_is_warned_of(runs, said):
-    wifi = Wifi("station", "wifi", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0)
-    drone = Node("uav", "uav", "device", wifi=wifi, runs=Software("vedgenode"))
-    point = Node("ap", "edge", "edge", wifi=replace(wifi, mode="access-point"), runs=runs)
-    cloud = Node("cloud", "cloud", "cloud", runs=Software("vedgenode"))
+    wifi = Wifi(mode="station")
+    drone = Node("uav", "uav", "device", wifi=wifi, runs=Software(image="vedgenode"))
+    point = Node("ap", "edge", "edge", wifi=wifi.model_copy(update={"mode": "access-point"}), runs=runs)
+    cloud = Node("cloud", "cloud", "cloud", runs=Software(image="vedgenode"))
     wire = Link((SlotRange(1),), (SlotRange(2),), rate=1e8, delay=0.01, loss=0.0, energy=0.0)
     world = Scene.build([drone, point, cloud], links=[wire])
     config = NetworkConfig.model_validate({})

@@ -111,6 +111,21 @@ def test_options_that_sumo_refuses_are_found(tmp_path: Path, options: dict[str, 
     assert all(told in p.message for p in found)
 
 
+def test_files_of_another_kind_and_unknown_classes_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.net.xml").write_text("<net/>")
+    (tmp_path / "a.rou.xml").write_text("<routes/>")
+    right = {"network": "a.net.xml", "routes": "a.rou.xml", "classes": ["truck", "bicicle"]}
+    (warning,) = problems(SumoConfig.model_validate(right), make_context(tmp_path, "cars"))
+    assert not warning.fatal
+    assert (warning.path, warning.hint) == ("adapters.traffic.classes.1", "did you mean 'bicycle'?")
+    swapped = {"network": "a.rou.xml", "routes": "a.net.xml"}
+    found = problems(SumoConfig.model_validate(swapped), make_context(tmp_path, "cars"))
+    assert [(one.path, one.message) for one in found] == [
+        ("adapters.traffic.network", "a.rou.xml is no file of that kind"),
+        ("adapters.traffic.routes", "a.net.xml is no file of that kind"),
+    ]
+
+
 def test_package_files_stay_inside_their_package() -> None:
     assert install.package_file("package:adapters/sumo/config.py").name == "config.py"
     with pytest.raises(ScenarioError, match="leads out of"):

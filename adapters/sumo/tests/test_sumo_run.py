@@ -8,9 +8,7 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,6 +17,8 @@ import numpy as np
 import pytest
 
 from adapters.sumo import install
+from tests.forked import Forks
+from tests.ports import free_port
 
 pytest.importorskip("libsumo", reason="needs SUMO: pip install 'continuum-cosim[sumo]'")
 pytestmark = pytest.mark.sumo
@@ -58,16 +58,15 @@ def block(folder: Path, **more: object) -> dict:
 
 
 _serial = count()
+SUMO = Forks("libsumo", "adapters.sumo.adapter", "adapters.sumo.config")
 
 
 def drive(tmp_path: Path, job: dict, environment: dict[str, str] | None = None) -> dict:
     """Runs the job in a child; its answer, with the frames as a list under `frames`."""
     out = tmp_path / f"drive{next(_serial)}"
     out.mkdir(parents=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "adapters.sumo.tests.drive"], input=json.dumps({**job, "out": str(out)}), cwd=ROOT,
-        env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    told = json.dumps({**job, "out": str(out)})
+    done = SUMO.run("adapters.sumo.tests.drive", env={**os.environ, **(environment or {})}, told=told)
     assert done.returncode == 0, done.stderr
     answer = json.loads((out / "answer.json").read_text())
     answer["stderr"] = done.stderr
@@ -220,9 +219,7 @@ def test_a_sumo_that_dies_is_reported(town: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_running_sumo_is_joined(town: Path, tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [install.binary("sumo"), "-n", town / "town.net.xml", "-r", town / "town.rou.xml", "--seed", "9",
          "--remote-port", str(port), "--no-step-log"],
@@ -231,7 +228,7 @@ def test_a_running_sumo_is_joined(town: Path, tmp_path: Path) -> None:
     try:
         joined = drive(tmp_path, {"config": {"server": f"localhost:{port}"}, "steps": 30})
         assert same(joined, drive(tmp_path, {"config": block(town, seed=9), "steps": 30}))
-        server.wait(20)
+        server.wait(60)
     finally:
         if server.poll() is None:
             server.send_signal(signal.SIGKILL)

@@ -13,14 +13,14 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable, fault
-from cosim.contract.reality import Wifi
+from cosim.contract.node_keys import Wifi
 from cosim.contract.signals import CELL, LINK, PEER_LINK
 from cosim.testing import check_adapter
 
 
 def wifi(mode="station", network="field", **changes):
     keys = {"carrier": 5.18e9, "bandwidth": 20e6, "power": 20.0, "gain": 0.0, "noise_figure": 7.0, "height": 0.0}
-    return Wifi(mode, network, **{**keys, **changes})
+    return Wifi.si(mode=mode, network=network, **{**keys, **changes})
 
 
 def node(name, x, mode="station", **changes):

@@ -23,7 +23,7 @@ def frame(to, number=0, length=60):
     return (head + b"\2\0\0\0\0\0\x88\xb5" + number.to_bytes(4, "big")).ljust(length, b"\0")
 
 
-def until(true, limit=10.0):
+def until(true, limit=60.0):
     """Wait until something holds; fail after `limit` s."""
     end = time.monotonic() + limit
     while not true():
@@ -36,7 +36,7 @@ class Card:
 
     def __init__(self):
         self.socket, self._far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(5.0)
+        self.socket.settimeout(30.0)
 
     def give(self):
         """The descriptor to hand over."""
@@ -55,7 +55,7 @@ class Card:
         except TimeoutError:
             return True
         finally:
-            self.socket.settimeout(5.0)
+            self.socket.settimeout(30.0)
 
     def cut(self):
         """Whether nobody holds the other end any more."""
@@ -65,7 +65,7 @@ class Card:
         except BlockingIOError:
             return False
         finally:
-            self.socket.settimeout(5.0)
+            self.socket.settimeout(30.0)
 
 
 @pytest.fixture(params=["python", "compiled"])

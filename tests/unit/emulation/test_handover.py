@@ -167,7 +167,7 @@ def test_a_socket_that_a_dead_service_left_is_replaced(tmp_path, ports):
 
 
 def test_a_second_service_does_not_take_the_place_of_the_first(tmp_path, reception, ports):
-    with pytest.raises(SetupError, match="another service is listening there"):
+    with pytest.raises(SetupError, match="another program is listening there"):
         handover.Reception(tmp_path / "links.sock", ports)
 
 

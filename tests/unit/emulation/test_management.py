@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from cosim.emulation import netns
-from cosim.emulation.management import Management, addresses
+from cosim.emulation.management import Management, addresses, name_servers
 from cosim.emulation.sidecar import settings
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -156,3 +156,39 @@ def test_programs_bound_to_the_management_interface_do_not_meet(kept):
             except TimeoutError:
                 arrived = b""
         assert (arrived == b"") == kept
+
+
+def test_name_servers_stand_in_a_file(tmp_path):
+    (tmp_path / "resolv.conf").write_text(
+        "# nameserver 9.9.9.9\nsearch a\nnameserver 172.30.0.1\nnameserver ::1\nnameserver\n"
+    )
+    assert name_servers(tmp_path / "resolv.conf") == {"172.30.0.1"}
+    assert name_servers(tmp_path / "none") == set()
+
+
+@pytest.mark.netns
+@needs_root
+def test_of_the_engines_name_server_only_names_are_asked():
+    def sent(address, port, kind=socket.SOCK_DGRAM):
+        with socket.socket(socket.AF_INET, kind) as one:
+            one.settimeout(0.1)
+            try:
+                one.connect((address, port))
+                one.send(b"?")
+            except TimeoutError:
+                return True  # nobody answers here
+            except OSError:
+                return False
+            return True
+
+    def within():
+        management = Management(["run"], ["wlan0"], lambda _: {"172.30.0.2"}, lambda: {"172.30.0.1", "127.0.0.11"})
+        try:
+            management.look()
+            management.look()
+            asked = [sent("172.30.0.1", port) for port in (53, 80)]
+            return [*asked, sent("172.30.0.2", 80), reachable("172.30.0.7"), routes().get("172.30.0.1")]
+        finally:
+            management.close()
+
+    assert inside(within) == [True, False, True, "172.31.0.5", "eth0"]

@@ -51,7 +51,7 @@ class Running:
 
     def end(self, number=signal.SIGKILL):
         self.process.send_signal(number)
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self.process.stdout.close()
         return code
 
@@ -167,7 +167,7 @@ def test_what_is_said_while_there_is_no_service_is_not_lost(service, sidecars, c
     with pytest.raises(RunError, match=r"no answer from the network service within 0\.2 s"):
         client.wait(0.2)
     service.again()
-    client.wait(20.0)
+    client.wait(60.0)
     sidecar = sidecars("a", "b")
     works(client, sidecar)
 

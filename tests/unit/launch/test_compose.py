@@ -70,7 +70,7 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
         assert service["mem_limit"]
         assert (service.get("pull_policy") == "never") == service["image"].startswith("continuum-cosim/")
     for node in made.scene.nodes:
-        (written,), ((_, value),) = services[node.id]["command"], node.runs.environment
+        (written,), (value,) = services[node.id]["command"], node.runs.environment.values()
         assert written.replace("$$", "$") == value == services[node.id]["environment"]["V"].replace("$$", "$")
         assert "$" not in written.replace("$$", "")  # compose would put a variable there
     assert found["networks"]["control"] == found["networks"]["management"] == {"internal": True}

@@ -6,6 +6,7 @@ import stat
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
+from cosim.launch import sources
 from cosim.launch.deployment import Deployment, require_engine
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
@@ -15,6 +16,7 @@ case "$*" in
   *"$FAILS"*) echo "no such thing" >&2; exit 17;;
   *" ps "*) echo '{"State": "exited", "ExitCode": 3}';;
   *" port "*) echo "127.0.0.1:8081";;
+  *"config --images"*) printf 'continuum-cosim/cosim:latest\ngrafana/grafana\n';;
   *--services*) printf 'network\\norchestrator\\n';;
 esac
 """
@@ -51,8 +53,9 @@ def test_everything_goes_by_one_project_that_is_removed(calls, deployment):
         assert made.wait(1.0) == 3
     compose = [line for line in calls() if "--project-name" in line]
     assert all(f"--project-name {deployment.name} " in line for line in compose)
-    assert compose[0].endswith("up --detach --no-build --quiet-pull")
-    assert compose[-2].endswith("stop --timeout 10 orchestrator")
+    assert compose[0].endswith("config --images")
+    assert compose[1].endswith("up --detach --no-build --quiet-pull")
+    assert compose[-2].endswith("stop --timeout 60 orchestrator")
     assert compose[-1].endswith("down --volumes --timeout 1")
     files = {line.split("--file ")[1].split()[0] for line in compose}
     assert len(files) == 1
@@ -65,6 +68,34 @@ def test_what_does_not_start_is_removed_and_says_why(calls, deployment):
     with pytest.raises(RunError, match="no such thing"), deployment:
         pass
     assert calls()[-1].endswith("down --volumes --timeout 1")
+
+
+def test_an_image_that_is_missing_is_told_before_anything_starts(calls, deployment, monkeypatch):
+    monkeypatch.setenv("FAILS", "image inspect continuum-cosim/")
+    with pytest.raises(RunError, match=r"no image continuum-cosim/cosim:latest: `docker compose build`"), deployment:
+        pass
+    assert not [line for line in calls() if " up " in line or "grafana" in line]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_installed_package_builds_an_image_that_is_missing(calls, tmp_path, monkeypatch, there):
+    brought = tmp_path / "image"
+    (brought / "containers" / "cosim").mkdir(parents=True)
+    (brought / "containers" / "cosim" / "Dockerfile").write_text("FROM scratch\n")
+    monkeypatch.setattr(sources, "BROUGHT", brought)
+    monkeypatch.setattr("cosim.launch.deployment.checkout", lambda near: None)
+    if not there:
+        monkeypatch.setenv("FAILS", "image inspect continuum-cosim/")
+    made = plan(tmp_path / "world", uav=DRONE, host=EDGE)
+    deployment = Deployment(made, tmp_path / "world" / "scenario.cosim.yaml", runs=tmp_path / "runs", build=True)
+    (context,) = {line.split("context: ")[1] for line in deployment._text.splitlines() if "context: " in line}
+    folder = (tmp_path / "world" / context).resolve()
+    with deployment:
+        assert (folder / "containers/cosim/Dockerfile").is_file() is not there
+        assert (folder / "cosim/launch/entry.py").is_file() is not there
+        assert not (folder / "cosim/precompiled").exists()
+    assert not folder.parent.exists()
+    assert len([line for line in calls() if " build --quiet" in line]) == (not there)
 
 
 @pytest.mark.parametrize(("fails", "said"), [("compose version", "no compose plugin"), ("info", "no container engine")])

@@ -18,7 +18,7 @@ from cosim.launch import cleanup as remains
 from cosim.launch import netns as launch
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
-LIMIT = 20.0  # s
+LIMIT = 60.0  # s
 
 
 class Spaces:

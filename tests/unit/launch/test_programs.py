@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.contract.entities import Cell, Fleet, Link, Node, Radio, Scene, SlotRange
+from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
-from cosim.contract.reality import Live, Software
+from cosim.contract.node_keys import Cell, Live, Radio, Software
 from cosim.launch import programs as launch
 from cosim.launch.programs import MOST, NETWORKS, interface, mac_of, programs, software
 from tests.unit.launch.worlds import DRONE, EDGE, plan
@@ -94,15 +94,13 @@ def fleets(*fleets, nodes=(), links=()):
 
 
 def test_every_slot_of_a_fleet_has_a_computer_on_board():
-    mast = Node(
-        "mast", "base-station", "edge", (0, 0, 0), cell=Cell(30, 8, 5, 10, 3.5e9, 20e6), runs=Software("vedgenode")
-    )
+    mast = Node("mast", "base-station", "edge", (0, 0, 0), cell=Cell(), runs=Software(image="vedgenode"))
     truck = Node(
-        "trucks", "vehicle", "device", cores=4, memory=2e9, radio=Radio(23, 0, 9, 3),
-        runs=Software("vedgenode", ("--x",), (("A", "b"),)), live=Live("", 10, True, False, 1, 60),
+        "trucks", "vehicle", "device", cores=4, memory=2e9, radio=Radio.si(height=3),
+        runs=Software.si(image="vedgenode", command=("--x",), environment={"A": "b"}), live=Live(),
     )  # fmt: skip
-    depot = Node("depot", "edge", "edge", runs=Software("vedgenode"))
-    cars = Fleet("cars", "other", 0, 9, Node("cars", "vehicle", "device", radio=Radio(23, 0, 9, 3)))
+    depot = Node("depot", "edge", "edge", runs=Software(image="vedgenode"))
+    cars = Fleet("cars", "other", 0, 9, Node("cars", "vehicle", "device", radio=Radio.si(height=3)))
     wires = (Link((SlotRange(11, 2),), (SlotRange(1),), 1e9, 0, 0, 0),)
     found = programs(fleets(cars, Fleet("trucks", "sumo", 0, 3, truck), nodes=(mast, depot), links=wires))
     assert [(node.node, node.slot) for node in found] == [
@@ -119,10 +117,10 @@ def test_every_slot_of_a_fleet_has_a_computer_on_board():
 
 
 def test_a_fleet_of_many_simulated_members_needs_no_addresses():
-    many = Fleet("cars", "sumo", 0, 200_000, Node("cars", "vehicle", "device", radio=Radio(23, 0, 9, 3)))
+    many = Fleet("cars", "sumo", 0, 200_000, Node("cars", "vehicle", "device", radio=Radio.si(height=3)))
     assert programs(fleets(many)) == ()
     real = Fleet(
-        "vans", "other", 0, 1, Node("vans", "vehicle", "device", radio=Radio(23, 0, 9, 3), runs=Software("vuav"))
+        "vans", "other", 0, 1, Node("vans", "vehicle", "device", radio=Radio.si(height=3), runs=Software(image="vuav"))
     )
     with pytest.raises(ScenarioError, match="200001 nodes are more than a network has addresses"):
         programs(fleets(many, real))
@@ -130,4 +128,4 @@ def test_a_fleet_of_many_simulated_members_needs_no_addresses():
 
 def test_members_that_nothing_reaches_are_refused():
     with pytest.raises(ScenarioError, match=r"node 'vans-1' runs 'box' but has no network interface"):
-        programs(fleets(Fleet("vans", "sumo", 0, 2, Node("vans", "vehicle", "device", runs=Software("box")))))
+        programs(fleets(Fleet("vans", "sumo", 0, 2, Node("vans", "vehicle", "device", runs=Software(image="box")))))

@@ -13,7 +13,7 @@ FACTS = {
     "node": "", "agent": "1", "cores": 4, "clock": 1e9, "boot": "", "works": ["busy"], "window": 4,
     "shaping": "full",
 }  # fmt: skip
-NO_CALL = {"kernel": "", "to": "", "bytes": 0}  # fields of a task that only other work uses
+NO_CALL = {"kernel": "", "least": 0.0, "to": "", "bytes": 0}  # fields of a task that only other work uses
 READING = {
     "cpu": 0.5, "memory": 1e9, "received": 10, "sent": 20, "temperature": None, "power": None, "meter": "none",
     "position": None, "obeyed": 0, "shaped": 0, "unshaped": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 
@@ -48,6 +49,37 @@ def task(port, **fields):
     }  # fmt: skip
 
 
+def test_a_worker_of_the_service_is_kept_for_the_time_that_the_task_names(service):
+    answer = works.call(task(service, size=1, least=0.1), 1e9, LOOPBACK, time.monotonic() + 5)
+    assert answer.computed - answer.started >= 0.1
+
+
+def test_connections_stay_open_and_are_made_again_when_the_service_has_closed_them():
+    """A server that closes after every second answer, of which it does not tell."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        ports = []
+
+        def serve():
+            for _ in range(2):
+                connection, peer = listening.accept()
+                ports.append(peer[1])
+                with connection:
+                    for _ in range(2):
+                        if b"abc" not in connection.recv(9999):
+                            connection.recv(9999)  # the body came by itself
+                        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        connections = works.Connections()
+        port = listening.getsockname()[1]
+        for _ in range(4):
+            assert connections.post("127.0.0.1", port, "/", b"abc", time.monotonic() + 5)[2] == b"ok"
+        connections.close()
+        thread.join(5)
+    assert len(set(ports)) == 2
+
+
 def test_what_is_done_on_board_is_done_before_the_call(service):
     begun, spent = time.monotonic(), time.thread_time()
     answer = works.call(task(service, cycles=1e8), 1e9, LOOPBACK, begun + 5)
@@ -86,7 +118,7 @@ def test_calls_wait_in_line_and_are_refused_beyond_it(service):
 
 def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
     monkeypatch.setattr(works, "boot_id", lambda: "another")
-    answer = works.call(task(service), 1e9, LOOPBACK, time.monotonic() + 5)
+    answer = works.call(task(service), 1e9, LOOPBACK, time.monotonic() + 60)
     assert (answer.uploaded, answer.started, answer.computed) == (None, None, None)
     assert answer.answered > 0
 
@@ -104,7 +136,7 @@ def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
 )
 def test_what_is_not_called(service, fields, networks, said):
     with pytest.raises(works.WorkError, match=said):
-        works.call(task(service, **fields), 1e9, networks, time.monotonic() + 5)
+        works.call(task(service, **fields), 1e9, networks, time.monotonic() + 60)
 
 
 def test_a_call_that_takes_too_long_has_timed_out(service):
@@ -114,7 +146,7 @@ def test_a_call_that_takes_too_long_has_timed_out(service):
 
 
 def test_a_kernel_of_the_own_service_is_a_path_below_it(service):
-    found = works.forward(task(service, input=b"abc"), f"http://127.0.0.1:{service}/run", time.monotonic() + 5)
+    found = works.forward(task(service, input=b"abc"), f"http://127.0.0.1:{service}/run", time.monotonic() + 60)
     assert json.loads(found)["result"] == 3
     assert len(found) == 700
 

@@ -1,0 +1,34 @@
+"""Which nodes have endpoints of their own, at which ports, and what a collector needs."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+from collections.abc import Sequence
+
+MOST = 1024  # endpoints
+LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario does not say
+
+
+def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Those of `names` that one of `patterns` (with *) fits, in their order."""
+    return [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+
+
+def ports(nodes: Sequence[str], first: int) -> dict[str, int]:
+    """A port of each node's own: `first` and those after it, 0 for all when it is 0. ValueError: too many nodes."""
+    if len(nodes) > MOST or first + len(nodes) > 65_535:
+        raise ValueError(f"{len(nodes)} nodes are too many for endpoints of their own")
+    return {node: first and first + k for k, node in enumerate(nodes)}
+
+
+def lacking(url: str) -> str:
+    """Why a collector at `url` cannot be told, and what to do; "" when it can."""
+    for name in ("grpc", "opentelemetry.proto") if url.startswith("grpc") else ():
+        try:
+            there = importlib.util.find_spec(name) is not None
+        except ModuleNotFoundError:  # nor what it is a part of
+            there = False
+        if not there:
+            return f"module '{name}' is not installed: pip install 'continuum-cosim[otlp]'"
+    return ""
