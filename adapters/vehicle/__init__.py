@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.vehicle.signals import BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH
+from adapters.vehicle.signals import AUTOPILOT, BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH, PROXIMITY
 from cosim.contract.adapter import AdapterKind, Ports, Read
 from cosim.contract.signals import Signal
 
@@ -15,15 +15,17 @@ vehicle:
 """
 
 _READS = (Read("peer_link", delayed=True, required=False),)
-_WRITES = ("mobility", "vehicle", "behaviour", "engagement")
+_WRITES = ("mobility", "vehicle", "behaviour", "engagement", "autopilot")
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
     asks = ("demand",) if any(part.work is not None for part in config.cameras.values()) else ()
-    writes = (*_WRITES, *(signal.name for signal in _signals(config)[2:]), *asks)
+    writes = (*_WRITES, *(signal.name for signal in _signals(config)[3:]), *asks)
     reads: tuple[Read, ...] = _READS
     if any(mission.alarm for mission in config.missions.values()):
         reads = (*reads, Read("alarm", delayed=True))
+    if config.ordered:
+        reads = (*reads, Read("destination", delayed=True))
     if not any(part.engage for part in config.engage):
         return Ports(reads=reads, writes=writes)
     from adapters.vehicle.looking import others
@@ -33,7 +35,8 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is 
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
-    return (BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH) if config.cameras else (BEHAVIOUR, ENGAGEMENT)
+    pictures = (PICTURE, PICTURE_TRUTH) if config.cameras else ()
+    return (BEHAVIOUR, ENGAGEMENT, AUTOPILOT, *pictures, *((PROXIMITY,) if config.obstacles is not None else ()))
 
 
 ADAPTER = AdapterKind(
@@ -42,10 +45,11 @@ ADAPTER = AdapterKind(
     config="adapters.vehicle.config:VehicleConfig",
     factory="adapters.vehicle.adapter:VehicleAdapter",
     check="adapters.vehicle.check:problems",
+    heeds=frozenset({"fail"}),
     node={"vehicle": "adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
     ports=_ports,
-    tells=("weeds", "pictures"),
+    tells=("weeds", "pictures", "ordered"),
     signals=_signals,
     compiled="cosim.vehicles.fleet:compiled",
     example=EXAMPLE,

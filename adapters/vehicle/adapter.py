@@ -15,9 +15,12 @@ from adapters.vehicle.hearing import Hearing
 from adapters.vehicle.looking import others
 from adapters.vehicle.mavlink import STEP, Mavlink
 from adapters.vehicle.members import Members
+from adapters.vehicle.ordered import OrderedCopters
 from adapters.vehicle.outside import Outside
 from adapters.vehicle.positions import AeroLoop
+from adapters.vehicle.proximity import ObstacleWatch
 from adapters.vehicle.roster import VehicleRoster
+from adapters.vehicle.signals import EVENTS
 from adapters.vehicle.summary import summary
 from adapters.vehicle.swarms import Swarms
 from adapters.vehicle.triggers import Triggers
@@ -29,6 +32,7 @@ from cosim.vehicles import VehicleFleet
 from cosim.vehicles import phases as ph
 from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
+from cosim.vehicles.receivers import PositionErrors
 from cosim.vehicles.work import Works
 
 Floats = NDArray[np.float64]
@@ -48,17 +52,24 @@ class VehicleAdapter:
         self._members: Members | None = None
         self._outside: Outside | None = None
         self._aeroloop: AeroLoop | None = None
+        self._news: list[tuple[int, float, str]] = []  # of other autopilots: row, when (s), which of `EVENTS`
 
     def start(self, context: Context) -> None:
         """Set up fleet, missions and engagements. Raises `ScenarioError` for what `check` finds."""
         config = self._config
         refuse(problems(config, context))
         self._roster = roster = VehicleRoster(context, config)
-        self._fleet = VehicleFleet(roster.airframes, roster.homes, roster.headings, config.substep, roster.levels)
+        self._fleet = VehicleFleet(
+            roster.airframes, roster.homes, roster.headings, config.substep, roster.levels, roster.terrain
+        )
         self._fleet.wind[:] = config.wind
         self._gusts: Gusts | None = None
         if config.gusts > 0.0:
             self._gusts = Gusts(len(roster.ids), config.gusts, np.random.SeedSequence(context.seed).spawn(1)[0])
+        self._errors: PositionErrors | None = None
+        if config.position_error is not None:
+            wrong, seed = config.position_error, np.random.SeedSequence(context.seed).spawn(2)[1]
+            self._errors = PositionErrors(len(roster.ids), wrong.level, wrong.height, wrong.correlation, seed)
         self._works = self._missions()
         parts = roster.engagements
         drones = np.array([roster.row[part.drone] for part in parts], np.int64)
@@ -66,6 +77,8 @@ class VehicleAdapter:
         seeds = np.random.SeedSequence(context.seed).generate_state(max(len(parts), 1), np.uint64)
         rules = [part.rule() for part in parts]
         self._pairs = Engagements(self._fleet, drones, targets, rules, seeds[: len(parts)], self._area())
+        if self._errors is not None:
+            self._pairs.position_error[:] = self._errors.now
         self._hearing = Hearing(parts, roster.nodes, context.scene.capacity, config.link)
         self._orders = sorted(
             [(command.at, k, True) for k, part in enumerate(parts) for command in part.commands]
@@ -77,7 +90,12 @@ class VehicleAdapter:
             ]
         )
         self._swarms = Swarms(config.swarms, roster, self._fleet)
+        self._ordered = OrderedCopters(config.missions, roster, self._fleet)
         self._cameras = Cameras(config, context, roster, self._fleet)
+        self._watch: ObstacleWatch | None = None
+        if roster.obstacles is not None:
+            self._fleet.obstacles = roster.obstacles
+            self._watch = ObstacleWatch(roster.obstacles, config.separation, roster, self._fleet)
         self._triggers = Triggers(parts, roster.nodes)
         self._looked_at = others(config)
         worker = {int(row): k for k, row in enumerate(self._works.vehicles)}
@@ -93,7 +111,7 @@ class VehicleAdapter:
             self._mavlink = Mavlink(context, self._fleet, roster, part)
         if context.scene.real:
             self._members = Members(context, self._fleet, roster, config.real)
-        if roster.outside:
+        if roster.outside or roster.moved:
             self._outside = Outside(context, self._fleet, roster, config)
         if config.aeroloop is not None:
             self._aeroloop = AeroLoop(context, self._fleet, roster, config.aeroloop)
@@ -104,6 +122,7 @@ class VehicleAdapter:
         if any(frame["on"].any() for frame in inputs.all("alarm")):
             parts = [mission.part for mission in self._roster.missions]
             self._works.begin([k for k, part in enumerate(parts) if part.alarm and part.start <= time])
+        self._ordered.take(inputs.all("destination"))
         for signal in self._looked_at:
             self._triggers.take(signal, inputs.all(signal))
         for pair, engage in self._triggers.decide(self._fleet.now, self._pairs):
@@ -130,12 +149,18 @@ class VehicleAdapter:
                 self._fly(until)
             else:
                 self._outside.advance(until, self._fly)
+                self._heed(self._outside.news())
             moved = np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
             self._travelled += moved
+            if self._watch is not None:
+                self._watch.look()
             self._weed(moved)
         frames = [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
         if self._config.cameras:
             frames += self._cameras.frames(time)
+        if self._watch is not None:
+            frames.append(self._watch.frame(time))
+        frames.append(self._autopilot(time))
         for frame in frames:
             self._triggers.take(frame.signal, (frame,))
         return frames
@@ -150,6 +175,8 @@ class VehicleAdapter:
             told = {**told, "swarms": self._swarms.summary()}
         if self._config.cameras:
             told = {**told, "cameras": self._cameras.summary()}
+        if self._watch is not None:
+            told = {**told, "proximity": self._watch.summary()}
         if self._mavlink is not None:
             told = {**told, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
         absences = [part.absences for part in (self._members, self._outside) if part is not None]
@@ -163,18 +190,37 @@ class VehicleAdapter:
             if part is not None:
                 part.close()
 
+    def _heed(self, news: list[tuple[int, float, str]]) -> None:
+        """Autopilots that are not ours: a drone that could not be armed is not engaged."""
+        self._news += news
+        refused = [row for row, _, event in news if event == "refused"]
+        if refused:
+            self._pairs.refuse(np.flatnonzero(np.isin(self._pairs.drones, refused)))
+
+    def _autopilot(self, time: float) -> Frame:
+        """What happened with them since the last step."""
+        news, self._news = self._news, []
+        rows = np.array([row for row, _, _ in news], np.int64)
+        columns: dict[str, Array] = {
+            "event": np.array([EVENTS.index(event) for _, _, event in news], np.int8),
+            "at": np.array([at for _, at, _ in news], np.float64),
+        }
+        return Frame("autopilot", time, self._roster.slots[rows], columns)
+
     def _blow(self, until: float) -> None:
         """Gusts that hold until `until` s; a vehicle meets them at its speed against the mean wind."""
         if self._gusts is None:
             return
         s, mean = self._fleet.state, np.broadcast_to(np.asarray(self._config.wind), (len(self._fleet.state), 3))
         speed = np.sqrt((s["vx"] - mean[:, 0]) ** 2 + (s["vy"] - mean[:, 1]) ** 2 + (s["vz"] - mean[:, 2]) ** 2)
-        found = self._gusts.step(s["z"] - self._fleet.frames["ground"], speed, until - self._fleet.now)
+        found = self._gusts.step(self._fleet.above_ground(), speed, until - self._fleet.now)
         self._fleet.wind[:] = mean + turned(found, mean)
 
     def _fly(self, until: float) -> None:
         """Let the vehicles move on that are flown here or by the programs of real nodes."""
         self._blow(until)
+        if self._errors is not None:
+            self._pairs.position_error[:] = self._errors.step(until - self._fleet.now)
         if self._members is None:
             self._fleet.advance(until)
         else:
@@ -227,7 +273,10 @@ class VehicleAdapter:
             self._pairs.command([pair], engage)
         self._works.tick()
         self._swarms.tick()
+        self._ordered.tick()
         done = np.append(self._works.done, False)[self._worker_of_pair]
+        if self._outside is not None:
+            self._pairs.unready[:] = self._outside.unready()[self._pairs.drones]
         self._pairs.tick(self._hearing.links, done)
 
     def _weed(self, moved: Floats) -> None:
@@ -247,6 +296,7 @@ class VehicleAdapter:
             self._pairs.fail(np.flatnonzero(np.isin(self._pairs.drones, hit)), failed)
             self._pairs.silent[np.isin(self._pairs.targets, hit)] = failed
             self._works.fail(np.flatnonzero(np.isin(self._works.vehicles, hit)), failed)
+            self._ordered.fail(hit, failed)
             if failed:
                 free = np.intersect1d(hit, self._free)
                 self._fleet.hold(free)
@@ -277,7 +327,7 @@ class VehicleAdapter:
             "failsafe": s["failsafe"].astype(np.int8),
         }
         if self._outside is not None:
-            self._outside.blank(columns)
+            self._outside.amend(columns)
         return Frame("vehicle", time, self._roster.slots.copy(), columns)
 
     def _behaviour(self, time: float) -> Frame:

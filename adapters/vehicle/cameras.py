@@ -64,7 +64,7 @@ class Cameras:
         s, row, camera = self._fleet.state, self._rows[k], self._cameras[k]
         if s["landed"][row] != 0:
             return
-        above = float(s["z"][row] - self._fleet.frames["ground"][row])
+        above = float(self._fleet.above_ground()[row])
         x, y, heading, pitch, roll = (float(s[name][row]) for name in ("x", "y", "heading", "pitch", "roll"))
         corners = camera.footprint(x, y, above, heading, pitch, roll)
         if corners is None:

@@ -7,10 +7,10 @@ from functools import partial
 
 from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.keys import Vehicle, vehicles_of
-from cosim.autopilot.table import TCP_STEP, Address, address, plan
-from cosim.contract.adapter import Context
+from cosim.autopilot.table import PHYSICS_PORT, TCP_STEP, Address, address, plan
+from cosim.contract.adapter import Context, Requirement
 from cosim.contract.entities import Node, Scene
-from cosim.contract.errors import Problem, refusals
+from cosim.contract.errors import Problem, ScenarioError, refusals
 
 
 def problems(config: VehicleConfig, context: Context) -> list[Problem]:
@@ -19,10 +19,14 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     found = list(_scene(context.scene))
     if not vehicles:
         return found
-    from adapters.vehicle.roster import VehicleRoster, written_systems  # needs numpy
+    from adapters.vehicle.legs import warnings_of  # needs numpy
+    from adapters.vehicle.roster import VehicleRoster, written_systems
 
     names = [node.id for node, _ in vehicles]
-    found += refusals(lambda: VehicleRoster(context, config))
+    try:
+        found += warnings_of(VehicleRoster(context, config), f"adapters.{context.name}")
+    except ScenarioError as error:
+        found += error.problems
     twice = refusals(lambda: written_systems([vehicle for _, vehicle in vehicles], names))
     found += twice
     if config.mavlink is not False and not twice:
@@ -30,12 +34,39 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
         found += _mavlink(part, context, vehicles)
     if any(vehicle.autopilot == "ardupilot-json" for _, vehicle in vehicles):
         found += _ardupilots(config, context, vehicles)
+    found += _unable(config, vehicles, f"adapters.{context.name}")
+    found += context.unreached(_begins(config, f"adapters.{context.name}"))
+    found += _physics([(node, vehicle) for node, vehicle in vehicles if vehicle.physics is not None])
     found += _external(context, [(node, vehicle) for node, vehicle in vehicles if vehicle.autopilot == "external"])
     if config.aeroloop is not None:
         at = f"adapters.{context.name}.aeroloop"
         found += _origin(context, "AeroLoop's positions need the scenario's origin", at)
         found += refusals(lambda: address(str(config.aeroloop).removeprefix("tcp://"), at))
     return found
+
+
+def _unable(config: VehicleConfig, vehicles: list[tuple[Node, Vehicle]], at: str) -> Iterator[Problem]:
+    """Warnings of drones that may not rise to where they are to be, and of vehicles that begin without charge."""
+    for number, part in enumerate(config.engage):
+        if 0.0 < part.ceiling < part.height:
+            text = f"the drone is to be {part.height:g} m high and may rise to {part.ceiling:g} m"
+            yield Problem(text, f"{at}.engage.{number}.ceiling", hint="raise it, or lower 'height'", fatal=False)
+    for node, vehicle in vehicles:
+        pack = vehicle.battery
+        if vehicle.frame == "copter" and pack.level <= pack.critical:
+            text = f"begins with a charge of {100 * pack.level:g} %, at which it lands wherever it is"
+            where, hint = f"nodes.{node.id}.vehicle.battery.level", f"'critical' is {100 * pack.critical:g} %"
+            yield Problem(text, where, hint=hint, fatal=False)
+
+
+def _begins(config: VehicleConfig, at: str) -> Iterator[tuple[str, float]]:
+    """When what vehicles are told to do begins (s), by path."""
+    for name, mission in config.missions.items():
+        yield f"{at}.missions.{name}.start", mission.start
+        yield from ((f"{at}.missions.{name}.pauses.{k}.at", pause.at) for k, pause in enumerate(mission.pauses))
+    for number, part in enumerate(config.engage):
+        yield from ((f"{at}.engage.{number}.commands.{k}.at", one.at) for k, one in enumerate(part.commands))
+    yield from ((f"{at}.swarms.{name}.start", swarm.start) for name, swarm in config.swarms.items())
 
 
 def _scene(scene: Scene) -> Iterator[Problem]:
@@ -45,9 +76,10 @@ def _scene(scene: Scene) -> Iterator[Problem]:
             yield Problem(f"'{fleet.name}' is a fleet; vehicles are static nodes", f"nodes.{fleet.name}", hint=hint)
     vehicles = vehicles_of(scene)
     for _, node, vehicle in vehicles:
-        if scene.real and vehicle.autopilot != "builtin" and node.runs is not None:
-            text = f"'{node.id}' has an autopilot and a program of its own"
-            yield Problem(text, f"nodes.{node.id}", hint="remove 'autopilot' or 'runs'")
+        own = "physics" if vehicle.physics is not None else "autopilot" if vehicle.autopilot != "builtin" else ""
+        if scene.real and own and node.runs is not None:
+            text = f"'{node.id}' has {'a' if own == 'physics' else 'an'} {own} and a program of its own"
+            yield Problem(text, f"nodes.{node.id}", hint=f"remove '{own}' or 'runs'")
     if not vehicles:
         hint = "give a node a vehicle, for example uav-1: {kind: uav, at: [0 m, 0 m], vehicle: {frame: copter}}"
         yield Problem("no node of the scenario has a 'vehicle' block", "nodes", hint=hint)
@@ -80,7 +112,31 @@ def _ardupilots(config: VehicleConfig, context: Context, vehicles: list[tuple[No
     if not found and address(config.ardupilot.bind, path).port + TCP_STEP * (count - 1) > 65535:
         text = f"{count} UDP ports from {config.ardupilot.bind} in steps of {TCP_STEP} end beyond 65535"
         found.append(Problem(text, path, hint="begin with a lower port"))
+    told = {*config.missions, *(part.drone for part in config.engage)}
+    ordered = [node.id for node, vehicle in vehicles if vehicle.autopilot == "ardupilot-json" and node.id in told]
+    if not ordered or found:
+        return found
+    who = f"the ArduPilot of '{ordered[0]}' is told what to do by MAVLink, which"
+    found += _origin(context, f"{who} needs the scenario's origin", f"nodes.{ordered[0]}.vehicle.autopilot")
+    if missing := Requirement("pymavlink", "vehicles").missing():
+        found.append(Problem(f"{who} needs pymavlink: {missing}", path))
+    if (port := address(config.ardupilot.bind, path).port) < PHYSICS_PORT:
+        hint = f"write {PHYSICS_PORT} + 10 N for ArduPilot's instance N: its serial1 listens at TCP 5762 + 10 N"
+        found.append(Problem(f"{who} is not where UDP {port} leads", path, hint=hint))
     return found
+
+
+def _physics(vehicles: list[tuple[Node, Vehicle]]) -> Iterator[Problem]:
+    """Programs that move a vehicle each, at addresses of their own."""
+    seen: dict[str, str] = {}
+    for node, vehicle in vehicles:
+        assert vehicle.physics is not None
+        told, path = vehicle.physics.address, f"nodes.{node.id}.vehicle.physics.address"
+        yield from refusals(partial(address, told, path))
+        if told in seen:
+            text = f"'{seen[told]}' and '{node.id}' have one physics, {told}"
+            yield Problem(text, path, hint="give each its own port; ArduPilot's instance N has 9002 + 10 N")
+        seen.setdefault(told, node.id)
 
 
 def _external(context: Context, vehicles: list[tuple[Node, Vehicle]]) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
+from cosim.contract.block import OnlyWith
 from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period, Work
 from cosim.vehicles.rule import Follow
 
@@ -52,11 +53,15 @@ class PausePart(Part):
 
 
 class MissionPart(Part):
-    """What a vehicle does on its own: rows of a field, a list of points, or the line of a GeoJSON file."""
+    """What a vehicle does on its own: rows of a field, points, the line of a GeoJSON file, or what it is ordered."""
 
     rows: RowsPart | None = Field(None, description="a field")
     points: list[Place] | None = Field(None, min_length=1, description="[east, north, up] of the scenario's origin")
     file: str | None = Field(None, description="a GeoJSON file with a LineString")
+    ordered: Literal[True] | None = Field(
+        None,
+        description="a copter that flies to where the signal destination sends it, and home when it no longer does",
+    )
     start: Duration = Field(0.0, description="when it begins")
     alarm: bool = Field(
         False, description="it begins with the first alarm that a detector raises from `start` on, for whomever"
@@ -73,8 +78,11 @@ class MissionPart(Part):
 
     @model_validator(mode="after")
     def _one(self) -> MissionPart:
-        if sum(part is not None for part in (self.rows, self.points, self.file)) != 1:
-            raise ValueError("a mission is one of 'rows', 'points' and 'file'")
+        if sum(part is not None for part in (self.rows, self.points, self.file, self.ordered)) != 1:
+            raise ValueError("a mission is one of 'rows', 'points', 'file' and 'ordered'")
+        beside = sorted({"start", "alarm", "pauses"} & self.model_fields_set)
+        if self.ordered and beside:
+            raise ValueError(f"'{beside[0]}' belongs to a way of its own; who is ordered flies when it is sent")
         return self
 
 
@@ -128,9 +136,14 @@ class EngagePart(Part):
     fence: Distance = Field(_RULE.fence, description="from home that is not left; 0: none")
     ceiling: Distance = Field(_RULE.ceiling, description="above home; 0: none")
     arming: Duration = Field(_RULE.arming, description="from the order to turning motors")
+    arming_spread: Duration = Field(
+        _RULE.arming_spread, description="besides, drawn for each engagement: exponential with this mean"
+    )
     reserve: Fraction = Field(_RULE.reserve, description="charge that is needed to be engaged")
     swap: Duration | None = Field(None, description="that changing the battery takes; default: nobody does")
-    swap_below: Fraction = Field(_RULE.swap_below, description="charge under which it is changed after landing")
+    swap_below: Annotated[Fraction, OnlyWith("swap")] = Field(
+        _RULE.swap_below, description="charge under which it is changed after landing"
+    )
     tries: int = Field(_RULE.tries, ge=1, le=1000, description="of an order that is lost; as MAVLink clients try")
     retry: Period = Field(_RULE.retry, description="between them")
     view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
@@ -282,6 +295,14 @@ class SwarmPart(Part):
         return self
 
 
+class PositionErrorPart(Part):
+    """How far satellite positions are off: in what targets report, and in where drones that follow think they are."""
+
+    level: Distance = Field(1.0, description="standard deviation, east and north each")
+    height: Distance = Field(1.0, description="standard deviation of the height")
+    correlation: Period = Field(60.0, description="correlation time, of first order")
+
+
 class LinkPart(Part):
     """A link that is the same everywhere."""
 
@@ -304,6 +325,9 @@ class ArduPilotPart(Part):
         pattern=r"^[^:\s]+:\d{1,5}$",
         description="UDP address for the first vehicle, ArduPilot's instance 0; the next ones are 10 ports apart",
     )
+    arming: Period = Field(
+        60.0, description="to be armed, and then to take off, tried again and again; after it, the order is dropped"
+    )
 
 
 class MavlinkPart(Part):
@@ -320,19 +344,33 @@ class VehicleConfig(AdapterConfig):
 
     substep: Period = Field(0.01, description="longest step of the dynamics")
     period: Period = Field(0.1, description="longest step of behaviours: how often they look at the world")
-    wind: Annotated[list[Annotated[float, units.Unit("speed")]], Field(min_length=3, max_length=3)] = Field(
-        [0.0, 0.0, 0.0], description="to the east, north and up"
-    )
+    wind: Annotated[
+        list[Annotated[float, units.Unit("speed", ge=-120.0, le=120.0)]], Field(min_length=3, max_length=3)
+    ] = Field([0.0, 0.0, 0.0], description="to the east, north and up")
     gusts: Annotated[float, units.Unit("speed"), Field(ge=0)] = Field(
         0.0, description="wind at 6 m above ground that gusts belong to (Dryden, MIL-F-8785C); 0: no gusts"
+    )
+    position_error: PositionErrorPart | None = Field(
+        None, description="of satellite positions, in engagements; default: none"
+    )
+    terrain: Annotated[str, InputFile()] | None = Field(
+        None, description="ESRI ASCII grid of the ground's height, all in m of the scenario's axes; default: flat"
+    )
+    obstacles: Annotated[str, InputFile()] | None = Field(
+        None, description="GeoJSON of polygons with `height`, m above the ground; default: nothing stands in the way"
+    )
+    separation: Annotated[Size, OnlyWith("obstacles")] = Field(
+        2.0, description="from obstacles, below their tops: who comes nearer is counted"
     )
     missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
     swarms: dict[str, SwarmPart] = Field({}, description="by name: groups of copters that keep apart")
-    weeds: Annotated[str, InputFile()] | None = Field(
+    weeds: Annotated[Annotated[str, InputFile()] | None, OnlyWith("cameras")] = Field(
         None, description="GeoJSON or ESRI ASCII grid of weeds per m2: the field that `cameras` look at"
     )
-    light: Light | SunPart = Field(1e4, description="on the ground: an illuminance, or daylight by the sun")
+    light: Annotated[Light | SunPart, OnlyWith("weeds")] = Field(
+        1e4, description="on the ground: an illuminance, or daylight by the sun"
+    )
     cameras: dict[str, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
@@ -345,6 +383,11 @@ class VehicleConfig(AdapterConfig):
     mavlink: bool | MavlinkPart = Field(
         False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )
+
+    @property
+    def ordered(self) -> list[str]:
+        """The nodes that fly to where the signal `destination` sends them."""
+        return [name for name, part in self.missions.items() if part.ordered]
 
     @property
     def pictures(self) -> dict[str, list[int]]:

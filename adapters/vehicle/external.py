@@ -6,29 +6,20 @@ import math
 import time
 
 from adapters.vehicle.keys import Vehicle
+from adapters.vehicle.modes import fleet_mode
 from adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.external import External, Reading
 from cosim.autopilot.geodesy import Ground
-from cosim.autopilot.personas import PERSONAS, Behaviour
 from cosim.autopilot.table import Address, address
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import SetupError
 from cosim.vehicles import VehicleFleet
-from cosim.vehicles.layout import COPTER, GO, HOLD, LAND, MANUAL, MISSION, NONE, RETURN, TAKE_OFF
+from cosim.vehicles.layout import COPTER, NONE
 
 _AGAIN = 2.0  # s of wall time between two attempts to reach a TCP server
 _PATIENCE = 0.2  # s that one takes at most
 _GROUND = 0.5  # m above its home below which a copter stands
-_MODES: dict[Behaviour, int] = {
-    "hold": int(HOLD),
-    "guided": int(GO),
-    "take-off": int(TAKE_OFF),
-    "mission": int(MISSION),
-    "return": int(RETURN),
-    "land": int(LAND),
-    "follow": int(GO),
-}
 
 
 def externals(context: Context, fleet: VehicleFleet, roster: VehicleRoster, nodes: list[Node]) -> list[ExternalVehicle]:
@@ -86,6 +77,8 @@ class End:
 class ExternalVehicle:
     """A vehicle of the fleet that is where its own autopilot says."""
 
+    part = "autopilot"
+
     def __init__(self, name: str, row: int, system: int, fleet: VehicleFleet, ground: Ground, end: End) -> None:
         """`system`: its MAVLink system id, 0: that of the only one at the address."""
         self.name, self.row = name, row
@@ -116,6 +109,9 @@ class ExternalVehicle:
         told["pitch"] = r.attitude[1]
         return tuple(name for name, value in told.items() if math.isnan(value))
 
+    def orders(self) -> None:
+        """It takes none."""
+
     def close(self) -> None:
         """Stop listening."""
         self._end.close()
@@ -135,16 +131,7 @@ class ExternalVehicle:
         if math.isfinite(power) and math.isfinite(self._wall):
             row["energy"] += power * (wall - self._wall)
         self._wall = wall
-        row["armed"], row["mode"], row["failsafe"] = reading.armed, _mode(reading, copter), NONE
+        mode = fleet_mode(reading.autopilot, reading.custom_mode, copter)
+        row["armed"], row["mode"], row["failsafe"] = reading.armed, mode, NONE
         if copter:
             row["landed"] = not reading.armed or reading.above < _GROUND
-
-
-def _mode(reading: Reading, copter: bool) -> int:
-    """What the autopilot's mode does; MANUAL for one that is not known here."""
-    frame = "copter" if copter else "rover"
-    for persona in PERSONAS.values():
-        if (persona.autopilot, persona.frame) == (reading.autopilot, frame):
-            name = persona.named(reading.custom_mode)
-            return int(MANUAL) if name is None else _MODES[persona.modes[name].behaviour]
-    return int(MANUAL)

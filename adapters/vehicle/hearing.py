@@ -24,6 +24,7 @@ class Hearing:
         control = np.array([slots[part.controller or part.drone] for part in parts], np.int64)
         self._capacity = capacity
         self._report, self._order = target * capacity + drone, control * capacity + drone
+        self._wanted = np.unique(np.concatenate([self._report, self._order]))
         self._at_once = np.array(here, bool)
         self.links = Links.steady(len(parts), usual.delay, usual.loss)
         self._no_radio()
@@ -32,11 +33,10 @@ class Hearing:
         """Bring the links up to date; pairs without a row in any frame hear nothing. Without frames they stay."""
         if not frames:
             return
-        wanted = np.unique(np.concatenate([self._report, self._order]))
         kept: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         for frame in frames:
             key = frame.slot.astype(np.int64) * self._capacity + frame["peer"]
-            hit = np.flatnonzero(np.isin(key, wanted))
+            hit = np.flatnonzero(np.isin(key, self._wanted))
             figures = np.column_stack([frame[name][hit] for name in ("delay", "loss", "rssi", "rate")])
             kept.append((key[hit], figures))
         keys = np.concatenate([key for key, _ in kept])

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 from adapters.vehicle.config import EngagePart, TriggerPart, VehicleConfig
 from adapters.vehicle.signals import BEHAVIOUR, PICTURE
-from cosim.contract.condition import Condition
+from cosim.contract.condition import Condition, over
 from cosim.contract.functions import function
 from cosim.contract.signals import CATALOGUE
 
@@ -29,7 +29,7 @@ def triggers(part: EngagePart) -> list[tuple[str, TriggerPart]]:
 def reads(part: EngagePart, trigger: TriggerPart) -> tuple[str, ...]:
     """The signals that `trigger` looks at. Raises `ValueError` for what is no condition and no function."""
     if not trigger.function:
-        return Condition(trigger.when, roles(part), KNOWN).signals
+        return Condition(trigger.when, over(roles(part), KNOWN)).signals
     unknown = [name for name in trigger.reads if name not in KNOWN]
     if unknown:
         raise ValueError(f"there is no signal '{unknown[0]}'; known: {', '.join(sorted(KNOWN))}")
@@ -45,7 +45,7 @@ def unseen(part: EngagePart, trigger: TriggerPart, cameras: Container[str]) -> s
     if trigger.function:
         return part.drone if PICTURE.name in trigger.reads and part.drone not in cameras else ""
     who = roles(part)
-    looked_at = Condition(trigger.when, who, KNOWN).values
+    looked_at = Condition(trigger.when, over(who, KNOWN)).values
     without = [
         who[role] for role, signal, _ in sorted(looked_at) if signal == PICTURE.name and who[role] not in cameras
     ]

@@ -62,7 +62,7 @@ class Members:
             for (name, node), row in zip(self._nodes.items(), self._row.values(), strict=True)
         }
         lock = Lock(Path(folder), name_of)
-        self._hub = Hub(entries, self._rows(), address, lock=lock)
+        self._hub = Hub(entries, self._rows(), address, lock=lock, terrain=fleet.terrain)
         self._hub.open()
         self._there = frozenset[str]()
         missing = self._hub.wait(self._nodes, part.ready)

@@ -1,17 +1,19 @@
-"""Vehicles that an autopilot of somebody else flies: a real ArduPilot on our physics, or any MAVLink end."""
+"""Vehicles that are not all ours: a real ArduPilot on our physics, our autopilot on another, any MAVLink end."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adapters.vehicle.ardupilot import ardupilots
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.keys import vehicles_of
+from adapters.vehicle.physics import moved_elsewhere
 from adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context
 from cosim.contract.errors import RunError
@@ -19,15 +21,20 @@ from cosim.contract.frame import Array
 from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import COPTER
 
+if TYPE_CHECKING:
+    from cosim.autopilot.mavlink_pilot import MavlinkPilot
+
 log = logging.getLogger("cosim.vehicle")
+_BY = {"autopilot": "flown by its own autopilot", "physics": "moved by a physics of its own"}
 _LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
 
 
 class Source(Protocol):
-    """The autopilot of one vehicle."""
+    """The autopilot of one vehicle, or the physics."""
 
     name: str
     row: int  # of the fleet
+    part: str  # what of it is somebody else's: autopilot or physics
 
     def seek(self) -> bool:
         """Whether it is there, before the run starts; then the vehicle's row shows it."""
@@ -38,22 +45,26 @@ class Source(Protocol):
     def unknown(self) -> tuple[str, ...]:
         """Columns of `vehicle` of which it says nothing."""
 
+    def orders(self) -> MavlinkPilot | None:
+        """What carries out the orders in its row, if it takes any while it is there."""
+
     def close(self) -> None:
         """Release everything; may be called twice."""
 
 
 class Outside:
-    """The vehicles of the fleet with `autopilot: ardupilot-json` and `external`.
+    """The vehicles of the fleet with `autopilot: ardupilot-json` and `external`, and those with `physics`.
 
-    While an autopilot is absent its vehicle is flown here: it holds where it was. Raises `SetupError` for
-    what cannot be opened, `ScenarioError` for what the scenario lacks, and `RunError` when a vehicle
-    that may not be missing is.
+    While an autopilot is absent its vehicle is flown here: as its orders say, and without any it holds where it
+    was. Raises `SetupError` for what cannot be opened, `ScenarioError` for what the scenario lacks, and `RunError` when
+    a vehicle that may not be missing is.
     """
 
     def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig) -> None:
         self._fleet, self._ready = fleet, config.real.ready
         self._missing = {node.id: node.missing for node in context.scene.nodes}
         self._sources: list[Source] = []
+        self._news: list[tuple[int, float, str]] = []  # row, when (s), which of `EVENTS`
         try:
             json, external = (
                 [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.autopilot == kind]
@@ -61,6 +72,8 @@ class Outside:
             )
             if json:
                 self._sources += ardupilots(context, fleet, roster, config, [node.id for node in json])
+            moved = [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.physics is not None]
+            self._sources += moved_elsewhere(fleet, roster, config, moved)
             if external:
                 from adapters.vehicle.external import externals  # needs pymavlink
 
@@ -82,17 +95,38 @@ class Outside:
             before = source.name in self._there
             after = source.fly(until, before)
             if before and not after:
+                self._news.append((source.row, until, "gone"))
                 self._lose(source, until)
             elif after and not before:
-                log.warning("%s is flown by its own autopilot", source.name)
+                log.warning("%s is %s", source.name, _BY[source.part])
+                self._news.append((source.row, until, "back"))
                 self._there.add(source.name)
+            if (pilot := source.orders()) is not None:
+                for at, event, text in pilot.news():
+                    log.warning("%.1f s: the autopilot of %s %s", at, source.name, text)
+                    self._news.append((source.row, at, event))
 
-    def blank(self, columns: dict[str, Array]) -> None:
-        """Write NaN over the figures of `vehicle` that autopilots do not tell."""
+    def unready(self) -> NDArray[np.bool_]:
+        """(n,) of the fleet: whose autopilots were told to arm, and have not."""
+        found = np.zeros(len(self._fleet.state), bool)
+        for source in self._sources:
+            if (pilot := source.orders()) is not None and source.name in self._there:
+                found[source.row] = pilot.unready
+        return found
+
+    def news(self) -> list[tuple[int, float, str]]:
+        """What has happened since the last call: row of the fleet, when (s), and which of `EVENTS`."""
+        found, self._news = self._news, []
+        return found
+
+    def amend(self, columns: dict[str, Array]) -> None:
+        """Write into columns of `vehicle` what autopilots tell of themselves, and NaN where they tell nothing."""
         for source in self._sources:
             if source.name in self._there:
                 for name in source.unknown():
                     columns[name][source.row] = np.nan
+                if (pilot := source.orders()) is not None:
+                    columns["armed"][source.row] = pilot.armed
 
     def close(self) -> None:
         """Part from all autopilots; may be called twice."""
@@ -109,26 +143,35 @@ class Outside:
             time.sleep(_LOOK)
         needed = [source.name for source in missing if self._missing[source.name] != "model"]
         if needed:
-            raise RunError(f"no autopilot has come for {', '.join(needed)} within {ready:g} s")
+            what = " or ".join(sorted({source.part for source in missing if source.name in needed}))
+            raise RunError(f"no {what} has come for {', '.join(needed)} within {ready:g} s")
         for source in missing:
-            log.warning("no autopilot has come for %s within %g s; it is flown here", source.name, ready)
+            log.warning("no %s has come for %s within %g s; it is flown here", source.part, source.name, ready)
+            self._news.append((source.row, 0.0, "gone"))
         return {source.name for source in self._sources} - {source.name for source in missing}
 
     def _lose(self, source: Source, until: float) -> None:
         """Do what the scenario says of a vehicle whose autopilot is gone."""
         self.absences[source.name] += 1
         if self._missing[source.name] == "fail":
-            raise RunError(f"the autopilot of '{source.name}' does not answer, and 'missing: fail' ends the run then")
+            raise RunError(
+                f"the {source.part} of '{source.name}' does not answer, and 'missing: fail' ends the run then"
+            )
         if self._missing[source.name] == "wait":
-            log.warning("the autopilot of %s does not answer; waiting", source.name)
+            log.warning("the %s of %s does not answer; waiting", source.part, source.name)
             end = time.monotonic() + self._ready
             while not source.fly(until, True):
                 if time.monotonic() >= end:
-                    raise RunError(f"the autopilot of '{source.name}' has not come back within {self._ready:g} s")
+                    raise RunError(f"the {source.part} of '{source.name}' has not come back within {self._ready:g} s")
                 time.sleep(_LOOK)
             return
-        log.warning("the autopilot of %s does not answer; it holds where it is", source.name)
         self._there.discard(source.name)
+        pilot = source.orders()
+        if pilot is not None and pilot.active:
+            log.warning("the %s of %s does not answer; it is flown here", source.part, source.name)
+            pilot.part()
+            return
+        log.warning("the %s of %s does not answer; it holds where it is", source.part, source.name)
         row, state = source.row, self._fleet.state
         state["armed"][row] = state["landed"][row] == 0 or self._fleet.frames["kind"][row] != COPTER
         self._fleet.hold([row])

@@ -16,13 +16,17 @@ from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPa
 from adapters.vehicle.field import frame_of, light_of
 from adapters.vehicle.keys import Vehicle, vehicles_of
 from adapters.vehicle.looking import OWN, reads, triggers, unseen
+from cosim.autopilot.remote import MOST_CELLS
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
+from cosim.vehicles.obstacles import Obstacles, read_obstacles
 from cosim.vehicles.rows import Rows
+from cosim.vehicles.terrain import Terrain, read_terrain
 from cosim.vehicles.weeds import read_weeds
 
+_NEAR = 0.5  # m between the ground and a home of which the height was written
 _HEIGHT = 15.0  # m above home, for copters whose points have no height
 
 
@@ -43,7 +47,7 @@ class VehicleRoster:
     def __init__(self, context: Context, config: VehicleConfig) -> None:
         self._problems: list[Problem] = []
         self._at = f"adapters.{context.name}"
-        scene = context.scene
+        scene, self.duration = context.scene, context.duration
         found = vehicles_of(scene)
         self.slots = np.array([slot for slot, _, _ in found], np.int32)  # (n,)
         self.ids = [node.id for _, node, _ in found]
@@ -51,12 +55,19 @@ class VehicleRoster:
         self.nodes = {node.id: slot for slot, node in enumerate(scene.nodes)}
         self.airframes = [self._airframe(node, vehicle) for _, node, vehicle in found]
         self.homes = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in found]).reshape(-1, 3)
+        self.terrain = self._terrain(context, config)
+        self.obstacles = self._obstacles(context, config)
         self.headings = np.radians([vehicle.heading for _, _, vehicle in found])
         self.levels = np.array([vehicle.battery.level for _, _, vehicle in found])
-        # vehicles that another autopilot than ours flies
+        # vehicles that another autopilot than ours flies, and those of them that take no orders from here
         self.outside = {node.id for _, node, vehicle in found if vehicle.autopilot != "builtin"}
+        self._deaf = {node.id for _, node, vehicle in found if vehicle.autopilot == "external"}
+        # those that the physics of another program moves
+        self.moved = {node.id for _, node, vehicle in found if vehicle.physics is not None}
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
+        # vehicles that are told what to do
+        self.told = {*config.missions, *(part.drone for part in config.engage)}
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
         self._swarm(config)
@@ -68,9 +79,9 @@ class VehicleRoster:
     def _wrong(self, text: str, path: str, hint: str = "") -> None:
         self._problems.append(Problem(text, path=path, hint=hint))
 
-    def _ours(self, name: str, path: str) -> None:
-        """Orders go to our autopilots only."""
-        if name in self.outside:
+    def _takes_orders(self, name: str, path: str) -> None:
+        """Orders go to our autopilots, and to ArduPilots on our physics."""
+        if name in self._deaf:
             self._wrong(f"'{name}' is flown by its own autopilot", path, "give it its mission by MAVLink")
 
     def _airframe(self, node: Node, vehicle: Vehicle) -> Copter | Rover:
@@ -83,6 +94,48 @@ class VehicleRoster:
             self._wrong(str(error), f"{at}.vehicle")
             return Rover() if vehicle.frame == "rover" else Copter()
 
+    def _terrain(self, context: Context, config: VehicleConfig) -> Terrain | None:
+        """The ground, on which all `homes` are put; None: it is flat."""
+        if config.terrain is None:
+            return None
+        at = f"{self._at}.terrain"
+        try:
+            land = read_terrain(context.path(config.terrain))
+        except (ValueError, OSError) as error:
+            self._wrong(f"the terrain '{config.terrain}' cannot be read: {error}", at, "docs/vehicles.md has the form")
+            return None
+        if context.scene.real and land.heights.size > MOST_CELLS:
+            text = f"the terrain has {land.heights.size} cells; programs of vehicles are sent {MOST_CELLS} at most"
+            self._wrong(text, at, "take larger cells, or a smaller part of it")
+        for k, name in enumerate(self.ids):
+            x, y, z = (float(value) for value in self.homes[k])
+            if not land.covers(x, y):
+                where = f"the terrain '{config.terrain}', which covers {land.extent()}"
+                self._wrong(f"'{name}' starts at {x:g} m, {y:g} m, outside {where}", f"nodes.{name}.at", "move either")
+                continue
+            self.homes[k, 2] = ground = float(land.height(x, y))
+            if z != 0.0 and abs(z - ground) > _NEAR:
+                text = f"'{name}' starts at a height of {z:g} m, but the ground there is at {ground:.2f} m"
+                self._wrong(text, f"nodes.{name}.at", "leave the height out: vehicles start on the ground")
+        return land
+
+    def _obstacles(self, context: Context, config: VehicleConfig) -> Obstacles | None:
+        """What stands in the way."""
+        if config.obstacles is None:
+            return None
+        at = f"{self._at}.obstacles"
+        try:
+            found = read_obstacles(context.path(config.obstacles), frame_of(context.scene), self.terrain)
+        except (ValueError, OSError) as error:
+            self._wrong(
+                f"the obstacles '{config.obstacles}' cannot be read: {error}", at, "docs/vehicles.md has the form"
+            )
+            return None
+        for name, home in zip(self.ids, self.homes, strict=True):
+            for k in found.hit(home, home):
+                self._wrong(f"'{name}' starts inside '{found.names[k]}'", f"nodes.{name}.at", "move it")
+        return found
+
     def _known(self, name: str, path: str) -> int:
         """The fleet's row of the vehicle `name`, -1: there is none."""
         if name not in self.row:
@@ -92,11 +145,15 @@ class VehicleRoster:
     def _mission(self, context: Context, name: str, part: MissionPart) -> Mission:
         at = f"{self._at}.missions.{name}"
         row = self._known(name, at)
-        self._ours(name, at)
+        self._takes_orders(name, at)
         none = Mission(row, [], np.empty(0, np.int64), part, None)
         if row < 0:
             return none
         flies, home = isinstance(self.airframes[row], Copter), self.homes[row]
+        if part.ordered:
+            if not flies:
+                self._wrong(f"'{name}' does not fly", f"{at}.ordered", "name a vehicle with 'frame: copter'")
+            return none
         high = float(home[2]) + (_HEIGHT if flies else 0.0)
         try:
             field = None
@@ -123,7 +180,7 @@ class VehicleRoster:
     def _engagement(self, number: int, part: EngagePart, config: VehicleConfig, written: tuple[str, ...]) -> None:
         at = f"{self._at}.engage.{number}"
         drone, target = self._known(part.drone, f"{at}.drone"), self._known(part.target, f"{at}.target")
-        self._ours(part.drone, f"{at}.drone")
+        self._takes_orders(part.drone, f"{at}.drone")
         if drone >= 0 and isinstance(self.airframes[drone], Rover):
             self._wrong(f"'{part.drone}' does not fly", f"{at}.drone", "name a vehicle with 'frame: copter'")
         if drone >= 0 and drone == target:
@@ -145,7 +202,9 @@ class VehicleRoster:
             rows = []
             for member in part.members:
                 row = self._known(member, f"{at}.members")
-                self._ours(member, f"{at}.members")
+                if member in self.outside:
+                    hint = "members need our autopilot: how near they may come follows from how it brakes"
+                    self._wrong(f"'{member}' is flown by its own autopilot", f"{at}.members", hint)
                 if row >= 0 and isinstance(self.airframes[row], Rover):
                     self._wrong(f"'{member}' does not fly", f"{at}.members", "name vehicles with 'frame: copter'")
                 if member in taken:
@@ -208,7 +267,7 @@ class VehicleRoster:
         try:
             looked_at = reads(part, trigger)
         except ValueError as error:
-            self._wrong(f"the condition cannot be: {error}", f"{at}.when", "docs/vehicles.md has what is understood")
+            self._wrong(f"the condition cannot be: {error}", f"{at}.when", "docs/conditions.md has what is understood")
             return
         if blind := unseen(part, trigger, config.cameras):
             self._wrong(f"'{blind}' has no camera, and so no pictures", f"{at}.when", "add it to 'cameras'")
@@ -225,7 +284,8 @@ def airframe(vehicle: Vehicle) -> Copter | Rover:
     if isinstance(plain, Copter):
         said |= {"climb": vehicle.climb, "descent": vehicle.descent, "hover_power": vehicle.hover_power}
         # ArduPilot turns rotors; of a vehicle that is only listened to, nothing is known of them
-        dynamics = {"builtin": vehicle.dynamics, "ardupilot-json": "rigid", "external": "point"}[vehicle.autopilot]
+        own = vehicle.dynamics if vehicle.physics is None else "rigid"
+        dynamics = {"builtin": own, "ardupilot-json": "rigid", "external": "point"}[vehicle.autopilot]
         plain = replace(plain, dynamics=dynamics)
     else:
         said |= {"wheelbase": vehicle.wheelbase}

@@ -3,6 +3,10 @@
 from cosim.contract.signals import Column, Signal
 from cosim.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
 
+# The program is away or there again; ArduPilot could not be armed, or did not take off; somebody else has changed its
+# mode, and it is back in GUIDED.
+EVENTS = ("gone", "back", "refused", "taken-over", "given-back")
+
 BEHAVIOUR = Signal("behaviour", "what a vehicle with a mission or an engagement is about", (
     Column("state", "int8", "", "its state", "code", STATES),
     Column("row", "int32", "", "row of the field being worked, -1: none"),
@@ -16,6 +20,18 @@ ENGAGEMENT = Signal("engagement", "an engagement that ended; the row's slot is t
     Column("outcome", "int8", "", "how it ended", "code", OUTCOMES),
     Column("reason", "int8", "", "why it ended", "code", REASONS),
     *(Column(name, "float64", unit, meaning, optional=True) for name, (unit, meaning) in METRICS.items()),
+), rows="event")  # fmt: skip
+
+PROXIMITY = Signal("proximity", "a vehicle came nearer to an obstacle than the separation, or hit it", (
+    Column("obstacle", "int32", "", "number of the polygon in the file, from 0", low=0.0),
+    Column("kind", "int8", "", "what it is so far", "code", ("near-miss", "collision")),
+    Column("at", "float64", "s", "when", low=0.0),
+    Column("distance", "float64", "m", "from the obstacle then, 0: inside", low=0.0),
+), rows="event")  # fmt: skip
+
+AUTOPILOT = Signal("autopilot", "what happens with the autopilot of a vehicle that is not ours", (
+    Column("event", "int8", "", "what it is", "code", EVENTS),
+    Column("at", "float64", "s", "when", low=0.0),
 ), rows="event")  # fmt: skip
 
 PICTURE = Signal("picture", "the latest picture of a drone's camera, NaN: none yet", (

@@ -10,7 +10,7 @@ import numpy as np
 
 from adapters.vehicle.config import EngagePart, TriggerPart
 from adapters.vehicle.looking import KNOWN, roles, triggers
-from cosim.contract.condition import Condition, Reading, Value
+from cosim.contract.condition import Condition, Reading, Value, over
 from cosim.contract.frame import Frame
 from cosim.contract.functions import function
 from cosim.vehicles import phases as ph
@@ -57,7 +57,9 @@ class Triggers:
 
     def decide(self, now: float, pairs: Engagements) -> list[tuple[int, bool]]:
         """Pairs that get an order at `now` s, with whether it is to engage."""
-        orders = []
+        orders: list[tuple[int, bool]] = []
+        if not self._pairs:
+            return orders
         out = np.isin(pairs.phase, _OUT)
         for k in self._pairs:
             active = bool(pairs.ordered[k] or out[k])
@@ -111,4 +113,4 @@ def _holds(part: EngagePart, trigger: TriggerPart) -> Holds:
     if trigger.function:
         law = function(trigger.when.strip())
         return lambda reading, now: bool(law(TriggerView(now, reading)))
-    return Condition(trigger.when, roles(part), KNOWN).met
+    return Condition(trigger.when, over(roles(part), KNOWN)).met

@@ -31,13 +31,14 @@ from cosim.autopilot.core import Autopilot
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.links import Endpoint, Endpoints
-from cosim.autopilot.remote import Done, Heard, VehicleSession, flown, take
+from cosim.autopilot.remote import Done, Heard, VehicleSession, flown, ground, take
 from cosim.autopilot.table import Address
 from cosim.contract.errors import CosimError, RunError, SetupError
 from cosim.supervisor import Network
 from cosim.talk.keys import Key, read
 from cosim.vehicles import Copter, VehicleFleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
+from cosim.vehicles.terrain import Terrain
 
 log = logging.getLogger("cosim.vehicle")
 
@@ -140,7 +141,8 @@ class Flight:
 
     def __init__(self, welcome: Mapping[str, Any], orders: Orders, broadcast: list[str]) -> None:
         about = welcome["about"]
-        self.fleet = fleet_of(welcome["airframe"], welcome["row"], welcome["items"], float(welcome["now"]))
+        now, land = float(welcome["now"]), ground(welcome)
+        self.fleet = fleet_of(welcome["airframe"], welcome["row"], welcome["items"], now, land)
         self._items = welcome["items"]
         origin = tuple(map(float, about["origin"]))
         self._stack = ExitStack()
@@ -189,9 +191,9 @@ class Flight:
         self._stack.close()
 
 
-def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float) -> VehicleFleet:
+def fleet_of(airframe: bytes, row: bytes, items: bytes, now: float, terrain: Terrain | None = None) -> VehicleFleet:
     """A fleet of the one vehicle whose records these are."""
-    fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
+    fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)], terrain=terrain)
     fleet.frames[:] = np.frombuffer(airframe, AIRFRAME)
     fleet.restore(np.frombuffer(row, STATE), np.frombuffer(items, ITEM), now)
     return fleet

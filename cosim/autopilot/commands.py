@@ -7,15 +7,45 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.flight import TERRAIN
 from cosim.autopilot.geodesy import Place
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
 
 ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = range(5)  # MAV_RESULT
-_FORCE = 21196  # param2 of an arming command that passes the checks
+_FORCE_ARM, _FORCE_DISARM = 2989, 21196  # param2 that passes the checks: ArduPilot's, and that of both
+_FRAMES = {0, 3, 5, 6, *TERRAIN}  # MAV_FRAME of places; 0 and 5: above the sea
 _ABSOLUTE = {mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT}
-
+_FARTHEST = 50_000.0  # m from the origin at which ArduPilot takes a home
+_ITEM_FRAMES = {False: _FRAMES, True: _FRAMES | {mavlink.MAV_FRAME_MISSION}}  # of orders, and of items of missions
+_NOWHERE = 2**31 - 1  # of a COMMAND_INT that names no place
+_HIGH = {  # commands with a place, whose height counts from what the frame says
+    mavlink.MAV_CMD_DO_REPOSITION, mavlink.MAV_CMD_DO_SET_HOME, mavlink.MAV_CMD_DO_ORBIT,
+    mavlink.MAV_CMD_DO_SET_ROI, mavlink.MAV_CMD_DO_SET_ROI_LOCATION,
+}  # fmt: skip
+# Parameters without which a command says nothing, by their index: what is no number there is refused.
+_NEEDED: dict[int, tuple[int, ...]] = {
+    mavlink.MAV_CMD_DO_FOLLOW: (0,),
+    mavlink.MAV_CMD_CONDITION_YAW: (0, 3),
+    mavlink.MAV_CMD_DO_SET_MODE: (0, 1),
+    mavlink.MAV_CMD_DO_CHANGE_SPEED: (0, 1),
+    mavlink.MAV_CMD_DO_SET_HOME: (0,),
+    mavlink.MAV_CMD_DO_SET_RELAY: (0, 1),
+    mavlink.MAV_CMD_DO_REPEAT_RELAY: (0, 1, 2),
+    mavlink.MAV_CMD_DO_FLIGHTTERMINATION: (0,),
+    mavlink.MAV_CMD_DO_REPOSITION: (1,),
+    mavlink.MAV_CMD_DO_PAUSE_CONTINUE: (0,),
+    mavlink.MAV_CMD_DO_SET_ROI_SYSID: (0,),
+    mavlink.MAV_CMD_DO_FENCE_ENABLE: (0,),
+    mavlink.MAV_CMD_DO_MOTOR_TEST: (0, 1, 2, 3),
+    mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: (0,),
+    mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: (0,),
+    mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: (0, 1),
+    mavlink.MAV_CMD_REQUEST_MESSAGE: (0,),
+    mavlink.MAV_CMD_DO_SET_SAFETY_SWITCH_STATE: (0,),
+    mavlink.MAV_CMD_BATTERY_RESET: (0, 1),
+}
 
 Handler = Callable[["Autopilot", "Order"], int]
 
@@ -36,7 +66,8 @@ def read(message: Message, link: Hashable) -> Order:
     """The order in a COMMAND_LONG or COMMAND_INT."""
     p = (message.param1, message.param2, message.param3, message.param4)
     if message.get_type() == "COMMAND_INT":
-        return Order(message.command, p, message.x / 1e7, message.y / 1e7, message.z, message.frame, link)
+        x, y = (math.nan,) * 2 if message.x == message.y == _NOWHERE else (message.x / 1e7, message.y / 1e7)
+        return Order(message.command, p, x, y, message.z, message.frame, link)
     return Order(message.command, p, message.param5, message.param6, message.param7, None, link)
 
 
@@ -47,8 +78,27 @@ def whole(value: float) -> int:
 
 def execute(a: Autopilot, order: Order) -> int:
     """Do what is ordered; the MAV_RESULT. What is refused is said, too."""
-    handler = HANDLERS[a.pilot.persona.px4].get(order.command)
-    return UNSUPPORTED if handler is None else handler(a, order)
+    persona = a.pilot.persona
+    handler = HANDLERS[persona.px4].get(order.command)
+    if handler is None or (order.command in _COPTERS and persona.frame == "rover" and not persona.px4):
+        return UNSUPPORTED
+    if order.link is not None and not all(math.isfinite(order.p[k]) for k in _NEEDED.get(order.command, ())):
+        return DENIED  # items of missions may have NaN where they mean nothing
+    if order.command in _HIGH and order.frame is not None and order.frame not in _ITEM_FRAMES[order.link is None]:
+        return DENIED
+    if order.frame in TERRAIN and order.command in _HIGH and a.pilot.fleet.terrain is not None:
+        a.pilot.say(4, f"Command {order.command}: frame {order.frame}, terrain is not followed"[:50])
+        return DENIED
+    return handler(a, order)
+
+
+def _somewhere(order: Order) -> bool:
+    """Whether the order names a place on Earth; 0, 0 is none."""
+    return (
+        abs(order.latitude) <= 90.0
+        and abs(order.longitude) <= 180.0
+        and (order.latitude != 0.0 or order.longitude != 0.0)
+    )
 
 
 def _told(a: Autopilot, reason: str | None) -> int:
@@ -59,9 +109,21 @@ def _told(a: Autopilot, reason: str | None) -> int:
 
 
 def _arm(a: Autopilot, order: Order) -> int:
-    force = whole(order.p[1]) == _FORCE
-    if not order.p[0] >= 0.5:
-        return _told(a, a.pilot.disarm(force))
+    px4 = a.pilot.persona.px4
+    if not math.isfinite(order.p[0]):
+        return UNSUPPORTED
+    action = math.floor(order.p[0] + 0.5) if px4 else order.p[0]
+    if action not in (0, 1):
+        return UNSUPPORTED
+    if action == 0:
+        result = _told(a, a.pilot.disarm(whole(order.p[1]) == _FORCE_DISARM))
+        return TEMPORARILY_REJECTED if px4 and result == FAILED else result
+    # PX4 passes no checks for the sake of somebody outside
+    return _armed(a, not px4 and whole(order.p[1]) == _FORCE_ARM)
+
+
+def _armed(a: Autopilot, force: bool = False) -> int:
+    """Arm, or tell everything that speaks against it."""
     reason = a.pilot.arm(force)
     if reason is None:
         return ACCEPTED
@@ -84,6 +146,8 @@ def _mode(a: Autopilot, order: Order) -> int:
 
 def _take_off(a: Autopilot, order: Order) -> int:
     height = order.z
+    if not a.pilot.persona.px4 and order.frame not in (None, mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT):
+        return DENIED
     if a.pilot.persona.px4:  # above the sea, or NaN for the parameter's height
         if math.isfinite(height) and height != 0.0:
             height -= a.pilot.home_place().altitude
@@ -103,25 +167,35 @@ def _return(a: Autopilot, _: Order) -> int:
 
 
 def _start_mission(a: Autopilot, order: Order) -> int:
-    pilot = a.pilot
+    """MISSION_START: PX4 arms for it and takes a first item, ArduPilot neither."""
+    pilot, px4 = a.pilot, a.pilot.persona.px4
+    if not px4 and (order.p[0] != 0.0 or order.p[1] != 0.0):
+        return DENIED
     if pilot.mission.refusal(landed=False):
-        return _told(a, "Mission: no mission")
-    if not pilot.look().armed:
+        _told(a, "Mission: no mission")
+        return DENIED if px4 else FAILED
+    if px4 and not -1.0 <= order.p[0] < len(pilot.mission.items):
+        return DENIED
+    if not px4 and not pilot.look().armed:
         return _told(a, "Mission: not armed")
-    first = whole(order.p[0])
     name = pilot.persona.doing("mission")
-    if pilot.mode == name:
+    if pilot.mode == name and pilot.look().armed:
         pilot.mission.start()
     result = _told(a, pilot.set_mode(name))
-    if result == ACCEPTED and first > pilot.persona.first_item:
-        pilot.mission.jump(first)
-    return result
+    if px4 and result == ACCEPTED and not pilot.look().armed:
+        result = _armed(a)
+    if result == ACCEPTED and whole(order.p[0]) > pilot.persona.first_item:
+        pilot.mission.jump(whole(order.p[0]))
+    return TEMPORARILY_REJECTED if px4 and result == FAILED else result
 
 
 def _speed(a: Autopilot, order: Order) -> int:
     """Speed over ground (type 0, 1), of climbing (2) or of sinking (3); PX4 knows the first only."""
     kind, speed = whole(order.p[0]), order.p[1]
     frames, row = a.pilot.fleet.frames, a.pilot.row
+    ardurover = a.pilot.persona.frame == "rover" and not a.pilot.persona.px4
+    if ardurover and order.link is not None and a.pilot.behaviour not in ("guided", "mission", "return", "follow"):
+        return FAILED
     if speed == -1.0 and a.pilot.persona.px4:  # as before
         return ACCEPTED
     if not 0.0 < speed < math.inf or kind not in (0, 1, 2, 3):
@@ -136,19 +210,27 @@ def _speed(a: Autopilot, order: Order) -> int:
 
 
 def _reposition(a: Autopilot, order: Order) -> int:
-    pilot = a.pilot
-    if order.frame is None and not pilot.persona.px4:
+    pilot, px4 = a.pilot, a.pilot.persona.px4
+    flags = whole(order.p[1])
+    if px4:
+        if flags != 1:  # PX4 does it in HOLD only, so it has to be given leave
+            return UNSUPPORTED
+    elif order.frame is None:
         return UNSUPPORTED  # ArduPilot takes it as COMMAND_INT only
-    if pilot.behaviour != "guided" or (pilot.persona.px4 and pilot.mode != "HOLD"):
-        if not whole(order.p[1]) & 1:
-            return DENIED
+    elif pilot.behaviour != "guided" and not flags & 1:
+        return DENIED
+    v = pilot.look()
+    here = pilot.ground.place(v.x, v.y, v.z)
+    nowhere = math.isnan(order.latitude) and math.isnan(order.longitude)
+    if not _somewhere(order) and not (px4 and nowhere):  # PX4: where it is
+        return DENIED
+    if not math.isfinite(order.z) and not (px4 and math.isnan(order.z)):
+        return DENIED
+    if pilot.behaviour != "guided" or (px4 and pilot.mode != "HOLD"):
         reason = pilot.set_mode(pilot.persona.doing("guided"))
         if reason:
             return _told(a, reason)
-    v = pilot.look()
-    here = pilot.ground.place(v.x, v.y, v.z)
-    latitude = order.latitude if math.isfinite(order.latitude) else here.latitude
-    longitude = order.longitude if math.isfinite(order.longitude) else here.longitude
+    latitude, longitude = (here.latitude, here.longitude) if nowhere else (order.latitude, order.longitude)
     z = order.z if math.isfinite(order.z) else here.altitude
     # without a frame heights are above the sea
     if math.isfinite(order.z) and order.frame is not None and order.frame not in _ABSOLUTE:
@@ -163,28 +245,36 @@ def _reposition(a: Autopilot, order: Order) -> int:
 
 
 def _yaw(a: Autopilot, order: Order) -> int:
+    if not 0.0 <= order.p[0] <= 360.0 or order.p[3] not in (0.0, 1.0):
+        return FAILED
     angle = math.radians(order.p[0])
-    if not math.isfinite(angle):
-        return DENIED
-    if order.p[3] != 0.0:  # relative, in the direction of param3
+    if order.p[3] == 1.0:  # relative, in the direction of param3
         angle = a.pilot.look().heading + (angle if order.p[2] >= 0.0 else -angle)
     a.pilot.fleet.face([a.pilot.row], angle)
     return ACCEPTED
 
 
 def _set_home(a: Autopilot, order: Order) -> int:
-    if whole(order.p[0]) == 1 or (not a.pilot.persona.px4 and not (order.latitude or order.longitude)):
+    px4 = a.pilot.persona.px4
+    here = order.p[0] > 0.5 if px4 else order.p[0] == 1.0 or not (order.latitude or order.longitude)
+    if not here and not px4 and order.link is not None and order.p[0] != 0.0:
+        return DENIED
+    if not here and not (_somewhere(order) and (math.isfinite(order.z) or not px4)):
+        return DENIED
+    if not a.pilot.ready:
+        return TEMPORARILY_REJECTED if px4 else FAILED
+    if here:
         v = a.pilot.look()
         point = (v.x, v.y, v.z)
-    elif abs(order.latitude) <= 90.0 and abs(order.longitude) <= 180.0 and (order.latitude or order.longitude):
+    else:
         z = order.z if math.isfinite(order.z) else a.pilot.home_place().altitude
         if order.frame is not None and order.frame not in _ABSOLUTE:
             z += a.pilot.home_place().altitude
         point = a.pilot.ground.local(Place(order.latitude, order.longitude, z))
-    else:
-        return DENIED
+        if not px4 and math.hypot(point[0] - a.start[0], point[1] - a.start[1]) > _FARTHEST:
+            return FAILED
     a.pilot.set_home(point)
-    a.send_now(242)
+    a.send_now(mavlink.MAVLINK_MSG_ID_HOME_POSITION)
     return ACCEPTED
 
 
@@ -193,11 +283,14 @@ def _current(a: Autopilot, order: Order) -> int:
 
 
 def _pause(a: Autopilot, order: Order) -> int:
-    """DO_PAUSE_CONTINUE: hold, or go on with the mission."""
-    if a.pilot.look().landed and a.pilot.persona.frame == "copter" and not a.pilot.persona.px4:
-        return _told(a, "Failed to resume" if order.p[0] else "Failed to pause")
-    name = a.pilot.persona.doing("mission") if order.p[0] else a.pilot.persona.hold
-    return _told(a, a.pilot.set_mode(name))
+    """DO_PAUSE_CONTINUE: stop on the way, or go on, in a guided mode or a mission; the mode stays."""
+    if whole(order.p[0]) not in (0, 1):
+        return DENIED
+    if whole(order.p[0]):
+        done, text = a.pilot.resume(), "Failed to resume"
+    else:
+        done, text = a.pilot.pause(), "Failed to pause"
+    return ACCEPTED if done else _told(a, text)
 
 
 def _fence(a: Autopilot, order: Order) -> int:
@@ -211,8 +304,9 @@ def _fence(a: Autopilot, order: Order) -> int:
 
 def _interval(a: Autopilot, order: Order) -> int:
     message, period = whole(order.p[0]), order.p[1]
-    if message == 0:
-        return ACCEPTED  # heartbeats keep their rate
+    if message == mavlink.MAVLINK_MSG_ID_HEARTBEAT:
+        # they do not stop: clients would take it for lost
+        return ACCEPTED if a.beat(1.0 if period == 0.0 else 1e-6 * period) else DENIED
     if not a.knows(message):
         return UNSUPPORTED if a.pilot.persona.px4 else _denied(a, f"No ap_message for mavlink id ({message})")
     a.set_rate(message, None if period == 0.0 else 1e6 / period if period > 0.0 else 0.0)
@@ -223,10 +317,10 @@ def _tell_interval(a: Autopilot, order: Order) -> int:
     message = whole(order.p[0])
     if not 0 <= message <= 65535:
         return UNSUPPORTED
-    rate = a.streams.rates.get(message, 0.0)
+    rate = 1.0 / a.period if message == mavlink.MAVLINK_MSG_ID_HEARTBEAT else a.streams.rates.get(message, 0.0)
     period = round(1e6 / rate) if rate > 0.0 else -1 if a.knows(message) else 0
     a.reply(order.link, mavlink.MAVLink_message_interval_message(message, period))
-    return ACCEPTED
+    return ACCEPTED if period or a.pilot.persona.px4 else FAILED  # 0: not known
 
 
 def _request(a: Autopilot, order: Order) -> int:
@@ -239,8 +333,7 @@ def _request(a: Autopilot, order: Order) -> int:
 
 def _tell(message: int) -> Callable[[Autopilot, Order], int]:
     def send(a: Autopilot, order: Order) -> int:
-        a.send_now(message, order.link)
-        return ACCEPTED
+        return ACCEPTED if a.send_now(message, order.link) else FAILED
 
     return send
 
@@ -267,13 +360,14 @@ def _fail_saying(*texts: str) -> Handler:
     return say
 
 
-def _nothing(on: tuple[float, ...] = (1.0,)) -> Handler:
+def _off(_: Autopilot, order: Order) -> int:
     """Equipment that is not there: refused, unless it is to be off."""
+    return ACCEPTED if order.p[0] == 0.0 else FAILED
 
-    def answer(_: Autopilot, order: Order) -> int:
-        return FAILED if order.p[0] in on or not math.isfinite(order.p[0]) else ACCEPTED
 
-    return answer
+def _compass(_: Autopilot, order: Order) -> int:
+    """A compass without error needs no calibration, and none is under way."""
+    return ACCEPTED if 0.0 <= order.p[0] < 360.0 else FAILED
 
 
 def _loiter(a: Autopilot, _: Order) -> int:
@@ -291,6 +385,8 @@ def _follow(a: Autopilot, order: Order) -> int:
 
 def _terminate(a: Autopilot, order: Order) -> int:
     """DO_FLIGHTTERMINATION: the motors stop, wherever it is."""
+    if a.pilot.persona.px4 and not (order.p[0] > 0.5 and a.pilot.look().armed):
+        return DENIED
     if not order.p[0] > 0.5:
         return FAILED
     a.pilot.say(0, "Terminating due to GCS request")
@@ -309,9 +405,12 @@ def _repeat_relay(a: Autopilot, order: Order) -> int:
 
 def _region(a: Autopilot, order: Order) -> int:
     """DO_SET_ROI and DO_SET_ROI_LOCATION: look there; nowhere when no place is named."""
-    if order.latitude == 0.0 and order.longitude == 0.0:
+    modal = a.pilot.persona.px4 and order.command == mavlink.MAV_CMD_DO_SET_ROI  # PX4 says in param1 what it is
+    if modal and order.p[0] not in (mavlink.MAV_ROI_NONE, mavlink.MAV_ROI_LOCATION):
+        return UNSUPPORTED
+    if (order.latitude == 0.0 and order.longitude == 0.0) or (modal and order.p[0] == mavlink.MAV_ROI_NONE):
         return _no_region(a, order)
-    if not (abs(order.latitude) <= 90.0 and abs(order.longitude) <= 180.0):
+    if not _somewhere(order):
         return DENIED
     a.equipment.look_at(Place(order.latitude, order.longitude, 0.0))
     return ACCEPTED
@@ -411,7 +510,9 @@ def _latency(a: Autopilot, order: Order) -> int:
 
 
 def _calibrate(a: Autopilot, order: Order) -> int:
-    """Sensors without error are calibrated at once; clients wait for PX4's texts."""
+    """Sensors without error are calibrated at once, on the ground; clients wait for PX4's texts."""
+    if a.pilot.look().armed:
+        return TEMPORARILY_REJECTED if a.pilot.persona.px4 else FAILED
     names = [name for k, name in ((0, "gyro"), (1, "mag"), (3, "level")) if order.p[k] == 1.0]
     if order.latitude == 1.0:  # param5
         names.append("accel")
@@ -431,14 +532,12 @@ _COMMON: dict[int, Handler] = {
     mavlink.MAV_CMD_DO_SET_HOME: _set_home,
     mavlink.MAV_CMD_DO_FLIGHTTERMINATION: _terminate,
     mavlink.MAV_CMD_DO_REPOSITION: _reposition,
-    mavlink.MAV_CMD_DO_PAUSE_CONTINUE: _pause,
     mavlink.MAV_CMD_DO_SET_ROI_LOCATION: _region,
     mavlink.MAV_CMD_DO_SET_ROI_NONE: _no_region,
     mavlink.MAV_CMD_DO_SET_ROI: _region,
     mavlink.MAV_CMD_DO_DIGICAM_CONTROL: _camera,
     mavlink.MAV_CMD_DO_MOUNT_CONTROL: _fail,
     mavlink.MAV_CMD_DO_SET_CAM_TRIGG_DIST: _picture_distance,
-    mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: _current,
     mavlink.MAV_CMD_PREFLIGHT_CALIBRATION: _calibrate,
     mavlink.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN: _deny,
     mavlink.MAV_CMD_MISSION_START: _start_mission,
@@ -454,6 +553,8 @@ _COMMON: dict[int, Handler] = {
 # What ArduPilot knows besides. Those that fail are of equipment or settings that are not there.
 _ARDUPILOT: dict[int, Handler] = {
     mavlink.MAV_CMD_NAV_LOITER_UNLIM: _loiter,
+    mavlink.MAV_CMD_DO_PAUSE_CONTINUE: _pause,
+    mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: _current,
     mavlink.MAV_CMD_DO_FOLLOW: _follow,
     mavlink.MAV_CMD_NAV_VTOL_TAKEOFF: _take_off,
     mavlink.MAV_CMD_NAV_VTOL_LAND: _land,
@@ -466,10 +567,10 @@ _ARDUPILOT: dict[int, Handler] = {
     mavlink.MAV_CMD_DO_SET_ROI_SYSID: _region_system,
     mavlink.MAV_CMD_DO_MOUNT_CONFIGURE: _fail,
     mavlink.MAV_CMD_DO_FENCE_ENABLE: _fence,
-    mavlink.MAV_CMD_DO_PARACHUTE: _nothing((1.0, 2.0)),
+    mavlink.MAV_CMD_DO_PARACHUTE: _off,
     mavlink.MAV_CMD_DO_MOTOR_TEST: _motor_test,
     mavlink.MAV_CMD_DO_GRIPPER: _fail,
-    mavlink.MAV_CMD_DO_SPRAYER: _nothing(),
+    mavlink.MAV_CMD_DO_SPRAYER: _off,
     mavlink.MAV_CMD_DO_AUX_FUNCTION: _fail_saying("Auxiliary functions are not emulated"),
     mavlink.MAV_CMD_PREFLIGHT_STORAGE: _deny,
     mavlink.MAV_CMD_RUN_PREARM_CHECKS: _checks,
@@ -484,13 +585,19 @@ _ARDUPILOT: dict[int, Handler] = {
     mavlink.MAV_CMD_CONTROL_HIGH_LATENCY: _latency,
     mavlink.MAV_CMD_DO_SET_SAFETY_SWITCH_STATE: _safety,
     mavlink.MAV_CMD_DO_ADSB_OUT_IDENT: _fail,
-    mavlink.MAV_CMD_CAN_FORWARD: _nothing((1.0, 2.0)),
-    mavlink.MAV_CMD_FIXED_MAG_CAL_YAW: _nothing(()),  # a compass without error
+    mavlink.MAV_CMD_CAN_FORWARD: _off,
+    mavlink.MAV_CMD_FIXED_MAG_CAL_YAW: _compass,
     mavlink.MAV_CMD_SET_EKF_SOURCE_SET: _deny,
     mavlink.MAV_CMD_DO_ACCEPT_MAG_CAL: _fail,
-    mavlink.MAV_CMD_DO_CANCEL_MAG_CAL: _nothing(()),  # none is under way
+    mavlink.MAV_CMD_DO_CANCEL_MAG_CAL: _compass,
     mavlink.MAV_CMD_DO_SEND_BANNER: _banner,
     mavlink.MAV_CMD_BATTERY_RESET: _battery,
     mavlink.MAV_CMD_DEBUG_TRAP: _deny,
 }
+_COPTERS = {  # those that an ArduRover does not know
+    mavlink.MAV_CMD_NAV_LOITER_UNLIM, mavlink.MAV_CMD_NAV_TAKEOFF, mavlink.MAV_CMD_NAV_LAND, mavlink.MAV_CMD_DO_FOLLOW,
+    mavlink.MAV_CMD_NAV_VTOL_TAKEOFF, mavlink.MAV_CMD_NAV_VTOL_LAND, mavlink.MAV_CMD_DO_PAUSE_CONTINUE,
+    mavlink.MAV_CMD_CONDITION_YAW, mavlink.MAV_CMD_DO_SET_ROI, mavlink.MAV_CMD_DO_SET_ROI_LOCATION,
+    mavlink.MAV_CMD_DO_SET_ROI_NONE, mavlink.MAV_CMD_DO_SET_ROI_SYSID, mavlink.MAV_CMD_DO_PARACHUTE,
+}  # fmt: skip
 HANDLERS: dict[bool, dict[int, Handler]] = {True: _COMMON, False: {**_COMMON, **_ARDUPILOT}}  # by: whether it is PX4

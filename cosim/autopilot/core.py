@@ -17,6 +17,7 @@ from cosim.autopilot.missions import Missions
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import persona as find_persona
 from cosim.autopilot.pilot import Pilot
+from cosim.autopilot.signing import Parser, SigningKey
 from cosim.autopilot.sticks import Sticks
 from cosim.autopilot.streams import DEFAULT, GROUPS, Streams
 from cosim.autopilot.telemetry import ARDUPILOT_ONLY, BUILDERS, PX4_ONLY, heartbeat
@@ -24,7 +25,8 @@ from cosim.vehicles import VehicleFleet, layout
 
 EPOCH = 1_700_000_000.0  # s since 1970 that simulated time 0 stands for in time fields
 _LOOK = 0.1  # s of simulated time between two looks at the vehicle
-_PERIOD = 1.0  # s between heartbeats, on either clock
+_PERIOD = 1.0  # s between heartbeats, on either clock, as long as nobody asks for another
+_SELDOM = 60.0  # s, longest time between heartbeats that may be asked for
 _SLICE = 10  # queued messages sent at a time, as ArduPilot does with parameters
 _PAUSE = 0.01  # s of wall time between two such slices
 
@@ -91,8 +93,11 @@ class Autopilot:
         self.setpoints = guided.Setpoints(self.pilot, self.start)
         self.pilot.perform = self._perform
         self._links: dict[Hashable, _Link] = {}
+        self._key = SigningKey()
         self._out: list[tuple[Hashable, bytes]] = []
         self._busy = False  # whether a queue of a link is not empty
+        self.period = _PERIOD  # s between heartbeats
+        self._companions: set[int] = set()  # other components of this system that were heard
         self._beat = self._sliced = -math.inf  # s of wall time
         self._next_beat = self._next_look = fleet.now  # s
         self._tap = tap
@@ -111,9 +116,10 @@ class Autopilot:
         """Send to `link` from now on. `receive` connects by itself."""
         if link not in self._links:
             encoder = mavlink.MAVLink(None, srcSystem=self.sysid, srcComponent=1)
-            parser = mavlink.MAVLink(None)
-            parser.robust_parsing = True
+            parser = Parser()
             self._links[link] = _Link(parser, encoder, Files(self._read_file))
+            if self._key.secret is not None:
+                self._key.apply(parser, encoder, len(self._links))
             self._beat = -math.inf  # a new peer hears a heartbeat at once
 
     def disconnect(self, link: Hashable) -> None:
@@ -127,20 +133,23 @@ class Autopilot:
         for message in self._links[link].parser.parse_buffer(data) or ():
             if message.get_type() != "BAD_DATA":
                 self.handle(message, link)
+            elif self._key.secret is not None and "signature" in str(message.reason):
+                self.setpoints.refuse("a frame that is not signed with the key")
 
     def handle(self, message: Message, link: Hashable) -> None:
         """Act on a decoded message, if it is for this vehicle: target 0 is for everybody."""
-        if getattr(message, "target_system", 0) not in (0, self.sysid):
+        target = getattr(message, "target_system", getattr(message, "target", 0))
+        if target not in (0, self.sysid) or not self._takes(getattr(message, "target_component", 0)):
             return
-        if getattr(message, "target_component", 0) not in (0, 1):
-            return
-        if message.get_srcSystem() == self.sysid and message.get_srcComponent() == 1:
-            return  # its own, sent back
+        if message.get_srcSystem() == self.sysid:
+            if message.get_srcComponent() == 1:
+                return  # its own, sent back
+            self._companions.add(message.get_srcComponent())
         kind = message.get_type()
         handler = _HANDLERS.get(kind)
         if handler is None and not kind.startswith("MISSION_"):
-            if kind in _SETPOINTS:
-                self.setpoints.refuse(f"{kind} is not emulated")
+            if kind in _ORDERS or (target == self.sysid and kind not in _ANSWERS):
+                self.setpoints.refuse(f"{kind} not emulated")
             return
         if self._tap is not None and kind not in _UNLOGGED:
             self._tap(self.pilot.fleet.now, self.sysid, bytes(message.get_msgbuf()))
@@ -148,6 +157,17 @@ class Autopilot:
             handler(self, message, link)
         else:
             self._missions.handle(message, link)
+
+    def _takes(self, component: int) -> bool:
+        """Whether it is meant. ArduPilot answers for components of its system that nobody has heard of."""
+        return component in (0, 1) or not (self.persona.px4 or component in self._companions)
+
+    def beat(self, period: float) -> bool:
+        """Send heartbeats every `period` s; False when that is no time between them."""
+        if not 0.0 < period <= _SELDOM:
+            return False
+        self.period, self._next_beat = max(period, 0.02), self.pilot.fleet.now
+        return True
 
     def watch(self, now: float) -> None:
         """Let the autopilot look after its vehicle: mission, fence, fail-safes.
@@ -169,15 +189,19 @@ class Autopilot:
         self.watch(now)
         pilot, due = self.pilot, now >= self.streams.next
         news = pilot.changed or pilot.said or pilot.mission.reached
-        if not (due or news or self._busy or self._out or wall - self._beat >= _PERIOD):
+        beats = wall - self._beat >= self.period
+        beats |= now >= self._next_beat - 1e-9 and wall - self._beat >= min(0.1, 0.8 * self.period)
+        if not (due or news or self._busy or self._out or beats):
             return []
         pilot.view = pilot.look()
         if self._links:
             self._tell_events()
             # a client's patience is wall time: heartbeats go on when simulated time stands still
-            if pilot.changed or (now >= self._next_beat and wall - self._beat >= 0.1) or wall - self._beat >= _PERIOD:
+            if pilot.changed or beats:
                 pilot.changed = False
-                self._beat, self._next_beat = wall, now + _PERIOD
+                self._beat = wall
+                if now >= self._next_beat - 1e-9:
+                    self._next_beat = max(self._next_beat + self.period, now)
                 self.broadcast(heartbeat(self))
             if due:
                 self._send_streams(now, wall)
@@ -287,12 +311,25 @@ class Autopilot:
         self.setpoints.take(message)
 
     def _override(self, message: Message, link: Hashable) -> None:
+        """Sticks: ArduPilot takes them from its own ground station only, and hears it by them."""
+        if not self.persona.px4:
+            if message.get_srcSystem() != self._station():
+                self.setpoints.refuse(f"sticks of {message.get_srcSystem()}, which is not SYSID_MYGCS")
+                return
+            if message.get_type() == "MANUAL_CONTROL" and message.z < 0 and self.persona.frame == "copter":
+                self.setpoints.refuse("a throttle below 0")
+                return
+            self.pilot.hear_station()
         self.sticks.override(message)
+
+    def _station(self) -> int:
+        """System id of ArduPilot's ground station."""
+        return int(self.parameters.get("SYSID_MYGCS", 255))
 
     def _heartbeat(self, message: Message, link: Hashable) -> None:
         """Ground stations are heard by theirs: fail-safes count the time since."""
-        station = int(self.parameters.get("SYSID_MYGCS", 255))
-        if message.get_srcSystem() == station or message.type == mavlink.MAV_TYPE_GCS:
+        ours = message.type == mavlink.MAV_TYPE_GCS if self.persona.px4 else message.get_srcSystem() == self._station()
+        if ours:
             self.pilot.hear_station()
 
     def _timesync(self, message: Message, link: Hashable) -> None:
@@ -322,13 +359,20 @@ class Autopilot:
             name = self.parameters.names[message.param_index] if message.param_index < len(self.parameters) else ""
         if name in self.parameters:
             self._tell_parameter(name, link)
+        else:
+            self.setpoints.refuse(f"no parameter {name or message.param_index}")
 
     def _set_parameter(self, message: Message, link: Hashable) -> None:
         name = message.param_id
         if name not in self.parameters:
+            self.setpoints.refuse(f"no parameter {name}")
+            return
+        if self.persona.px4 and message.param_type != self.parameters.wire(name)[1]:
+            self.setpoints.refuse(f"{name} has another type")
             return
         if not self.persona.px4 and not math.isfinite(message.param_value):
-            return  # as ArduPilot does
+            self.setpoints.refuse(f"{name}: not a number")
+            return
         if self.parameters.set(name, self.parameters.read(name, message.param_value)):
             self.pilot.tune(name)
         for other in self._links:
@@ -359,6 +403,19 @@ class Autopilot:
     def _list_logs(self, message: Message, link: Hashable) -> None:
         self.reply(link, mavlink.MAVLink_log_entry_message(0, 0, 0, 0, 0))  # there are none
 
+    def _set_key(self, message: Message, link: Hashable) -> None:
+        if self.pilot.look().armed:
+            self.setpoints.refuse("a key for signing while armed")
+            return
+        self._key.set(message)
+        for number, to in enumerate(self._links.values(), 1):
+            self._key.apply(to.parser, to.encoder, number)
+        self.pilot.say(6, f"Signing {'off' if self._key.secret is None else 'on'}")
+
+    def _log_data(self, message: Message, link: Hashable) -> None:
+        nothing = [0] * 90
+        self.reply(link, mavlink.MAVLink_log_data_message(message.id, message.ofs, 0, nothing))
+
     def _position_of_other(self, message: Message, link: Hashable) -> None:
         self._follow.position(message)
         self.equipment.saw(message.get_srcSystem(), Place(message.lat / 1e7, message.lon / 1e7, message.alt / 1e3))
@@ -367,15 +424,19 @@ class Autopilot:
         self._follow.target(message)
 
 
-# Orders for which there is no acknowledgement: those that are not done are said in a text.
-_SETPOINTS = {
+# Messages for which there is no acknowledgement and that are not done: that is said in a text, as of all that are
+# meant for this system alone.
+_ORDERS = {
     "SET_ACTUATOR_CONTROL_TARGET", "SET_GPS_GLOBAL_ORIGIN", "SET_HOME_POSITION", "LANDING_TARGET", "MANUAL_SETPOINT",
-    "VISION_POSITION_ESTIMATE", "ODOMETRY", "GPS_INPUT", "SETUP_SIGNING", "GIMBAL_MANAGER_SET_ATTITUDE",
+    "VISION_POSITION_ESTIMATE", "ODOMETRY", "GPS_INPUT", "GIMBAL_MANAGER_SET_ATTITUDE",
 }  # fmt: skip
+_ANSWERS = {"COMMAND_ACK", "LOG_REQUEST_END", "LOGGING_ACK", "GPS_INJECT_DATA", "TERRAIN_DATA"}  # they ask for nothing
 _SLOW = {mavlink.MAVLINK_MSG_ID_HOME_POSITION, mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE}
 _UNLOGGED = {
     "HEARTBEAT",
     "LOG_REQUEST_LIST",
+    "LOG_REQUEST_DATA",
+    "SETUP_SIGNING",
     "TIMESYNC",
     "PING",
     "FILE_TRANSFER_PROTOCOL",
@@ -400,6 +461,8 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "PARAM_SET": Autopilot._set_parameter,
     "FILE_TRANSFER_PROTOCOL": Autopilot._file,
     "LOG_REQUEST_LIST": Autopilot._list_logs,
+    "SETUP_SIGNING": Autopilot._set_key,
+    "LOG_REQUEST_DATA": Autopilot._log_data,
     "GLOBAL_POSITION_INT": Autopilot._position_of_other,
     "FOLLOW_TARGET": Autopilot._follow_target,
 }

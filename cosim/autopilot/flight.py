@@ -35,7 +35,7 @@ _SAME = {mavlink.MAV_CMD_NAV_VTOL_TAKEOFF: TAKEOFF, mavlink.MAV_CMD_NAV_VTOL_LAN
 NAVIGATION = {
     WAYPOINT, LOITER, TURNS, LOITER_TIME, RETURN, LAND, TAKEOFF, SPLINE, NAV_DELAY, TO_HEIGHT, CHANGE_HEIGHT, *_SAME,
 }  # fmt: skip
-COPTERS = {TURNS, TAKEOFF, SPLINE, TO_HEIGHT, CHANGE_HEIGHT, *_SAME}  # what a rover cannot do
+COPTERS = {TURNS, TAKEOFF, LAND, SPLINE, TO_HEIGHT, CHANGE_HEIGHT, *_SAME}  # what a rover cannot do
 # Commands that are carried out as if they came at their time.
 DO = {
     mavlink.MAV_CMD_DO_SET_HOME, mavlink.MAV_CMD_DO_SET_RELAY, mavlink.MAV_CMD_DO_REPEAT_RELAY,
@@ -49,6 +49,9 @@ ABSOLUTE = {
     mavlink.MAV_FRAME_GLOBAL,
     mavlink.MAV_FRAME_GLOBAL_INT,
 }  # heights above the sea; the other frames here: above home
+TERRAIN = {  # heights above the ground: the same where it is flat, else refused, since nobody follows it
+    mavlink.MAV_FRAME_GLOBAL_TERRAIN_ALT, mavlink.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT,
+}  # fmt: skip
 _AHEAD = 3  # waypoints that the fleet knows of
 _CURVE = 6  # points of a spline between two waypoints
 _MOST_STEPS = 1000  # of commands between two waypoints: more is a loop
@@ -152,6 +155,22 @@ class Mission:
         if self.state == ACTIVE:
             self.state = PAUSED
             self._legs.clear()
+
+    def halt(self) -> bool:
+        """Stop on the present leg; False where there is none."""
+        pilot = self._pilot
+        if self.state != ACTIVE or self._returns or not self._legs:
+            return False
+        pilot.fleet.hold([pilot.row])
+        return True
+
+    def proceed(self) -> bool:
+        """Go on with the present leg; False where there is none."""
+        pilot = self._pilot
+        if self.state != ACTIVE or self._returns or not self._legs:
+            return False
+        pilot.fleet.start_mission([pilot.row])
+        return True
 
     def end(self) -> None:
         """The vehicle is disarmed: if an item made it land, that item is done."""

@@ -11,6 +11,7 @@ Battery: versions that have a field for it here read it; to all others `cosim.au
 
 from __future__ import annotations
 
+import contextlib
 import math
 import socket
 import struct
@@ -24,8 +25,8 @@ from cosim.contract.errors import SetupError
 from cosim.vehicles import Copter, Rover
 from cosim.vehicles.airframe import GRAVITY
 from cosim.vehicles.driven import Driven
+from cosim.vehicles.terrain import Terrain
 
-PORT = 9002  # of instance 0; instance N has 10 N more
 _MAGIC = {18458: 16, 29569: 32}
 _HEAD = struct.Struct("<HHI")
 _LOW, _HIGH = 1100.0, 1900.0  # us; MOT_PWM_MIN and MOT_PWM_MAX of the parameters that go with it
@@ -60,9 +61,11 @@ def _numbers(digits: int, *values: float) -> str:
 class Body:
     """The vehicle under one ArduPilot."""
 
-    def __init__(self, vehicle: Copter | Rover, heading: float = 0.0, charge: float = 1.0) -> None:
+    def __init__(
+        self, vehicle: Copter | Rover, heading: float = 0.0, charge: float = 1.0, terrain: Terrain | None = None
+    ) -> None:
         """`heading`: rad at start, as in ArduPilot's --home; `charge`: 0..1 of the battery's capacity, then."""
-        self.driven = Driven(vehicle, heading=heading)
+        self.driven = Driven(vehicle, heading=heading, terrain=terrain)
         self._copter = isinstance(vehicle, Copter)
         self._charge = charge
         self._outputs: NDArray[np.float64] = np.zeros(4)
@@ -146,10 +149,20 @@ class JsonPhysics:
     """
 
     def __init__(
-        self, vehicle: Copter | Rover, at: Address, heading: float = 0.0, peers: int = 8, charge: float = 1.0
+        self,
+        vehicle: Copter | Rover,
+        at: Address,
+        heading: float = 0.0,
+        peers: int = 8,
+        charge: float = 1.0,
+        terrain: Terrain | None = None,
     ) -> None:
-        """`vehicle`: a `Copter(dynamics="rigid")` or a `Rover`; at most `peers` ArduPilots; `charge`: 0..1."""
+        """`vehicle`: a `Copter(dynamics="rigid")` or a `Rover`; at most `peers` ArduPilots; `charge`: 0..1.
+
+        `terrain`: seen from home.
+        """
         self._vehicle, self._heading, self._peers, self._charge = vehicle, heading, peers, charge
+        self._terrain = terrain
         self.bodies: dict[tuple[str, int], Body] = {}
         self._held: dict[tuple[str, int], bytes] = {}  # answers that wait for time to be granted
         self._granted = self._window = 0.0  # s, end and begin of the window
@@ -172,7 +185,7 @@ class JsonPhysics:
         """Let the physics go on up to `until` s."""
         self._window, self._granted = self._granted, until
         for peer in [peer for peer in self._held if self._may(self.bodies[peer])]:
-            self._socket.sendto(self._held.pop(peer), peer)
+            self._send(self._held.pop(peer), peer)
 
     def waits(self) -> bool:
         """Whether every ArduPilot that was heard has used its time up."""
@@ -199,7 +212,7 @@ class JsonPhysics:
         while taken < _AT_ONCE:
             try:
                 packet, peer = self._socket.recvfrom(512)
-            except (TimeoutError, BlockingIOError):
+            except OSError:  # nothing came in time, or the peer of an answer is gone
                 break
             self._answer(packet, peer)
             self._socket.setblocking(False)
@@ -216,16 +229,20 @@ class JsonPhysics:
                 oldest = next(iter(self.bodies))
                 del self.bodies[oldest]
                 self._held.pop(oldest, None)
-            body = self.bodies[peer] = Body(self._vehicle, self._heading, self._charge)
+            body = self.bodies[peer] = Body(self._vehicle, self._heading, self._charge, self._terrain)
             body.offset = self._window
         restarts = body.restarts
         body.take(servos)
         if body.restarts > restarts:
             body.offset = self._window
         if self._may(body):
-            self._socket.sendto(body.line(), peer)
+            self._send(body.line(), peer)
         else:
             self._held[peer] = body.line()
+
+    def _send(self, line: bytes, peer: tuple[str, int]) -> None:
+        with contextlib.suppress(OSError):  # as if it was lost: ArduPilot asks again
+            self._socket.sendto(line, peer)
 
     def close(self) -> None:
         """Answer nobody any more."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message, mavlink
-from cosim.autopilot.flight import COPTERS, FLOWN, JUMP, NAVIGATION, Item
+from cosim.autopilot.flight import ACTIVE, COPTERS, FLOWN, JUMP, NAVIGATION, TERRAIN, Item
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
@@ -23,6 +23,10 @@ _ACCEPTED, _ERROR, _BAD_FRAME, _UNSUPPORTED, _NO_SPACE, _INVALID, _BAD_SEQUENCE,
 _BAD_1, _BAD_X, _BAD_Y, _BAD_Z = 6, 10, 11, 12
 _CANCELLED = 15
 _FRAMES = {0, 2, 3, 5, 6, 10, 11}  # global, of the mission (no place), relative, terrain
+# What PX4 takes: items with a place in global frames, all others in MAV_FRAME_MISSION.
+_PX4_PLACED = {16, 17, 19, 21, 22, 31, 201}
+_PX4_PLAIN = {20, 93, 112, 114, 177, 178, 179, 189, 197, 201, 203, 206, 2000, 2001}
+_KIND_FRAMES = {FENCE: {0, 3, 5, 6}, RALLY: {0, 3, 5, 6, 10, 11}}
 _PLACED = NAVIGATION | {179, 195, 201, *range(5000, 5005), RALLY_POINT}  # commands with a latitude and longitude
 Handler = Callable[[Message, Hashable], None]
 _HIGH = {16, 17, 18, 19, 82}  # commands that need a height; with others clients put NaN there
@@ -60,6 +64,7 @@ class Missions:
         self._fence: list[Item] = []
         self._rally: list[Item] = []
         self._upload: _Upload | None = None
+        self._stored: tuple[Hashable, int, int] | None = None  # link, kind and last item of what was stored last
 
     def stored(self, kind: int) -> list[Item]:
         """The items of one kind. ArduPilot has home in item 0 of missions."""
@@ -156,11 +161,19 @@ class Missions:
         if message.current in (2, 3):
             self._guided(message, link)
             return
-        upload = self._upload
-        if upload is None or upload.kind != message.mission_type or self._busy(message, link):
-            return  # nobody asked for it
-        if message.seq != upload.first + len(upload.items):
-            self._ask(upload)  # an item came twice or was lost
+        upload, px4 = self._upload, self._autopilot.pilot.persona.px4
+        if upload is None or upload.kind != message.mission_type:  # nobody asked for it
+            again = px4 and self._stored == (link, message.mission_type, message.seq)  # the acknowledgement was lost
+            self._answer(message, link, _ACCEPTED if again else _ERROR, message.mission_type)
+            return
+        if self._busy(message, link):
+            self._answer(message, link, _DENIED, upload.kind)
+            return
+        if message.seq != item_number(upload):  # an item came twice or was lost
+            if px4:
+                self._ask(upload)
+            else:
+                self._answer(message, link, _BAD_SEQUENCE, upload.kind)
             return
         item = _read(message)
         wrong = self._mistake(item, upload)
@@ -176,6 +189,7 @@ class Missions:
         if upload.partial:
             old = self.stored(upload.kind)
             items = [*old[: upload.first], *items, *old[upload.last + 1 :]]
+        self._stored = (link, upload.kind, upload.last)
         self._finish(upload, self._store(upload.kind, items))
 
     def _mistake(self, item: Item, upload: _Upload) -> int:
@@ -193,7 +207,12 @@ class Missions:
                 return _BAD_1
             if item.command == JUMP and not 0 <= item.param1 <= upload.last:
                 return _ERROR
-        return _misplaced(item)
+        if item.frame not in _KIND_FRAMES.get(upload.kind, _FRAMES) and item.command in _PLACED:
+            return _BAD_FRAME
+        if item.frame in TERRAIN and item.command in _PLACED and self._autopilot.pilot.fleet.terrain is not None:
+            self._autopilot.pilot.say(4, f"Item {item_number(upload)}: frame {item.frame}, terrain is not followed")
+            return _BAD_FRAME
+        return (_px4_mistake(item) if persona.px4 and upload.kind == MISSION else 0) or _misplaced(item)
 
     def _finish(self, upload: _Upload, result: int) -> None:
         self._upload = None
@@ -219,9 +238,15 @@ class Missions:
         return _ACCEPTED
 
     def _clear(self, message: Message, link: Hashable) -> None:
-        kinds = (MISSION, FENCE, RALLY) if message.mission_type == EVERY else (message.mission_type,)
+        px4 = self._autopilot.pilot.persona.px4
+        kinds = (MISSION, FENCE, RALLY) if message.mission_type == EVERY and px4 else (message.mission_type,)
         if kinds[0] not in (MISSION, FENCE, RALLY):
             self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, message.mission_type)
+            return
+        # ArduPilot keeps a mission that it flies, and what somebody is uploading
+        flying = not px4 and kinds[0] == MISSION and self._autopilot.pilot.mission.state == ACTIVE
+        if flying or (self._upload is not None and self._upload.kind in kinds):
+            self._answer(message, link, _ERROR, message.mission_type)
             return
         for kind in kinds:
             self._store(kind, [])
@@ -230,6 +255,9 @@ class Missions:
     def _request_list(self, message: Message, link: Hashable) -> None:
         if message.mission_type not in (MISSION, FENCE, RALLY):
             self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, message.mission_type)
+            return
+        if self._upload is not None and self._upload.kind == message.mission_type:
+            self._answer(message, link, _DENIED, message.mission_type)  # until it is complete
             return
         count = len(self.stored(message.mission_type))
         if message.get_type() == "MISSION_REQUEST_PARTIAL_LIST":
@@ -272,7 +300,17 @@ class Missions:
         if pilot.persona.px4:
             self._answer(message, link, _DENIED, MISSION)
             return
-        reason = pilot.set_mode("GUIDED") if pilot.mode != "GUIDED" else None
+        if item.frame in TERRAIN and pilot.fleet.terrain is not None:
+            pilot.say(4, f"Refused: frame {item.frame}: terrain is not followed")
+            self._answer(message, link, _BAD_FRAME, MISSION)
+            return
+        wrong = _misplaced(item) if message.current == 2 else 0
+        reason = None if pilot.mode == "GUIDED" else "not in GUIDED"
+        if wrong:
+            self._answer(message, link, wrong, MISSION)
+            return
+        if message.current == 2 and (item.command != 16 or not item.located):
+            reason = "not a waypoint"
         if reason is None:
             home = pilot.home_place()
             if message.current == 2:
@@ -294,6 +332,20 @@ def _misplaced(item: Item) -> int:
     if abs(item.x) >= (900_000_001 if placed else 2**31):
         return _BAD_X
     return _BAD_Y if abs(item.y) >= (1_800_000_001 if placed else 2**31) else 0
+
+
+def _px4_mistake(item: Item) -> int:
+    """MAV_MISSION_RESULT of an item whose command and frame PX4 does not take together, 0 if it does."""
+    if item.frame == mavlink.MAV_FRAME_MISSION:
+        known = _PX4_PLAIN
+    elif item.frame in (0, 3, 5, 6):
+        known = _PX4_PLACED
+    else:
+        return _BAD_FRAME
+    if item.command not in known:
+        return _UNSUPPORTED
+    region = item.command == mavlink.MAV_CMD_DO_SET_ROI
+    return _BAD_1 if region and item.param1 not in (mavlink.MAV_ROI_NONE, mavlink.MAV_ROI_LOCATION) else 0
 
 
 def _read(message: Message) -> Item:

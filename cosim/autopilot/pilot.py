@@ -71,6 +71,7 @@ class Pilot:
         self._rise = math.nan  # m above home, PX4's take-off ordered before arming
         self._setpoint = -math.inf  # s, when OFFBOARD was last told where to go
         self.safe = False  # whether the safety switch keeps the motors off
+        self._paused: tuple[float, float, float] | None = None  # m, where it goes on to in a guided mode
         self._station = -math.inf  # s, when the ground station was last heard
         self._lost_station = False
         self._weak = {"LOW": math.inf, "CRT": math.inf}  # s, since when the voltage is too low
@@ -170,7 +171,7 @@ class Pilot:
             return "Offboard mode rejected: no setpoints"
         if name == self.mode and not (v.armed and behaviour in ("return", "land")):
             return None
-        self.mode, self._rise, self.changed = name, math.nan, True
+        self.mode, self._rise, self._paused, self.changed = name, math.nan, None, True
         self._restore_home()
         if v.armed:
             self._enact(behaviour)
@@ -239,6 +240,8 @@ class Pilot:
             return "not a position"
         if not self.persona.px4 and self.fence.on(self.parameters, False) and self.fence.forbids(self, point):
             return "target is outside the fence"
+        if self.fleet.obstacles is not None and self.fleet.obstacles.hit(point, point):
+            return "target is inside an obstacle"
         if not self.fleet.go([self.row], [point], None if velocity is None else [velocity])[0]:
             return "not flying" if self.persona.frame == "copter" else "not armed"
         self.fleet.face([self.row], math.nan if heading is None else heading)
@@ -299,6 +302,35 @@ class Pilot:
         if reason is None and heading is not None:
             self.fleet.face([self.row], heading)
         return reason
+
+    def stop(self) -> None:
+        """Stay here in a guided mode, whatever the target was."""
+        v = self.look()
+        if v.armed and not v.landed:
+            self.fleet.hold([self.row])
+
+    def pause(self) -> bool:
+        """Stop on the way until `resume`, in the same mode; False when nothing is under way."""
+        v = self.look()
+        if not v.armed or v.landed or self.persona.frame == "rover":
+            return False
+        if self.behaviour == "guided":
+            self._paused = (v.target_x, v.target_y, v.target_z) if v.mode == layout.GO else (v.x, v.y, v.z)
+            self.fleet.hold([self.row])
+            return True
+        return self.behaviour == "mission" and self.mission.halt()
+
+    def resume(self) -> bool:
+        """Go on after `pause`; False when it was not paused and cannot go on."""
+        v = self.look()
+        if not v.armed or v.landed:
+            return False
+        if self.behaviour == "guided":
+            if self._paused is not None:
+                self.fleet.go([self.row], [self._paused])
+                self._paused = None
+            return True
+        return self.behaviour == "mission" and self.mission.proceed()
 
     def turn(self, rate: float) -> None:
         """Turn at `rate` rad/s as long as the present order holds."""

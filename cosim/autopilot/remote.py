@@ -30,14 +30,16 @@ import numpy as np
 import zmq
 
 from cosim.contract.errors import ProtocolError, SetupError
-from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Number, Row, Table, Text
+from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Number, Row, Table, Text, Whole
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.keys import Key
 from cosim.talk.sockets import Door
 from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
+from cosim.vehicles.terrain import Terrain
 
-LARGEST = 1 << 20  # B of a message
+LARGEST = 1 << 20  # B of a message, without the terrain
+MOST_CELLS = 4_000_000  # of a terrain
 MOST_ITEMS = 4096  # of a mission
 SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life
@@ -69,13 +71,14 @@ FROM_HUB = MessageSet(
     {
         "welcome": {
             "airframe": Data(AIRFRAME.itemsize, least=AIRFRAME.itemsize), "row": _ROW, "items": _ITEMS, "now": _TIME,
-            "about": Table(Anything(), 32),
+            "about": Table(Anything(), 32), "box": Row((_TIME,) * 3), "columns": Whole(0, MOST_CELLS),
+            "heights": Data(8 * MOST_CELLS, unit=8),  # m, rows from the south; nothing: the ground is flat
         },
         "grant": {"until": _TIME, "wind": Row((_TIME,) * 3), "row": _ROW, "items": _ITEMS},
         "again": {"why": Text(300, free=True)},
         "bye": {},
     },
-    LARGEST,
+    LARGEST + 8 * MOST_CELLS,
 )  # fmt: skip
 # s of the speaker, m east north up, m/s east north up, rad clockwise from north
 Heard = tuple[float, float, float, float, float, float, float, float]
@@ -119,7 +122,10 @@ class _Peer:
 
 @dataclass(slots=True)
 class Hub:
-    """The run's side. `entries` are the vehicles that may come, `rows` how they stand; others are turned away."""
+    """The run's side. `entries` are the vehicles that may come, `rows` how they stand; others are turned away.
+
+    All stand on `terrain`; None: their ground is flat.
+    """
 
     entries: Mapping[str, Entry]
     rows: Mapping[str, Flown]
@@ -127,6 +133,7 @@ class Hub:
     clock: Callable[[], float] = monotonic
     losses: Counter[str] = field(default_factory=Counter)  # how often each vehicle has lost its member
     lock: Lock | None = None
+    terrain: Terrain | None = None
     _peers: dict[str, _Peer] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
     _rows: dict[str, Flown] = field(default_factory=dict)
@@ -253,6 +260,7 @@ class Hub:
         row, items = self._rows[name]
         about = {**entry.about}
         welcome = {"airframe": entry.airframe, "row": row, "items": items, "now": self._now, "about": about}
+        welcome |= _told(self.terrain)
         self._send(identity, "welcome", welcome)
 
     def _drop(self, name: str) -> None:
@@ -277,7 +285,7 @@ class VehicleSession:
             self._socket.setsockopt(zmq.CURVE_SECRETKEY, key.secret.encode())
             self._socket.setsockopt(zmq.CURVE_SERVERKEY, key.server.encode())
         self._socket.setsockopt(zmq.LINGER, 200)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST + 8 * MOST_CELLS)
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what nobody hears is not said later
         try:
@@ -339,6 +347,23 @@ class VehicleSession:
             self._socket.send(FROM_MEMBER.pack(kind, body, number=number), zmq.NOBLOCK)
         except zmq.Again:  # nobody there yet
             self.welcome, self._said = False, self._clock() - PATIENCE + ALIVE / 4
+
+
+def _told(terrain: Terrain | None) -> Body:
+    """The ground as it travels."""
+    if terrain is None:
+        return {"box": [0.0] * 3, "columns": 0, "heights": b""}
+    return {"box": terrain.box.tolist(), "columns": terrain.heights.shape[1], "heights": terrain.heights.tobytes()}
+
+
+def ground(welcome: Mapping[str, Any]) -> Terrain | None:
+    """The terrain that a welcome tells of; None: the ground is flat. Raises `ProtocolError`."""
+    heights, columns = np.frombuffer(welcome["heights"]), welcome["columns"]
+    if not len(heights):
+        return None
+    if not columns or len(heights) % columns or not np.isfinite(heights).all() or not welcome["box"][2] > 0.0:
+        raise ProtocolError("its terrain is no grid")
+    return Terrain(np.array(welcome["box"], np.float64), heights.reshape(-1, columns))
 
 
 def _done(body: Body) -> Done:

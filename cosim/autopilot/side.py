@@ -1,8 +1,10 @@
-"""What a real ArduPilot on our physics is told besides, by MAVLink: battery, limits.
+"""What a real ArduPilot on our physics is told besides, by MAVLink: battery, limits, and what its vehicle is to do.
 
-Its JSON interface has no field for the battery. In software in the loop the voltage is a parameter, and the current is
-what the analog monitor makes of a pin at 0 V: (0 - BATT_AMP_OFFSET) BATT_AMP_PERVLT. So the pack of the vehicle is
-shown by PARAM_SET, and its fail-safes act on it as on a real one.
+The JSON interface of many versions has no field for the battery. In software in the loop the voltage is a parameter,
+and the current is what the analog monitor makes of a pin at 0 V: (0 - BATT_AMP_OFFSET) BATT_AMP_PERVLT. So the pack of
+the vehicle is shown by PARAM_SET, and its fail-safes act on it as on a real one. A version that reads the current of
+our lines, too, shows twice as much: then the offset goes, and what it has counted is set right. Its mode is heard,
+whether it is armed, and what it answers; it hears us as its ground station (SYSID_MYGCS), once a simulated second.
 """
 
 from __future__ import annotations
@@ -10,16 +12,29 @@ from __future__ import annotations
 import math
 import socket
 
-from cosim.autopilot.dialect import mavlink
+from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.geodesy import Place
 from cosim.autopilot.table import Address
 from cosim.vehicles.driven import Driven
 from cosim.vehicles.layout import COPTER, LAND, RETURN
 
-SERIAL1 = 5762  # TCP of instance 0, where ArduPilot listens without waiting for anybody; instance N has 10 N more
 _EVERY = 0.5  # s of simulated time between two looks at the battery
-_AGAIN = 1.0  # s of wall time between two tries to connect
+_AGAIN = 0.2  # s of wall time between two tries to connect
 _PER_VOLT = 17.0  # A/V, BATT_AMP_PERVLT
+_TWICE, _SURE, _LEAST = 1.6, 3, 2.0  # of our current that is shown, how often in a row, and from how many A on
+_BEAT = 1.0  # s of simulated time between two of our heartbeats; FS_GCS_TIMEOUT is 5 s
+# Time in us between two messages of a kind.
+_WANTED = {
+    mavlink.MAVLINK_MSG_ID_SYS_STATUS: 500_000,
+    mavlink.MAVLINK_MSG_ID_HEARTBEAT: 200_000,
+    mavlink.MAVLINK_MSG_ID_GLOBAL_POSITION_INT: 500_000,
+}
 _RESET = mavlink.MAV_CMD_BATTERY_RESET
+_FRAME = mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT
+# type_mask of SET_POSITION_TARGET_GLOBAL_INT: position; position and velocity; velocity.
+_POSITION, _MOVING, _VELOCITY = 0x0DF8, 0x0DC0, 0x0DC7
+_WARNING = 4  # MAV_SEVERITY, and what is worse
+_ACCEPTED = mavlink.MAV_RESULT_ACCEPTED
 
 
 def settings(driven: Driven) -> dict[str, float]:
@@ -35,7 +50,8 @@ def settings(driven: Driven) -> dict[str, float]:
         "BATT_FS_CRT_ACT": 1.0 if a["critical"] > 0.0 else 0.0,
     }
     if a["kind"] != COPTER:
-        return {**told, "CRUISE_SPEED": float(a["speed"])}
+        # so that it stands within our radius of the place to which it is sent
+        return {**told, "CRUISE_SPEED": float(a["speed"]), "WP_RADIUS": 0.5 * float(a["radius"])}
     return {
         **told,
         "WPNAV_SPEED": 100.0 * float(a["speed"]),
@@ -46,10 +62,11 @@ def settings(driven: Driven) -> dict[str, float]:
     }
 
 
-def readings(driven: Driven) -> dict[str, float]:
-    """Parameters that make ArduPilot's battery show the voltage and current of ours."""
+def readings(driven: Driven, hears: bool = False) -> dict[str, float]:
+    """Parameters that make ArduPilot's battery show the voltage and current of ours; `hears`: it reads them itself."""
     s = driven.state
-    return {"SIM_BATT_VOLTAGE": float(s["voltage"]), "BATT_AMP_OFFSET": -float(s["current"]) / _PER_VOLT}
+    offset = 0.0 if hears else -float(s["current"]) / _PER_VOLT
+    return {"SIM_BATT_VOLTAGE": float(s["voltage"]), "BATT_AMP_OFFSET": offset}
 
 
 class SideChannel:
@@ -59,8 +76,21 @@ class SideChannel:
         self._at = at
         self._encoder = mavlink.MAVLink(None, srcSystem=system, srcComponent=mavlink.MAV_COMP_ID_ONBOARD_COMPUTER)
         self._socket: socket.socket | None = None
-        self._tried = self._told = -math.inf
+        self._tried = self._told = self._beat = -math.inf
         self.sent = 0  # parameters
+        self.system = 0  # its MAVLink system id
+        self.mode: int | None = None  # custom_mode of its last heartbeat
+        self.armed: bool | None = None  # by that, too
+        self.place: Place | None = None  # where it thinks that it is
+        self.accepted: dict[int, bool] = {}  # what it answered to commands that were sent last
+        self._ordered: dict[int, tuple[float, ...]] = {}  # parameters of commands that are not answered
+        self.said = ""  # why it was last not armed, or not put into a mode
+        self.recharged = False  # set it: the battery was changed, so that its count is wrong
+        self.hears = False  # whether it reads the battery of our lines itself
+        self._decoder = mavlink.MAVLink(None)
+        self._decoder.robust_parsing = True
+        self._currents = (0.0, 0.0)  # A, told last and before
+        self._doubled = 0  # times in a row that it showed twice as much
 
     @property
     def connected(self) -> bool:
@@ -71,10 +101,44 @@ class SideChannel:
         """Show the battery as it is at `now` s of simulated time, `wall` s of any steady clock."""
         if self._socket is None and not self._connect(driven, wall):
             return
+        if self.recharged:
+            self.recharged = False
+            self._count_anew(driven)
         if now - self._told >= _EVERY or now < self._told:
             self._told = now
-            self._set(readings(driven))
-        self._drain()
+            self._currents = (float(driven.state["current"]), self._currents[0])
+            self._set(readings(driven, self.hears))
+        if now - self._beat >= _BEAT or now < self._beat:
+            self._beat = now
+            station, none = mavlink.MAV_TYPE_GCS, mavlink.MAV_AUTOPILOT_INVALID
+            self._send(mavlink.MAVLink_heartbeat_message(station, none, 0, 0, mavlink.MAV_STATE_ACTIVE, 3))
+            if self.place is None:  # it may have started only now
+                self._subscribe()
+        self._listen(driven)
+
+    def command(self, number: int, *params: float) -> None:
+        """Send a command; `accepted` has the answer when it has come."""
+        self.accepted.pop(number, None)
+        self._ordered[number] = params
+        p = [*params, *[0.0] * (7 - len(params))]
+        self._send(mavlink.MAVLink_command_long_message(self.system, 1, number, 0, *p))
+
+    def target(self, now: float, place: Place, velocity: tuple[float, float, float] | None = None) -> None:
+        """Where to go in GUIDED: `place`, its altitude above home; it moves on at `velocity` (m/s east, north, up)."""
+        self._aim(now, _POSITION if velocity is None else _MOVING, place, velocity or (0.0, 0.0, 0.0))
+
+    def steer(self, now: float, velocity: tuple[float, float, float]) -> None:
+        """Which velocity (m/s east, north, up) to keep in GUIDED, for GUID_TIMEOUT."""
+        self._aim(now, _VELOCITY, Place(0.0, 0.0, 0.0), velocity)
+
+    def _aim(self, now: float, mask: int, place: Place, velocity: tuple[float, float, float]) -> None:
+        where = (round(1e7 * place.latitude), round(1e7 * place.longitude), place.altitude)
+        speeds = (velocity[1], velocity[0], -velocity[2])
+        self._send(
+            mavlink.MAVLink_set_position_target_global_int_message(
+                round(1e3 * now) & 0xFFFFFFFF, self.system, 1, _FRAME, mask, *where, *speeds, *[0.0] * 5
+            )
+        )
 
     def _connect(self, driven: Driven, wall: float) -> bool:
         if wall - self._tried < _AGAIN:
@@ -85,11 +149,23 @@ class SideChannel:
         except OSError:
             return False
         self._socket.setblocking(False)
-        self._told = -math.inf
-        left = 100.0 * float(driven.state["charge"]) / float(driven.frame["capacity"])
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # simulated time does not wait
+        self._told = self._beat = -math.inf
+        self.hears, self._doubled = False, 0  # it may be another version
         self._set(settings(driven))
-        self._send(mavlink.MAVLink_command_long_message(0, 0, _RESET, 0, 1, left, 0, 0, 0, 0, 0))
+        self._count_anew(driven)
+        self._subscribe()
         return self._socket is not None
+
+    def _subscribe(self) -> None:
+        order = mavlink.MAV_CMD_SET_MESSAGE_INTERVAL
+        for wanted in _WANTED.items():
+            self._send(mavlink.MAVLink_command_long_message(0, 0, order, 0, *wanted, 0, 0, 0, 0, 0))
+
+    def _count_anew(self, driven: Driven) -> None:
+        """Set the charge that it counts to ours."""
+        left = 100.0 * float(driven.state["charge"]) / float(driven.frame["capacity"])
+        self._send(mavlink.MAVLink_command_long_message(0, 0, _RESET, 0, 1, left, 0, 0, 0, 0, 0))
 
     def _set(self, values: dict[str, float]) -> None:
         for name, value in values.items():
@@ -106,19 +182,54 @@ class SideChannel:
         except OSError:
             self.close()
 
-    def _drain(self) -> None:
-        """Read what ArduPilot says, so that its buffer does not fill up."""
+    def _listen(self, driven: Driven) -> None:
+        """Read what ArduPilot says: its mode, and the current that it shows."""
         try:
             while self._socket is not None and (data := self._socket.recv(65536)) is not None:
                 if not data:
                     self.close()
+                for message in self._decoder.parse_buffer(data) or ():
+                    self._take(message, driven)
         except BlockingIOError:
             return
         except OSError:
             self.close()
 
+    def _take(self, message: Message, driven: Driven) -> None:
+        kind = message.get_type()
+        if kind == "HEARTBEAT" and message.autopilot == mavlink.MAV_AUTOPILOT_ARDUPILOTMEGA:
+            self.system, self.mode = message.get_srcSystem(), int(message.custom_mode)
+            self.armed = bool(message.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED)
+        elif kind == "SYS_STATUS" and not self.hears:
+            self._compare(driven, message.current_battery / 100.0)
+        elif kind == "COMMAND_ACK":
+            self._answered(int(message.command), message.result == _ACCEPTED)
+        elif kind == "GLOBAL_POSITION_INT" and (message.lat or message.lon):
+            self.place = Place(message.lat / 1e7, message.lon / 1e7, message.alt / 1e3)
+        elif kind == "STATUSTEXT" and message.severity <= _WARNING:
+            text = str(message.text).rstrip("\0")
+            self.said = text if "Arm: " in text or "Mode change" in text else self.said
+
+    def _answered(self, number: int, accepted: bool) -> None:
+        """An answer; what it changes need not wait for a heartbeat."""
+        self.accepted[number] = accepted
+        params = self._ordered.pop(number, ())
+        if accepted and params and number == mavlink.MAV_CMD_DO_SET_MODE:
+            self.mode = int(params[1])
+        elif accepted and params and number == mavlink.MAV_CMD_COMPONENT_ARM_DISARM:
+            self.armed = bool(params[0])
+
+    def _compare(self, driven: Driven, shown: float) -> None:
+        """Whether the current (A) that it shows is that of our lines and of the parameter together."""
+        most = max(self._currents)
+        self._doubled = self._doubled + 1 if most > _LEAST and shown > _TWICE * most else 0
+        if self._doubled >= _SURE:
+            self.hears = True
+            self._set(readings(driven, hears=True))
+            self._count_anew(driven)
+
     def close(self) -> None:
         """Hang up."""
         if self._socket is not None:
             self._socket.close()
-            self._socket = None
+            self._socket = self.mode = self.armed = self.place = None

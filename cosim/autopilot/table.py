@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cosim.contract.errors import Problem, ScenarioError
 
+PHYSICS_PORT = 9002  # UDP, where ArduPilot's instance 0 looks for the physics of `--model JSON`; N: 10 N more
 TCP_STEP = 10  # between the TCP ports of two vehicles, as ArduPilot's instances have it
 MOST = 254  # system ids in one MAVLink network: 0 is broadcast, 255 the usual ground station
 

@@ -435,11 +435,12 @@ def _position_target_local_ned(a: Autopilot) -> Message | None:
 
 
 def _terrain_report(a: Autopilot) -> Message:
-    """Flat ground at the height of home."""
-    v = a.pilot.view
-    home = a.pilot.home_place().altitude
+    """The ground under the vehicle; without a terrain it is flat, at the height of home."""
+    v, land = a.pilot.view, a.pilot.fleet.terrain
+    ground = a.pilot.home[2] if land is None else float(land.height(v.x, v.y))
+    altitude = a.pilot.ground.place(v.x, v.y, ground).altitude if land is not None else a.pilot.home_place().altitude
     return mavlink.MAVLink_terrain_report_message(
-        latitude(a.place), longitude(a.place), 0, home, v.z - a.pilot.home[2], 0, 0
+        latitude(a.place), longitude(a.place), 0, altitude, v.z - ground, 0, 0
     )
 
 
@@ -553,4 +554,4 @@ BUILDERS: dict[int, Builder] = {
 }
 # What only one of both sends, also on request.
 PX4_ONLY = {105, 141, 230, 331}
-ARDUPILOT_ONLY = {137, 163, 164, 168, 178, 193, 376, 11030}
+ARDUPILOT_ONLY = {27, 35, 125, 136, 137, 152, 162, 163, 164, 168, 178, 193, 259, 376, 11030}

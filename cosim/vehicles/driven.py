@@ -13,9 +13,10 @@ from cosim.vehicles.airframe import GRAVITY, Copter, Rover
 from cosim.vehicles.battery import open_circuit
 from cosim.vehicles.contact import touch
 from cosim.vehicles.layout import COPTER, EMPTY, STATE
-from cosim.vehicles.motion import density, discharge, draw, wrap
+from cosim.vehicles.motion import density, discharge, draw, ride, wrap
 from cosim.vehicles.power import wheel_power
 from cosim.vehicles.rigid import push, show
+from cosim.vehicles.terrain import FLAT, Terrain, ground_at
 
 Floats = NDArray[np.float64]
 _OFF = 0.3  # m above the ground: in the air, and not only sprung off it
@@ -28,13 +29,18 @@ def _drive(
     outputs: Floats,
     wind: Floats,
     force: Floats,
+    heights: Floats,
+    box: Floats,
     dt: float,
     steps: int,
 ) -> None:
     """`steps` times `dt` s with outputs 0..1 (thrust of four rotors; or steering -1..1 and throttle -1..1)."""
     s, a = states[0], frames[0]
+    hilly = len(heights) > 0
     for _ in range(steps):
         vx, vy, vz = s.vx, s.vy, s.vz
+        if hilly:
+            a.ground = ground_at(heights, box, s.x, s.y)
         power = s.failsafe != EMPTY
         if a.kind == COPTER:
             most = a.thrust_ratio * a.mass * GRAVITY / 4.0 if power else 0.0
@@ -62,6 +68,9 @@ def _drive(
             s.y += s.vy * dt
             drawn = wheel_power(abs(v), (v - before) / dt, a.mass, a.rolling, GRAVITY * a.mass)
             s.power = drawn / a.wheel_efficiency + a.idle
+            if hilly:
+                a.ground = ground_at(heights, box, s.x, s.y)
+                ride(s, a, before, dt)
             s.p = s.q = 0.0
             s.r = -s.turn
         if not power:
@@ -79,13 +88,18 @@ class Driven:
     """
 
     def __init__(
-        self, vehicle: Copter | Rover, home: tuple[float, float, float] = (0.0, 0.0, 0.0), heading: float = 0.0
+        self,
+        vehicle: Copter | Rover,
+        home: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        heading: float = 0.0,
+        terrain: Terrain | None = None,
     ) -> None:
-        """`home`: m east, north, up; `heading`: rad."""
+        """`home`: m east, north, up, on the ground of `terrain` if there is one; `heading`: rad."""
         if isinstance(vehicle, Copter) and vehicle.dynamics != "rigid":
             raise ValueError('a copter whose rotors are driven needs dynamics="rigid"')
         self._frame = vehicle.row()
         self._frame["ground"] = home[2]
+        self._land = FLAT if terrain is None else terrain
         self._states = np.zeros(1, STATE)
         self._home, self._heading = home, heading
         self.wind = np.zeros(3)  # m/s east, north, up
@@ -119,5 +133,6 @@ class Driven:
 
     def step(self, outputs: Floats, dt: float, steps: int = 1) -> None:
         """Let `steps` times `dt` s pass; `dt` of 2.5 ms or less for copters."""
-        _drive(self._states, self._frame, outputs, self.wind, self.force, dt, steps)
+        land = self._land
+        _drive(self._states, self._frame, outputs, self.wind, self.force, land.heights, land.box, dt, steps)
         self.now += steps * dt

@@ -81,11 +81,14 @@ class Engagements:
         self.phase = np.full(count, ph.HOME_IDLE, np.int64)
         self.failed = np.zeros(count, bool)  # drones that take and hear nothing
         self.silent = np.zeros(count, bool)  # whose target sends nothing
+        self.unready = np.zeros(count, bool)  # whose autopilot, not ours, is still to be armed; set it at will
         self._chance = Chance(np.arange(count, dtype=np.uint64) if keys is None else np.asarray(keys, np.uint64))
         self.reports = Reports(count, self._chance)
         self.log = Logbook(
             fleet, self.drones, self.targets, self._rule, None if area is None else Coverage(count, area)
         )
+        self.position_error = np.zeros((len(fleet.state), 3))  # m, of each of the fleet; set it at will
+        self._arming = self._rule["arming"].copy()  # s, of the present engagement
         self._since = np.zeros(count)
         self._report_at = np.zeros(count)
         self._order = np.zeros(count, np.int64)
@@ -124,6 +127,13 @@ class Engagements:
             self._drop(w, ph.NODE_FAILED)
             self._descend(w[_CAN_FALL_OUT[self.phase[w]]], ph.LANDING)
 
+    def refuse(self, which: ArrayLike) -> None:
+        """Drones whose autopilots, not ours, could not be armed: their engagement ends before they fly."""
+        w = np.atleast_1d(np.asarray(which, np.int64))
+        w = w[_EARLY[self.phase[w]]]
+        self.log.reason(w, ph.REFUSED)
+        self._landed(w, self.fleet.now)
+
     def tick(self, links: Links, done: Flags | None = None) -> None:
         """Look at the fleet as it is now and tell the drones what to do; `done` (n,): the target has finished."""
         now = self.fleet.now
@@ -158,6 +168,7 @@ class Engagements:
         which = which[~(self.failed | self.silent)[which]]
         s, t = self.fleet.state, self.targets[which]
         said = np.column_stack([s[name][t] for name in ("x", "y", "z", "vx", "vy", "vz", "heading")])
+        said[:, :3] += self.position_error[t]
         self.reports.send(which, now, said, links.delay[which], links.loss[which])
 
     def _change_batteries(self, now: float) -> None:
@@ -226,6 +237,10 @@ class Engagements:
         armed = able[obeys]
         self.log.begin(armed)
         self._enter(armed, ph.ARMING, now)
+        spread = self._rule["arming_spread"][armed]
+        self._arming[armed] = self._rule["arming"][armed]
+        some = spread > 0.0  # others do not draw
+        self._arming[armed[some]] -= spread[some] * np.log1p(-self._chance.draw(armed[some]))
         self._inside[armed] = np.nan
 
     def _descend(self, which: Ints, phase: int) -> None:
@@ -274,7 +289,7 @@ class Engagements:
     def _go_on(self, now: float) -> None:
         """What follows from the state of the vehicle alone."""
         s, d, phase = self.fleet.state, self.drones, self.phase
-        up = np.flatnonzero((phase == ph.ARMING) & (now - self._since >= self._rule["arming"] - _SOON))
+        up = np.flatnonzero((phase == ph.ARMING) & (now - self._since >= self._arming - _SOON) & ~self.unready)
         if len(up):
             self.fleet.take_off(d[up], self._rule["height"][up])
             self.log.note("t_arm", up, now - self._since[up])
@@ -310,13 +325,14 @@ class Engagements:
             believed = reports.place[lead] + reports.velocity[lead] * age[lead, None]
             offset = (rule["behind"][lead], rule["aside"][lead], rule["height"][lead])
             point = stand_off(believed, reports.heading[lead], *offset)
-            here = np.column_stack([s["x"][d], s["y"][d], s["z"][d]])
+            error = self.position_error[d]
+            here = np.column_stack([s["x"][d], s["y"][d], s["z"][d]]) + error
             home = np.column_stack([s["home_x"][d], s["home_y"][d], s["home_z"][d]])
             point = apart(point, here, believed, rule["separation"][lead])
             inside = fenced(point, home, rule["fence"][lead], rule["ceiling"][lead])
             held = (inside != point).any(axis=1)  # a point at the fence does not move on
             velocity = np.where(held[:, None], 0.0, reports.velocity[lead])
-            self.fleet.go(d, inside, velocity)
+            self.fleet.go(d, inside - error, velocity)
         self._contact(now, np.flatnonzero(flying & ~lost))
 
     def _contact(self, now: float, which: Ints) -> None:

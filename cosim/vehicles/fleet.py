@@ -20,6 +20,7 @@ from cosim.vehicles.layout import (
     CIRCLE,
     COPTER,
     DESCEND,
+    ELSEWHERE,
     EMPTY,
     FLY,
     GO,
@@ -37,12 +38,14 @@ from cosim.vehicles.layout import (
     TURNS,
     VELOCITY,
 )
-from cosim.vehicles.motion import discharge, fall
+from cosim.vehicles.motion import discharge, fall, ride
+from cosim.vehicles.obstacles import Obstacles
 from cosim.vehicles.pilot import pilot_copter, pilot_rover, proceed, protect
-from cosim.vehicles.rigid import stand
+from cosim.vehicles.rigid import show, stand
+from cosim.vehicles.terrain import FLAT, Terrain, closing, ground_at
 
 Floats = NDArray[np.float64]
-_CRASH = 3.0  # m/s of vertical speed at touch down from which a copter is broken
+_CRASH = 3.0  # m/s at right angles to the ground at touch down from which a copter is broken
 WHAT = {"fly": FLY, "take-off": RISE, "land": DESCEND, "return": HOME, "turns": TURNS}
 # What a new mode begins with.
 _ENTERED = {
@@ -90,8 +93,8 @@ def _on_ground(s: Any, a: Any, items: NDArray[np.void], now: float) -> None:  # 
 
 
 @part
-def _touch_down(s: Any, a: Any, now: float) -> None:  # noqa: ANN401
-    s.impact = -s.vz
+def _touch_down(s: Any, a: Any, impact: float, now: float) -> None:  # noqa: ANN401
+    s.impact = impact
     s.z = a.ground
     s.vx = s.vy = s.vz = s.ax = s.ay = s.az = 0.0
     s.landed, s.landed_at = 1, now
@@ -107,11 +110,17 @@ def _advance(
     frames: NDArray[np.void],
     items: NDArray[np.void],
     winds: Floats,
+    heights: Floats,
+    box: Floats,
     start: float,
     dt: float,
     steps: int,
 ) -> None:
-    """Let `steps` times `dt` s pass for every vehicle; one vehicle after another, as they do not meet."""
+    """Let `steps` times `dt` s pass for every vehicle; one vehicle after another, as they do not meet.
+
+    `heights` and `box` are those of a `Terrain`; without cells the ground is flat, as high as at each one's home.
+    """
+    hilly = len(heights) > 0
     for i in range(len(states)):
         s, a, wind = states[i], frames[i], winds[i]
         for k in range(steps):
@@ -121,13 +130,19 @@ def _advance(
                 s.power = 0.0 if s.failsafe == EMPTY else a.idle
                 discharge(s, a, dt)
                 continue
+            if hilly:
+                a.ground = ground_at(heights, box, s.x, s.y)
             protect(s, a)
             if a.kind != COPTER:
                 if s.failsafe == EMPTY:
                     s.vx = s.vy = s.ax = s.power = s.turn = 0.0
                     s.armed = 0
                 else:
+                    before = s.vx * math.sin(s.heading) + s.vy * math.cos(s.heading)
                     pilot_rover(s, a, items, now, dt)
+                    if hilly:
+                        a.ground = ground_at(heights, box, s.x, s.y)
+                        ride(s, a, before, dt)
                 discharge(s, a, dt)
                 continue
             if (s.failsafe == EMPTY or s.stopped != 0) and s.landed == 0:
@@ -139,8 +154,24 @@ def _advance(
             else:
                 pilot_copter(s, a, items, wind, now, dt)
             discharge(s, a, dt)
-            if s.z <= a.ground and s.vz <= 0.0:
-                _touch_down(s, a, now)
+            nearing = -s.vz
+            if hilly:
+                a.ground = ground_at(heights, box, s.x, s.y)
+                nearing = closing(s, heights, box)
+            if a.rigid != ELSEWHERE and s.z <= a.ground and nearing >= 0.0:
+                _touch_down(s, a, nearing, now)
+
+
+@entry()
+def _show(states: NDArray[np.void]) -> None:
+    show(states[0])
+
+
+@entry()
+def _touch(states: NDArray[np.void], frames: NDArray[np.void], now: float) -> None:
+    z = states[0].z
+    _touch_down(states[0], frames[0], -states[0].vz, now)
+    states[0].z = z
 
 
 def compiled() -> bool:
@@ -155,6 +186,9 @@ class VehicleFleet:
     step of the dynamics in s. `state` is the record array of `cosim.vehicles.layout.STATE`: look at
     it freely, change it by the methods. Commands take rows (numbers of vehicles) and answer which
     of them obeyed, as an autopilot does that refuses what it cannot do in its state.
+
+    On a `terrain` all stand on the ground: the heights of `homes` do not count, copters meet the ground where it is,
+    and rovers follow it. Without one the ground is flat, for each at the height of its home.
     """
 
     def __init__(
@@ -164,12 +198,17 @@ class VehicleFleet:
         headings: ArrayLike = 0.0,
         substep: float = 0.01,
         charge: ArrayLike = 1.0,
+        terrain: Terrain | None = None,
     ) -> None:
         place = np.array(homes, np.float64).reshape(-1, 3)
         if len(place) != len(vehicles):
             raise ValueError(f"{len(vehicles)} vehicles need as many homes; there are {len(place)}")
         if not substep > 0.0:
             raise ValueError(f"substep is {substep} s; it must be above 0")
+        self.terrain = terrain
+        self.obstacles: Obstacles | None = None  # into which autopilots are not to be sent
+        if terrain is not None:
+            place[:, 2] = terrain.height(place[:, 0], place[:, 1])
         rows: dict[Copter | Rover, NDArray[np.void]] = {}
         for vehicle in vehicles:
             if vehicle not in rows:
@@ -213,8 +252,32 @@ class VehicleFleet:
             raise ValueError(f"it is {self.now} s already; cannot go back to {until} s")
         steps = max(math.ceil(span / self._substep - 1e-9), 1)
         if span > 0.0:
-            _advance(self.state, self.frames, self._items, self.wind, self.now, span / steps, steps)
+            land = FLAT if self.terrain is None else self.terrain
+            _advance(
+                self.state, self.frames, self._items, self.wind, land.heights, land.box, self.now, span / steps, steps
+            )
         self.now = until
+
+    def decide(self, row: int, now: float, dt: float) -> None:
+        """Let only the vehicle `row` go on from `now` s by `dt` s: one that is moved elsewhere sets its rotors."""
+        one = slice(row, row + 1)
+        land = FLAT if self.terrain is None else self.terrain
+        _advance(self.state[one], self.frames[one], self._items, self.wind[one], land.heights, land.box, now, dt, 1)
+
+    def show(self, row: int) -> None:
+        """Set the angles of a vehicle whose quaternion and body rates were set."""
+        _show(self.state[row : row + 1])
+
+    def touch_down(self, row: int, now: float) -> None:
+        """A vehicle that is moved elsewhere stands since `now` s, where it is."""
+        _touch(self.state[row : row + 1], self.frames[row : row + 1], now)
+
+    def above_ground(self) -> Floats:
+        """(n,) m, of all vehicles above the ground that is under them."""
+        s = self.state
+        ground = self.frames["ground"] if self.terrain is None else self.terrain.height(s["x"], s["y"])
+        above: Floats = s["z"] - ground
+        return above
 
     def mode(self, rows: ArrayLike) -> list[str]:
         """The modes of vehicles by name."""

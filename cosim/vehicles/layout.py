@@ -15,6 +15,9 @@ from cosim.compiling import codes
 # What a vehicle is.
 COPTER, SKID, ACKERMANN = codes(3)
 
+# How a copter is moved: as a mass with a lag, as a rigid body, or as one by the physics of another program.
+POINT, RIGID, ELSEWHERE = codes(3)
+
 # What it does. MANUAL keeps still; HOLD brakes and stays; the others say it by their names.
 (MANUAL, HOLD, TAKE_OFF, GO, VELOCITY, MISSION, RETURN, LAND, ATTITUDE, ACCELERATION, CIRCLE) = codes(11)
 MODES: Final = (

@@ -156,6 +156,20 @@ def drive(s: Record, a: Record, wish: float, bearing: float, dt: float) -> None:
 
 
 @part
+def ride(s: Record, a: Record, before: float, dt: float) -> None:
+    """Put a rover that `drive` has moved for `dt` s on the ground; going up takes its weight times the rise besides.
+
+    `before`: m/s that it had. Its speed is that over the map, whatever the slope.
+    """
+    v = s.vx * math.sin(s.heading) + s.vy * math.cos(s.heading)
+    rise = (a.ground - s.z) / dt
+    if v > 1e-6:
+        pull = (v - before) / dt + GRAVITY * rise / v
+        s.power = wheel_power(v, pull, a.mass, a.rolling, GRAVITY * a.mass) / a.wheel_efficiency + a.idle
+    s.z, s.vz = a.ground, rise
+
+
+@part
 def discharge(s: Record, a: Record, dt: float) -> None:
     """Take the step's energy out of the battery."""
     emf = a.cells * open_circuit(s.charge / a.capacity)

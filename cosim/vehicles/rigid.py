@@ -12,6 +12,7 @@ from typing import Any
 
 from cosim.compiling import part
 from cosim.vehicles.airframe import GRAVITY
+from cosim.vehicles.layout import ELSEWHERE
 from cosim.vehicles.motion import density, draw, wish
 
 Record = Any  # one row of a record array
@@ -89,59 +90,68 @@ def stand(s: Record, a: Record) -> None:
 
 
 @part
-def fly_rigid(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
-    """`motion.fly` for a rigid body: a velocity controller over an attitude controller.
+def rotors(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float) -> tuple[float, float, float, float]:
+    """Thrusts (N) of the four rotors: a velocity controller over an attitude controller.
 
     The wanted acceleration gives the direction and size of the thrust. The body is tilted to it by
     the shortest way, whatever its heading (the reduced attitude of Brescianini and D'Andrea, Mechatronics 55,
     2018), and turned by the angle that is left about its own axis: so an error of half a turn is no
     balance. Moments are bounded by what the rotors can give.
     """
+    most = a.thrust_ratio * a.mass * GRAVITY / 4.0
+    ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
+    drag = (a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)) * density(s, a)
+    gx, gy, gz = wish(s, a, 2.0, drag, ux, uy, uz)
+    gz += GRAVITY
+    size = math.sqrt(gx * gx + gy * gy + gz * gz)
+    zx, zy, zz = gx / size, gy / size, gz / size
+    # wanted axes: up along the thrust, forward as near to the heading as that leaves
+    hx, hy = math.sin(heading), math.cos(heading)
+    ahead = hx * zx + hy * zy
+    fx, fy, fz = hx - ahead * zx, hy - ahead * zy, -ahead * zz
+    f_size = math.sqrt(fx * fx + fy * fy + fz * fz)
+    fx, fy, fz = fx / f_size, fy / f_size, fz / f_size
+    lx, ly, lz = zy * fz - zz * fy, zz * fx - zx * fz, zx * fy - zy * fx
+    w, x, y, z = s.qw, s.qx, s.qy, s.qz
+    bfx, bfy, bfz = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+    blx, bly, blz = 2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)
+    bzx, bzy, bzz = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
+    e_roll = -(zx * blx + zy * bly + zz * blz)
+    e_pitch = zx * bfx + zy * bfy + zz * bfz
+    e_yaw = math.atan2(
+        (fx * blx + fy * bly + fz * blz) - (lx * bfx + ly * bfy + lz * bfz),
+        (fx * bfx + fy * bfy + fz * bfz) + (lx * blx + ly * bly + lz * blz),
+    )
+    rate = min(max(_YAW_GAIN * e_yaw, -a.yaw_rate), a.yaw_rate)
+    roll = a.inertia_x * _RATE_GAIN * (_ROLL_GAIN * e_roll - s.p)
+    pitch = a.inertia_y * _RATE_GAIN * (_ROLL_GAIN * e_pitch - s.q)
+    yaw = a.inertia_z * _YAW_RATE_GAIN * (rate - s.r)
+    thrust = a.mass * size * max(zx * bzx + zy * bzy + zz * bzz, 0.2)
+    each, r4, p4 = 0.25 * thrust, 0.25 * roll / a.arm, 0.25 * pitch / a.arm
+    y4 = min(max(0.25 * yaw / a.torque, -0.2 * each), 0.2 * each)  # tilt before heading
+    return (
+        min(max(each - r4 - p4 - y4, 0.0), most),
+        min(max(each + r4 + p4 - y4, 0.0), most),
+        min(max(each + r4 - p4 + y4, 0.0), most),
+        min(max(each - r4 + p4 + y4, 0.0), most),
+    )
+
+
+@part
+def fly_rigid(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
+    """`motion.fly` for a rigid body, by `rotors`; of a body that is moved elsewhere only the rotors are told."""
+    if a.rigid == ELSEWHERE:
+        s.t0, s.t1, s.t2, s.t3 = rotors(s, a, wx, wy, wz, heading)
+        lift = (s.t0 + s.t1 + s.t2 + s.t3) / a.mass
+        s.ax = 2.0 * (s.qx * s.qz + s.qw * s.qy) * lift
+        s.ay = 2.0 * (s.qy * s.qz - s.qw * s.qx) * lift
+        s.az = (1.0 - 2.0 * (s.qx * s.qx + s.qy * s.qy)) * lift - GRAVITY
+        draw(s, a, s.vx - wx, s.vy - wy, s.vz - wz, density(s, a))
+        return
     steps = max(math.ceil(dt / STEP - 1e-9), 1)
     h = dt / steps
-    most = a.thrust_ratio * a.mass * GRAVITY / 4.0
     for _ in range(steps):
-        ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
-        drag = (a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)) * density(s, a)
-        gx, gy, gz = wish(s, a, 2.0, drag, ux, uy, uz)
-        gz += GRAVITY
-        size = math.sqrt(gx * gx + gy * gy + gz * gz)
-        zx, zy, zz = gx / size, gy / size, gz / size
-        # wanted axes: up along the thrust, forward as near to the heading as that leaves
-        hx, hy = math.sin(heading), math.cos(heading)
-        ahead = hx * zx + hy * zy
-        fx, fy, fz = hx - ahead * zx, hy - ahead * zy, -ahead * zz
-        f_size = math.sqrt(fx * fx + fy * fy + fz * fz)
-        fx, fy, fz = fx / f_size, fy / f_size, fz / f_size
-        lx, ly, lz = zy * fz - zz * fy, zz * fx - zx * fz, zx * fy - zy * fx
-        w, x, y, z = s.qw, s.qx, s.qy, s.qz
-        bfx, bfy, bfz = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
-        blx, bly, blz = 2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x)
-        bzx, bzy, bzz = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
-        e_roll = -(zx * blx + zy * bly + zz * blz)
-        e_pitch = zx * bfx + zy * bfy + zz * bfz
-        e_yaw = math.atan2(
-            (fx * blx + fy * bly + fz * blz) - (lx * bfx + ly * bfy + lz * bfz),
-            (fx * bfx + fy * bfy + fz * bfz) + (lx * blx + ly * bly + lz * blz),
-        )
-        rate = min(max(_YAW_GAIN * e_yaw, -a.yaw_rate), a.yaw_rate)
-        roll = a.inertia_x * _RATE_GAIN * (_ROLL_GAIN * e_roll - s.p)
-        pitch = a.inertia_y * _RATE_GAIN * (_ROLL_GAIN * e_pitch - s.q)
-        yaw = a.inertia_z * _YAW_RATE_GAIN * (rate - s.r)
-        thrust = a.mass * size * max(zx * bzx + zy * bzy + zz * bzz, 0.2)
-        each, r4, p4 = 0.25 * thrust, 0.25 * roll / a.arm, 0.25 * pitch / a.arm
-        y4 = min(max(0.25 * yaw / a.torque, -0.2 * each), 0.2 * each)  # tilt before heading
-        push(
-            s,
-            a,
-            min(max(each - r4 - p4 - y4, 0.0), most),
-            min(max(each + r4 + p4 - y4, 0.0), most),
-            min(max(each + r4 - p4 + y4, 0.0), most),
-            min(max(each - r4 + p4 + y4, 0.0), most),
-            wx,
-            wy,
-            wz,
-            h,
-        )
+        t0, t1, t2, t3 = rotors(s, a, wx, wy, wz, heading)
+        push(s, a, t0, t1, t2, t3, wx, wy, wz, h)
     show(s)
     draw(s, a, s.vx - wx, s.vy - wy, s.vz - wz, density(s, a))

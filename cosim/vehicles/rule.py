@@ -22,6 +22,7 @@ class Follow:
     fence: float = 0.0  # m from home that are not left, 0: none
     ceiling: float = 0.0  # m above home, 0: none
     arming: float = 1.0  # s from the command to turning motors
+    arming_spread: float = 0.0  # s besides, exponential with this mean: checks that are made again
     reserve: float = 0.3  # part of the charge that is needed to be engaged
     swap: float = math.inf  # s that changing the battery takes; inf: nobody does
     swap_below: float = 0.5  # part of the charge under which it is changed after landing
@@ -39,6 +40,6 @@ class Follow:
         for name in positive:
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"'{name}' must be above 0")
-        for name in ("settle", "patience", "separation", "fence", "ceiling", "arming", "swap"):
+        for name in ("settle", "patience", "separation", "fence", "ceiling", "arming", "arming_spread", "swap"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"'{name}' cannot be below 0")

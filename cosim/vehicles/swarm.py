@@ -4,7 +4,8 @@ A policy says where each member should be: in a formation, in a chain of relays,
 is kept by a limit on how fast two may close: with a the braking deceleration, t the time until it acts and D the
 distance to keep, a speed w towards a neighbour at distance d is allowed for which w t + w^2 / (2 a) <= (d - D) / 2.
 Both then stop in their half of what lies between (reciprocal avoidance, as of van den Berg et al. 2011, by braking
-distances). Wanted velocities are cut to these limits; what is cut off makes both swerve to their right.
+distances). Wanted velocities are cut to these limits; what is cut off makes both swerve to their right. Nobody is told
+to change its velocity by more than its acceleration can follow; where that is short, keeping apart has all of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.compiling import entry
+from cosim.compiling import entry, part
 from cosim.vehicles.fleet import VehicleFleet
 from cosim.vehicles.layout import LAND, RETURN, TAKE_OFF
 
@@ -25,6 +26,7 @@ Ints = NDArray[np.int64]
 Policy = Callable[[float, int], Floats]  # (time in s, members) -> points (members, 3) m
 
 _GAIN = 0.5  # 1/s, speed per distance from the point
+_VELOCITY_GAIN = 3.0  # 1/s, of the velocity controllers of `cosim.vehicles.motion`, the greater one
 _OWN = (TAKE_OFF, LAND, RETURN)  # what a copter does that is not led: fail-safes come first
 _SWERVE = 0.6  # of what is cut off, to the right
 
@@ -146,9 +148,38 @@ class LaneSweep:
         return places
 
 
+@part
+def _projected(x: float, y: float, z: float, near: Floats, count: int, swerve: float) -> tuple[float, float, float]:
+    """A velocity near x, y, z with no component above its limit, for each row (direction, limit) of `near`."""
+    for sweep in range(12):
+        worst = 0.0
+        for k in range(count):
+            nx, ny, nz = near[k, 0], near[k, 1], near[k, 2]
+            over = x * nx + y * ny + z * nz - near[k, 3]
+            if over > 0.0:
+                x, y, z = x - over * nx, y - over * ny, z - over * nz
+                if sweep == 0 and near[k, 3] > 0.0:
+                    x, y = x + swerve * over * ny, y - swerve * over * nx
+                worst = max(worst, over)
+        if worst < 1e-3:
+            break
+    share = 1.0
+    for k in range(count):
+        closing = x * near[k, 0] + y * near[k, 1] + z * near[k, 2]
+        if closing > near[k, 3] + 1e-3:
+            share = min(share, max(near[k, 3], 0.0) / closing)
+    return share * x, share * y, share * z
+
+
 @entry()
-def _limit(places: Floats, wanted: Floats, apart: float, braking: float, delay: float, most: float) -> None:
-    """Cut `wanted` (groups, members, 3) to what keeps the members of each group `apart` m from each other."""
+def _limit(
+    places: Floats, moving: Floats, wanted: Floats, change: Floats, apart: float, braking: float, delay: float,
+    most: float,
+) -> None:  # fmt: skip
+    """Cut `wanted` (groups, members, 3) to what keeps the members of each group `apart` m from each other.
+
+    `moving` are their velocities, `change` (groups, members) m/s by how much the velocity may be told to change.
+    """
     groups, members = places.shape[0], places.shape[1]
     near = np.empty((members, 4))
     reach = apart + 2.0 * (most * delay + most * most / (2.0 * braking))
@@ -170,25 +201,17 @@ def _limit(places: Floats, wanted: Floats, apart: float, braking: float, delay: 
                     limit = max(room, -1.0)  # m/s, apart again
                 near[count, 0], near[count, 1], near[count, 2], near[count, 3] = dx / d, dy / d, dz / d, limit
                 count += 1
-            x, y, z = wanted[g, i, 0], wanted[g, i, 1], wanted[g, i, 2]
-            for sweep in range(12):
-                worst = 0.0
-                for k in range(count):
-                    nx, ny, nz = near[k, 0], near[k, 1], near[k, 2]
-                    over = x * nx + y * ny + z * nz - near[k, 3]
-                    if over > 0.0:
-                        x, y, z = x - over * nx, y - over * ny, z - over * nz
-                        if sweep == 0 and near[k, 3] > 0.0:
-                            x, y = x + _SWERVE * over * ny, y - _SWERVE * over * nx
-                        worst = max(worst, over)
-                if worst < 1e-3:
-                    break
-            part = 1.0
-            for k in range(count):
-                closing = x * near[k, 0] + y * near[k, 1] + z * near[k, 2]
-                if closing > near[k, 3] + 1e-3:
-                    part = min(part, max(near[k, 3], 0.0) / closing)
-            wanted[g, i, 0], wanted[g, i, 1], wanted[g, i, 2] = part * x, part * y, part * z
+            vx, vy, vz = moving[g, i, 0], moving[g, i, 1], moving[g, i, 2]
+            x, y, z = wanted[g, i, 0] - vx, wanted[g, i, 1] - vy, wanted[g, i, 2] - vz
+            share = min(change[g, i] / max(math.sqrt(x * x + y * y + z * z), 1e-9), 1.0)
+            x, y, z = _projected(vx + share * x, vy + share * y, vz + share * z, near, count, _SWERVE)
+            if (x - vx) ** 2 + (y - vy) ** 2 + (z - vz) ** 2 > change[g, i] ** 2:
+                # more than it can do: what keeps apart comes before what was wanted
+                x, y, z = _projected(vx, vy, vz, near, count, 0.0)
+                x, y, z = x - vx, y - vy, z - vz
+                share = min(change[g, i] / max(math.sqrt(x * x + y * y + z * z), 1e-9), 1.0)
+                x, y, z = vx + share * x, vy + share * y, vz + share * z
+            wanted[g, i, 0], wanted[g, i, 1], wanted[g, i, 2] = x, y, z
 
 
 @entry()
@@ -243,6 +266,8 @@ class SwarmGroups:
             raise ValueError("separation, braking and speed must be above 0, margin and delay not below")
         self.policies = list(policies)
         self._limits = separation + margin, braking, delay, speed
+        # a greater change saturates the velocity controller axis by axis, and what comes out has another direction
+        self._change = fleet.frames["accel"][self.rows] / _VELOCITY_GAIN
         self._began = fleet.now
         self._seen = self.places()
         self.nearest = np.full(len(self.rows), np.inf)  # m, the least distance so far of two members of each group
@@ -266,7 +291,8 @@ class SwarmGroups:
         far = np.linalg.norm(away, axis=-1, keepdims=True)
         # as fast as lets them stop at the point, and no faster than they may
         wanted = away * np.minimum(_GAIN, most / np.maximum(far, 1e-9))
-        _limit(here, wanted, apart, braking, delay, most)
+        moving = np.stack([state["vx"], state["vy"], state["vz"]], axis=-1)
+        _limit(here, moving, wanted, self._change, apart, braking, delay, most)
         flies = ((state["landed"] == 0) & ~np.isin(state["mode"], _OWN)).ravel()
         self.fleet.steer(self.rows.ravel()[flies], wanted.reshape(-1, 3)[flies], valid=1.0)
 

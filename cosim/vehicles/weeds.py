@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.geo import LocalFrame
+from cosim.vehicles.maps import lines_of, polygons_of, read_grid, shaped, within
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FILE = "field.npz"  # in the folder of who keeps it
-_MOST = 25_000_000  # cells of a raster
 _MOST_PLANTS = 5_000_000
-_HEAD = ("ncols", "nrows", "xllcorner", "yllcorner", "cellsize")
-_NONE = "nodata_value"
 _CELL = 1.0  # m of a GeoJSON field that does not say
 _GEOJSON = (".geojson", ".json")
 SPACING = 0.2  # m between two plants of a crop row; a choice
@@ -148,32 +146,11 @@ def read_weeds(path: Path, frame: LocalFrame | None = None) -> WeedField:
 
 
 def _of_grid(text: str) -> WeedField:
-    lines = text.splitlines()
-    head: dict[str, float] = {}
-    while lines and (lines[0].lower().split() or [""])[0] in (*_HEAD, _NONE):
-        key, *value = lines.pop(0).lower().split()
-        if len(value) != 1:
-            raise ValueError(f"the line of '{key}' in the head has {len(value)} values")
-        head[key] = float(value[0])
-    missing = [key for key in _HEAD if key not in head]
-    if missing:
-        raise ValueError(f"the head of an ESRI ASCII grid has {', '.join(_HEAD)}; {missing[0]} is missing")
-    shape = int(head["nrows"]), int(head["ncols"])
-    _shaped(shape, head["cellsize"])
-    values = np.array(" ".join(lines).split(), np.float64)
-    if len(values) != shape[0] * shape[1]:
-        raise ValueError(f"a grid of {shape[0]} x {shape[1]} cells has {len(values)} values")
-    values[values == head.get(_NONE, -9999.0)] = 0.0
+    grid = read_grid(text)
+    values = np.where(grid.known, grid.values, 0.0)
     if not np.isfinite(values).all() or (values < 0.0).any():
         raise ValueError("weeds per m^2 are 0 or more")
-    return WeedField(
-        head["xllcorner"], head["yllcorner"], head["cellsize"], np.ascontiguousarray(values.reshape(shape)[::-1])
-    )
-
-
-def _shaped(shape: tuple[int, int], cell: float) -> None:
-    if min(shape) < 1 or shape[0] * shape[1] > _MOST or not 0.0 < cell < np.inf:
-        raise ValueError(f"a grid of {shape[0]} x {shape[1]} cells of {cell:g} m cannot be")
+    return WeedField(grid.west, grid.south, grid.cell, values)
 
 
 def _of_geojson(data: Any, frame: LocalFrame) -> WeedField:  # noqa: ANN401 - JSON
@@ -188,9 +165,9 @@ def _of_geojson(data: Any, frame: LocalFrame) -> WeedField:  # noqa: ANN401 - JS
         try:
             properties, geometry = feature.get("properties") or {}, feature["geometry"]
             if "weeds" in properties:
-                patches += [(_weeds(properties["weeds"]), rings) for rings in _polygons(geometry, frame)]
+                patches += [(_weeds(properties["weeds"]), rings) for rings in polygons_of(geometry, frame)]
             elif "crop" in properties:
-                crop += [np.column_stack([line[:-1], line[1:]]) for line in _parts(geometry, "LineString", frame)]
+                crop += [np.column_stack([line[:-1], line[1:]]) for line in lines_of(geometry, "LineString", frame)]
         except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
             raise ValueError(f"feature {number} cannot be read: {error}") from error
     if not patches:
@@ -198,12 +175,12 @@ def _of_geojson(data: Any, frame: LocalFrame) -> WeedField:  # noqa: ANN401 - JS
     outlines = np.concatenate([rings[0] for _, rings in patches])
     (west, south), (east, north) = outlines.min(axis=0), outlines.max(axis=0)
     shape = math.ceil((north - south) / cell - 1e-9), math.ceil((east - west) / cell - 1e-9)
-    _shaped(shape, cell)
+    shaped(*shape, cell)
     density = np.zeros(shape)
     x = west + (np.arange(shape[1]) + 0.5) * cell
     y = south + (np.arange(shape[0]) + 0.5) * cell
     for weeds, rings in patches:
-        density[_within(rings, x, y)] = weeds
+        density[within(rings, x, y)] = weeds
     lines = np.concatenate(crop) if crop else np.empty((0, 4))
     return WeedField(float(west), float(south), float(cell), density, lines)
 
@@ -212,40 +189,6 @@ def _weeds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
         raise ValueError(f"'weeds' is {value!r}; weeds per m^2 are 0 or more")
     return float(value)
-
-
-def _parts(geometry: Any, kind: str, frame: LocalFrame) -> Iterator[Floats]:  # noqa: ANN401 - JSON
-    """The lines, or rings of a polygon, of a geometry as (k, 2) m."""
-    if geometry["type"] not in (kind, f"Multi{kind}"):
-        raise ValueError(f"it is a {geometry['type']}, not a {kind}")
-    coordinates = geometry["coordinates"]
-    for line in [coordinates] if geometry["type"] == "LineString" else coordinates:
-        degrees = np.array([point[:2] for point in line], np.float64)
-        if len(degrees) < 2 or not np.isfinite(degrees).all():
-            raise ValueError("a line has two points or more")
-        east, north, _ = frame.to_local(degrees[:, 1], degrees[:, 0], np.full(len(degrees), frame.height))
-        yield np.column_stack([east, north])
-
-
-def _polygons(geometry: Any, frame: LocalFrame) -> Iterator[list[Floats]]:  # noqa: ANN401 - JSON
-    """Outline and holes of each polygon."""
-    several = geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
-    for rings in several:
-        kind = {"type": geometry["type"].removeprefix("Multi"), "coordinates": rings}
-        yield list(_parts(kind, "Polygon", frame))
-
-
-def _within(rings: Sequence[Floats], x: Floats, y: Floats) -> NDArray[np.bool_]:
-    """Which of the places (len(y), len(x)) lie inside, by the even-odd rule."""
-    inside = np.zeros((len(y), len(x)), np.bool_)
-    for ring in rings:
-        for (ax, ay), (bx, by) in zip(ring, np.roll(ring, -1, axis=0), strict=True):
-            if ay == by:
-                continue
-            crosses = (ay > y) != (by > y)  # (len(y),)
-            at = ax + (y[crosses] - ay) / (by - ay) * (bx - ax)
-            inside[crosses] ^= x[None, :] < at[:, None]
-    return inside
 
 
 Curve = Sequence[tuple[float, float]]

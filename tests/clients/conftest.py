@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
+
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("COSIM_CLIENTS_DIR", Path.home() / ".cache" / "continuum-cosim" / "clients"))
 # name: what pip installs, and a module that shows that it is there
@@ -59,17 +61,11 @@ def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
-def free_port(kind=socket.SOCK_DGRAM):
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Vehicle:
     """A vehicle in a process of its own, sending to `port`."""
 
     def __init__(self, persona, frame, speed):
-        self.port = free_port()
+        self.port = free_port(socket.SOCK_DGRAM)
         words = ["--persona", persona, "--frame", frame, "--speedup", str(speed), "--udp", f"127.0.0.1:{self.port}"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "cosim.autopilot", *words], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[1]

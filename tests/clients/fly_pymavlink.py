@@ -91,7 +91,7 @@ while True:
         break
     number, x, y, z = items[m.seq]
     link.mav.mission_item_int_send(
-        link.target_system, 1, m.seq, 6, number, 0, 1, 0, 0, 0, math.nan if x else 0, x, y, z
+        link.target_system, 1, m.seq, 6 if x or not PX4 else 2, number, 0, 1, 0, 0, 0, math.nan if x else 0, x, y, z
     )
 print("ok upload")
 link.mav.mission_request_list_send(link.target_system, 1, 0)

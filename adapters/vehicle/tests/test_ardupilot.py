@@ -16,7 +16,8 @@ from adapters.vehicle.keys import Vehicle
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.contract.reality import Software
+from cosim.contract.node_keys import Software
+from tests.ports import free_port
 from tests.unit.autopilot.stand_in import Program
 
 HOME = (10.0, 20.0, 5.0)
@@ -30,18 +31,13 @@ def drone(missing="model", **changes):
 ROVER = Node("rover", "rover", "device", (0.0, 0.0, 0.0), keys=(Vehicle(frame="rover").written(),))
 
 
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Run:
     """An adapter that is stepped every half second, with the vehicles' rows by name of column."""
 
-    def __init__(self, *nodes, port=0, geo=None, ready="20 s", real="", patience="3 s", **config):
+    def __init__(self, *nodes, port=0, geo=None, ready="20 s", real="", patience="3 s", arming="60 s", **config):
         self.time = -0.5
-        told = {"ardupilot": {"bind": f"127.0.0.1:{port or free_port()}"}, **config}
+        at = f"127.0.0.1:{port or free_port(socket.SOCK_DGRAM)}"
+        told = {"ardupilot": {"bind": at, "arming": arming}, **config}
         told["real"] = {"ready": ready, "patience": patience}
         self.adapter = ADAPTER.build(VehicleConfig.model_validate(told))
         scene = Scene.build(nodes, geo=geo, real=real)
@@ -68,7 +64,7 @@ def programs(*made):
 
 
 def test_it_flies_on_our_physics_beside_our_own_vehicles(caplog):
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     mission = {"rover": [["20 m", "0 m"]]}
     with programs(Program(port, (8.0, 5.0, -10.0))), caplog.at_level(logging.WARNING):
         run = Run(drone(heading="0 deg"), ROVER, port=port, geo=Geo(39.36, 22.95, 60.0), missions=mission)
@@ -91,7 +87,7 @@ def test_it_flies_on_our_physics_beside_our_own_vehicles(caplog):
 
 
 def test_wind_and_battery_are_those_of_the_scenario():
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     node = drone()
     with programs(Program(port, (0.0, 0.0, -5.0))):
         run = Run(node, port=port, wind=["6 m/s", "0 m/s", "0 m/s"]).to(10.0)
@@ -101,7 +97,7 @@ def test_wind_and_battery_are_those_of_the_scenario():
 
 
 def test_one_that_goes_is_held_and_one_that_starts_again_begins_at_home(caplog):
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     first = Program(port, (0.0, 12.0, -6.0))
     with programs(first):
         run = Run(drone(), port=port, patience="400 ms").to(8.0)
@@ -122,7 +118,7 @@ def test_one_that_goes_is_held_and_one_that_starts_again_begins_at_home(caplog):
 
 
 def test_one_that_stood_still_goes_on_from_where_its_vehicle_is():
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     with programs(Program(port, (0.0, 20.0, -6.0))) as (program,):
         run = Run(drone(), port=port, patience="400 ms").to(6.0)
         program.free.clear()
@@ -146,7 +142,7 @@ def test_one_that_never_comes_is_flown_here_or_ends_the_run():
     run.adapter.close()
     with pytest.raises(RunError, match="no autopilot has come for uav"):
         Run(drone(missing="fail"), ready="100 ms")
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     with programs(Program(port, (0.0, 0.0, -6.0))):
         run = Run(drone(missing="fail"), port=port, patience="1 s").to(2.0)
     with pytest.raises(RunError, match="'missing: fail' ends the run"):
@@ -155,7 +151,7 @@ def test_one_that_never_comes_is_flown_here_or_ends_the_run():
 
 
 def test_the_run_waits_for_one_that_may_not_be_missing():
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     with programs(Program(port, (0.0, 20.0, -6.0))) as (program,):
         run = Run(drone(missing="wait"), port=port, patience="200 ms").to(6.0)
         program.free.clear()
@@ -169,7 +165,7 @@ def test_the_run_waits_for_one_that_may_not_be_missing():
         run.to(25.0)
         assert run.place() == pytest.approx([30.0, 20.0, 11.0], abs=0.3)
     run.adapter.close()
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     with programs(Program(port, (0.0, 20.0, -6.0))):
         run = Run(drone(missing="wait"), port=port, patience="200 ms", ready="3 s").to(2.0)
     with pytest.raises(RunError, match="has not come back within 3 s"):
@@ -178,12 +174,16 @@ def test_the_run_waits_for_one_that_may_not_be_missing():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ScenarioError, match="'uav' is flown by its own autopilot"):
+    with pytest.raises(ScenarioError, match="told what to do by MAVLink, which needs the scenario's origin"):
         Run(drone(), ROVER, missions={"uav": [["20 m", "0 m"]]})
     engage = [{"drone": "uav", "target": "rover", "commands": [{"at": "5 s"}]}]
-    with pytest.raises(ScenarioError, match="give it its mission by MAVLink"):
-        Run(drone(), ROVER, engage=engage)
-    both = Node("uav", "uav", "device", HOME, keys=drone().keys, runs=Software("vuav"))
+    with pytest.raises(ScenarioError, match=r"9002 \+ 10 N for ArduPilot's instance N"):
+        Run(drone(), ROVER, engage=engage, port=9001, geo=Geo(39.36, 22.95, 60.0))
+    swarm = {"members": ["uav", "uav-2"], "formation": {"course": [["50 m", "0 m"]]}}
+    second = Node("uav-2", "uav", "device", (30.0, 20.0, 5.0), keys=(Vehicle(frame="copter").written(),))
+    with pytest.raises(ScenarioError, match="how near they may come follows from how it brakes"):
+        Run(drone(), second, swarms={"both": swarm})
+    both = Node("uav", "uav", "device", HOME, keys=drone().keys, runs=Software(image="vuav"))
     with pytest.raises(ScenarioError, match="a program of its own"):
         Run(both, real="netns")
     many = [Node(f"u{k}", "uav", "device", HOME, keys=drone().keys) for k in range(3)]

@@ -13,9 +13,10 @@ from adapters.vehicle import ADAPTER, PICTURE, PICTURE_TRUTH
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Law, Scene, SlotRange, Workload
+from cosim.contract.entities import Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
+from cosim.contract.laws import Law
 from cosim.contract.signals import DEMAND
 
 CAMERA = {"recall": [["1 mm", "90 %"], ["20 mm", "40 %"]], "precision": [["1 mm", "80 %"]], "source": "a trial"}
@@ -30,18 +31,18 @@ def field(tmp_path):
     return tmp_path
 
 
-def flown(root, until, seed=3, **config):
+def flown(root, until, seed=3, nodes=(DRONE, TRACTOR, HOUSE), **config):
     config = VehicleConfig.model_validate(
         {"substep": "20 ms", "weeds": "weeds.asc", "cameras": {"uav": CAMERA}, **config}
     )
     adapter = ADAPTER.build(config)
-    scene = Scene.build((DRONE, TRACTOR, HOUSE))
+    scene = Scene.build(tuple(nodes))
     adapter.start(Context("vehicle", scene, 1.0, 900.0, (seed,), str(root), str(root)))
     told = []
     for time in range(until):
         frames = adapter.step(float(time), Inputs({}, []))
-        assert [frame.signal for frame in frames[4:]] == ["picture", "picture_truth"]
-        for frame, signal in zip(frames[4:], (PICTURE, PICTURE_TRUTH), strict=True):
+        assert [frame.signal for frame in frames[4:]] == ["picture", "picture_truth", "autopilot"]
+        for frame, signal in zip(frames[4:6], (PICTURE, PICTURE_TRUTH), strict=True):
             assert fault(frame, signal, 3) == ""
         told.append(
             {**{k: v[0] for k, v in frames[4].columns.items()}, **{k: v[0] for k, v in frames[5].columns.items()}}
@@ -114,7 +115,7 @@ def test_tasks_about_a_picture_take_the_work_that_it_makes(field):
     adapter = ADAPTER.build(config)
     adapter.start(Context("vehicle", scene, 1.0, 900.0, (3,), str(field), str(field)))
     for time in range(20):
-        *_, picture, _, demand = adapter.step(float(time), Inputs({}, []))
+        *_, picture, _, demand, _ = adapter.step(float(time), Inputs({}, []))
         assert fault(demand, DEMAND, 3, workloads=1) == ""
     assert demand["work"][0] == pytest.approx(100e6 + 10.0 * 12e6 + 1e6 * picture["found"][0])
     wrong = replace(scene, workloads=(replace(load, sources=(SlotRange(1, 1),)),))
@@ -125,7 +126,7 @@ def test_tasks_about_a_picture_take_the_work_that_it_makes(field):
 def test_without_cameras_there_are_no_pictures():
     config = VehicleConfig.model_validate({})
     assert "picture" not in ADAPTER.ports_of(config).writes
-    assert [signal.name for signal in ADAPTER.signals_of(config)] == ["behaviour", "engagement"]
+    assert [signal.name for signal in ADAPTER.signals_of(config)] == ["behaviour", "engagement", "autopilot"]
 
 
 @pytest.mark.parametrize(

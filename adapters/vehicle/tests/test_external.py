@@ -17,6 +17,7 @@ from adapters.vehicle.keys import Vehicle
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
+from tests.ports import free_port
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,12 +28,6 @@ LIMIT = 60.0  # s of wall time
 def drone(address, name="uav", missing="model", **changes):
     vehicle = Vehicle(**{"frame": "copter", "autopilot": "external", "address": address, **changes})
     return Node(name, "uav", "device", (50.0, 0.0, 0.0), keys=(vehicle.written(),), missing=missing)
-
-
-def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def started(*nodes, geo=GEO, pacing=1.0, ready="30 s", **config):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import socket
 from dataclasses import replace
 
 import pytest
@@ -20,8 +19,9 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import ScenarioError
 from cosim.contract.geo import to_ecef
-from cosim.contract.reality import Software
+from cosim.contract.node_keys import Software
 from cosim.vehicles import VehicleFleet
+from tests.ports import free_port
 
 mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
 GEO = Geo(39.36, 22.95, 60.0)
@@ -29,12 +29,6 @@ GEO = Geo(39.36, 22.95, 60.0)
 
 def node(name, **vehicle):
     return Node(name, "uav", "device", (0.0, 0.0, 0.0), keys=(Vehicle(**{"frame": "copter", **vehicle}).written(),))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def started(*nodes, geo=GEO, aeroloop=None, **mavlink):
@@ -90,7 +84,7 @@ def test_what_cannot_be_is_refused():
 
 @pytest.mark.parametrize("way", ["real", "json"])
 def test_vehicles_flown_elsewhere_have_their_own_endpoints(way, tmp_path):
-    away = node("b", autopilot="ardupilot-json") if way == "json" else replace(node("b"), runs=Software("vuav"))
+    away = node("b", autopilot="ardupilot-json") if way == "json" else replace(node("b"), runs=Software(image="vuav"))
     scene = Scene.build((node("a"), away, node("c")), geo=GEO, real="netns" if way == "real" else "")
     context = Context("vehicle", scene, 0.2, 100.0, (1,), ".", str(tmp_path))
     roster = VehicleRoster(context, VehicleConfig())

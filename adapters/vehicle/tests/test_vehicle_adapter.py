@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.vehicle import ADAPTER, BEHAVIOUR, ENGAGEMENT
+from adapters.vehicle import ADAPTER, AUTOPILOT, BEHAVIOUR, ENGAGEMENT
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.keys import Pack, Vehicle
 from adapters.vehicle.roster import airframe
@@ -32,7 +32,7 @@ TRACTOR = Node(
 HOUSE = Node("house", "edge", "edge", (0.0, 0.0, 0.0))
 WORK = {"tractor": {"rows": {"corner": ["20 m", "5 m"], "rows": 2, "length": "60 m", "pitch": "4 m"}}}
 ENGAGE = {"drone": "uav", "target": "tractor", "commands": [{"at": "5 s", "for": "30 s"}]}
-SIGNALS = (MOBILITY, VEHICLE, BEHAVIOUR, ENGAGEMENT)
+SIGNALS = (MOBILITY, VEHICLE, BEHAVIOUR, ENGAGEMENT, AUTOPILOT)
 
 
 class Run:
@@ -246,7 +246,7 @@ def test_impossible_rules_are_refused(engage, said):
 
 
 def test_a_mission_is_one_thing():
-    with pytest.raises(ValidationError, match="one of 'rows', 'points' and 'file'"):
+    with pytest.raises(ValidationError, match="one of 'rows', 'points', 'file' and 'ordered'"):
         VehicleConfig.model_validate({"missions": {"tractor": {"file": "a", "points": [["1 m", "2 m"]]}}})
 
 
@@ -259,9 +259,43 @@ def test_the_readme_shows_what_is_here():
 @pytest.mark.slow
 def test_after_a_flight_without_a_camera_nothing_is_left_to_compile(tmp_path):
     code = (
+        "import pathlib, cosim.compiling as compiling; compiling.PRECOMPILED = pathlib.Path('none brought'); "
         "from cosim.contract.registry import adapter_kind; from cosim.vehicles import Copter, VehicleFleet; "
         "kind = adapter_kind('vehicle'); "
         "assert not kind.is_compiled(); VehicleFleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); "
         "assert kind.is_compiled()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})
+
+
+def test_a_copter_that_is_ordered_flies_where_it_is_sent_and_home():
+    run = Run(missions={"uav": {"ordered": True, "speed": "8 m/s"}})
+    slot = np.array([0], np.int32)
+
+    def step(time, place):
+        goal = {axis: np.array([value]) for axis, value in zip("xyz", place, strict=True)}
+        sent = {"destination": (Frame("destination", time, slot, goal),)}
+        mobility = run.adapter.step(time, Inputs(sent, []))[0]
+        return [float(mobility[axis][0]) for axis in "xyz"]
+
+    nowhere = (np.nan,) * 3
+    for time in range(60):
+        place = nowhere if time < 3 else (40.0, 30.0, 25.0) if time < 30 else (-20.0, 0.0, 25.0)
+        seen = step(float(time), place)
+        if time == 2:
+            assert seen == [0.0, 0.0, 2.0]
+        if time == 29:
+            assert seen == pytest.approx([40.0, 30.0, 25.0], abs=1.0)
+    assert seen == pytest.approx([-20.0, 0.0, 25.0], abs=1.0)
+    for time in range(60, 140):
+        seen = step(float(time), nowhere)
+    assert seen == pytest.approx([0.0, 0.0, 2.0], abs=1.0)
+    config = VehicleConfig.model_validate({"missions": {"uav": {"ordered": True}}})
+    assert [read.signal for read in ADAPTER.ports_of(config).reads] == ["peer_link", "destination"]
+
+
+def test_a_rover_cannot_be_ordered_and_an_order_has_no_start():
+    with pytest.raises(ScenarioError, match="'tractor' does not fly"):
+        Run(missions={"tractor": {"ordered": True}})
+    with pytest.raises(ValidationError, match="'start' belongs to a way of its own"):
+        VehicleConfig.model_validate({"missions": {"uav": {"ordered": True, "start": "3 s"}}})

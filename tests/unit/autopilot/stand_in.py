@@ -46,10 +46,13 @@ class Loop:
         self.pulses = [1000] * 4
 
     def outputs(self, state):
-        q = state["quaternion"]
         wanted = np.clip(0.5 * (self.goal - state["position"]), -2.0, 2.0)
         push = np.clip(1.5 * (wanted - state["velocity"]), -3.0, 3.0)
-        thrust = np.clip((9.81 - push[2]) / 9.81 / 2.2, 0.1, 0.9)  # 2.2: most thrust per weight
+        self.steer(state, push, np.clip((9.81 - push[2]) / 9.81 / 2.2, 0.1, 0.9))  # 2.2: most thrust per weight
+
+    def steer(self, state, push, thrust):
+        """Pulses for a push (m/s^2, north, east, down) and a part of the most thrust."""
+        q = state["quaternion"]
         up = turned(q, np.array([0.0, 0.0, -1.0]))
         lean = np.array([push[0], push[1], -9.81]) / math.hypot(push[0], push[1], 9.81)
         error = np.cross(up, lean)  # rotation vector in the world
@@ -69,6 +72,36 @@ class Loop:
     def packet(self, rate=400):
         self.count += 1
         return packet(self.count, self.pulses, rate)
+
+
+class Lander(Loop):
+    """Holds its place against the wind, and from `lands` on sinks at 0.5 m/s; disarms when it has stood for 1 s.
+
+    It stands, as ArduCopter sees it, when it neither moves nor feels a push while its throttle is low and it wants to
+    lean by less than `most` degrees.
+    """
+
+    def __init__(self, goal, most=15.0):
+        super().__init__(goal)
+        self.most = most
+        self.lands, self.disarmed, self.held, self.stood = False, False, np.zeros(3), 0.0
+
+    def outputs(self, state, dt=1 / 400):
+        wanted = np.clip(0.8 * (self.goal - state["position"]), -2.0, 2.0)
+        if self.lands:
+            wanted[2] = 0.5
+        error = wanted - state["velocity"]
+        self.held = np.clip(self.held + np.clip(error, -1.0, 1.0) * dt * (1.0, 1.0, 0.5), -4.0, 4.0)
+        push = np.clip(2.0 * error + self.held, -5.0, 5.0)
+        thrust = np.clip((9.81 - push[2]) / 9.81 / 2.2, 0.05, 0.9)
+        lean = math.degrees(math.atan2(math.hypot(push[0], push[1]), 9.81))
+        feels = np.linalg.norm(state["accel_body"] + (0.0, 0.0, 9.81))
+        stands = abs(state["velocity"][2]) < 0.1 and feels < 3.0 and thrust < 0.42 and lean < self.most
+        self.stood = self.stood + dt if self.lands and stands else 0.0
+        self.disarmed |= self.stood > 1.0
+        self.steer(state, push, thrust)
+        if self.disarmed:
+            self.pulses = [1000] * 4
 
 
 class Program(threading.Thread):

@@ -40,7 +40,10 @@ def test_is_not_ready_at_first_and_says_so():
 def test_a_forced_arming_passes_the_checks():
     s = station(ready_after=100.0)
     assert s.command(400, 1) == 4
-    assert s.command(400, 1, 21196) == 0
+    assert s.command(400, 1, 21196) == 4  # ArduPilot: to disarm only
+    assert s.command(400, 1, 2989) == 0
+    s = station("px4", ready_after=100.0)
+    assert s.command(400, 1, 21196) == 1  # PX4 passes no checks for somebody outside
 
 
 def test_takes_off_in_guided_only():
@@ -183,7 +186,7 @@ def test_a_rover_drives():
     assert s.last("HEARTBEAT").type == mavlink.MAV_TYPE_GROUND_ROVER
     assert s.command(176, 1, 15) == 0
     assert s.command(400, 1) == 0
-    assert s.command(22, 0, 0, 0, 0, 0, 0, 10.0) == 4
+    assert s.command(22, 0, 0, 0, 0, 0, 0, 10.0) == 3
     x, y, _ = s.place(10.0, 5.0)
     s.send("set_position_target_global_int", 0, 1, 1, 6, 0xFF8, x, y, 0.0, *[0.0] * 8)
     s.until(lambda v: math.hypot(v.x - 10.0, v.y - 5.0) < 1.0)

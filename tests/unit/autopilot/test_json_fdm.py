@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
 from cosim.vehicles import Copter, Rover
 from cosim.vehicles.driven import Driven
-from tests.unit.autopilot.stand_in import Loop, packet, scan
+from cosim.vehicles.terrain import Terrain
+from tests.unit.autopilot.stand_in import Lander, Loop, packet, scan
 
 RIGID = Copter(dynamics="rigid")
 
@@ -185,6 +187,46 @@ def test_the_wind_pushes_and_the_battery_empties():
     assert body.driven.state["impact"] > 1.0
 
 
+@pytest.mark.parametrize(("wind", "slope"), [(0.0, 0.0), (10.0, 0.0), (12.0, 0.0), (6.0, 0.04)])
+def test_it_lands_and_disarms_in_the_wind(wind, slope):
+    """Less than 3 g at 0.5 m/s, never below the ground, and it stands still so that an autopilot sees it land."""
+    land = Terrain(np.array([-50.0, -50.0, 100.0]), slope * np.array([[0.0, 100.0], [0.0, 100.0]])) if slope else None
+    start = None if land is None else land.seen_from((0.0, 0.0, float(land.height(0.0, 0.0))))
+    # to stay in 12 m/s takes 15.06 degrees, a hair more than those at which ArduCopter sees that it has landed
+    loop = Lander((0.0, 4.0 if slope else 0.0, -2.5), 15.0 if wind < 12.0 else 16.0)
+    body = Body(RIGID, terrain=start)
+    body.driven.wind[:] = (wind, 0.0, 0.0)
+    touched, felt, deepest = None, 0.0, 0.0
+    for k in range(400 * 22):
+        loop.lands = k >= 400 * 9
+        body.take(parse(loop.packet()))
+        state = scan(body.line())
+        loop.outputs(state)
+        row = body.driven.state
+        if loop.lands and touched is None and row["landed"]:
+            touched, at = k, (row["x"], row["y"])
+        if touched is not None:
+            felt = max(felt, float(np.linalg.norm(state["accel_body"])) / 9.80665)
+            deepest = min(deepest, float(row["z"] - body.driven.frame["ground"]))
+            if loop.disarmed:
+                break
+    assert loop.disarmed
+    assert (k - touched) / 400 < 3.0
+    assert felt < 3.0
+    assert deepest > -0.05
+    assert math.dist(at, (row["x"], row["y"])) < 0.15
+    assert row["z"] == pytest.approx(slope * row["x"], abs=0.02)
+
+
+@pytest.mark.parametrize(("rate", "dt"), [(0, 0.02), (20, 0.02), (300, 1 / 300), (65535, 1 / 65535)])
+def test_odd_rates_and_gaps_of_frames_keep_the_clock(rate, dt):
+    body = Body(RIGID)
+    for count in (1, 2, 5, 6, 60):  # packets are lost: ArduPilot's clock goes by our answers
+        body.take(parse(packet(count, [1500] * 4, rate=rate)))
+    assert body.now == pytest.approx(5 * dt)
+    assert all(np.isfinite(value).all() for value in scan(body.line()).values())
+
+
 def test_wrong_vehicles_and_taken_ports_are_named():
     with pytest.raises(ValueError, match="rigid"):
         Driven(Copter())
@@ -192,6 +234,40 @@ def test_wrong_vehicles_and_taken_ports_are_named():
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(SetupError, match="ports go up by 10"):
             JsonPhysics(RIGID, Address(*taken.getsockname()))
+
+
+def test_a_version_that_reads_our_lines_counts_no_current_twice():
+    """What such a version shows: the current of the line, and what the offset adds."""
+    body, loop = Body(RIGID), Loop((0.0, 0.0, -3.0))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        channel = SideChannel(Address(*server.getsockname()))
+        channel.tell(body.driven, 0.0, 0.0)
+        peer, _ = server.accept()
+        peer.settimeout(5.0)
+        ours, decoder = mavlink.MAVLink(None, 1, 1), mavlink.MAVLink(None)
+        offset, shown, heard = 0.0, [], []
+        for half in range(1, 13):
+            for _ in range(200):
+                body.take(parse(loop.packet()))
+                loop.outputs(scan(body.line()))
+            current = float(body.driven.state["current"])
+            channel.tell(body.driven, 0.5 * half, 0.5 * half)
+            heard += decoder.parse_buffer(peer.recv(65536)) or []
+            offset = [m.param_value for m in heard if getattr(m, "param_id", "") == "BATT_AMP_OFFSET"][-1]
+            shown.append((current - 17.0 * offset) / current)
+            amps = round(100.0 * (current - 17.0 * offset))
+            peer.sendall(mavlink.MAVLink_heartbeat_message(2, 3, 81, 6, 4, 3).pack(ours))
+            peer.sendall(mavlink.MAVLink_sys_status_message(0, 0, 0, 0, 16000, amps, 90, *[0] * 6).pack(ours))
+            time.sleep(0.01)
+        assert shown[0] == pytest.approx(2.0, abs=0.01)
+        assert shown[-1] == pytest.approx(1.0)
+        assert channel.hears
+        assert channel.mode == 6
+        resets = [m for m in heard if m.get_type() == "COMMAND_LONG" and m.command == 42651]
+        assert len(resets) == 2
+        channel.close()
+        assert channel.mode is None
+        peer.close()
 
 
 def test_the_side_channel_shows_the_pack_and_the_limits():
@@ -206,7 +282,7 @@ def test_the_side_channel_shows_the_pack_and_the_limits():
         peer, _ = server.accept()
         peer.settimeout(5.0)
         decoder, heard = mavlink.MAVLink(None), []
-        wanted = len(settings(body.driven)) + 1 + 4 * 2
+        wanted = len(settings(body.driven)) + 2 + 4 * 2
         while len(heard) < wanted:
             heard += decoder.parse_buffer(peer.recv(65536)) or []
         peer.close()
@@ -215,7 +291,7 @@ def test_the_side_channel_shows_the_pack_and_the_limits():
         assert told["BATT_CAPACITY"] == pytest.approx(5200.0)
         assert told["BATT_LOW_MAH"] == pytest.approx(1040.0)
         assert told["WPNAV_SPEED"] == 1000.0
-        reset = next(m for m in heard if m.get_type() == "COMMAND_LONG")
+        reset = next(m for m in heard if m.get_type() == "COMMAND_LONG" and m.command == 42651)
         assert (reset.command, reset.param1) == (42651, 1.0)
         assert reset.param2 == pytest.approx(50.0, abs=0.1)
         channel.tell(body.driven, 3.0, 20.0)

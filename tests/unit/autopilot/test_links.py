@@ -24,13 +24,8 @@ from cosim.autopilot.table import Address, address, plan, render
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.geo import LocalFrame, to_ecef
 from cosim.vehicles import Copter, Rover, VehicleFleet
+from tests.ports import free_port
 from tests.unit.autopilot.wire import ORIGIN
-
-
-def free_port(kind=socket.SOCK_DGRAM):
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
@@ -105,7 +100,7 @@ def test_tcp_serves_several_clients_and_outlives_them():
 def test_a_drone_follows_a_rover_that_sends_to_its_port():
     fleet = VehicleFleet([Copter(), Rover()], [(0, 0, 0), (10, 0, 0)])
     drone, tractor = (Autopilot(fleet, k, sysid=k + 1, origin=ORIGIN, ready_after=0.0) for k in range(2))
-    own = Address("127.0.0.1", free_port())
+    own = Address("127.0.0.1", free_port(socket.SOCK_DGRAM))
     endpoints = Endpoints([Endpoint(drone, bind=own), Endpoint(tractor, [own])])
     fleet.arm([0, 1])
     fleet.take_off([0], 12.0)
@@ -241,7 +236,7 @@ def test_positions_are_published():
     with Positions(at, ["copter", "rover"]) as positions:
         subscriber.connect(f"tcp://{at}")
         got = None
-        for _ in range(100):  # until the subscription has arrived
+        for _ in range(1200):  # until the subscription has arrived
             assert positions.due(now)
             positions.publish(now, places)
             assert not positions.due(now + 0.2)
@@ -270,7 +265,7 @@ def test_places_agree_with_the_plans_geodesy(origin, point):
 def test_the_program_flies_refuses_and_repeats(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
     log = tmp_path / "log.jsonl"
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     words = ["--udp", f"127.0.0.1:{port}", "--vehicles", "2", "--speedup", "20", "--until", "2", "--log", str(log)]
     assert main(words) == 0
     out = capsys.readouterr().out

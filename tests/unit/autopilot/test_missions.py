@@ -6,9 +6,11 @@ import math
 import struct
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from cosim.autopilot.dialect import mavlink
+from cosim.vehicles.terrain import Terrain
 from tests.unit.autopilot.wire import ORIGIN, flying, rover, station
 
 AUTO = 3  # custom_mode of ArduCopter
@@ -38,6 +40,26 @@ def test_a_mission_comes_back_as_it_went_with_home_in_item_0():
     assert [m.frame for m in back[1:]] == [3, 3, 6, 3]  # clients compare frames
     assert (back[0].x, back[0].y) == s.place(0, 0)[:2]  # home, not what was uploaded
     assert (back[2].x, back[2].y, back[2].z) == s.place(40, 0, 12)
+
+
+@pytest.mark.parametrize("persona", ["ardupilot", "px4"])
+@pytest.mark.parametrize("frame", [10, 11])
+def test_heights_above_a_terrain_that_is_not_flat_are_refused_by_name(persona, frame):
+    """On flat ground they are those above home. Home in item 0 of ArduPilot is not flown, so its frame may be any."""
+    flat = station(persona)
+    told = 2 if persona == "px4" else 0  # PX4 knows no such frames
+    assert flat.upload([waypoint(flat, 0, 0, 0), waypoint(flat, 40, 0, 12, frame=frame)]) == told
+    s = flying(persona, terrain=Terrain(np.array([-50.0, -50.0, 100.0]), np.array([[0.0, 5.0], [0.0, 5.0]])))
+    assert s.upload([waypoint(s, 0, 0, 0), waypoint(s, 40, 0, 12)]) == 0
+    assert s.upload([waypoint(s, 0, 0, 0), waypoint(s, 40, 0, 12, frame=frame)]) == 2  # MAV_MISSION_UNSUPPORTED_FRAME
+    assert f"Item 1: frame {frame}, terrain is not followed" in s.texts()
+    x, y, z = s.place(20, 0, 12)
+    s.send("command_int", 1, 1, frame, 192, 0, 0, -1, 1, 0, math.nan, x, y, z)
+    assert [m.result for m in s.collect() if m.get_type() == "COMMAND_ACK"] == [2]  # DENIED
+    assert f"Command 192: frame {frame}, terrain is not followed" in s.texts()
+    s.send("set_position_target_global_int", 0, 1, 1, frame, 0b110111111000, x, y, z, 0, 0, 0, 0, 0, 0, 0, 0)
+    s.run(1.0)
+    assert f"Refused: frame {frame}: terrain is not followed" in s.texts()
 
 
 def test_item_0_is_home_and_not_on_px4():
@@ -207,12 +229,15 @@ def test_fields_that_mean_nothing_may_be_nan():
 
 
 def test_clears_all():
-    s = station()
-    s.upload(simple_mission(s))
-    s.upload([(3, 5100, 0, 0, 0, 0, *s.place(0, 20, 0))], kind=2)
-    s.send("mission_clear_all", 1, 1, 255)
-    assert s.last("MISSION_ACK").type == 0
-    assert (len(s.download()), len(s.download(2))) == (0, 0)
+    """PX4 does; ArduPilot clears one kind at a time (recorded of a real one: MAV_MISSION_UNSUPPORTED)."""
+    for persona, result, left in (("px4", 0, (0, 0)), ("ardupilot", 3, (2, 1))):
+        s = station(persona)
+        s.upload([waypoint(s, 0, 0, 0), waypoint(s, 40, 0, 12)])
+        s.upload([(3, 5100, 0, 0, 0, 0, *s.place(0, 20, 0))], kind=2)
+        s.send("mission_clear_all", 1, 1, 255)
+        s.collect()
+        assert s.last("MISSION_ACK").type == result
+        assert (len(s.download()), len(s.download(2))) == left
 
 
 # -- fence and rally points

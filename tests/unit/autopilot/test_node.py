@@ -13,7 +13,7 @@ import pytest
 from cosim.autopilot import node
 from cosim.launch.keys import PRIVATE, provide
 
-PATIENCE = 20.0  # s
+PATIENCE = 60.0  # s
 HERE = {"COSIM_NODE": "uav-1", "COSIM_VEHICLES": "tcp://127.0.0.1:9", "COSIM_MAVLINK": "0"}
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from cosim.autopilot.dialect import mavlink
+from cosim.vehicles.obstacles import Obstacles
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, rover, station
 
 GUIDED, AUTO, CIRCLE, LOITER, ALT_HOLD = 4, 3, 7, 5, 2
@@ -74,7 +76,6 @@ def test_accelerations_attitudes_rates_and_turns_move_it(persona):
         ("set_attitude_target", (0, 1, 1, 0x7, [0.0] * 4, 0.0, 0.0, 0.0, 0.5)),
         ("set_attitude_target", (0, 1, 1, 0x47, [1.0, 0.0, 0.0, 0.0], 0.0, 0.0, 0.0, 0.5)),
         ("set_actuator_control_target", (0, 0, 1, 1, [0.0] * 8)),
-        ("setup_signing", (1, 1, [0] * 32, 1)),
     ],
 )
 def test_what_cannot_be_done_is_refused_aloud(name, values):
@@ -294,3 +295,18 @@ def test_the_wind_is_set_in_flight():
     assert s.fleet.wind[0] == pytest.approx([6.0, 0.0, 0.0], abs=1e-6)
     s.run(10.0)
     assert abs(s.fleet.state["roll"][0]) > 0.05  # it leans against it
+
+
+def test_a_target_inside_an_obstacle_is_refused():
+    s = flying()
+    s.fleet.obstacles = Obstacles.of([("silo", [np.array([(25.0, -5), (35, -5), (35, 5), (25, 5)])], 20.0)])
+    x, y, _ = s.place(30, 0)
+    s.send("set_position_target_global_int", 0, 1, 1, 6, 0xFF8, x, y, 10.0, *[0.0] * 8)
+    s.run(5.0)
+    assert abs(s.fleet.state["x"][0]) < 0.5
+    assert "Refused: target is inside an obstacle" in s.texts()
+    s.send("command_int", 1, 1, 5, 192, 0, 0, -1.0, 1.0, 0.0, math.nan, x, y, ORIGIN[2] + 10.0)
+    assert [m.result for m in s.collect() if m.get_type() == "COMMAND_ACK"][-1] == mavlink.MAV_RESULT_DENIED
+    s.send("set_position_target_global_int", 0, 1, 1, 6, 0xFF8, x, y, 25.0, *[0.0] * 8)  # above it
+    s.run(15.0)
+    assert s.fleet.state["x"][0] == pytest.approx(30.0, abs=0.5)

@@ -199,11 +199,21 @@ def test_each_link_counts_its_own_messages():
 def test_only_messages_for_it_count():
     s = station()
     s.send("command_long", 7, 1, 400, 0, 1, 0, 0, 0, 0, 0, 0)
+    assert not s.autopilot.pilot.look().armed
+    gimbal = Station(s.autopilot, "gcs", system=1)  # a component of the same system that was heard
+    gimbal.encoder.srcComponent = 154
+    gimbal.send("heartbeat", 26, 8, 0, 0, 0, 3)
     s.send("command_long", 1, 154, 400, 0, 1, 0, 0, 0, 0, 0, 0)
     assert not s.autopilot.pilot.look().armed
     s.send("command_long", 0, 0, 400, 0, 1, 0, 0, 0, 0, 0, 0)  # dronekit's way
     assert s.autopilot.pilot.look().armed
     assert s.command(4242) == 3
+    s = station()  # a real ArduPilot answers for components that nobody has heard of, PX4 does not
+    s.send("command_long", 1, 154, 400, 0, 1, 0, 0, 0, 0, 0, 0)
+    assert s.autopilot.pilot.look().armed
+    s = station("px4")
+    s.send("command_long", 1, 154, 400, 0, 1, 0, 0, 0, 0, 0, 0)
+    assert not s.autopilot.pilot.look().armed
 
 
 def test_mavlink_1_is_understood():

@@ -10,12 +10,26 @@ import numpy as np
 import pytest
 import zmq
 
-from cosim.autopilot.remote import FROM_HUB, FROM_MEMBER, LAYOUT, Done, Entry, Hub, Lock, VehicleSession, flown, take
+from cosim.autopilot.agent import fleet_of
+from cosim.autopilot.remote import (
+    FROM_HUB,
+    FROM_MEMBER,
+    LAYOUT,
+    Done,
+    Entry,
+    Hub,
+    Lock,
+    VehicleSession,
+    flown,
+    ground,
+    take,
+)  # fmt: skip
 from cosim.contract.errors import ProtocolError, SetupError
 from cosim.talk import keys
 from cosim.talk.codec import Message
 from cosim.vehicles import Copter, VehicleFleet, Waypoint
 from cosim.vehicles.layout import ITEM, STATE
+from cosim.vehicles.terrain import Terrain
 
 
 class Remote:
@@ -74,6 +88,37 @@ def scene():
     for remote in remotes:
         remote.end()
     hub.close()
+
+
+def test_a_program_flies_over_the_ground_that_the_run_tells_of(scene):
+    """A copter that lands 40 m to the east of home, where the ground is 8 m higher, stops there."""
+    hub, fleet, _, address = scene
+    hub.terrain = Terrain(np.array([-100.0, -100.0, 10.0]), np.tile(0.2 * np.arange(-100.0, 101.0, 10.0), (21, 1)))
+    member = VehicleSession(address, "a")
+    while (message := member.turn()) is None:
+        hub.wait(["nobody"], 0.02)
+    member.close()
+    told = ground(message.body)
+    assert np.array_equal(told.heights, hub.terrain.heights)
+    assert np.array_equal(told.box, hub.terrain.box)
+    record, items = flown(fleet, 0)
+    one = fleet_of(fleet.frames[:1].tobytes(), record, items, 0.0, told)
+    one.arm([0])
+    one.set_mission(0, [Waypoint(z=20, what="take-off"), Waypoint(40, 0, 20), Waypoint(40, what="land")])
+    one.start_mission([0])
+    one.advance(120.0)
+    assert one.state[0]["landed"]
+    assert one.state[0]["x"] == pytest.approx(40.0, abs=2.5)
+    assert one.state[0]["z"] == pytest.approx(0.2 * one.state[0]["x"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"columns": 0}, {"columns": 2}, {"heights": np.full(3, np.nan).tobytes()}, {"box": [0.0] * 3}]
+)
+def test_ground_that_is_no_grid_is_refused(wrong):
+    with pytest.raises(ProtocolError, match="no grid"):
+        ground({"box": [0.0, 0.0, 1.0], "columns": 3, "heights": np.zeros(3).tobytes(), **wrong})
+    assert ground({"box": [0.0] * 3, "columns": 0, "heights": b""}) is None
 
 
 def named(node):
@@ -269,7 +314,7 @@ def test_the_end_of_the_run_is_told(scene):
     hub, _, come, _ = scene
     remote = come("b")
     hub.close()
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + 60.0
     while not remote.over and time.monotonic() < end:
         time.sleep(0.01)
     assert remote.over

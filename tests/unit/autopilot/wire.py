@@ -92,8 +92,8 @@ class Station:
         return items
 
     def set_parameter(self, name, value):
-        """PARAM_SET of a float or, by ArduPilot, of any number; the echoed value."""
-        self.send("param_set", self.autopilot.sysid, 1, name.encode(), value, 9)
+        """PARAM_SET of a float or, by ArduPilot, of any number; PX4's integers as bytes. The echoed value."""
+        self.send("param_set", self.autopilot.sysid, 1, name.encode(), value, self.autopilot.parameters.wire(name)[1])
         return next(m for m in self.collect() if m.get_type() == "PARAM_VALUE").param_value
 
     def place(self, east, north, up=0.0):

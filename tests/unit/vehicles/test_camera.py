@@ -114,7 +114,7 @@ def test_a_grid_is_read_from_the_north(tmp_path):
         ("ncols 3", "ncols 1e9", "cannot be"),
         ("cellsize 2", "cellsize 0", "cannot be"),
         ("ncols 3", "ncols 3 4", "has 2 values"),
-        ("1 2 3", "1 two 3", "could not convert"),
+        ("1 2 3", "1 two 3", "line 7: 'two' is not a number"),
     ],
 )
 def test_grids_that_cannot_be_are_refused(tmp_path, old, new, words):

@@ -105,3 +105,23 @@ def test_swarms_that_cannot_be_are_refused(wrong, words):
 
 def _ring(time, members):
     return np.zeros((members, 3))
+
+
+def test_nobody_is_told_more_than_its_acceleration_can_follow():
+    homes = [[6.0 * (k % 4), 6.0 * (k // 4), 0.0] for k in range(8)]
+    fleet = VehicleFleet([Copter(accel=2.0)] * 8, homes, substep=0.02)
+    fleet.arm(range(8))
+    fleet.take_off(range(8), 10.0)
+    fleet.advance(10.0)
+    there, back = RelayChain((0.0, 60.0, 10.0), (60.0, 60.0, 10.0)), RelayChain((60.0, -60.0, 10.0), (0.0, -60.0, 10.0))
+    swarm = SwarmGroups(fleet, [range(8)], [there])
+    for k in range(60):
+        swarm.policies[0] = there if k < 30 else back  # all turn round at once
+        before = np.column_stack([fleet.state[axis] for axis in ("vx", "vy", "vz")])
+        swarm.tick()
+        told = np.column_stack([fleet.state[f"target_{axis}"] for axis in ("vx", "vy", "vz")])
+        assert np.linalg.norm(told - before, axis=1).max() <= 2.0 / 3.0 + 1e-6
+        fleet.advance(10.0 + 0.1 * (k + 1))
+    swarm.watch()
+    assert np.linalg.norm(before, axis=1).max() > 2.0
+    assert swarm.nearest[0] >= 3.0

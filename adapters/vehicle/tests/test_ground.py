@@ -1,0 +1,204 @@
+"""Terrain and obstacles in a scenario: where vehicles stand and land, what they come near to, what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from adapters.vehicle import ADAPTER
+from adapters.vehicle.check import problems
+from adapters.vehicle.config import VehicleConfig
+from adapters.vehicle.signals import PROXIMITY
+from adapters.vehicle.tests.test_cameras import flown
+from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, SIGNALS, TRACTOR, WORK, Run
+from cosim.contract.adapter import Context, Inputs
+from cosim.contract.entities import Event, Geo, Scene, SlotRange
+from cosim.contract.frame import fault
+from cosim.contract.geo import LocalFrame
+from cosim.contract.node_keys import Software
+from cosim.results.engagements import proximity_figures
+
+COPTER = replace(DRONE, position=(0.0, 0.0, 0.0))
+HOME = Geo(39.35, 22.95, 100.0)
+
+
+@pytest.fixture
+def hill(tmp_path):
+    """The plane 10 m + x / 10 + y / 20, on 400 x 400 m around the origin."""
+    lines = ["ncols 40", "nrows 40", "xllcorner -200", "yllcorner -200", "cellsize 10"]
+    middles = [-195.0 + 10.0 * k for k in range(40)]
+    lines += [" ".join(f"{10.0 + 0.1 * x + 0.05 * y:.6f}" for x in middles) for y in reversed(middles)]
+    (tmp_path / "hill.asc").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def ground(x, y):
+    return 10.0 + 0.1 * x + 0.05 * y
+
+
+def checked(root, nodes=(COPTER, TRACTOR, HOUSE), real="", geo=None, **config):
+    scene = replace(Scene.build(tuple(nodes), geo=geo), real=real)
+    return problems(VehicleConfig.model_validate(config), Context("vehicle", scene, 1.0, 900.0, (3,), str(root), "."))
+
+
+def test_a_tractor_climbs_and_a_copter_lands_where_the_ground_is(hill):
+    run = Run((COPTER, TRACTOR, HOUSE), root=hill, terrain="hill.asc", missions={
+        **WORK, "uav": {"points": [["0 m", "40 m", "40 m"], ["80 m", "40 m", "40 m"]], "speed": "8 m/s"},
+    })  # fmt: skip
+    run.to(0.0)
+    assert [run.at(slot)[2] for slot in (0, 1)] == pytest.approx([ground(0, 0), ground(*run.at(1)[:2])], abs=1e-9)
+    for until in (30.0, 60.0, 90.0):
+        x, y, z = run.to(until).at(1)
+        assert z == pytest.approx(ground(x, y), abs=1e-5)  # what the file's digits leave
+    run.to(140.0)
+    assert run.at(0) == pytest.approx((0.0, 0.0, 10.0), abs=0.5)
+    assert not run.adapter.finish()["vehicles"]["uav"]["crashed"]
+
+
+def test_a_drone_that_fails_over_the_hill_lands_there(hill):
+    run = Run((COPTER, TRACTOR, HOUSE), root=hill, terrain="hill.asc", missions={"uav": [["90 m", "0 m", "45 m"]]})
+    run.to(60.0, [Event(18.0, "fail", (SlotRange(0, 1),))])
+    x, y, z = run.at(0)
+    assert z == pytest.approx(ground(x, y), abs=1e-5)
+
+
+def test_pictures_are_as_large_as_the_height_above_the_ground_makes_them(hill):
+    (hill / "weeds.asc").write_text("ncols 1\nnrows 1\nxllcorner -200\nyllcorner -200\ncellsize 400\n1\n")
+    told, _ = flown(hill, 40, terrain="hill.asc", missions={"uav": [["60 m", "20 m", "37 m"]]}, weeds="weeds.asc",
+                    nodes=(COPTER, TRACTOR, HOUSE))  # fmt: skip
+    level = [row for row in told if 5.0 < row["x"] < 55.0]
+    assert len(level) > 3
+    for row in level:  # it flies at 37 m there and back
+        high = 37.0 - ground(row["x"], row["y"])
+        across, along = (2.0 * high * math.tan(math.radians(v / 2)) for v in (70.0, 55.0))
+        assert row["area"] == pytest.approx(across * along, rel=0.02)
+        assert row["pixel"] == pytest.approx(math.sqrt(across * along / 12e6), rel=0.01)
+    areas = [row["area"] for row in level]
+    assert max(areas) > 1.5 * min(areas)
+
+
+def test_check_says_what_of_a_terrain_cannot_be_and_where(hill):
+    assert checked(hill, terrain="hill.asc", missions=WORK) == []
+    (wrong,) = checked(hill, terrain="none.asc")
+    assert (wrong.path, "none.asc" in wrong.message) == ("adapters.vehicle.terrain", True)
+    (hill / "bad.asc").write_text("ncols 2\n1 2\n")
+    assert "nrows is missing" in checked(hill, terrain="bad.asc")[0].message
+    (out,) = checked(hill, (replace(COPTER, position=(0.0, 250.0, 0.0)), TRACTOR), terrain="hill.asc")
+    assert out.path == "nodes.uav.at"
+    assert "outside the terrain 'hill.asc', which covers -200 to 200 m east and -200 to 200 m north" in out.message
+    (high,) = checked(hill, (replace(COPTER, position=(0.0, 0.0, 30.0)), TRACTOR), terrain="hill.asc")
+    assert "starts at a height of 30 m, but the ground there is at 10.00 m" in high.message
+
+
+def test_a_terrain_is_too_large_for_programs_of_vehicles_only(hill, monkeypatch):
+    monkeypatch.setattr("adapters.vehicle.roster.MOST_CELLS", 1000)
+    nodes = (replace(COPTER, runs=Software(image="vuav")), TRACTOR)
+    assert checked(hill, nodes, terrain="hill.asc") == []
+    (large,) = checked(hill, nodes, real="netns", terrain="hill.asc")
+    assert "the terrain has 1600 cells; programs of vehicles are sent 1000 at most" in large.message
+    monkeypatch.undo()
+    assert checked(hill, nodes, real="netns", terrain="hill.asc") == []
+
+
+def test_legs_into_the_hill_are_warned_of(hill):
+    found = checked(hill, terrain="hill.asc", missions={"uav": [["100 m", "0 m", "25 m"], ["140 m", "0 m", "20 m"]]})
+    assert [problem.fatal for problem in found] == [False]
+    assert found[0].message == "the leg to place 2 of 'uav' is 4.0 m below the ground at 140 m east, 0 m north"
+    assert found[0].path == "adapters.vehicle.missions.uav"
+    Run((COPTER, TRACTOR, HOUSE), root=hill, terrain="hill.asc", missions={"uav": [["150 m", "0 m", "20 m"]]})
+
+
+@pytest.fixture
+def farm(hill):
+    """A silo, 10 x 10 m and 30 m high, with its middle at 50 m east."""
+    frame = LocalFrame(HOME.latitude, HOME.longitude, HOME.height)
+    latitude, longitude, _ = frame.to_wgs84([45.0, 55.0, 55.0, 45.0, 45.0], [-5.0, -5.0, 5.0, 5.0, -5.0])
+    ring = [[float(a), float(b)] for a, b in zip(longitude, latitude, strict=True)]
+    silo = {"type": "Feature", "properties": {"name": "silo", "height": 30},
+            "geometry": {"type": "Polygon", "coordinates": [ring]}}  # fmt: skip
+    (hill / "farm.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [silo]}))
+    return hill
+
+
+def watched(root, until, *places, **config):
+    """The events of a copter that flies `places`, and the run's summary."""
+    missions = {"uav": [[f"{x} m", f"{y} m", f"{z} m"] for x, y, z in places]}
+    config = VehicleConfig.model_validate(
+        {"substep": "20 ms", "obstacles": "farm.geojson", "missions": missions, **config}
+    )
+    adapter = ADAPTER.build(config)
+    scene = Scene.build((COPTER, TRACTOR, HOUSE), geo=HOME)
+    adapter.start(Context("vehicle", scene, 1.0, 900.0, (3,), str(root), "."))
+    events = []
+    for time in range(until):
+        frames = adapter.step(float(time), Inputs({}, []))
+        assert [frame.signal for frame in frames] == [
+            *(signal.name for signal in SIGNALS[:-1]),
+            "proximity",
+            "autopilot",
+        ]
+        assert fault(frames[4], PROXIMITY, 3) == ""
+        told = frames[4]
+        events += [{name: told[name][k].item() for name in told.columns} | {"slot": int(told.slot[k])}
+                   for k in range(len(told))]  # fmt: skip
+    return events, json.loads(json.dumps(adapter.finish(), allow_nan=False))["proximity"]
+
+
+def test_past_the_silo_is_a_near_miss_through_it_a_collision_and_over_it_nothing(farm):
+    events, told = watched(farm, 24, (0, 6.5, 20), (100, 6.5, 20))
+    assert [(event["slot"], event["obstacle"], event["kind"]) for event in events] == [(0, 0, 0)]
+    assert told["by_vehicle"]["uav"]["nearest"] == pytest.approx(1.5, abs=0.2)  # from within a metre of the first place
+    assert (told["near_misses"], told["collisions"], told["by_vehicle"]["tractor"]["near_misses"]) == (1, 0, 0)
+    events, told = watched(farm, 25, (100, 0, 20))
+    assert [event["kind"] for event in events] == [0, 1]  # near, and then inside
+    assert 0.0 < events[0]["distance"] < 2.0
+    assert events[0]["at"] < events[1]["at"] < events[0]["at"] + 1.0
+    assert (told["near_misses"], told["collisions"]) == (0, 1)
+    assert told["by_vehicle"]["uav"]["nearest"] == 0.0
+    assert watched(farm, 25, (100, 0, 32))[0] == []
+    assert watched(farm, 24, (0, 6.5, 20), (100, 6.5, 20), separation="1 m")[0] == []
+    figures = proximity_figures({"vehicle": {"proximity": told}, "5g": {}})
+    assert {name: figure["value"] for name, figure in figures.items()} == {"near_misses": 0.0, "collisions": 1.0}
+    assert proximity_figures({"vehicle": {}}) == {}
+
+
+def test_on_a_hill_the_silo_stands_on_the_highest_ground_under_it(farm):
+    top = ground(55.0, 5.0) + 30.0
+    both = {"terrain": "hill.asc"}
+    assert watched(farm, 25, (100, 0, top + 1.0), **both)[0] == []
+    assert [event["kind"] for event in watched(farm, 25, (100, 0, top - 1.0), **both)[0]] == [0, 1]
+
+
+def test_check_says_which_leg_leads_through_which_obstacle(farm):
+    missions = {"uav": [["0 m", "40 m", "20 m"], ["100 m", "-40 m", "25 m"], ["100 m", "40 m", "25 m"]]}
+    (leg,) = checked(farm, geo=HOME, obstacles="farm.geojson", missions=missions)
+    assert (leg.fatal, leg.path) == (False, "adapters.vehicle.missions.uav")
+    assert leg.message == "the leg to place 2 of 'uav' leads through 'silo'"
+    assert leg.hint == "its top is at 30.0 m; fly higher or round it"
+    (back,) = checked(
+        farm, geo=HOME, obstacles="farm.geojson", missions={"uav": [*missions["uav"][:1], ["100 m", "0 m", "9 m"]]}
+    )
+    assert back.message == "the way home of 'uav' leads through 'silo'"
+    drives = {"tractor": [["20 m", "40 m"], ["50 m", "40 m"], ["50 m", "-40 m"]]}
+    (leg,) = checked(farm, geo=HOME, terrain="hill.asc", obstacles="farm.geojson", missions=drives)
+    assert leg.message == "the leg to place 3 of 'tractor' leads through 'silo'"
+
+
+def test_check_refuses_obstacles_that_cannot_be_read_or_stand_on_a_vehicle(farm):
+    (lost,) = checked(farm, obstacles="farm.geojson")
+    assert (lost.fatal, lost.path) == (True, "adapters.vehicle.obstacles")
+    assert "no 'geo" in lost.message
+    (inside,) = checked(farm, (replace(COPTER, position=(50.0, 0.0, 0.0)), TRACTOR), geo=HOME, obstacles="farm.geojson")
+    assert (inside.message, inside.path) == ("'uav' starts inside 'silo'", "nodes.uav.at")
+    text = (farm / "farm.geojson").read_text().replace('"height": 30', '"height": -30')
+    (farm / "farm.geojson").write_text(text)
+    assert "feature 0 cannot be read: 'height' is -30" in checked(farm, geo=HOME, obstacles="farm.geojson")[0].message
+
+
+def test_without_a_terrain_or_obstacles_nothing_else_is_written():
+    assert "proximity" not in ADAPTER.ports_of(VehicleConfig()).writes
+    assert "proximity" in ADAPTER.ports_of(VehicleConfig(obstacles="farm.geojson")).writes
+    assert "proximity" not in Run().adapter.finish()
