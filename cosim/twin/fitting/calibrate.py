@@ -23,7 +23,7 @@ from cosim.twin.fitting.judging import before_and_after, complaints
 from cosim.twin.fitting.methods import AUTO, METHODS, SURROGATES, Searching, choose, search
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
-from cosim.twin.fitting.predictive import Unexplained, check
+from cosim.twin.fitting.predictive import LAW, Unexplained, check
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
 from cosim.twin.fitting.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
 from cosim.twin.fitting.summaries import Summaries
@@ -40,6 +40,7 @@ _TOLD = 4  # figures that the model does not make, at most
 _OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that chance does not explain
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is told to lack a cause
+_BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
 _ROWS = 4  # points that share a seed while a posterior is made, where a call would cost more than its runs
 
 
@@ -278,6 +279,9 @@ class _Session:
                 found = replace(found, units=np.clip(moved, 0.0, 1.0))
             self._note(found, names)
             units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
+            if found.widened > _WIDEST:  # intervals say how little values mean, draws what such a model predicts
+                at = self.best[kept]
+                units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
             self.draws = self._varied(self.space.values(self.runs.whole(units)))
         for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
             if one.verdict == "no effect" and self._excluded(k):
@@ -405,19 +409,26 @@ class _Session:
         self.warnings += [str(one) for one in told[:_TOLD]]
         worst = max((abs(one.deviations) for one in told if one.part == "fit"), default=0.0)
         off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
-        self._widen(worst, off if off > _OFF else 1.0)
+        counts = [
+            int(np.isfinite(self.case.observed[one.signal].values).sum())
+            for one in told
+            if one.part == "fit" and one.remedy == LAW
+        ]
+        self._widen(worst, off if off > _OFF else 1.0, _BENT * math.sqrt(max(counts, default=0)))
 
-    def _widen(self, worst: float, off: float) -> None:
+    def _widen(self, worst: float, off: float, bent: float) -> None:
         """Make intervals wider under a model that cannot make the data (Birge 1932), as far as they are not already.
 
         `worst` is by how many deviations a figure of the data is out of reach, 0 when none is told; `off` by
         how many the measured means lie beside the predicted ones. What such a model predicts may be near, as
         values of a wrong model are bent to its data; what values mean is another matter. So the draws become
-        wider by the misfit itself, at most `_WIDEST` times, intervals `_WRONG` times or more.
+        wider by the misfit itself, at most `_WIDEST` times, intervals `_WRONG` times or more. Another law bends
+        values by a share of how far the data spread, which does not become less with their number n as an interval
+        does, with the root of n: `bent` is this root times `_BENT`, 0 where the law fits.
         """
         already = self.figures.get("widened", 1.0)
         of_draws = max(1.0, min(max(worst / 3.0, off), _WIDEST) / already)
-        factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0)
+        factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
         for k, p in enumerate(self.space.parameters):
@@ -426,7 +437,9 @@ class _Session:
             ends = np.tile(self.space.values(self.best[None]), (2, 1))
             ends[:, k] = self.intervals[p.name]
             at, units = self.best[k], self.space.units(ends)
-            units[:, k] = np.clip(at + factor * (units[:, k] - at), 0.0, 1.0)
+            # To both sides alike: a value at an end of its interval is one that the data's law has pushed there.
+            away = units[:, k] - at if not worst else np.array([-1.0, 1.0]) * np.abs(units[:, k] - at).max()
+            units[:, k] = np.clip(at + factor * away, 0.0, 1.0)
             low, high = self.space.values(units)[:, k]
             self.intervals[p.name] = float(low), float(high)
         if len(self.draws) and of_draws > 1.0:

@@ -3,12 +3,14 @@
 Parameters are drawn from the posterior and the data are simulated with each, as many values as were
 measured. A figure of the measurement that the search does not fit (how long the tail is, whether values hang
 together, whether they drift) should lie among those of the simulations; where it lies far outside, no values
-of these parameters make such data, and the model lacks a cause.
+of these parameters make such data, and the model lacks a cause. Figures are also held against the simulations in
+groups, those of the law of the values and those of their drift: many small deviations of one kind tell what no
+single one does. How large a group's chi squared is by chance is asked of the simulations themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +20,9 @@ from cosim.twin.problem import Case, Floats, MeasuredSignal
 Figure = Callable[[Floats], float]
 
 _LEAST = 40  # values of a signal, below which its figures tell nothing
-_FAR, _OUTSIDE = 4.0, 3.0  # standard deviations: told; told when it is outside of all simulated figures too
-_TOGETHER = 1.4  # normal deviations of all figures together, above which the worst ones are told
-_SHARE = 1.5  # deviations of a figure that is told because all together are too many
+_FAR, _OUTSIDE = 4.0, 3.5  # standard deviations: told; told when it is outside of all simulated figures too
+_SHARE = 1.5  # deviations of a figure that is told because all together are off
+_ODD = 1.2  # of the way from the median to the 99th percentile of a group's chi squared in simulations: told
 _EARLY = 0.1  # of the values: the beginning
 
 
@@ -92,6 +94,38 @@ def _beginning(values: Floats) -> float:
     return float(np.median(values[:count])) / rest if rest else 0.0
 
 
+def _growth(values: Floats) -> float:
+    """How much larger steps are in the second half than in the first, as a logarithm."""
+    first, second = np.array_split(np.abs(np.diff(values)), 2)
+    return _ratio(float(second.mean()), float(first.mean()))
+
+
+def _variation(values: Floats) -> float:
+    """Standard deviation over the mean above the lowest value."""
+    above = float(values.mean() - values.min())
+    return float(values.std()) / above if above > 0.0 else 0.0
+
+
+def _asymmetry(values: Floats) -> float:
+    """The third moment."""
+    deviation = float(values.std())
+    return float(((values - values.mean()) ** 3).mean()) / deviation**3 if deviation > 0.0 else 0.0
+
+
+def _distances(a: float, b: float, c: float, d: float) -> Figure:
+    """From quantile `b` to `a` over from `d` to `c`, as a logarithm."""
+
+    def distances(values: Floats) -> float:
+        one, two, three, four = np.quantile(values, [a, b, c, d]).tolist()
+        return _ratio(one - two, three - four)
+
+    return distances
+
+
+def _ratio(a: float, b: float) -> float:
+    return float(np.log(a / b)) if a > 0.0 and b > 0.0 else 0.0
+
+
 def _ranks(values: Floats) -> Floats:
     ranks = np.empty(len(values))
     ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
@@ -110,27 +144,36 @@ def _level(at: float) -> Figure:
     return level
 
 
-_LAW = "try another law of service times or sizes, or a cause that only some values have (contention, a second mode)"
+LAW = "try another law of service times or sizes, or a cause that only some values have (contention, a second mode)"
 _BURSTS = "try arrivals in bursts (bag), a quota group that throttles, or other work on the node"
+_FOLLOW = "follow the run with --follow, or fit a shorter time"
 # Figure -> what it says, its function, whether it needs the order of time, what to try.
 FIGURES: dict[str, tuple[Figure, bool, str]] = {
-    "lowest values": (_level(0.02), False, _LAW),
-    "lower quarter": (_level(0.25), False, _LAW),
-    "median": (_level(0.5), False, _LAW),
-    "upper quarter": (_level(0.75), False, _LAW),
-    "95th percentile": (_level(0.95), False, _LAW),
+    "lowest values": (_level(0.02), False, LAW),
+    "lower quarter": (_level(0.25), False, LAW),
+    "median": (_level(0.5), False, LAW),
+    "upper quarter": (_level(0.75), False, LAW),
+    "95th percentile": (_level(0.95), False, LAW),
     "mean": (lambda values: float(values.mean()), False, "look at rates, sizes and the number of nodes"),
-    "spread": (_spread, False, _LAW),
-    "upper tail": (_tail, False, _LAW),
-    "lower tail": (_low, False, _LAW),
-    "skewness": (_lean, False, _LAW),
+    "spread": (_spread, False, LAW),
+    "upper tail": (_tail, False, LAW),
+    "lower tail": (_low, False, LAW),
+    "skewness": (_lean, False, LAW),
+    "variation": (_variation, False, LAW),
+    "asymmetry": (_asymmetry, False, LAW),
+    "upper half": (_distances(0.9, 0.5, 0.5, 0.1), False, LAW),
+    "lower half": (_distances(0.5, 0.02, 0.25, 0.02), False, LAW),
+    "far tail": (_distances(0.99, 0.5, 0.9, 0.5), False, LAW),
+    "lower edge": (_distances(0.1, 0.0, 0.25, 0.0), False, LAW),
+    "middle": (_distances(0.75, 0.25, 0.95, 0.05), False, LAW),
     "modes": (_modes, False, "try a second mode: two kinds of tasks, a cache, or a throttled node"),
     "bursts": (_together, True, _BURSTS),
     "steps": (_steps, True, _BURSTS),
-    "skewness of steps": (lambda values: _lean(np.diff(values)), True, _LAW),
+    "skewness of steps": (lambda values: _lean(np.diff(values)), True, LAW),
     "rhythm": (_four_apart, True, _BURSTS),
     "slow changes": (_far_together, True, _BURSTS),
-    "drift": (_drift, True, "follow the run with --follow, or fit a shorter time"),
+    "drift": (_drift, True, _FOLLOW),
+    "growth of steps": (_growth, True, _FOLLOW),
     "warm-up": (_beginning, True, "leave the beginning out: fit: {from: ...}"),
 }
 
@@ -204,12 +247,23 @@ def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, pa
     if not chosen:
         return []
     real, made = real[usable], made[:, usable]
-    away, all_of_them = _deviations(real, made, draws)
-    together = all_of_them > _TOGETHER
+    groups = {
+        "all": list(range(len(chosen))),
+        "law": [k for k, figure in enumerate(chosen) if not FIGURES[figure][1]],
+        "drift": [k for k, figure in enumerate(chosen) if FIGURES[figure][2] == _FOLLOW],
+    }
+    away, odd = _deviations(real, made, draws, {name: group for name, group in groups.items() if group})
+    together = "all" in odd
+    told = {max(groups[name], key=lambda k: abs(away[k])) for name in odd}
     worst: dict[str, Unexplained] = {}
     for k, figure in enumerate(chosen):
         outside = not made[:, k].min() <= real[k] <= made[:, k].max()
-        if abs(away[k]) > _FAR or (outside and abs(away[k]) > _OUTSIDE) or (together and abs(away[k]) > _SHARE):
+        if (
+            abs(away[k]) > _FAR
+            or (outside and abs(away[k]) > _OUTSIDE)
+            or (together and abs(away[k]) > _SHARE)
+            or k in told
+        ):
             low, high = np.quantile(made[:, k], [0.05, 0.95])
             remedy = FIGURES[figure][2]
             one = Unexplained(name, figure, float(real[k]), float(low), float(high), float(away[k]), remedy, part)
@@ -218,11 +272,15 @@ def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, pa
     return sorted(worst.values(), key=lambda one: -abs(one.deviations))
 
 
-def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, float]:
-    """Deviations (k,) of measured figures from those at the values that suit them best, and that of all together.
+def _deviations(
+    real: Floats, made: Floats, draws: Floats, groups: Mapping[str, Sequence[int]]
+) -> tuple[Floats, list[str]]:
+    """Deviations (k,) of measured figures from those at the values that suit them best, and the groups (positions of
+    figures by name) that deviate more than simulations do.
 
     Figures (n, k) are taken as linear in the values (n, d) with normal errors; the values that suit best weigh
-    the figures against the draws' own spread. Together the deviations follow chi squared.
+    the figures against the draws' own spread. Each simulation is then taken for a measurement as well, which
+    says how far the chi squared of a group is off by chance, without taking the figures as normal.
     """
     n, k = made.shape
     spread = draws.std(axis=0)
@@ -231,7 +289,7 @@ def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, floa
     d = scaled.shape[1]
     if n < 4 * (k + d) or d == 0:
         deviation = np.maximum(made.std(axis=0, ddof=1), 1e-12)
-        return (real - made.mean(axis=0)) / deviation, 0.0
+        return (real - made.mean(axis=0)) / deviation, []
     design = np.concatenate([np.ones((n, 1)), scaled], axis=1)
     slopes = np.linalg.lstsq(design, made, rcond=None)[0]
     left = made - design @ slopes
@@ -239,13 +297,23 @@ def _deviations(real: Floats, made: Floats, draws: Floats) -> tuple[Floats, floa
     scale = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
     correlation = 0.995 * covariance / np.outer(scale, scale) + 0.005 * np.eye(k)
     inverse = np.linalg.inv(correlation)
-    off, per = (real - slopes[0]) / scale, (slopes[1:] / scale).T  # (k,), (k, d)
-    best = np.linalg.solve(per.T @ inverse @ per + np.eye(d), per.T @ inverse @ off)
-    rest = off - per @ best
-    chi_squared = float(rest @ inverse @ rest + best @ best)
-    # Wilson and Hilferty 1931: the cube root of chi squared over its freedom is about normal.
-    normal = ((chi_squared / k) ** (1.0 / 3.0) - (1.0 - 2.0 / (9.0 * k))) / np.sqrt(2.0 / (9.0 * k))
-    return rest, float(normal)
+    per = (slopes[1:] / scale).T  # (k, d)
+    fitting = np.linalg.solve(per.T @ inverse @ per + np.eye(d), per.T @ inverse)
+
+    def left_over(figures: Floats) -> Floats:
+        """Of each row (m, k) what the values that suit it best do not make."""
+        off = (figures - slopes[0]) / scale
+        return np.asarray(off - off @ fitting.T @ per.T)
+
+    rest, simulated, odd = left_over(real[None])[0], left_over(made), []
+    for name, group in groups.items():
+        part = np.linalg.inv(correlation[np.ix_(group, group)])
+        middle, high = np.quantile(
+            np.einsum("ni,ij,nj->n", simulated[:, group], part, simulated[:, group]), [0.5, 0.99]
+        )
+        if float(rest[group] @ part @ rest[group]) - middle > _ODD * (high - middle):
+            odd.append(name)
+    return rest, odd
 
 
 def _in_order(signal: MeasuredSignal) -> tuple[Floats, bool]:

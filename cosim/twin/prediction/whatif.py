@@ -27,6 +27,7 @@ from cosim.scenario.load import Loaded, load
 from cosim.twin.prediction.predict import Band
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.batched import BatchedRuns
+from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.replay import Span, shifted, tasks_of_run, traces
 from cosim.twin.telemetry.quantities import Pairing, Quantity, Rows
 
@@ -113,14 +114,15 @@ def what_if(
     seeds = [int(word) for word in np.random.SeedSequence([seed, 0x77686174]).generate_state(count, np.uint32)]
     told: list[tuple[str, Mapping[str, Floats]]] = []
     for name, changes in {AS_IT_IS: (), **candidates}.items():
-        runs = BatchedRuns(
-            loaded.path,
-            [*settings, *_both(changes)],
-            free,
-            tables=("task", "host") if hosts else ("task",),
-            workers=workers,
-        )
-        told.append((name, _figures(runs, values, seeds, pairs)))
+        tables = ("task", "host") if hosts else ("task",)
+        try:
+            runs = BatchedRuns(loaded.path, [*settings, *_both(changes)], free, tables=tables, workers=workers)
+            told.append((name, _figures(runs, values, seeds, pairs)))
+        except NotBatchableError as error:
+            message = f"the runs of '{name}' cannot be made in batches: {error}"
+            raise ScenarioError(
+                Problem(message, file=loaded.path, hint="leave other adapters than 'continuum' out")
+            ) from None
     first = told[0][1]
     return [
         Answer(

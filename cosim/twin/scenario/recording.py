@@ -17,12 +17,13 @@ from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
 from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
+from cosim.tables.table import Table
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import Finding, examine, told
 from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows, spacings
-from cosim.twin.telemetry.tables import Table, read
+from cosim.twin.telemetry.tables import read
 from cosim.twin.telemetry.timing import apart
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class RecordingReader:
             how = Columns.of(one, column, at, unit_of(one.signal, self._units))
             source = self._table(file)
             got = table_rows(source, how, quantity, at, self.nodes, self.workloads, findings)
-            self.sources.append(f"{self._label(name)}: {source.source}")
+            self.sources.append(f"{self.label(name)}: {source.source}")
             self.warnings += told(findings)
             if (got.rows.nodes < 0).any() and not quantity.of_tasks and one.node is None and chosen is None:
                 hint = "name one with 'nodes:', or a column of the file with 'node:'"
@@ -196,10 +197,10 @@ class RecordingReader:
         assert run_name is not None
         run = self.run(run_name, f"{at}.run")
         rows = quantity.of(run_table(run, quantity, self.nodes, self.workloads))
-        self.sources.append(f"{self._label(name)}: {run_name}, {len(rows.values)} rows of {one.signal}")
+        self.sources.append(f"{self.label(name)}: {run_name}, {len(rows.values)} rows of {one.signal}")
         if "measured" not in origins(run, table):
             self._origin[name] = "modelled"
-            self.warnings.append(f"'{self._label(name)}' of {run_name} was simulated, not measured")
+            self.warnings.append(f"'{self.label(name)}' of {run_name} was simulated, not measured")
         return Series(quantity, rows, at)
 
     def _of_only_device(self, quantity: Quantity, rows: Rows) -> Rows:
@@ -230,9 +231,9 @@ class RecordingReader:
         of = {self.nodes.name(k) for k in np.unique(one.rows.nodes[outside]).tolist() if k >= 0}
         whose = f" (of {', '.join(sorted(of)[:4])})" if of and len(of) < len(one.nodes) else ""
         if not self._cut and not self.block.observed[name].paired:
-            self.warnings.append(f"{self._label(name)}: {where}{whose}: another clock, or another length of time")
+            self.warnings.append(f"{self.label(name)}: {where}{whose}: another clock, or another length of time")
             return one
-        self.warnings.append(f"{self._label(name)}: {where}{whose}; they are not compared: another clock?")
+        self.warnings.append(f"{self.label(name)}: {where}{whose}; they are not compared: another clock?")
         return one.only(~outside)
 
     @property
@@ -247,7 +248,7 @@ class RecordingReader:
         if not len(rows.values) or not np.isfinite(rows.values).any():
             return one  # told where parts are cut
         signal = self._signal(name, rows, one.timed)
-        label = self._label(name)
+        label = self.label(name)
         loads = {label: one.loads} if one.loads is not None else None
         cleaned, findings = examine({label: signal}, loads=loads)
         about_node = {"lying node", "no values", "constant"}
@@ -273,13 +274,13 @@ class RecordingReader:
         lacking = [k for k in one.quantity.nodes or () if k not in one.nodes]
         if lacking:
             names = ", ".join(self.nodes.name(k) for k in lacking[:6])
-            self.warnings.append(f"{self._label(name)}: no rows of {names}; left out of the simulated side too")
+            self.warnings.append(f"{self.label(name)}: no rows of {names}; left out of the simulated side too")
         return replace(one, quantity=replace(one.quantity, nodes=one.nodes))
 
     def _periods(self, found: Mapping[str, Series]) -> None:
         """Signals of one recording cover the same time; one that does not has another clock, or a gap."""
         spans = {
-            self._label(name): one.rows.times[np.isfinite(one.rows.times)]
+            self.label(name): one.rows.times[np.isfinite(one.rows.times)]
             for name, one in found.items()
             if one.timed and one.from_file and len(one.rows.times)
         }
@@ -344,7 +345,7 @@ class RecordingReader:
                 hint = "name the column of the times with 'time:', or leave 'paired' out"
                 raise self._wrong(f"observed.{name}", "has no times, so nothing can be paired", hint)
             if self._cut and part == _FIT:
-                self.warnings.append(f"{self._label(name)}: the table has no times; all of it is fitted")
+                self.warnings.append(f"{self.label(name)}: the table has no times; all of it is fitted")
             if part == _HELD_BACK and self._cut:
                 return {}
             rows, paired = replace(rows, times=np.full(len(rows.times), max(window[0], 0.0))), False
@@ -371,7 +372,7 @@ class RecordingReader:
         """A distribution for each node, where values are free by node or it is asked for; else all in one."""
         declared = self.block.observed[name]
         by_node = declared.by == "node" or (declared.by is None and self._by_node and not one.quantity.of_tasks)
-        label = self._label(name)
+        label = self.label(name)
         if not by_node or paired or self._span != WHOLE:
             return [(label, one.quantity, one.rows)]
         if not one.nodes:
@@ -395,7 +396,7 @@ class RecordingReader:
             if self.block.replay is None and self.block.observed[name].paired:
                 drawn = [n for n, w in self.loaded.scenario.workloads.items() if not w.arrivals.file]
                 if drawn:
-                    text = f"{self._label(name)}: paired by time, but the arrivals of '{drawn[0]}' are drawn by chance"
+                    text = f"{self.label(name)}: paired by time, but the arrivals of '{drawn[0]}' are drawn by chance"
                     self.warnings.append(f"{text} and not replayed: different loads are compared")
             return
         drawn = [n for n, w in self.loaded.scenario.workloads.items() if w.arrivals.law != "trace"]
@@ -455,14 +456,16 @@ class RecordingReader:
 
     def _signal(self, name: str, rows: Rows, timed: bool, paired: bool = False) -> MeasuredSignal:
         bags = len(rows.times) > len(np.unique(np.column_stack([rows.times, rows.nodes]), axis=0))
-        times = (
-            None if bags or not timed else rows.times
-        )  # of tasks made at once; a clock that stands still looks alike
+        # None for tasks made at once (a clock that stands still looks alike), and for spacings, which only a server
+        # that is busy has.
+        spaced = self.block.observed[name].signal == f"task.{SPACING}"
+        times = None if bags or spaced or not timed else rows.times
         groups = None if (rows.nodes < 0).any() else tuple(self.nodes.name(k) for k in rows.nodes.tolist())
         unit = unit_of(self.block.observed[name].signal, self._units)
         return MeasuredSignal(rows.values, unit, paired, 1.0, self._origin.get(name, "measured"), times, groups)
 
-    def _label(self, name: str) -> str:
+    def label(self, name: str) -> str:
+        """The signal's name, after that of the recording where there are several."""
         return f"{self.name} {name}" if self.name else name
 
     def declared(self, label: str) -> str:
@@ -470,7 +473,7 @@ class RecordingReader:
         return next(
             name
             for name in self.block.observed
-            if label == self._label(name) or label.startswith(f"{self._label(name)} ")
+            if label == self.label(name) or label.startswith(f"{self.label(name)} ")
         )
 
     def conditions(self) -> dict[str, tuple[str, str]]:

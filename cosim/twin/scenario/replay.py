@@ -18,10 +18,11 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
 from cosim.contract.units import parse, show
 from cosim.scenario.calibrate import ReplayBlock
+from cosim.tables.table import Table, time_column
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import Columns, factor_of, node_numbers
 from cosim.twin.telemetry.quantities import Codes
-from cosim.twin.telemetry.tables import Table, numbers, stamps, time_column
+from cosim.twin.telemetry.tables import numbers, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
@@ -70,7 +71,7 @@ def tasks_of_table(
     if not chosen and "workload" not in table.columns:
         raise wrong("the table does not say of which workload its tasks are", "write 'workload: NAME'")
     how = Columns(time, time=time, time_unit=block.time_unit, node=block.node, names=block.names, workloads=chosen)
-    times, absolute = stamps(table.column(time), time, block.time_unit, findings)
+    times, absolute, *_ = stamps(table.column(time), time, block.time_unit, findings)
     whose, kept = node_numbers(table, how, nodes, at, findings)
     loads = [str(one) for one in table.column("workload")] if not chosen else [chosen[0]] * len(table)
     sizes = {}
@@ -79,6 +80,9 @@ def tasks_of_table(
         if column in table.columns:
             factor = factor_of(block.units.get(size), f"{at}.units.{size}")
             sizes[size] = numbers(table.column(column), column, findings) * factor
+            wrong_ones = int((sizes[size] < 0.0).sum()) + int(np.isinf(sizes[size]).sum())
+            if wrong_ones:
+                raise wrong(f"{wrong_ones} values of column '{column}' are negative or infinite", "leave them empty")
         elif size in block.columns or "sizes" in block.model_fields_set:
             raise wrong(f"there is no column '{column}'", did_you_mean(column, table.columns, otherwise="columns"))
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in names}

@@ -24,6 +24,7 @@ from cosim.contract.hints import did_you_mean
 from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
+from cosim.twin.telemetry.measured import failures
 from cosim.twin.telemetry.tables import read, stamps
 
 CAME = ("created", "sent", "arrival", "arrived", "start", "begin")
@@ -85,6 +86,7 @@ def requests(path: Path) -> RequestTable:
     findings: list[Finding] = []
     begin, end = (stamps(table.column(name), name, None, findings) for name in (came, answered))
     kept = np.isfinite(begin.seconds) & np.isfinite(end.seconds) & (end.seconds >= begin.seconds)
+    kept &= ~failures(table, "requests", findings)
     if kept.sum() < _LEAST:
         text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
         raise ScenarioError(Problem(text, file=path, hint=f"'{came}' and '{answered}' are taken for the two times"))

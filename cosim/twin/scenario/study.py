@@ -24,7 +24,7 @@ from cosim.contract.units import show
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
 from cosim.twin.problem import CalibrationProblem, Case
-from cosim.twin.scenario import checking
+from cosim.twin.scenario import checking, handling
 from cosim.twin.scenario.batched import BatchedRuns, Pairs
 from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
@@ -249,11 +249,13 @@ class _Side:
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
         some = checking.points(lambda n: self._space.sample(n, random), self._space.units(start)[0], _POINTS)
         values = self._space.values(some)
-        alone = checking.by_node(self.recording)
-        if alone:
-            told = self.simulator(values, 1, alone)
+        alone, courses = checking.by_node(self.recording), handling.courses(self.recording)
+        if alone or courses:
+            told = self.simulator(values, 1, {**alone, **courses})
             self.recording.warnings += checking.still(self.recording, alone, told)
             self.recording.warnings += checking.crossed(self.recording, alone, told)
+            self.recording.warnings += handling.signs(self.recording, courses, told)
+        self.recording.warnings += [*handling.rows_told(self.recording), *handling.sizes_told(self.recording)]
         self.shared, self.parts = self._cut()
         self._check(base, self.shared.run(values, 1))
         return cost

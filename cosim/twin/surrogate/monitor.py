@@ -6,8 +6,9 @@ free parameters. A testbed with hidden values can stand for reality.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +41,8 @@ class Row(NamedTuple):
 class Model:
     """The simulator: a fleet, its workload, and the space of what is not known of them.
 
-    The names of the space are of `cosim.peers.interval.replicas.PARAMETERS`.
+    The names of the space are of `cosim.peers.interval.replicas.PARAMETERS`. "NAME of GROUP" is NAME for the hosts
+    of the types that `groups` has under GROUP.
     """
 
     fleet: HostFleet
@@ -48,6 +50,8 @@ class Model:
     space: Space
     length: float = 300.0  # s
     steps: int = 6  # T, intervals that W holds
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `Interval`: slots, switch_off, boot
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # positions among the fleet's types
 
     def testbed(self, values: ArrayLike, seed: int) -> Testbed:
         """A simulation under `values` (d,)."""
@@ -57,11 +61,19 @@ class Model:
         """The interval model under `values` (d,), decided from outside."""
         fleet, workload, overhead = self.fleet, self.workload, 0.0
         for name, value in zip(self.space.names, values.tolist(), strict=True):
+            what, _, group = name.partition(" of ")
             if name == "overhead":
                 overhead = value
+            elif group:
+                types = applied(what, value, fleet, workload)[0].types
+                mine = self.groups[group]
+                both = enumerate(zip(types, fleet.types, strict=True))
+                fleet = replace(fleet, types=tuple(new if k in mine else old for k, (new, old) in both))
             else:
                 fleet, workload = applied(name, value, fleet, workload)
-        return Interval(fleet, workload, seed, policy=None, length=self.length, overhead=overhead, keep=False)
+        return Interval(
+            fleet, workload, seed, policy=None, length=self.length, overhead=overhead, keep=False, **self.options
+        )
 
 
 class Testbed:
@@ -79,6 +91,7 @@ class Testbed:
         self._full = float(power.max(axis=1).sum()) * model.length
         self._past = np.zeros((model.steps - 1, 2 * len(hosts)))
         self._response = 0.0
+        self.energy = self.present = 0.0  # J, and seconds of containers in the system, over all that was enacted
 
     def view(self) -> IntervalView:
         """What a scheduler decides about."""
@@ -107,7 +120,10 @@ class Testbed:
         """Let one interval pass under `decisions`; what was seen. Decisions that do not fit are refused."""
         view = self.view()
         series, graph = self.series(view, decisions), self.graph(view)
-        qos = self._qos(self.simulation.step(decisions))
+        figures = self.simulation.step(decisions)
+        self.energy += figures["energy"]
+        self.present += figures["present"]
+        qos = self._qos(figures)
         self._past = series[1:]
         return Row(series, graph, qos)
 
@@ -118,17 +134,24 @@ class Testbed:
             self._response = intervals / (intervals + _USUAL)
         return np.array([min(figures["energy"] / self._full, 1.0), self._response])
 
-    def foretold(self, snapshot: IntervalSnapshot, response: float, decisions: Decisions) -> Floats:
-        """(2,) f(W, G; phi): what this simulation makes of another's state in one interval under `decisions`.
+    def at(self, snapshot: IntervalSnapshot) -> Interval:
+        """This simulation in the state of another one of the same model.
 
-        `snapshot` and `response` are `Testbed.snapshot` of the other one. The other's work already done
-        stays done; speeds, latencies, power and overheads are this one's.
+        The other's work already done stays done; speeds, latencies, power and overheads are this one's.
         """
         self.simulation.restore(snapshot)
         hosts = self.simulation.world.hosts
         for name in _IS:
             hosts[name] = self._own[name]
         self.simulation.world.rules["overhead"] = self._overhead
+        return self.simulation
+
+    def foretold(self, snapshot: IntervalSnapshot, response: float, decisions: Decisions) -> Floats:
+        """(2,) f(W, G; phi): what this simulation makes of another's state in one interval under `decisions`.
+
+        `snapshot` and `response` are `Testbed.snapshot` of the other one.
+        """
+        self.at(snapshot)
         self._response = response
         return self._qos(self.simulation.step(decisions))
 

@@ -7,21 +7,26 @@ agrees with what was measured, by the tree search (6), make data for other decis
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.peers.interval import Interval
+from cosim.peers.interval.simulator import IntervalSnapshot
 from cosim.twin.surrogate import tree
 from cosim.twin.surrogate.encoding import Encoding
-from cosim.twin.surrogate.monitor import QOS, Model, Row, Testbed, Trace, explore, random_decisions
+from cosim.twin.surrogate.monitor import QOS, Decisions, Model, Row, Testbed, Trace, explore, random_decisions
 from cosim.twin.surrogate.network import Learned, Network, Training
 from cosim.twin.surrogate.placement import LearnedPlacement
 
 Floats = NDArray[np.float64]
 
+Moment = tuple[IntervalSnapshot, float]  # of `Testbed.snapshot`
+
 _WEIGHTS = np.full(len(QOS), 1.0 / len(QOS))
 _DRAWS = 2  # of Monte-Carlo dropout per question
+_NEAR = (0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02, 0.02)  # steps in the unit cube that the simulator is asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,9 @@ class Online:
     """How the loop goes.
 
     `generator` makes the data of line 7: the surrogate as in the paper, or the simulator itself (the
-    paper's "w/o LoFi"); `offline` says what the scheduler learned first: data of the simulator, or of the
-    surrogate ("w/o HiFi"). `tune` off keeps the parameters ("human set").
+    paper's "w/o LoFi"); `agree` says whose answers line 6 brings near the measured ones; `offline` says what the
+    scheduler learned first: data of the simulator, or of the surrogate ("w/o HiFi"). `tune` off keeps the parameters
+    ("human set").
     """
 
     intervals: int = 40
@@ -38,8 +44,22 @@ class Online:
     candidates: int = 8  # decisions per interval in line 7
     tune: bool = True
     generator: Literal["surrogate", "simulator"] = "surrogate"
+    agree: Literal["surrogate", "simulator"] = "surrogate"
     offline: Literal["surrogate", "simulator"] = "simulator"
     tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=8, step=0.15))
+
+
+class TunedScheduler(Protocol):
+    """A scheduler g that decides and learns from the simulator itself, in the state of reality.
+
+    `cosim.schedulers.catalogue.tuning` has SimTune's six.
+    """
+
+    def decide(self, twin: Interval) -> NDArray[np.int64]:
+        """(k, 2) decisions, slot and host."""
+
+    def learn(self, twin: Interval) -> None:
+        """Lines 7 and 8, from what the simulator says of other decisions by `branch`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +68,7 @@ class History:
 
     measured: Floats  # (n, 2) normalised QoS
     values: Floats  # (n, d) parameters after the interval
-    surrogate_gap: Floats  # (n,) of the parameters that line 6 found, over its window
+    window_gap: Floats  # (n,) of the parameters that line 6 found, over its window, as told by whom it asks
     simulator_gap: Floats  # (n,) of the simulator one interval ahead, under the parameters before the interval
     start_gap: Floats  # (n,) the same under the parameters of the beginning
 
@@ -90,13 +110,22 @@ def scheduler(prepared: Prepared, unit: Floats, *, offline: str = "simulator", s
 
 
 def run(
-    prepared: Prepared, reality: Testbed, start: Floats, *, online: Online | None = None, seed: int = 1
+    prepared: Prepared,
+    reality: Testbed,
+    start: Floats,
+    *,
+    online: Online | None = None,
+    seed: int = 1,
+    tuned: TunedScheduler | None = None,
 ) -> tuple[History, LearnedPlacement]:
-    """Algorithm 1 over `reality`, from the parameters at `start` (d,) of the unit cube; everything from `seed`."""
+    """Algorithm 1 over `reality`, from the parameters at `start` (d,) of the unit cube; everything from `seed`.
+
+    With `tuned` that scheduler decides and learns; the linear one returned then has learned nothing.
+    """
     how, model = online or Online(), prepared.model
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x6F6E]))
-    learner = scheduler(prepared, start, offline=how.offline, seed=seed)
-    unit, seen = np.asarray(start, np.float64), list[Row]()
+    learner = LearnedPlacement() if tuned else scheduler(prepared, start, offline=how.offline, seed=seed)
+    unit, seen, met = np.asarray(start, np.float64), list[Row](), list[tuple[Moment, Floats, Decisions]]()
     rows: list[tuple[Floats, Floats, float, float, float]] = []
     values = model.space.values(unit)[0]
     first = now = model.testbed(values, seed)
@@ -104,30 +133,58 @@ def run(
         view = reality.view()
         graph = reality.graph(view)
         before = reality.step(view, np.empty((0, 2), np.int64))
-        decisions = learner.decide(view, before, graph)
         state = reality.snapshot()
-        options = [random_decisions(view, random) for _ in range(how.candidates)]
+        decisions = tuned.decide(now.at(state[0])) if tuned else learner.decide(view, before, graph)
+        options = [] if tuned else [random_decisions(view, random) for _ in range(how.candidates)]
         series = np.array([reality.series(view, option) for option in options])
         row = reality.enact(decisions)
-        seen = [*seen, row][-how.window :]
+        seen, met = [*seen, row][-how.window :], [*met, (state, row.qos, decisions)][-how.window :]
         gaps = [_norm(row.qos - simulated.foretold(*state, decisions)) for simulated in (now, first)]
         told = float("nan")
         if how.tune:
-            unit, told = _line_6(prepared, seen, unit, how, seed + t)
+            if how.agree == "simulator":
+                unit, told = _by_simulator(model, met, unit, seed, random)
+            else:
+                unit, told = _line_6(prepared, seen, unit, how, seed + t)
             now = model.testbed(model.space.values(unit)[0], seed)
-        if how.generator == "simulator":
-            qos = np.array([now.foretold(*state, option) for option in options])
+        if tuned:
+            tuned.learn(now.at(state[0]))
         else:
-            features = np.repeat(Encoding(model.space).features(unit), len(options), axis=0)
-            graphs = np.repeat(graph[None], len(options), axis=0)
-            qos = prepared.network.predict(series, graphs, features, draws=_DRAWS).mean(axis=0)
-        learner.tune(series[:, -1], graph[None], qos)
+            if how.generator == "simulator":
+                qos = np.array([now.foretold(*state, option) for option in options])
+            else:
+                features = np.repeat(Encoding(model.space).features(unit), len(options), axis=0)
+                graphs = np.repeat(graph[None], len(options), axis=0)
+                qos = prepared.network.predict(series, graphs, features, draws=_DRAWS).mean(axis=0)
+            learner.tune(series[:, -1], graph[None], qos)
         rows.append((row.qos, model.space.values(unit)[0], told, *gaps))
     return History(*(np.array(column) for column in zip(*rows, strict=True))), learner
 
 
 def _norm(difference: Floats) -> float:
     return float(np.sqrt((_WEIGHTS * difference**2).sum()))
+
+
+def _by_simulator(
+    model: Model, met: list[tuple[Moment, Floats, Decisions]], unit: Floats, seed: int, random: np.random.Generator
+) -> tuple[Floats, float]:
+    """As `_line_6`, by what the simulator makes of each state and decision of the window: `unit`, any point, near ones.
+
+    A near point is a normal step from the best so far, so that the search goes on from interval to interval.
+    """
+
+    def loss(at: Floats) -> float:
+        simulated = model.testbed(model.space.values(at)[0], seed)
+        return float(np.mean([_norm(qos - simulated.foretold(*state, decisions)) for state, qos, decisions in met]))
+
+    best, least = unit, loss(unit)
+    for step in (None, *_NEAR):
+        size = len(best)
+        point = random.random(size) if step is None else np.clip(best + step * random.standard_normal(size), 0.0, 1.0)
+        gap = loss(point)
+        if gap < least:
+            best, least = point, gap
+    return best, least
 
 
 def _line_6(prepared: Prepared, seen: list[Row], unit: Floats, how: Online, seed: int) -> tuple[Floats, float]:

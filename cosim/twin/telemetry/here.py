@@ -7,6 +7,11 @@ Requests arrive at random, whether or not earlier ones have been answered, at ra
 of what the service was seen to do with several requests under way. Without `url` the service of
 `cosim.inference` is started in a process of its own, with one worker. The folder gets a table per load
 (`load-30.csv`, ...) and the scenario, in which the last load is held back (`cosim.twin.scenario.requests`).
+
+Every load is measured in two blocks, all loads forth and then back, so that a machine that becomes slower
+with time does so for all of them alike. The loads held back are asked twice, with the same requests at the same
+times: what lies between the two recordings no prediction can know. Blocks that other programs
+disturbed are measured again; where most are, measuring is refused (`cosim.twin.telemetry.disturbance`).
 """
 
 from __future__ import annotations
@@ -19,9 +24,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,12 +34,16 @@ import numpy as np
 
 from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.twin.scenario.requests import OwnService, scenario_of
+from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch
 from cosim.twin.telemetry.open_load import Answered, Caller, PageCaller, Request, poisson
 
 _START = 60.0  # s that the service may take to answer
 _ALONE = 40  # requests that wait for nothing
 _CLOSED, _TOGETHER = 4.0, 4  # s of requests of which so many are always under way
 _LEAST = 40  # answers of a load
+_BLOCKS = 2  # of a load
+_BETWEEN = 0.5  # s between two blocks of a table
+_AGAIN = "-again"  # of the second recording of a load
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +56,22 @@ class Measurement:
     service: float  # s of a request alone, the median
     means: tuple[float, ...]  # s, measured mean response under each load
     tails: tuple[float, ...]  # s, 95th percentile
+    again: tuple[Recorded, ...] = ()  # of the loads held back, from a second recording of the same requests
+    disturbances: tuple[Disturbance, ...] = ()  # of each block of the loads that was kept
+    warnings: tuple[str, ...] = ()
 
     @property
     def scenario(self) -> Path:
         return self.own.scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The response under one load."""
+
+    load: float
+    mean: float  # s
+    p95: float  # s
 
 
 @contextmanager
@@ -92,37 +113,110 @@ def measure(
     url: str | None = None,
     loads: Sequence[float] = (0.3, 0.55, 0.8),
     held_back: int = 1,
-    seconds: float = 25.0,
+    seconds: float = 20.0,
     kernel: str = "blur",
     size: int = 768,
     seed: int = 1,
+    busy: bool = False,
 ) -> Measurement:
-    """Record the loads into `folder` and write the scenario there; the last `held_back` loads are for the judgement.
+    """Record the loads into `folder`, `seconds` each, and write the scenario there.
 
-    Raises `RunError` for a service that does not answer, `ScenarioError` for a `url` that is none.
+    The last `held_back` loads are for the judgement and measured twice. `busy` measures although other programs
+    use the machine. Raises `RunError` for a service that does not answer and for a machine that is busy,
+    `ScenarioError` for a `url` that is none.
     """
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"load-{round(100 * load)}" for load in loads]
     with _asked(url) as make:
         alone = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * (_ALONE + 5), 1))
-        lone = [a.ended - a.request.time for a in alone[5:]]
-        count = max(_ALONE, int(_CLOSED / max(float(np.median(lone)), 1e-4)))
-        busy = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
-        began = min(a.request.time for a in busy)
-        capacity = len(busy) / (max(a.ended for a in busy) - began)
+        lone = float(np.median([a.ended - a.request.time for a in alone[5:]]))
+        count = max(_ALONE, int(_CLOSED / max(lone, 1e-4)))
+        together = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
+        began = min(a.request.time for a in together)
+        capacity = len(together) / (max(a.ended for a in together) - began)
         rates = tuple(load * capacity for load in loads)
-        recorded = [
-            asyncio.run(_under(make, poisson(rate, seconds, [(kernel, size)], (seed, k))))
-            for k, rate in enumerate(rates)
-        ]
-    good = [np.array([a.ended - a.request.time for a in answers if a.status == 200]) for answers in recorded]
+        # The loads, then those held back once more: the same requests.
+        which = [*range(len(loads)), *range(len(loads) - held_back, len(loads))]
+        slots = [(place, block) for block in range(_BLOCKS) for place in range(len(which))[:: -1 if block % 2 else 1]]
+        asked = {
+            (place, block): poisson(rates[k], seconds / _BLOCKS, [(kernel, size)], (seed, k, block))
+            for place, k in enumerate(which)
+            for block in range(_BLOCKS)
+        }
+        kept = _recorded(make, slots, asked, lone, busy=busy)
+    tables = [_joined([kept[place, block][0] for block in range(_BLOCKS)], seconds) for place in range(len(which))]
+    good = [np.array([a.ended - a.request.time for a in answers]) for answers in tables]
     if any(len(one) < _LEAST for one in good):
         raise RunError(f"fewer than {_LEAST} requests of a load were answered; give more time, or a smaller size")
-    for name, answers in zip(names, recorded, strict=True):
-        _write(folder / f"{name}.csv", answers)
+    for place, (k, answers) in enumerate(zip(which, tables, strict=True)):
+        _write(folder / f"{names[k]}{_AGAIN if place >= len(loads) else ''}.csv", answers)
     own = scenario_of(folder, [folder / f"{name}.csv" for name in names], held_back=held_back, seed=seed)
-    means, tails = tuple(float(one.mean()) for one in good), tuple(float(np.quantile(one, 0.95)) for one in good)
-    return Measurement(own, tuple(loads), rates, float(np.median(lone)), means, tails)
+    told = [
+        Recorded(loads[k], float(one.mean()), float(np.quantile(one, 0.95))) for k, one in zip(which, good, strict=True)
+    ]
+    means, tails = (tuple(getattr(one, figure) for one in told[: len(loads)]) for figure in ("mean", "p95"))
+    disturbances = tuple(kept[slot][1] for slot in slots)
+    warnings = tuple(f"a block was disturbed: {one}" for one in disturbances if one.disturbed)
+    again = tuple(told[len(loads) :])
+    return Measurement(own, tuple(loads), rates, lone, means, tails, again, disturbances, warnings)
+
+
+Block = tuple[list[Answered], Disturbance]
+
+
+def _recorded(
+    make: Callable[[], Caller],
+    slots: Sequence[tuple[int, int]],
+    asked: Mapping[tuple[int, int], Sequence[Request]],
+    lone: float,
+    *,
+    busy: bool,
+) -> dict[tuple[int, int], Block]:
+    """The answers to each block, disturbed ones measured again at the end. Raises `RunError` for a busy machine."""
+    kept: dict[tuple[int, int], Block] = {}
+    late: list[tuple[int, int]] = []
+    most = len(slots) // 2
+
+    def record(slot: tuple[int, int]) -> Block:
+        caller = make()
+        watch = MachineWatch(caller.port_here)
+        answers = asyncio.run(_opened(caller, asked[slot]))
+        behind = float(np.mean([a.assigned - a.request.time for a in answers])) if answers else 0.0
+        return [a for a in answers if a.status == 200], watch.total(len(answers), behind, lone)
+
+    for slot in slots:
+        kept[slot] = record(slot)
+        if kept[slot][1].disturbed:
+            late.append(slot)
+        if len(late) > most and not busy:
+            worst = max((kept[slot][1] for slot in late), key=lambda one: one.severity)
+            raise RunError(
+                f"the machine is busy: {worst}. What is measured now does not hold later: the same requests would take "
+                "other times again. End the other programs, measure from a machine of its own, or take it as it is "
+                "with --busy"
+            )
+    for slot in late:
+        found = record(slot)
+        if found[1].severity < kept[slot][1].severity:
+            kept[slot] = found
+    return kept
+
+
+def _joined(blocks: Sequence[Sequence[Answered]], seconds: float) -> list[Answered]:
+    """The answers of all blocks, one block after the other, each beginning when the one before has ended."""
+    found: list[Answered] = []
+    for k, answers in enumerate(blocks):
+        ended = max((a.ended for a in found), default=0.0)
+        start = max(k * seconds / len(blocks), ended + _BETWEEN) if k else 0.0
+        found += [
+            replace(
+                a,
+                request=replace(a.request, time=a.request.time + start),
+                **{name: getattr(a, name) + start for name in ("assigned", "uploaded", "started", "computed", "ended")},
+            )
+            for a in answers
+        ]
+    return found
 
 
 @contextmanager
@@ -145,6 +239,15 @@ def _asked(url: str | None) -> Iterator[Callable[[], Caller]]:
         yield lambda: Caller("127.0.0.1", port)
 
 
+async def _opened(caller: Caller, requests: Sequence[Request]) -> list[Answered]:
+    """The answers to the requests, each sent at its time; connections end with the loop that they belong to."""
+    try:
+        _, answers = await caller.open_loop(requests)
+    finally:
+        caller.close()
+    return answers
+
+
 async def _closed(make: Callable[[], Caller], requests: Sequence[Request], together: int) -> list[Answered]:
     """The answers when so many requests are always under way. Raises `RunError` when half of them fail."""
     caller = make()
@@ -155,13 +258,6 @@ async def _closed(make: Callable[[], Caller], requests: Sequence[Request], toget
         said = ", ".join(sorted({str(a.status or "no answer") for a in answers if a.status != 200}))
         raise RunError(f"the service answered {len(good)} of {len(requests)} requests with 200; else {said}")
     return good
-
-
-async def _under(make: Callable[[], Caller], requests: Sequence[Request]) -> list[Answered]:
-    caller = make()
-    _, answers = await caller.open_loop(requests)
-    caller.close()
-    return answers
 
 
 def _write(path: Path, answers: Sequence[Answered]) -> None:

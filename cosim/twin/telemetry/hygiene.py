@@ -21,16 +21,19 @@ from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
-from cosim.twin.telemetry.lag import lag
+from cosim.twin.telemetry.lag import correlation, lag
 from cosim.twin.telemetry.outliers import far, robust, spikes
 from cosim.twin.telemetry.timing import apart, gaps, runs, sampled
 
 Kind = Literal[
     "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
     "gap", "frozen time", "time order", "period", "clock", "unit", "names", "duplicates", "steps", "limit",
+    "failed", "load",
 ]  # fmt: skip
 
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
+_FOLLOWS = 2.33  # deviations of a rank correlation of 0: what follows its load is above, but for 1 % by chance
+_APART = 0.2  # of the range, that no value lies in where there are two kinds
 _CHANCE = 1e-6  # expected runs by chance, below which a run is told
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
@@ -269,15 +272,19 @@ class _Examined:
         value that has several long runs is a state (idle), not a fault.
         """
         values = self.values[rows]
-        run = runs(values, self.rules.stuck)
+        load = None if self.load is None else self.load[rows]
+        least = self.rules.stuck if load is None else self.rules.stuck // 2
+        run = runs(values, least)
         rest = values[~run]
         if not run.any() or len(rest) < 3:
             return
         share = float(np.clip(np.mean(np.diff(rest) == 0.0), 1e-3, 1.0 - 1e-9))
-        run = runs(values, max(self.rules.stuck, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
+        run = runs(values, max(least, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
         starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
         states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
         run &= ~np.isin(values, list(states))
+        if load is not None:  # few rows tell enough where the load is another one in most of them
+            run &= runs(values, self.rules.stuck) | (len(np.unique(load[run])) > 0.5 * run.sum())
         if not run.any():
             return
         count = int(run.sum())
@@ -297,6 +304,9 @@ class _Examined:
         middle, scale = robust(values[np.isfinite(values)])
         worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
         if count > 1 + _MANY * len(values):
+            ordered = np.sort(values[np.isfinite(values)])
+            if float(np.diff(ordered).max()) < _APART * float(np.ptp(ordered)):
+                return  # one kind, most of which are nearly equal: nothing is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._tell("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
             return
@@ -335,8 +345,16 @@ class _Examined:
 
     def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
         """A signal that follows the load of other rows: its meter has another clock than the load's."""
-        found = lag(self.load[rows], self.values[rows]) if self.load is not None else None
-        if found is not None:
+        if self.load is None:
+            return
+        found = lag(self.load[rows], self.values[rows])
+        if found is None:
+            rank = correlation(self.load[rows], self.values[rows])
+            kept = int(np.isfinite(self.load[rows] + self.values[rows]).sum())
+            if rank < _FOLLOWS / math.sqrt(kept or 1):
+                message = f"does not follow its load (rank correlation {rank:.2f}): the load of another node or unit, "
+                self._tell("load", node, f"{message}or rows in another order", len(rows))
+        else:
             order = "after" if found.rows > 0 else "before"
             message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
             message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"

@@ -40,6 +40,11 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> Lag | None:
     return Lag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
 
 
+def correlation(cause: Floats, effect: Floats) -> float:
+    """Rank correlation of rows as they stand; NaN for fewer than 30, and where one never changes."""
+    return _correlation(_ranks(cause), _ranks(effect), 0)
+
+
 def _correlation(cause: Floats, effect: Floats, shift: int) -> float:
     first, second = (cause[: len(cause) - shift], effect[shift:]) if shift >= 0 else (cause[-shift:], effect[:shift])
     kept = np.isfinite(first) & np.isfinite(second)

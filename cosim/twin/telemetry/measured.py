@@ -14,13 +14,20 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
 from cosim.contract.units import DIMENSIONS
 from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
+from cosim.tables.table import Table, time_column
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
-from cosim.twin.telemetry.tables import Table, numbers, stamps, time_column
+from cosim.twin.telemetry.tables import numbers, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
+
+
+_OUTCOMES = {"status", "outcome", "state", "result", "code", "status_code", "http_status", "error", "failed"}
+_FAILED = {"failed", "fail", "failure", "error", "timeout", "timed out", "timed-out", "cancelled", "canceled",
+           "rejected", "dropped", "lost", "aborted"}  # fmt: skip
+_IDS = {"id", "task", "task_id", "request", "request_id", "job", "job_id", "trace_id", "seq", "sequence"}
 
 
 def run_table(run: Run, quantity: Quantity, nodes: Codes, workloads: Codes) -> dict[str, NDArray[Any]]:
@@ -115,7 +122,7 @@ def table_rows(
     count = len(table)
     times, absolute = np.full(count, np.nan), False
     if name_of_time is not None:
-        times, absolute = stamps(table.column(name_of_time), name_of_time, how.time_unit, findings)
+        times, absolute, *_ = stamps(table.column(name_of_time), name_of_time, how.time_unit, findings)
     values = _values(table, how, subject, findings)
     if count and not np.isfinite(values).any():
         raise wrong(f"column '{how.value}' holds no number")
@@ -129,16 +136,77 @@ def table_rows(
         kept &= np.isin(numbers_of, quantity.nodes)
     loads = numbers(table.column(how.load), how.load, findings) if how.load else None
     tasks = _workloads(table, how, workloads, at) if quantity.of_tasks else np.full(count, -1, np.int64)
+    if quantity.of_tasks:
+        kept &= ~failures(table, subject, findings)
+        _numbered(table, subject, findings)
     if quantity.of_tasks and quantity.workloads is not None:
         kept &= np.isin(tasks, (*quantity.workloads, -1))
     rows = Rows(values, times, numbers_of, tasks)
     order = np.flatnonzero(kept)
-    back = int((np.diff(times[order]) < 0.0).sum()) if len(np.unique(numbers_of)) == 1 else 0
+    back = _back(rows, order, quantity)
     if back:
         findings.append(Finding("time order", subject, f"time goes back {back} times; rows are put in order", back))
     order = order[np.argsort(times[order], kind="stable")]
     order = _once(rows, order, quantity, subject, findings)
     return Reading(rows.only(order), absolute, None if loads is None else loads[order], name_of_time is not None)
+
+
+def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
+    """How often the time of a node goes back; 0 for tasks in the order of their ends, as services log them."""
+    found = 0
+    for node in np.unique(rows.nodes[order]):
+        own = order[rows.nodes[order] == node]
+        back = int((np.diff(rows.times[own]) < 0.0).sum())
+        ends = rows.times[own] + rows.values[own]
+        if back and not (quantity.duration and (np.diff(ends[np.isfinite(ends)]) >= -1e-6).all()):
+            found += back
+    return found
+
+
+def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.bool_]:
+    """(m,) rows of tasks that failed, by a column such as `status`: how long these took is no response."""
+    failed = np.zeros(len(table), np.bool_)
+    for name, column in table.columns.items():
+        if name.strip().lower() not in _OUTCOMES or not len(table):
+            continue
+        words = np.array([str(cell).strip().lower() for cell in column], dtype=object)
+        yes = {"true", "yes"} if name.strip().lower() in ("error", "failed") else set[str]()
+        lost = np.array([_failed(word) or word in yes for word in words], np.bool_)
+        if lost.any() and not lost.all():
+            failed |= lost
+            some = (
+                f"{int(lost.sum())} rows are of tasks that failed ('{name}' is '{words[lost][0]}'); they are left out"
+            )
+            findings.append(Finding("failed", subject, some, int(lost.sum())))
+    return failed
+
+
+def _failed(word: str) -> bool:
+    code = word.removesuffix(".0")
+    return word in _FAILED or (len(code) == 3 and code.isdigit() and code[0] in "45")
+
+
+def _numbered(table: Table, subject: str, findings: list[Finding]) -> None:
+    """What a column of numbers or names of tasks says: tasks that are there twice, and some that are not there."""
+    for name, column in table.columns.items():
+        if name.strip().lower() not in _IDS or len(table) < 12:
+            continue
+        said = np.array([str(cell).strip() for cell in column], dtype=object)
+        said = said[said != ""]
+        different = len(set(said.tolist()))
+        if not 0.6 * len(said) <= different:
+            continue
+        if different < len(said):
+            what = f"{len(said) - different} rows have the '{name}' of another row: tasks that were tried again?"
+            findings.append(Finding("duplicates", subject, what, len(said) - different))
+        if all(one.isdigit() and len(one) < 16 for one in said):
+            places = sorted({int(one) for one in said})
+            missing = places[-1] - places[0] + 1 - len(places)
+            if 0 < missing <= len(places):
+                what = (
+                    f"{missing} of the numbers in '{name}' are missing: rows were left out, such as tasks that failed"
+                )
+                findings.append(Finding("missing values", subject, what, missing))
 
 
 def _values(table: Table, how: Columns, subject: str, findings: list[Finding]) -> Floats:

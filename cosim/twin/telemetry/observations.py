@@ -22,9 +22,10 @@ from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
 from cosim.contract.signals import CATALOGUE
+from cosim.tables.table import Table
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.hygiene import Finding, Rules, bounds, examine, told
-from cosim.twin.telemetry.tables import Table, numbers, stamps
+from cosim.twin.telemetry.tables import numbers, stamps
 
 _SIGNED = {"climb", "clock_offset"}  # columns of the catalogue that may be negative although their unit says otherwise
 _NO_UNIT = {"charge": "A s", "fraction": "1"}  # SI names that scenarios do not write

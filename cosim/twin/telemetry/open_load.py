@@ -61,6 +61,11 @@ class Caller:
         self._host, self._port = host, port
         self._idle: list[tuple[float, Ends]] = []  # since when, by the monotonic clock
 
+    @property
+    def port_here(self) -> int | None:
+        """The port, if it is one of this machine."""
+        return self._port if self._host in ("127.0.0.1", "localhost", "::1", "[::1]") else None
+
     async def ask(self, request: Request, origin: float) -> Answered:
         """Send it now; `origin` is the start by the monotonic clock."""
         data, nan = picture(request.size), float("nan")

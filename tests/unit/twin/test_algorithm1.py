@@ -147,3 +147,62 @@ def test_the_ablations_learn_from_other_data(prepared, options):
     _, other = loop(prepared, **options)
     assert np.abs(usual.weights - other.weights).max() > 1e-6
     assert np.all(np.isfinite(other.weights))
+
+
+def test_a_parameter_of_a_group_changes_the_hosts_of_its_types_only():
+    space = Space([Parameter("speed of large", 0.5, 1.5, start=1.0), Parameter("power", 0.5, 1.5, start=1.0)])
+    model = Model(MODEL.fleet, MODEL.workload, space, groups={"large": (2,)})
+    here, there = (model.testbed(np.array([value, 1.0]), 1).view().mips for value in (1.0, 0.5))
+    large = np.array(MODEL.fleet.place) == 2
+    assert 0 < large.sum() < 10
+    np.testing.assert_array_equal(there, np.where(large, 0.5, 1.0) * here)
+
+
+def test_what_is_set_beside_the_parameters_is_the_simulations():
+    model = Model(MODEL.fleet, MODEL.workload, SPACE, options={"switch_off": True, "slots": 30})
+    testbed = model.testbed(SPACE.start, 1)
+    assert len(testbed.simulation.world.slots) == 30
+    testbed.enact(NONE)
+    assert testbed.energy == 0.0  # nothing runs, so all hosts are off
+
+
+def test_asking_the_simulator_itself_finds_the_hidden_parameters(prepared):
+    """It may ask about any state again, so that the gap of the hidden values is exactly 0."""
+    history, _ = loop(prepared, agree="simulator")
+    assert history.window_gap[-1] < 0.25 * history.start_gap.mean()
+    assert abs(history.values[-1, 0] - 0.6) < 0.1
+
+
+class Watched:
+    """A scheduler that leaves everything where it is, and remembers what it is shown."""
+
+    def __init__(self):
+        self.speeds, self.states, self.learned = [], [], []
+
+    def decide(self, twin):
+        view = twin.state()
+        self.speeds.append(view.mips.sum())
+        self.states.append(view.remaining)
+        return NONE
+
+    def learn(self, twin):
+        self.learned.append(twin.state().remaining)
+
+
+def test_a_tuned_scheduler_sees_the_state_of_reality_under_the_simulators_parameters(prepared):
+    from cosim.twin.surrogate import online
+
+    space = Space([Parameter("speed", 0.5, 1.5, start=1.0)])
+    model = Model(MODEL.fleet, MODEL.workload, space, steps=3)
+    reality, watched = model.testbed(np.array([0.5]), 77), Watched()
+    first = reality.view()
+    how = online.Online(intervals=3, tune=False)
+    online.run(
+        online.Prepared(model, prepared.network, prepared.learned, prepared.trace), reality, space.units([1.0])[0],
+        online=how, tuned=watched,
+    )  # fmt: skip
+    np.testing.assert_array_equal(watched.states[0], first.remaining)
+    assert watched.speeds == [pytest.approx(2.0 * first.mips.sum())] * 3
+    for decided, learned in zip(watched.states, watched.learned, strict=True):
+        np.testing.assert_array_equal(decided, learned)
+    assert reality.energy > 0.0

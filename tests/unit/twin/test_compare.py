@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import twin_algorithm1, twin_compare
+from benchmarks import twin_algorithm1, twin_compare, twin_splits
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.jobs import simtune
 from cosim.twin.problem import Case, MeasuredSignal
 from cosim.twin.surrogate.methods import METHODS
@@ -89,3 +90,19 @@ def test_a_small_table(tmp_path, monkeypatch):
             assert row["runs"] <= 64
     if "Algorithm 1" not in left_out:
         assert [row["method"] for row in found["Algorithm 1"]] == [*twin_algorithm1.VARIANTS, "hidden values"]
+
+
+def test_a_cut_is_judged_on_rows_that_it_does_not_fit(tmp_path):
+    log = simtune.read(write(tmp_path, 40))
+    one, other = twin_splits._cut(log, (0.5, 1.0, 0.0, 0.5), 40, 1)
+    assert (one["fit rows"], one["judged rows"]) == ("21 to 40", "1 to 20")
+    assert (one["method"], other["method"]) == (twin_compare.EXACT, twin_splits.HGP)
+    assert 0.0 < one["judged"] < 100.0
+
+
+def test_parameters_that_made_a_log_are_nearest_to_its_law(tmp_path):
+    problem = twin_compare._neutral(simtune.problem(simtune.read(write(tmp_path, 40)), None, replicates=8))
+    truth, middle = problem.space.values(np.array([[0.3] * 4, [0.5] * 4]))
+    law, again, far = (twin_splits._law(problem, values, k * 1000) for k, values in enumerate((truth, truth, middle)))
+    for name in law:
+        assert wasserstein(law[name], again[name][None])[0] < 0.5 * wasserstein(law[name], far[name][None])[0]

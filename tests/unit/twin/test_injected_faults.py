@@ -141,6 +141,54 @@ def same(rows: Rows) -> Rows:
     return rows
 
 
+def interpolated(rows: Rows) -> Rows:
+    """Power as a meter that is read every five rows gives it, filled up by straight lines."""
+    found = [rows[0]]
+    for node in ("gate-1", "gate-2"):
+        own = [row for row in rows[1:] if row[1] == node]
+        at, power = (np.array([float(row[k]) for row in own]) for k in (0, 2))
+        filled = np.interp(at, at[::5], power[::5])
+        found += [[row[0], node, repr(value), row[3]] for row, value in zip(own, filled.tolist(), strict=True)]
+    return found
+
+
+def two_meters(rows: Rows) -> Rows:
+    return [*rows, *([row[0], "meter", repr(float(row[2]) * 0.9), row[3]] for row in rows[1:] if row[1] == "gate-1")]
+
+
+def copied(rows: Rows) -> Rows:
+    first = {row[0]: row for row in rows[1:] if row[1] == "gate-1"}
+    return [rows[0], *([row[0], row[1], *first[row[0]][2:]] for row in rows[1:])]
+
+
+def again(rows: Rows) -> Rows:
+    """Every eighth task once more, as a client writes it that asks again and waits longer."""
+    more = [[row[0], row[1], repr(1.7 * float(row[2])), row[3]] for row in rows[::8]]
+    return sorted([*rows, *more], key=lambda row: float(row[0]))
+
+
+def with_status(rows: Rows) -> Rows:
+    found = [[*rows[0], "status"]]
+    for k, row in enumerate(rows[1:]):
+        found.append([*row[:2], "0.004", row[3], "500"] if k % 6 == 0 else [*row, "200"])
+    return found
+
+
+def numbered(rows: Rows, left_out: int = 0, twice: int = 0) -> Rows:
+    found = [["id", *rows[0]]]
+    for k, row in enumerate(rows[1:]):
+        if not left_out or k % left_out:
+            found.append([str(k), *row])
+        if twice and k % twice == 0:
+            found.append([str(k), repr(float(row[0]) + 0.01), *row[1:]])
+    return found
+
+
+def sized(input_size: str) -> Change:
+    return lambda rows: [[*rows[0], "input"], *([*row, input_size] for row in rows[1:])]
+
+
+REPLAY = ("  fit:", "  replay: {file: tasks.csv, sizes: [input], time: created}\n  fit:")
 PAIRED = ("signal: task.response", "signal: task.response, paired: true")
 BY_NODE = (
     "kinds.gateway.power.idle: {bounds: [1 W, 6 W]}",
@@ -177,6 +225,28 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
     "negative times": (same, column("response", lambda cell: "-" + cell, "", lambda k: k % 9 < 1), (), 0, "impossible"),
     "an empty table": (lambda rows: rows[:1], same, (), 2, "nothing was measured"),
     "two columns of one name": (renamed("util", "power"), same, (), 2, "two columns are called 'power'"),
+    "kW without a unit": (column("power", times(1e-3)), same, (), 2, "a thousand times too small"),
+    "a node scaled": (column("power", times(1.5), "gate-2"), same, (), 0, "values, such as"),
+    "a node with an offset": (column("power", plus(2.0), "gate-1"), same, (), 0, "all that the scenario makes"),
+    "missing written as 0": (column("power", lambda _: "0", "", lambda k: k % 9 < 1), same, (), 0, "as 0, are beyond"),
+    "stuck for nine rows": (column("power", lambda _: "4.1", "gate-1", lambda k: 40 < k < 61), same, (), 0, "still"),
+    "rounded": (column("power", lambda cell: repr(round(float(cell) * 2) / 2)), same, (), 0, "come in steps of 0.5"),
+    "interpolated": (interpolated, same, (), 0, "straight lines between their neighbours"),
+    "another load": (column("util", lambda cell: repr(1.0 - float(cell))), same, (), 0, "does not follow its load"),
+    "rows in any order": (lambda rows: [rows[0], *rows[:0:-1]], same, (), 0, "time goes back"),
+    "two meters of a node": (two_meters, same, (("util}", "util, names: {meter: gate-1}}"),), 0, "two meters"),
+    "a node copied": (copied, same, (), 0, "one is a copy"),
+    "whole seconds": (same, column("created", lambda cell: f"{float(cell):.0f}"), (), 0, "come in steps of 1 s"),
+    "tried again": (same, lambda rows: [rows[0], *again(rows[1:])], (), 0, "tried again, and counted twice"),
+    "a block is missing": (same, lambda rows: [rows[0], *(r for r in rows[1:] if not 20 < float(r[0]) < 27)], (), 0,
+                           "rows are missing"),
+    "failures": (same, with_status, (), 0, "of tasks that failed"),
+    "holes in numbers": (same, lambda rows: numbered(rows, left_out=9), (), 0, "numbers in 'id' are missing"),
+    "a number twice": (same, lambda rows: numbered(rows, twice=9), (), 0, "have the 'id' of another row"),
+    "sizes in kB": (same, sized("0.08"), (REPLAY,), 0, "the scenario says 8e+04"),
+    "sizes in KiB": (same, sized("81920"), (REPLAY,), 0, "a unit by 1024 and one by 1000"),
+    "sizes of 0": (same, sized("0"), (REPLAY,), 0, "are 0: a word for a missing value?"),
+    "negative sizes": (same, sized("-1"), (REPLAY,), 2, "are negative or infinite"),
 }  # fmt: skip
 
 

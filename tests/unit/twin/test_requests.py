@@ -138,10 +138,12 @@ def test_a_service_of_one_s_own_is_measured_over_http(tmp_path):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            found = measure(tmp_path, url=f"http://127.0.0.1:{server.server_address[1]}/", seconds=3.0)
+            found = measure(tmp_path, url=f"http://127.0.0.1:{server.server_address[1]}/", seconds=3.0, busy=True)
         finally:
             server.shutdown()
             thread.join()
     assert load(found.scenario).scenario.calibrate is not None
     assert 20.0 < found.rates[-1] / found.loads[-1] < 110.0  # a second: 100 but for what a request takes besides
     assert found.own.identified.station.capacity < 130.0
+    assert [one.load for one in found.again] == [0.8]
+    assert 0.01 < found.again[0].mean < found.again[0].p95

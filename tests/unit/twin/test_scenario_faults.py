@@ -101,6 +101,7 @@ def test_a_fault_in_a_table_is_told_or_refused(telemetry, tmp_path, change, word
     assert any(words in line for line in told), "\n".join(told)
 
 
+@pytest.mark.slow
 def test_from_telemetry_to_a_scenario_that_includes_what_was_found(telemetry, tmp_path):
     file = scenario(tmp_path, telemetry)
     declared = study(file, folder=tmp_path / "work", workers=1)

@@ -61,6 +61,14 @@ def test_candidates_are_answered_with_bands_and_differences(recorded, tmp_path):
     assert [one.bands for one in answers()] == [one.bands for one in found.values()]
 
 
+def test_a_scenario_that_no_batch_can_run_is_refused(recorded, tmp_path):
+    _, run = recorded
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(SCENARIO.replace("adapters:", "adapters:\n  telemetry: {}"), encoding="utf-8")
+    with pytest.raises(ScenarioError, match="'as it is' cannot be made in batches: it has 2 adapters"):
+        what_if(file, run, {}, folder=tmp_path, horizon=20.0, warm=10.0, count=8, workers=1)
+
+
 def test_draws_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(ScenarioError, match="no draws of a posterior"):
         draws.read(tmp_path)

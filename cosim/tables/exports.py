@@ -25,7 +25,19 @@ _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 def is_export(text: str) -> bool:
     """Whether a text is one of these, and no table."""
     begin = text.lstrip()[:400]
-    return begin.startswith("{") or begin.startswith(("# HELP", "# TYPE")) or bool(_LINE.match(begin.split("\n")[0]))
+    return begin.startswith(("{", "# HELP", "# TYPE")) or _sample(begin.split("\n")[0])
+
+
+def _sample(line: str) -> bool:
+    """Whether a line is one of Prometheus' text format, and not a header such as "SINR [dB],jammed"."""
+    found = _LINE.match(line)
+    if found is None:
+        return False
+    try:
+        float(found[3])
+    except ValueError:
+        return False
+    return True
 
 
 def columns(text: str) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,217 @@
+"""Tables as they were written: CSV, Parquet, exports of monitoring systems.
+
+table = read("power.csv.gz")                            # or Parquet, JSON of Prometheus and OTLP
+times = stamps(table.column("ts"), "ts")                # numbers, s/ms/us/ns since 1970, ISO dates
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.contract import units
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.hints import did_you_mean
+from cosim.tables import exports
+
+Floats = NDArray[np.float64]
+TIMES = ("time", "t", "ts", "timestamp", "datetime", "date", "created", "arrived", "arrival", "start", "at")
+ENDINGS = (".csv", ".tsv", ".parquet")  # of names of files that are tables; the first two also with .gz
+NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null", "none"})  # cells that say that there is no value
+_COMMA = re.compile(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][-+]?\d+)?\s*$")  # 1.234,5
+# Numbers this large are times since 1970: their unit by the power of ten.
+_EPOCHS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e-3), (1e14, 1e17, 1e-6), (1e17, 1e20, 1e-9))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Columns of equal length as they were read, and where they come from."""
+
+    columns: Mapping[str, NDArray[Any]]  # numbers, or text
+    path: Path
+    name: str = ""  # of the table in a run folder
+    digest: str = ""  # SHA-256 of the file, or of the run's manifest
+    sparse: bool = False  # a row holds one of several quantities, and the cells of the others are empty
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def source(self) -> str:
+        """What data this is, for the provenance of a calibration."""
+        name = f"{self.path.name} table {self.name}" if self.name else self.path.name
+        return f"{name}: {len(self)} rows, sha256 {self.digest[:16]}"
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of a column. Raises `ScenarioError` that names the nearest one there is."""
+        if name not in self.columns:
+            hint = did_you_mean(name, self.columns, otherwise="columns")
+            raise ScenarioError(Problem(f"{self.path.name} has no column '{name}'", file=self.path, hint=hint))
+        return self.columns[name]
+
+
+def is_table(path: Path) -> bool:
+    """Whether the name of a file says that it is a table."""
+    name = path.name.lower()
+    return name.removesuffix(".gz").endswith(ENDINGS[:2]) or name.endswith(ENDINGS)
+
+
+def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
+    """The table in a CSV or Parquet file (CSV also .gz), or an export of a monitoring system.
+
+    `header` names the columns of a CSV file that has no line of names. Raises `ScenarioError` for what
+    cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        there = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, sorted(there), otherwise="files there")
+        raise ScenarioError(Problem("there is no such file", file=path, hint=hint))
+    try:
+        raw = path.read_bytes()
+        if path.suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as parquet
+
+            data = parquet.read_table(pa.BufferReader(raw))
+            columns = {name: np.asarray(data[name].to_numpy()) for name in data.column_names}
+        else:
+            text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+            if header is None and exports.is_export(text):
+                return Table(exports.columns(text), path, "", hashlib.sha256(raw).hexdigest(), sparse=True)
+            columns = _csv(text, header)
+    except UnicodeDecodeError:
+        hint = "save it as UTF-8: iconv -f LATIN1 -t UTF-8"
+        raise ScenarioError(Problem("is not text in UTF-8", file=path, hint=hint)) from None
+    except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:
+        raise ScenarioError(Problem(f"cannot be read: {error}", file=path)) from None
+    return Table(columns, path, "", hashlib.sha256(raw).hexdigest())
+
+
+def _csv(text: str, header: Sequence[str] | None) -> dict[str, NDArray[Any]]:
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip()), "")
+    mark = max(",;\t", key=first.count)
+    rows = [row for row in csv.reader(lines, delimiter=mark) if row]
+    if header is None:
+        if not rows:
+            raise ValueError("it is empty")
+        header, rows = [name.strip() for name in rows[0]], rows[1:]
+        twice = sorted({name for name in header if header.count(name) > 1})
+        if twice:
+            raise ValueError(f"two columns are called '{twice[0]}'")
+    for line, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            raise ValueError(f"data row {line} has {len(row)} cells, and there are {len(header)} columns")
+    if mark != ",":  # where a comma is the mark of decimals, as in much of Europe
+        rows = [
+            [cell.replace(".", "").replace(",", ".") if _COMMA.match(cell) else cell for cell in row] for row in rows
+        ]
+    return {name: np.array([row[k] for row in rows], dtype=str) for k, name in enumerate(header)}
+
+
+class NumericCells(NamedTuple):
+    """What the cells of a column hold."""
+
+    values: Floats  # (m,) NaN where a cell holds something else, or nothing
+    wrong: int  # cells that hold something else
+    example: str  # the first of them
+
+
+class Stamps(NamedTuple):
+    """Times of rows."""
+
+    seconds: Floats  # (m,) s; NaN where a cell is no time
+    absolute: bool  # since 1970, or as the table counts them
+    wrong: int  # cells that are no times
+    example: str  # the first of them
+
+
+def numbers(column: NDArray[Any]) -> NumericCells:
+    """The numbers of a column."""
+    if column.dtype.kind in "iufb":
+        return NumericCells(column.astype(np.float64), 0, "")
+    texts = ["" if cell is None else str(cell).strip() for cell in column.tolist()]
+    try:
+        return NumericCells(np.array([text or "nan" for text in texts]).astype(np.float64), 0, "")
+    except ValueError:
+        values, wrong = np.full(len(texts), np.nan), list[str]()
+    for row, text in enumerate(texts):
+        try:
+            values[row] = float(text) if text else np.nan
+        except ValueError:
+            wrong.append(text)
+    return NumericCells(values, len(wrong), wrong[0])
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def time_column(table: Table, named: str | None) -> str | None:
+    """The column of times: `named`, or the first one whose name says so; None without one.
+
+    Raises `ScenarioError` for a name that is not there.
+    """
+    if named is not None:
+        table.column(named)
+        return named
+    lower = {name.lower(): name for name in reversed(list(table.columns))}
+    return next((lower[name] for name in TIMES if name in lower), None)
+
+
+def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
+    """Times in s of a column in any usual form; `unit` is that of numbers that count from a start of their own.
+
+    Numbers above 1e8 are s, ms, us or ns since 1970, by their size. Raises `ScenarioError` for a unit of
+    no time, and when most cells are no times at all.
+    """
+    if unit is not None and unit not in units.DIMENSIONS["time"]:
+        hint = f"known units: {', '.join(units.DIMENSIONS['time'])}"
+        raise ScenarioError(Problem(f"'{unit}' is not a unit of time", hint=hint))
+    if column.dtype.kind == "M":
+        whole = column.astype("datetime64[ns]").astype(np.int64) * 1e-9
+        return _stamps(column, name, np.where(np.isnat(column), np.nan, whole), absolute=True)
+    values = numbers(column).values
+    if column.dtype.kind in "UO" and np.isnan(values).any():
+        dates = np.array([_date(str(cell)) for cell in column], np.float64)
+        if np.isfinite(dates).sum() >= np.isfinite(values).sum():
+            return _stamps(column, name, dates, absolute=True)
+    known = values[np.isfinite(values)]
+    usual = float(np.median(known)) if len(known) else 0.0
+    if unit is None:
+        for low, high, factor in _EPOCHS:
+            if low <= usual < high:
+                return _stamps(column, name, values * factor, absolute=True)
+    return _stamps(column, name, values * units.DIMENSIONS["time"][unit or "s"], absolute=False)
+
+
+def _stamps(column: NDArray[Any], name: str, seconds: Floats, *, absolute: bool) -> Stamps:
+    lost = np.isnan(seconds)
+    count = int(lost.sum())
+    example = str(column[lost][0]) if count else ""
+    if count > 0.5 * len(column):
+        hint = "write seconds, s, ms, us or ns since 1970, or ISO dates as 2030-01-31T12:00:00Z"
+        raise ScenarioError(Problem(f"column '{name}' holds no times: '{example[:40]}'", hint=hint))
+    return Stamps(seconds, absolute, count, example)
+
+
+def _date(text: str) -> float:
+    """s since 1970 of an ISO date; NaN if it is none. A date without a zone is taken as UTC."""
+    try:
+        date = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return float("nan")
+    return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,165 @@
+"""What else used this machine while a service was measured, from the counters of the kernel (Linux).
+
+    watch = MachineWatch(port)
+    ...
+    found = watch.total(count=300, late=0.0002, alone=0.02)
+    found.disturbed, str(found)
+
+A service that waits for a core takes longer, and nothing of that holds later. How long the threads of the
+processes that listen at `port` were runnable without a core is in `/proc/PID/task/TID/schedstat`. Threads
+that ended took their counters with them; then the CPU time of the processes is taken to have waited as any program
+did (`/proc/pressure/cpu`). Of either only the part counts that others made, by their share of the cores
+used. The sender's own lateness tells the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+_WAITED = 0.05  # of a response alone: how long a request may wait for a core because of others
+_STOLEN = 0.02  # share of the machine that other machines may take
+_LATE, _LATE_LEAST = 0.1, 0.001  # of a response alone, s: how late a sender may be on the average
+_KNOWN = 0.5  # of the CPU time of the processes that their present threads ran, at least
+_PRESSED = 0.9  # share of the time in which programs waited, at most
+_LISTEN = "0A"  # the state of a socket in /proc/net/tcp
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What disturbed a measurement. NaN for what cannot be known here."""
+
+    others: float  # cores that other programs used
+    cores: int
+    waited: float  # s for which a request waited for a core because of them, on the average
+    stolen: float  # share of the machine that other machines took
+    late: float  # s, by how much requests left later than they should, on the average
+    alone: float  # s of a request alone
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether what was measured meanwhile tells more of the machine than of the service."""
+        return self.severity > 1.0
+
+    @property
+    def severity(self) -> float:
+        """1 at the limit; of two measurements the one with less is the better."""
+        return max((one for one in self._over() if not math.isnan(one)), default=0.0)
+
+    def _over(self) -> tuple[float, float, float]:
+        late = self.late / max(_LATE * self.alone, _LATE_LEAST)
+        return self.waited / (_WAITED * self.alone), self.stolen / _STOLEN, late
+
+    def __str__(self) -> str:
+        parts = []
+        if not math.isnan(self.others):
+            parts.append(f"other programs used {self.others:.2f} of {self.cores} cores")
+        waited, stolen, late = self._over()
+        if waited > 1.0:
+            parts.append(
+                f"a request waited {1e3 * self.waited:.2g} ms for a core because of them, and takes "
+                f"{1e3 * self.alone:.2g} ms alone"
+            )
+        if stolen > 1.0:
+            parts.append(f"other machines took {self.stolen:.0%}")
+        if late > 1.0:
+            parts.append(f"requests left {1e3 * self.late:.2g} ms late")
+        return ", ".join(parts) or "nothing is known of this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """s since some moment; NaN for what is not known."""
+
+    wall: float
+    busy: float  # of all programs, on all cores
+    stolen: float
+    own: float  # of this process
+    pressure: float  # in which a program waited for a core
+    service: float  # of the listening processes
+    ran: float  # of the threads they have now
+    waited: float
+
+
+class MachineWatch:
+    """Counts from when it is made; `port` is where the service listens on this machine, None elsewhere."""
+
+    def __init__(self, port: int | None) -> None:
+        self._processes = listening(port) if port is not None else []
+        self._first = self._now()
+
+    def total(self, count: int, late: float, alone: float) -> Disturbance:
+        """What disturbed `count` requests since then, which left `late` s too late and take `alone` s alone."""
+        now, first, cores = self._now(), self._first, os.cpu_count() or 1
+        span = max(now.wall - first.wall, 1e-9)
+        service, ran = now.service - first.service, now.ran - first.ran
+        others = max(0.0, now.busy - first.busy - (now.own - first.own) - service)
+        mine = others / max(others + service, 1e-9)
+        if ran >= _KNOWN * service:
+            waited = mine * (now.waited - first.waited)
+        else:
+            pressed = min(mine * (now.pressure - first.pressure) / span, _PRESSED)
+            waited = service * pressed / (1.0 - pressed)
+        waited = waited / max(count, 1) if self._processes else math.nan
+        return Disturbance(others / span, cores, waited, (now.stolen - first.stolen) / span / cores, late, alone)
+
+    def _now(self) -> _Counters:
+        nan = math.nan
+        busy = stolen = pressure = nan
+        try:
+            ticks = float(os.sysconf("SC_CLK_TCK"))
+            words = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]
+            user, nice, system, _, _, hard, soft, stolen = (float(word) / ticks for word in words)
+            busy = user + nice + system + hard + soft
+        except (OSError, ValueError):
+            pass
+        try:
+            words = (_PROC / "pressure" / "cpu").read_text().split("\n", 1)[0].split()
+            pressure = float(words[-1].partition("=")[2]) / 1e6
+        except (OSError, ValueError, IndexError):
+            pass
+        used = [_used(one) for one in self._processes]
+        service, ran, waited = (math.fsum(one[k] for one in used) for k in range(3))
+        return _Counters(time.monotonic(), busy, stolen, time.process_time(), pressure, service, ran, waited)
+
+
+def listening(port: int) -> list[int]:
+    """The processes of this machine that listen at a TCP port, as far as they may be seen."""
+    sockets = set()
+    for table in ("tcp", "tcp6"):
+        try:
+            lines = (_PROC / "net" / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[3] == _LISTEN and words[1].endswith(f":{port:04X}"):
+                sockets.add(f"socket:[{words[9]}]")
+    found = []
+    for folder in _PROC.iterdir() if sockets else ():
+        if not folder.name.isdigit():
+            continue
+        try:
+            if any(str(one.readlink()) in sockets for one in (folder / "fd").iterdir()):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def _used(process: int) -> tuple[float, float, float]:
+    """CPU s of a process, and of its present threads s that they ran and that they waited for a core."""
+    folder, ran, waited = _PROC / str(process), 0.0, 0.0
+    try:
+        words = (folder / "stat").read_text().rpartition(")")[2].split()
+        used = (float(words[11]) + float(words[12])) / float(os.sysconf("SC_CLK_TCK"))
+        for thread in (folder / "task").iterdir():
+            running, waiting = (thread / "schedstat").read_text().split()[:2]
+            ran, waited = ran + float(running) / 1e9, waited + float(waiting) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0, 0.0, 0.0
+    return used, ran, waited
