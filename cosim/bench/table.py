@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -15,14 +16,16 @@ from typing import Any
 
 import cosim.schedulers
 from cosim.bench import suite
+from cosim.contract import errors
 from cosim.peers.interval.layout import POLICIES as COMPILED
 from cosim.results import student
-from cosim.schedulers import POLICIES, scheduler
+from cosim.schedulers import POLICIES, SchedulerError, scheduler
 from cosim.schedulers.catalogue import CATALOGUE
 
 REFERENCE = "least-loaded"
-ENTRIES = (*COMPILED[1:], "edf", "priority", *CATALOGUE, "search")
+ENTRIES = (*COMPILED[1:], "edf", "priority", *CATALOGUE, "rollout", "search")
 FILE = "results.jsonl"
+WEIGHTS = (".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")  # suffixes
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Row:
 def entry(name: str) -> Entry:
     """What an entry is made of; `licence` and `weights` (a path) are attributes of a policy of others.
 
-    Raises `SchedulerError` for a name that is none, or of a policy that does not decide per interval.
+    A relative path is beside its module, else in the working directory. To the entry's code belong the imported
+    modules beside it, and files of weights there. Raises `SchedulerError` for a name that is none, of a policy that
+    does not decide per interval or cannot be made, and for weights that are no file.
     """
     root = Path(cosim.schedulers.__file__).parent
     if name in COMPILED:
@@ -61,12 +66,27 @@ def entry(name: str) -> Entry:
     module = importlib.import_module(target.partition(":")[0])
     file = Path(module.__file__ or "")
     made: Any = getattr(module, target.partition(":")[2], None)
-    weights = getattr(made, "weights", None) if name not in POLICIES else file.parent / "weights.npz"
-    known = [Path(weights)] if isinstance(weights, (str, Path)) and Path(weights).is_file() else []
+    known, beside = [], []
+    if name in POLICIES:
+        known = [path for path in (file.parent / "weights.npz",) if path.is_file()]
+    else:
+        weights = getattr(made, "weights", None)
+        if isinstance(weights, (str, Path)):
+            known = [path for path in (file.parent / weights, Path(weights)) if path.is_file()][:1]
+            if not known:
+                raise SchedulerError(f"entry '{name}' has weights = '{weights}', and there is no such file")
+        beside = _beside(file)
     licence = "Apache-2.0" if name in POLICIES else str(getattr(made, "licence", "not stated"))
     size = sum(path.stat().st_size for path in known)
     code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
-    return Entry(name, licence, size, _digest([file, *known, *code]))
+    return Entry(name, licence, size, _digest([file, *known, *beside, *code]))
+
+
+def _beside(file: Path) -> list[Path]:
+    """Imported modules and files of weights in the folder of a module."""
+    modules = [Path(found) for one in list(sys.modules.values()) if (found := getattr(one, "__file__", None))]
+    weights = [path for path in file.parent.iterdir() if path.suffix in WEIGHTS and path.is_file()]
+    return [path for path in modules if path.parent == file.parent and path.is_file()] + weights
 
 
 def _digest(files: Iterable[Path]) -> str:
@@ -119,9 +139,14 @@ def _runs(keys: Sequence[tuple[str, str, str, str, int]], workers: int) -> Itera
 
 
 def one(key: tuple[str, str, str, str, int]) -> Row:
-    """Run one entry on one world under one seed."""
+    """Run one entry on one world under one seed. Raises `SchedulerError` where the entry fails."""
     name, digest, frozen, world, seed = key
-    found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed)
+    try:
+        found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed)
+    except SchedulerError:
+        raise
+    except Exception as error:  # code of others may fail in any way
+        raise SchedulerError(f"entry '{name}' fails in world {world}, seed {seed}: {errors.told(error)}") from error
     return Row(name, digest, frozen, world, seed, {k: float(v) for k, v in found._asdict().items()})
 
 

@@ -5,10 +5,12 @@
 
     env = gymnasium.make("cosim/Continuum-v1", scenario="scenarios/fog-interval")
 
-- `cosim/Continuum-v1`: one decision per interval about all tasks, centrally (adapters `interval`, `continuum`).
+- `cosim/Continuum-v1`: one decision per interval about all tasks, centrally (adapters `interval`, `continuum`);
+  `gymnasium.make_vec` runs many at once as one compiled batch (adapter `interval`).
 - `cosim/Offload-v1`: one decision per task (adapter `continuum`).
 - `cosim.envs.MultiEdge` (`cosim/MultiEdge-v1`, PettingZoo parallel): one agent per edge host decides about the
   waiting tasks that are nearest to it, per interval.
+- `cosim/CoRaiS-v1`: no scenario, but an instance of CoRaiS's problem: an edge for each request, in one step.
 - `cosim/VirtualPlatform-v1`: no scenario, but the platform that MAIL-MMSG learned from a log; see `cosim.envs.virtual`.
 
 Observations are dicts of padded arrays with masks: what a policy sees, see `cosim.schedulers.state` for
@@ -21,25 +23,46 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
+try:
+    import gymnasium
+except ModuleNotFoundError as error:
+    if error.name != "gymnasium":
+        raise
+    raise ModuleNotFoundError(
+        "learning environments need gymnasium: pip install 'continuum-cosim[learn]'", name="gymnasium"
+    ) from None
 
 if TYPE_CHECKING:
     from cosim.envs.central import ContinuumEnv, OffloadEnv
+    from cosim.envs.corais import CoRaiSEnv
     from cosim.envs.multi import MultiEdge
+    from cosim.envs.vector import ContinuumVectorEnv
     from cosim.envs.virtual import VirtualPlatformEnv
 
-__all__ = ["ContinuumEnv", "MultiEdge", "OffloadEnv", "VirtualPlatformEnv"]
+__all__ = ["CoRaiSEnv", "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "VirtualPlatformEnv"]
 
 _PLACES = {
-    "ContinuumEnv": "central", "OffloadEnv": "central", "MultiEdge": "multi", "VirtualPlatformEnv": "virtual"
+    "ContinuumEnv": "central", "OffloadEnv": "central", "ContinuumVectorEnv": "vector", "CoRaiSEnv": "corais",
+    "MultiEdge": "multi", "VirtualPlatformEnv": "virtual",
 }  # fmt: skip
 
-gymnasium.register("cosim/Continuum-v1", entry_point="cosim.envs.central:ContinuumEnv", order_enforce=True)
+gymnasium.register(
+    "cosim/Continuum-v1", entry_point="cosim.envs.central:ContinuumEnv", order_enforce=True,
+    vector_entry_point="cosim.envs.vector:ContinuumVectorEnv",
+)  # fmt: skip
 gymnasium.register("cosim/Offload-v1", entry_point="cosim.envs.central:OffloadEnv", order_enforce=True)
+gymnasium.register("cosim/CoRaiS-v1", entry_point="cosim.envs.corais:CoRaiSEnv", order_enforce=True)
 gymnasium.register("cosim/VirtualPlatform-v1", entry_point="cosim.envs.virtual:VirtualPlatformEnv", order_enforce=True)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     if name in _PLACES:
-        return getattr(importlib.import_module(f"cosim.envs.{_PLACES[name]}"), name)
+        try:
+            return getattr(importlib.import_module(f"cosim.envs.{_PLACES[name]}"), name)
+        except ModuleNotFoundError as error:
+            if error.name != "pettingzoo":
+                raise
+            raise ModuleNotFoundError(
+                f"{name} needs pettingzoo: pip install 'continuum-cosim[learn]'", name="pettingzoo"
+            ) from None
     raise AttributeError(f"module 'cosim.envs' has no attribute '{name}'")

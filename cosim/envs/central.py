@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from cosim.envs.session import Session
-from cosim.envs.spaces import ANSWERS, Observation, destinations, observation_space, observe
+from cosim.envs.spaces import ANSWERS, Observation, destinations, observation_space, observe, sizes, whole
 from cosim.schedulers.state import Decision, State
 
 FAILED = 10.0  # s that a task which fails counts as
@@ -25,7 +25,8 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
     _decision: ClassVar[Decision]
 
     def __init__(self, scenario: str | Path, tasks: int, overrides: Sequence[str] = ()) -> None:
-        self._scenario, self._overrides, self._tasks = scenario, tuple(overrides), tasks
+        sizes(tasks)
+        self._scenario, self._overrides, self._tasks = scenario, overrides, tasks
         self._seed = 1
         self._session = Session(scenario, self._decision, self._seed, self._overrides)
         self._state = self._session.ask()
@@ -51,16 +52,21 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
         return self._seen(), self._info()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:  # noqa: ANN401
-        """Decide, and go on to the next question. The end of the scenario truncates."""
+        """Decide, and go on to the next question. The end of the scenario truncates.
+
+        Raises `ValueError` for an action outside the space; the question stays open then.
+        """
         if self._state is None:
-            raise gymnasium.error.ResetNeeded("the scenario has ended; call reset")
+            raise gymnasium.error.ResetNeeded("the scenario has ended, or the environment is closed; call reset")
         before = self._state
         self._session.answer(self._answer(action, before))
+        self._state = None  # of a run that fails there is none
         self._state = self._session.ask()
         return self._seen(), self._reward(before), False, self._state is None, self._info()
 
     def close(self) -> None:
         """End the run."""
+        self._state, self._fresh = None, False
         self._session.close()
 
     def _seen(self) -> Observation:
@@ -92,12 +98,14 @@ class ContinuumEnv(_ScenarioEnv):
     def __init__(
         self, scenario: str | Path, tasks: int = 64, watts: float = 100.0, overrides: Sequence[str] = ()
     ) -> None:
+        sizes(tasks, watts)
         super().__init__(scenario, tasks, overrides)
         self._watts = watts
         self.action_space = spaces.MultiDiscrete(np.full(tasks, ANSWERS + self._hosts))
 
     def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
-        return answer(action, np.arange(len(state.tasks)), state)
+        chosen = whole(action, (self._tasks,), ANSWERS + self._hosts)
+        return answer(chosen, np.arange(len(state.tasks)), state)
 
     def _reward(self, before: State) -> float:
         return cost_of(self._state, self._watts)
@@ -119,7 +127,8 @@ class OffloadEnv(_ScenarioEnv):
         self.action_space = spaces.Discrete(ANSWERS + self._hosts)
 
     def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
-        return destinations(np.array([action]), np.arange(1), len(state.tasks), devices=True)
+        chosen = whole(action, (), ANSWERS + self._hosts)
+        return destinations(chosen, np.arange(1), len(state.tasks), devices=True)
 
     def _reward(self, before: State) -> float:
         rows = self._session.ended()

@@ -13,7 +13,7 @@ from pettingzoo import ParallelEnv
 
 from cosim.envs.central import answer, cost_of
 from cosim.envs.session import Session
-from cosim.envs.spaces import ANSWERS, Observation, observation_space, observe
+from cosim.envs.spaces import ANSWERS, Observation, observation_space, observe, sizes, whole
 from cosim.schedulers.state import EDGE, KEEP, State
 
 
@@ -29,7 +29,8 @@ class MultiEdge(ParallelEnv):  # type: ignore[misc]
     def __init__(
         self, scenario: str | Path, tasks: int = 16, watts: float = 100.0, overrides: Sequence[str] = ()
     ) -> None:
-        self._scenario, self._overrides, self._tasks, self._watts = scenario, tuple(overrides), tasks, watts
+        sizes(tasks, watts)
+        self._scenario, self._overrides, self._tasks, self._watts = scenario, overrides, tasks, watts
         self._random = np.random.default_rng(0)
         self.render_mode = None
         self._session = Session(scenario, "interval", 1, self._overrides)
@@ -69,13 +70,17 @@ class MultiEdge(ParallelEnv):  # type: ignore[misc]
     def step(
         self, actions: dict[str, Any]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Carry out all agents' answers and let the interval pass. The end of the scenario truncates."""
+        """Carry out all agents' answers and let the interval pass. The end of the scenario truncates.
+
+        Raises `ValueError` for an action outside the space.
+        """
         if not self.agents or self._state is None:
             return {}, {}, {}, {}, {}
         found = np.full(len(self._state.tasks), KEEP, np.int64)
         for name, rows in self._rows(self._state).items():
             if name in actions:
-                mine = answer(actions[name], rows[: self._tasks], self._state)
+                chosen = whole(actions[name], (self._tasks,), ANSWERS + self._hosts)
+                mine = answer(chosen, rows[: self._tasks], self._state)
                 found = np.where(mine != KEEP, mine, found)
         self._session.answer(found)
         self._state = self._session.ask()

@@ -17,6 +17,7 @@ from cosim.bus.runtime import Runtime
 from cosim.contract.errors import CosimError, Problem, ScenarioError
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
+from cosim.plan.plan import Plan
 from cosim.results.session import build_adapters
 from cosim.scenario.load import load
 from cosim.schedulers.state import KEEP, Decision, Ended, State, decides
@@ -74,6 +75,24 @@ class PerInterval(_Asking):
     """Asks at the beginning of each interval."""
 
 
+def asking(scenario: str | Path, decision: Decision, seed: int, overrides: Sequence[str] = ()) -> Plan:
+    """The plan of a scenario whose decisions are asked for. Raises `ScenarioError` where nobody asks."""
+    overrides = [overrides] if isinstance(overrides, str) else list(overrides)
+    found = load(Path(scenario), [*overrides, f"run.seed={seed}"])
+    named = found.scenario.adapters
+    takes = ("continuum", "interval") if decision == "interval" else ("continuum",)
+    name = next((name for name in takes if name in named), None)
+    if name is None:
+        raise ScenarioError(
+            Problem(
+                f"no adapter asks per {decision}", path="adapters", hint=f"use one of {', '.join(takes)}",
+            )
+        )  # fmt: skip
+    target = f"cosim.envs.session:{'PerTask' if decision == 'task' else 'PerInterval'}"
+    chosen = [*overrides, f"run.seed={seed}", f"adapters.{name}.{KEYS[name]}={target}"]
+    return compile_plan(load(Path(scenario), chosen))
+
+
 class Session:
     """One run of a scenario file. `ask` goes on to the next question, `answer` says what is decided.
 
@@ -84,19 +103,7 @@ class Session:
     """
 
     def __init__(self, scenario: str | Path, decision: Decision, seed: int, overrides: Sequence[str] = ()) -> None:
-        found = load(Path(scenario), [*overrides, f"run.seed={seed}"])
-        named = found.scenario.adapters
-        takes = ("continuum", "interval") if decision == "interval" else ("continuum",)
-        name = next((name for name in takes if name in named), None)
-        if name is None:
-            raise ScenarioError(
-                Problem(
-                    f"no adapter asks per {decision}", path="adapters", hint=f"use one of {', '.join(takes)}",
-                )
-            )  # fmt: skip
-        target = f"cosim.envs.session:{'PerTask' if decision == 'task' else 'PerInterval'}"
-        chosen = [*overrides, f"run.seed={seed}", f"adapters.{name}.{KEYS[name]}={target}"]
-        self.plan = compile_plan(load(Path(scenario), chosen))
+        self.plan = asking(scenario, decision, seed, overrides)
         self._line = _Line()
         self._scratch = tempfile.TemporaryDirectory(prefix="cosim-env-")
         self._asked = False

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cosim.schedulers.state import HOST, KEEP, LOCAL, TASK, Floats, State, matrix
 
@@ -49,6 +49,26 @@ def observe(state: State | None, hosts: int, tasks: int, rows: NDArray[np.int64]
     found["host_mask"][:] = state.hosts["up"] != 0.0
     found["task_mask"][:count] = 1
     return found
+
+
+def sizes(tasks: int, watts: float = 1.0) -> None:
+    """Raises `ValueError` for a number of task rows or watts that cannot be."""
+    if tasks < 1:
+        raise ValueError(f"tasks={tasks}; expected one task row or more")
+    if not 0.0 < watts < float("inf"):
+        raise ValueError(f"watts={watts}; expected a power above 0 W, which rewards are relative to")
+
+
+def whole(action: ArrayLike, shape: tuple[int, ...], answers: int) -> NDArray[np.int64]:
+    """`action` as integers (shape). Raises `ValueError` unless all are integers from 0 to `answers` - 1."""
+    given = np.asarray(action)
+    if given.dtype.kind not in "iuf" or given.shape != shape:
+        raise ValueError(f"an action of {given.dtype}, of shape {given.shape}; expected {shape} of integers")
+    if given.dtype.kind == "f" or (given.size and not 0 <= given.min() <= given.max() < answers):
+        wrong = given[~((given >= 0) & (given < answers) & (given == np.floor(given)))]
+        if len(wrong):
+            raise ValueError(f"an action with the answer {wrong[0]}; expected 0 to {answers - 1}, integers")
+    return given.astype(np.int64)
 
 
 def destinations(action: NDArray[Any], rows: NDArray[np.int64], count: int, devices: bool) -> NDArray[np.int64]:

@@ -1,7 +1,8 @@
 """Schedulers: who runs a task, for all models.
 
 There are three kinds, all named in the same places (`adapters.continuum.scheduler`,
-`adapters.offloading.policy`, `adapters.interval.policy`) and all listed by `cosim schedulers`:
+`adapters.offloading.policy`, `adapters.interval.policy`, `adapters.radio.response.do`) and all listed by
+`cosim schedulers`:
 
 - compiled into one model: the cheapest, and part of that model (`BUILTIN`, `OF_MODELS`);
 - policies: written once against documented state, for every model that asks for one of the decisions
@@ -56,6 +57,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosim.schedulers.state import Policy
 
+from cosim.contract.errors import told
 from cosim.contract.functions import function
 from cosim.schedulers.catalogue import CATALOGUE
 
@@ -98,6 +100,10 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
         "cosim.schedulers.search:Search", frozenset(("interval",)),
         "the best of thousands of candidates, tried one interval ahead",
     ),
+    "rollout": (
+        "cosim.schedulers.rollout:Rollout", frozenset(("interval",)),
+        "the best decision of MetaNet's seven policies, tried one interval ahead",
+    ),
     **{name: (where, frozenset(("interval",)), text) for name, (where, text) in CATALOGUE.items()},
 }  # fmt: skip
 
@@ -106,9 +112,10 @@ MODELS: dict[str, frozenset[str]] = {
     "continuum": frozenset(("task", "interval")),  # interval: for policies that take no other
     "offloading": frozenset(("task",)),  # not its vehicular application, which has three ways instead of hosts
     "interval": frozenset(("interval",)),
+    "radio": frozenset(("response",)),  # to the alarms of a detector
 }
 
-NEED_BRANCH = ("search",)  # policies that try candidates on the model
+NEED_BRANCH = ("search", "rollout")  # policies that try candidates on the model
 BRANCHING = ("interval",)  # the models that let them
 
 # Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line). The
@@ -138,6 +145,11 @@ OF_MODELS: dict[str, tuple[str, str]] = {
     "mab": ("offloading", "ALTO's bandit over three ways (app5)"),
     "game-theory": ("offloading", "a game between vehicles over three ways (app5)"),
     "ai-based": ("offloading", "networks that predict success and time of three ways (app5)"),
+    "other-cell": ("radio", "a device with an alarm leaves for another cell"),
+    "other-carrier": ("radio", "a device with an alarm leaves for a cell on another carrier"),
+    "spare-cell": ("radio", "an alarm wakes cells that are silent otherwise"),
+    "relay-drone": ("radio", "an alarm wakes cells on drones, which take off"),
+    "disconnect": ("radio", "a device with an alarm leaves the air"),
 }
 # Names that are compiled into several models.
 _ALSO: dict[str, tuple[str, ...]] = {
@@ -147,7 +159,7 @@ _ALSO: dict[str, tuple[str, ...]] = {
 
 
 class SchedulerError(Exception):
-    """There is no such scheduler, or it cannot be imported; says what there is."""
+    """There is no such scheduler, or it cannot be imported, made or compared; says what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +174,26 @@ class Scheduler:
     files: str = ""  # key of the configuration that names the files it is made of, "" for none
 
     def policy(self, model: str) -> Policy:
-        """A policy for a run of `model`. Raises `SchedulerError` when it is none, or decides nothing the model asks."""
+        """A policy for a run of `model`.
+
+        Raises `SchedulerError` when it is none, decides nothing that the model asks, or cannot be made.
+        """
         self._of_no_files()
         if self.make is None:
-            raise SchedulerError(f"scheduler '{self.name}' is made for the continuum; {model} needs a policy")
+            marks = " or ".join(f'"{one}"' for one in sorted(MODELS[model]))
+            raise SchedulerError(
+                f"scheduler '{self.name}' is made for the continuum; {model} needs a policy, which says "
+                f"@decides({marks}) of cosim.schedulers.state"
+            )
         if not self.decisions & MODELS[model]:
             takes = ", ".join(sorted(self.decisions))
             raise SchedulerError(
                 f"policy '{self.name}' decides per {takes}; {model} asks per {', '.join(sorted(MODELS[model]))}"
             )
-        return self.make()
+        try:
+            return self.make()
+        except Exception as error:  # a class of the user's may fail in any way
+            raise SchedulerError(f"policy '{self.name}' cannot be made: {told(error)}") from error
 
     def for_continuum(self) -> int | Choose:
         """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`."""
@@ -248,6 +270,8 @@ def _models(name: str, model: str) -> tuple[str, ...]:
 def _taken(name: str, model: str) -> tuple[str, ...]:
     """The decisions that a compiled scheduler takes in its models."""
     models = _models(name, model)
+    if models == ("radio",):
+        return ("response",)
     return (*(("interval",) if "interval" in models else ()), *(("task",) if models != ("interval",) else ()))
 
 

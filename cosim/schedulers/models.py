@@ -150,10 +150,16 @@ def interval_state(model: Interval, view: IntervalView) -> State:
     tasks["work"], tasks["demand"] = view.remaining * _MEGA, view.demand * _MEGA
     tasks["deadline"], tasks["age"] = view.deadline * model.length, view.age * model.length
     tasks["chance"] = _chances(view.container, view.interval)
-    down = model.world.hosts["down_link"]
-    reach = np.tile(_HUNDRED_KB / down + view.latency, (len(tasks), 1))
+    reach = np.tile(interval_reach(model), (len(tasks), 1))
     time = (view.interval - 1) * model.length
     return State(time, model.length, hosts, tasks, reach, model.branch)
+
+
+def interval_reach(model: Interval) -> Floats:
+    """(H,) s that a reference transfer takes to each host, from wherever."""
+    hosts = model.world.hosts
+    found: Floats = _HUNDRED_KB / hosts["down_link"] + hosts["latency"]
+    return found
 
 
 def per_interval(policy: Policy, model: Interval) -> Callable[[IntervalView], ArrayLike]:

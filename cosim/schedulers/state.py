@@ -14,6 +14,8 @@ that has no host goes on waiting. It names the decisions that it can take:
 - "task": a destination for one task, asked when the task is made; T is 1.
 - "interval": destinations for all tasks at the beginning of an interval. Tasks with a host may be
   moved; each model says which (`movable`).
+- "response": what devices and cells of a radio do about alarms; state and answer are those of
+  `cosim.schedulers.alarms`.
 
 A class is made anew for each run, so what a policy remembers is its own. A policy that has a method
 `learn(ended)` is told which tasks ended: columns host (its number, -1: none or the device), work
@@ -30,7 +32,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Decision = Literal["task", "interval"]
+Decision = Literal["task", "interval", "response"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
 KEEP, LOCAL = -1, -2
 EDGE, CLOUD = 1.0, 2.0  # tiers
@@ -40,12 +42,12 @@ Floats = NDArray[np.float64]
 Records = NDArray[np.void]
 
 
-def _table(*names: str) -> np.dtype[np.void]:
+def table(*names: str) -> np.dtype[np.void]:
     """All columns are float64, so that `matrix` is a view."""
     return np.dtype([(name, "f8") for name in names])
 
 
-HOST = _table(
+HOST = table(
     "tier",  # 1 edge, 2 cloud
     "cores",
     "speed",  # cycles/s of all cores together
@@ -59,7 +61,7 @@ HOST = _table(
     "price",  # per hour of the host, NaN: not known
     "up",  # 1, or 0 for one that has failed or cannot run the task
 )
-TASK = _table(
+TASK = table(
     "task",  # number in order of creation
     "device",  # slot of its device, -1: not known
     "workload",

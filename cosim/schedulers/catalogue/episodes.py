@@ -27,12 +27,35 @@ class Step(NamedTuple):
     reward: float  # how much less the interval costs than with the task left waiting, per task in the system
 
 
-def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
-    """The steps of one interval after the other, under `choose`, in a new world every 15 intervals.
+def one_interval(state: State, scale: Scale, choose: Choose) -> tuple[NDArray[np.int64], list[Step]]:
+    """Destinations (T,) of the waiting tasks under `choose`, and the step that each of them is.
 
-    The rewards of an interval are differences of `objective.costs` between the first tasks placed and one fewer,
-    which the model itself tries (`branch`).
+    The rewards are differences of `objective.costs` between the first tasks placed and one fewer, which the model
+    itself tries (`branch`).
     """
+    taken: list[tuple[Floats, NDArray[np.bool_], int]] = []
+
+    def watched(inputs: Floats, room: NDArray[np.bool_]) -> int:
+        host = choose(inputs, room)
+        taken.append((inputs, room, host))
+        return host
+
+    said = one_by_one(state, features(state, scale), watched)
+    order = np.flatnonzero(said >= 0)
+    order = order[np.argsort(state.tasks["task"][order], kind="stable")]
+    rows = np.full((len(order) + 1, len(said)), KEEP, np.int64)
+    for k, t in enumerate(order):
+        rows[k + 1 :, t] = said[t]
+    assert state.branch is not None
+    gained = -np.diff(costs(state.branch(rows), state, scale)) * scale.tasks
+    return said, [
+        Step(_padded(inputs), _padded(room), host, float(np.clip(gain, -3.0, 3.0)))
+        for (inputs, room, host), gain in zip(taken, gained, strict=True)
+    ]
+
+
+def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
+    """The steps of one interval after the other, under `choose`, in a new world every 15 intervals."""
     rng = np.random.Generator(np.random.PCG64(seed))
     found: list[list[Step]] = []
     left = 0
@@ -43,27 +66,8 @@ def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
             scale.see(state)
             if not (state.tasks["host"] < 0.0).any():
                 return np.full(len(state.tasks), KEEP, np.int64)
-            taken: list[tuple[Floats, NDArray[np.bool_], int]] = []
-
-            def watched(inputs: Floats, room: NDArray[np.bool_]) -> int:
-                host = choose(inputs, room)
-                taken.append((inputs, room, host))
-                return host
-
-            said = one_by_one(state, features(state, scale), watched)
-            order = np.flatnonzero(said >= 0)
-            order = order[np.argsort(state.tasks["task"][order], kind="stable")]
-            rows = np.full((len(order) + 1, len(said)), KEEP, np.int64)
-            for k, t in enumerate(order):
-                rows[k + 1 :, t] = said[t]
-            assert state.branch is not None
-            gained = -np.diff(costs(state.branch(rows), state, scale)) * scale.tasks
-            found.append(
-                [
-                    Step(_padded(inputs), _padded(room), host, float(np.clip(gain, -3.0, 3.0)))
-                    for (inputs, room, host), gain in zip(taken, gained, strict=True)
-                ]
-            )
+            said, taken = one_interval(state, scale, choose)
+            found.append(taken)
             return said
 
         policy: Any = decides("interval")(act)

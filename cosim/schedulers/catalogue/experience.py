@@ -26,7 +26,7 @@ from cosim.schedulers.catalogue.features import Features, features
 from cosim.schedulers.catalogue.objective import Scale, costs
 from cosim.schedulers.catalogue.placing import full, packed, settle, spread, there
 from cosim.schedulers.models import per_interval
-from cosim.schedulers.state import Floats, State, decides
+from cosim.schedulers.state import Floats, Records, State, decides
 
 Ints = NDArray[np.int64]
 
@@ -104,6 +104,21 @@ def candidates(state: State, rng: np.random.Generator, count: int) -> Ints:
     return np.stack(rows)
 
 
+def tried(state: State, scale: Scale, rows: Ints, figures: Records, pick: int) -> Tried | None:
+    """What `branch` said of decisions (K, T), of which `pick` is carried out; None if too few can be compared."""
+    good = (figures["refused"] == 0.0) & (figures["waiting"] == figures["waiting"].min())
+    good[pick] = True
+    whole = np.array([full(state, row) for row in rows])
+    good &= (whole >= 0).all(axis=1)
+    if good.sum() < 4 or not good[pick]:
+        return None
+    power = float(state.hosts["full_power"].sum()) * state.interval
+    energy = (figures["energy"] + figures["ahead"]) / power
+    response = (figures["present"] + figures["left"]) / (len(state.tasks) * state.interval)
+    none = np.zeros(len(state.hosts))
+    return Tried(features(state, scale), whole[good], energy[good], response[good], none, int(good[:pick].sum()))
+
+
 def collect(seed: int, worlds: int, intervals: int = 12, count: int = 24) -> Iterator[Tried]:
     """States of `worlds` worlds, met under decisions that are sometimes the best tried and sometimes any."""
     rng = np.random.Generator(np.random.PCG64(seed))
@@ -120,17 +135,9 @@ def collect(seed: int, worlds: int, intervals: int = 12, count: int = 24) -> Ite
             figures = state.branch(rows)
             values = costs(figures, state, scale)
             pick = int(values.argmin()) if rng.random() < 0.5 else int(rng.integers(count))
-            good = (figures["refused"] == 0.0) & (figures["waiting"] == figures["waiting"].min())
-            good[pick] = True
-            whole = np.array([full(state, row) for row in rows])
-            good &= (whole >= 0).all(axis=1)
-            power = float(state.hosts["full_power"].sum()) * state.interval
-            energy = (figures["energy"] + figures["ahead"]) / power
-            response = (figures["present"] + figures["left"]) / (len(state.tasks) * state.interval)
-            if good.sum() >= 4 and good[pick]:
-                taken = int(good[:pick].sum())
-                none = np.zeros(len(state.hosts))
-                found.append(Tried(features(state, scale), whole[good], energy[good], response[good], none, taken))
+            said = tried(state, scale, rows, figures, pick)
+            if said is not None:
+                found.append(said)
             chosen: Ints = rows[pick]
             return chosen
 

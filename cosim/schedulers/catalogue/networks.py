@@ -31,7 +31,12 @@ TASK_INPUT = len(TASK_COLUMNS) + len(PAIR_COLUMNS) + 1 + EMBEDDING
 @cache
 def stored(name: str) -> dict[str, Floats]:
     """The shipped weights of a scheduler. Raises `FileNotFoundError` when it has none."""
-    with np.load(Path(__file__).parent / name / "weights.npz") as file:
+    return weights_in(Path(__file__).parent / name / "weights.npz")
+
+
+def weights_in(path: Path) -> dict[str, Floats]:
+    """The arrays of a file, in double precision. Raises `FileNotFoundError` without the file."""
+    with np.load(path) as file:
         return {key: file[key].astype(np.float64) for key in file.files}
 
 

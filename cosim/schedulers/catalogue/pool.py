@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,11 +60,21 @@ def spent(before: State, after: State, scale: Scale, policy: int) -> float:
     return float(cost + (own / price if price > 0.0 else 0.0))
 
 
-class Chooser:
-    """Lets one of the pool decide in each interval, and hears afterwards what it cost."""
+def dollars(before: State, after: State, scale: Scale, policy: int) -> float:  # noqa: ARG001 - in the place of `spent`
+    """MetaNet's own cost of the interval between two states: what busy hosts and the function take, USD per task ended.
 
-    def __init__(self) -> None:
-        self.pool, self.scale = pool(), Scale()
+    As if one task had ended where none has.
+    """
+    price = np.nansum(np.where(after.hosts["power"] > 0.0, after.hosts["price"], 0.0)) * before.interval / 3600.0
+    ended = len(before.tasks) - int(np.isin(before.tasks["task"], after.tasks["task"]).sum())
+    return float(price + TARIFF * MILLISECONDS[POOL[policy]] + CALL) / max(ended, 1)
+
+
+class Chooser:
+    """Lets one of the pool decide in each interval, and hears afterwards what it cost, as `cost` counts it."""
+
+    def __init__(self, cost: Callable[[State, State, Scale, int], float] = spent) -> None:
+        self.pool, self.scale, self.cost = pool(), Scale(), cost
         self.counts = np.zeros(len(POOL), np.int64)  # intervals that each decided
         self._last: tuple[State, Floats, int, Scale] | None = None
 
@@ -81,7 +92,7 @@ class Chooser:
         if self._last is not None:
             before, seen, policy, scale = self._last
             now = summary(state, self.scale)
-            self.heard(seen, policy, spent(before, state, scale, policy), now)
+            self.heard(seen, policy, self.cost(before, state, scale, policy), now)
         self.scale.see(state)
         seen = summary(state, self.scale)
         policy = self.choose(seen)

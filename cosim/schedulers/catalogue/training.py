@@ -20,8 +20,12 @@ Loss = Callable[[Any], Any]  # a sample -> a scalar tensor
 
 def library() -> Any:  # noqa: ANN401 - a module that need not be there
     """torch. Raises `ModuleNotFoundError` without the extra `learn`."""
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ModuleNotFoundError("training needs torch: pip install 'continuum-cosim[learn]'", name="torch") from None
     return torch
 
 

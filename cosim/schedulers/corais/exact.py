@@ -38,7 +38,15 @@ def solve(instance: Instance, limit: float, *, start: Decision | None = None, th
     except ImportError as error:
         raise SetupError("the exact solver needs HiGHS: pip install 'continuum-cosim[opt]'") from error
     n, edges = instance.requests, instance.edges
-    model: Any = cast(Any, highspy).Highs()
+
+    class Silent(cast(Any, highspy).Highs):  # type: ignore[misc]
+        """Prints nothing: since 1.16 the constructor prints the version, by this call, before options can be set."""
+
+        def enableCallbacks(self) -> None:  # noqa: N802
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    model: Any = Silent()
     model.setOptionValue("output_flag", False)
     model.setOptionValue("time_limit", float(limit))
     model.setOptionValue("threads", threads)

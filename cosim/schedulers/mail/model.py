@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.schedulers.catalogue.networks import Weights, layers, perceptron
+from cosim.schedulers.catalogue.networks import Weights, layers, perceptron, weights_in
 from cosim.schedulers.mail.platform import (
     CANDIDATES,
     FEATURES,
@@ -42,8 +42,7 @@ _COARSE = 4  # bins that count as one where a window is looked for
 @cache
 def stored() -> dict[str, Floats]:
     """The shipped weights and log."""
-    with np.load(Path(__file__).parent / "weights.npz") as file:
-        return {key: file[key].astype(np.float64) for key in file.files}
+    return weights_in(Path(__file__).parent / "weights.npz")
 
 
 def generated(lib: Any, weights: Weights, noise: Any, groups: Sequence[int]) -> list[Any]:  # noqa: ANN401 - numpy or torch

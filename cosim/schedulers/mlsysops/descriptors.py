@@ -15,8 +15,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from cosim.contract.entities import Law, Node, Scene, Workload
+from cosim.contract.entities import Node, Scene, Workload
 from cosim.contract.geo import LocalFrame
+from cosim.contract.laws import Law
 
 Document = dict[str, Any]
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -146,6 +147,22 @@ def test_the_command_takes_an_entry_of_ones_own(tmp_path):
     assert (tmp_path / "leaderboard.md").read_text(encoding="utf-8").startswith("# Schedulers")
 
 
+def test_a_module_in_the_folder_that_the_command_is_run_in_is_found(tmp_path, monkeypatch):
+    (tmp_path / "lying_here.py").write_text(
+        "from cosim.schedulers.state import decides\n\n\n"
+        "@decides('interval')\ndef stay(state):\n    return state.tasks['host'].astype(int)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    arguments = ["--only", "best-fit", "--entry", "lying_here:stay", "--world", "small", "--seeds", "1"]
+    done = CliRunner().invoke(app, ["bench", "schedulers", *arguments])
+    sys.modules.pop("lying_here", None)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "bench/schedulers/leaderboard.md").read_text(encoding="utf-8")
+    assert "lying_here:stay" in page
+
+
 def test_what_is_not_there_is_said(tmp_path):
     done = CliRunner().invoke(app, ["bench", "schedulers", "--world", "nowhere", "--out", str(tmp_path)])
     assert done.exit_code == 2
@@ -157,3 +174,66 @@ def test_what_is_not_there_is_said(tmp_path):
 def test_one_seed_has_no_interval():
     assert table.band({"low": 0.9, "high": 1.1}) == "0.900 - 1.100"
     assert table.band({"low": math.nan, "high": math.nan}) == "-"
+
+
+def _own(tmp_path, monkeypatch, text):
+    """A module `theirs` in an empty folder, forgotten afterwards."""
+    (tmp_path / "theirs.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    monkeypatch.delitem(sys.modules, "helper", raising=False)
+
+
+POLICY = """
+import numpy as np
+from cosim.schedulers.state import decides
+
+@decides("interval")
+def policy(state):
+    {}
+
+@decides("interval")
+class Policy:
+    def __init__(self):
+        raise KeyError("w1")
+"""
+
+
+@pytest.mark.parametrize(("answer", "said"), [
+    ("return np.full(len(state.tasks), np.nan)", "answered float64"),
+    ("raise KeyError('w1')", "theirs.py:7, in policy"),
+    ("return np.full(len(state.tasks), 99)", r"expected 0\.\.11"), ("return np.full(len(state.tasks), -2)", "-2"),
+    ("return np.zeros(99, int)", "one integer each"),
+])  # fmt: skip
+def test_an_entry_that_fails_is_named_with_the_world_and_the_seed(tmp_path, monkeypatch, answer, said):
+    _own(tmp_path, monkeypatch, POLICY.format(answer))
+    with pytest.raises(SchedulerError, match=f"entry 'theirs:policy' fails in world small, seed 11: .*{said}"):
+        table.fill(tmp_path / "out", [table.entry("theirs:policy")], ["small"], [11])
+
+
+def test_an_entry_that_cannot_be_made_and_weights_that_are_no_file_are_refused(tmp_path, monkeypatch):
+    _own(tmp_path, monkeypatch, POLICY.format("pass") + 'policy.weights = "there.npz"\n')
+    with pytest.raises(SchedulerError, match=r"cannot be made: KeyError: 'w1' \(.*theirs.py:12, in __init__\)"):
+        table.entry("theirs:Policy")
+    with pytest.raises(SchedulerError, match=r"weights = 'there\.npz', and there is no such file"):
+        table.entry("theirs:policy")
+    (tmp_path / "there.npz").write_bytes(b"12345")
+    assert table.entry("theirs:policy").weights == 5
+    outcome = CliRunner().invoke(app, ["bench", "schedulers", "--only", "least-loaded", "--entry", "theirs:Policy"])
+    assert outcome.exit_code == 2
+    assert "cannot be made" in outcome.output
+    assert "Traceback" not in outcome.output
+
+
+@pytest.mark.parametrize("changed", ["helper.py", "net.npz"])
+def test_other_helpers_or_weights_beside_an_entry_are_another_entry(tmp_path, monkeypatch, changed):
+    """Results of before a training must not stand for those after it."""
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "net.npz").write_bytes(b"1")
+    (tmp_path / "unused.py").write_text("")
+    _own(tmp_path, monkeypatch, "import helper\n" + POLICY.format("pass"))
+    before = table.entry("theirs:policy").digest
+    (tmp_path / "unused.py").write_text("1")
+    assert table.entry("theirs:policy").digest == before
+    (tmp_path / changed).write_bytes(b"2")
+    assert table.entry("theirs:policy").digest != before

@@ -1,5 +1,8 @@
 """Scenario files as environments: the libraries' own checkers, seeds, and equality with a plain run."""
 
+import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -82,6 +85,41 @@ def test_gymnasium_accepts_the_environment(scenario, name, adapter):
     env.close()
 
 
+@pytest.mark.parametrize(("name", "adapter", "right"), [
+    ("cosim/Continuum-v1", "interval", np.zeros(64, np.int64)), ("cosim/Offload-v1", "continuum", 0),
+])  # fmt: skip
+def test_what_is_no_answer_is_refused_and_the_question_stays_open(scenario, name, adapter, right):
+    env = gymnasium.make(name, scenario=scenario(adapter), disable_env_checker=True)
+    env.reset(seed=1)
+    count = env.unwrapped._hosts + 2
+    for off in (count, -1, 0.5, np.nan):
+        with pytest.raises(ValueError, match=f"expected 0 to {count - 1}"):
+            env.step(np.asarray(right) + off)
+    for wrong in (np.zeros(3, np.int64), None, "0"):
+        with pytest.raises(ValueError, match="of integers"):
+            env.step(wrong)
+    env.step(right)
+    env.close()
+    with pytest.raises(gymnasium.error.ResetNeeded, match="closed"):
+        env.unwrapped.step(right)
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"tasks": 0}, "one task row or more"), ({"tasks": -3}, "one task row or more"), ({"watts": 0.0}, "above 0 W"),
+    ({"watts": float("nan")}, "above 0 W"),
+])  # fmt: skip
+def test_sizes_that_cannot_be_are_refused(scenario, options, said):
+    for make in (cosim.envs.ContinuumEnv, MultiEdge, cosim.envs.ContinuumVectorEnv):
+        with pytest.raises(ValueError, match=said):
+            make(scenario("interval"), **options)
+
+
+def test_one_override_may_be_a_text(scenario):
+    env = cosim.envs.ContinuumEnv(scenario("interval"), overrides="run.duration=5 min")
+    assert env._session.plan.duration == 300.0
+    env.close()
+
+
 def test_pettingzoo_accepts_the_environment(scenario):
     env = MultiEdge(scenario("interval"))
     assert env.possible_agents[:2] == ["edge_0", "edge_1"]
@@ -114,3 +152,14 @@ def test_a_scenario_without_decisions_is_refused(scenario):
 
     with pytest.raises(ScenarioError, match="no adapter asks per task"):
         cosim.envs.OffloadEnv(scenario("interval"))
+
+
+@pytest.mark.parametrize(("module", "code"), [
+    ("gymnasium", "import cosim.envs"), ("pettingzoo", "from cosim.envs import MultiEdge"),
+    ("torch", "from cosim.schedulers.catalogue.training import library; library()"),
+])  # fmt: skip
+def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path, module, code):
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('no', name={module!r})")
+    found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert re.search(rf"ModuleNotFoundError: .* needs? {module}: pip install 'continuum-cosim\[learn\]'", found.stderr)

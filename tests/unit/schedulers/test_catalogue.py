@@ -204,3 +204,22 @@ def test_worlds_to_learn_from_differ():
     rng = np.random.Generator(np.random.PCG64(1))
     sizes = {len(world(rng).world.hosts) for _ in range(5)}
     assert len(sizes) > 2
+
+
+def test_choosers_learn_alike_in_any_currency():
+    pytest.importorskip("torch")
+    from cosim.schedulers.catalogue.dqn_selector import train as selector
+    from cosim.schedulers.catalogue.metanet import train as meta
+    from cosim.schedulers.catalogue.metanet.model import costs
+    from cosim.schedulers.catalogue.pool import POOL, SEEN
+
+    rng = np.random.default_rng(3)
+    seen, policy = rng.random((80, SEEN)), rng.integers(len(POOL), size=80)
+    paid = (1.0 + policy) * (0.5 + seen[:, 0])
+
+    def told(fitted, unit):
+        rows = [meta.Heard(seen[k], int(policy[k]), float(unit * paid[k]), seen[k - 1]) for k in range(80)]
+        return costs(np, fitted(rows), seen) / unit
+
+    for fitted in (lambda rows: meta.fitted(rows, 1, 20)[0], lambda rows: selector.fitted(rows, 1, 2, 5)[0]):
+        np.testing.assert_allclose(told(fitted, 1e-5), told(fitted, 1.0), rtol=1e-3)

@@ -54,7 +54,7 @@ def train(seed: int = 1, intervals: int = 3000, workers: int = 3) -> tuple[dict[
             alive.remove(k)
             continue
         rewards.append(float(np.mean([one.reward for one in taken])))
-        slope = _gradients(copies[k], taken)
+        slope = gradients(copies[k], taken)
         for name, value in shared.items():
             value.grad = slope[name]
         torch.nn.utils.clip_grad_norm_(shared.values(), 1.0)
@@ -70,7 +70,7 @@ def _copied(weights: dict[str, Any]) -> dict[str, Any]:
     return {name: value.detach().clone().requires_grad_(True) for name, value in weights.items()}
 
 
-def _gradients(weights: dict[str, Any], taken: list[Step]) -> dict[str, Any]:
+def gradients(weights: dict[str, Any], taken: list[Step]) -> dict[str, Any]:
     """Of the actor's loss, weighted by the advantage, the critic's loss, and the entropy."""
     torch = library()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,22 @@ from cosim.schedulers.state import Floats
 DISCOUNT = 0.5  # the reward holds what is to come of the task itself already
 REPLAY = 6000  # steps
 TARGET = 100  # updates between two copies of the weights into the target network
+
+
+def error(held: dict[str, Any], target: dict[str, Any], batch: Sequence[tuple[Step, Step | None]]) -> Any:  # noqa: ANN401
+    """The loss of action values against rewards and what the target network says of the steps that follow."""
+    torch = library()
+
+    x = torch.from_numpy(np.stack([one.inputs[one.host] for one, _ in batch]))
+    reward = torch.tensor([one.reward for one, _ in batch])
+    following = [one if after is None else after for one, after in batch]
+    with torch.no_grad():
+        y = torch.from_numpy(np.stack([one.inputs for one in following]))
+        room = torch.from_numpy(np.stack([one.room for one in following]))
+        ahead = torch.where(room, perceptron(target, "pair", y)[..., 0], -1e9).max(dim=1).values
+        going = torch.tensor([float(after is not None) for _, after in batch])
+    value = perceptron(held, "pair", x)[..., 0]
+    return torch.nn.functional.smooth_l1_loss(value, reward + DISCOUNT * going * ahead)
 
 
 def train(seed: int = 1, intervals: int = 6000) -> tuple[dict[str, Floats], dict[str, Any]]:
@@ -49,16 +66,7 @@ def train(seed: int = 1, intervals: int = 6000) -> tuple[dict[str, Floats], dict
             continue
         for _ in range(2):
             batch = [replay[k] for k in rng.integers(0, len(replay), 48)]
-            x = torch.from_numpy(np.stack([one.inputs[one.host] for one, _ in batch]))
-            reward = torch.tensor([one.reward for one, _ in batch])
-            following = [one if after is None else after for one, after in batch]
-            with torch.no_grad():
-                y = torch.from_numpy(np.stack([one.inputs for one in following]))
-                room = torch.from_numpy(np.stack([one.room for one in following]))
-                ahead = torch.where(room, perceptron(target, "pair", y)[..., 0], -1e9).max(dim=1).values
-                going = torch.tensor([float(after is not None) for _, after in batch])
-            value = perceptron(held, "pair", x)[..., 0]
-            loss = torch.nn.functional.smooth_l1_loss(value, reward + DISCOUNT * going * ahead)
+            loss = error(held, target, batch)
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(held.values(), 5.0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cosim.schedulers.catalogue.metanet.model import costs
-from cosim.schedulers.catalogue.networks import stored
-from cosim.schedulers.catalogue.pool import Chooser
+from cosim.schedulers.catalogue.networks import Weights, stored
+from cosim.schedulers.catalogue.pool import Chooser, spent
 from cosim.schedulers.state import Floats, decides
 
 
@@ -18,9 +20,9 @@ class DqnSelector(Chooser):
     the state that followed. It is not tuned while it runs.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._weights = stored("dqn_selector")
+    def __init__(self, weights: Weights | None = None, cost: Callable[..., float] = spent) -> None:
+        super().__init__(cost)
+        self._weights = stored("dqn_selector") if weights is None else weights
 
     def choose(self, seen: Floats) -> int:
         """The least value."""

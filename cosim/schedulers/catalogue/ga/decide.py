@@ -22,12 +22,12 @@ class Genetic:
 
     def __init__(self, size: int = 24, generations: int = 12, elite: int = 3) -> None:
         self.size, self.generations, self.elite = size, generations, elite
-        self._surrogate, self._scale = Surrogate(stored("gobi")), Scale()
+        self.surrogate, self._scale = Surrogate(stored("gobi")), Scale()
 
     def __call__(self, state: State) -> NDArray[np.int64]:
         """(T,) destinations."""
         self._scale.see(state)
-        one = problem(state, self._scale, self._surrogate)
+        one = problem(state, self._scale, self.surrogate)
         if one is None:
             return np.full(len(state.tasks), -1, np.int64)
         rng = chance(state)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cosim.schedulers.catalogue.metanet.model import costs, improve
-from cosim.schedulers.catalogue.networks import stored
-from cosim.schedulers.catalogue.pool import Chooser
+from cosim.schedulers.catalogue.networks import Weights, stored
+from cosim.schedulers.catalogue.pool import Chooser, spent
 from cosim.schedulers.state import Floats, decides
 
 
@@ -21,10 +23,11 @@ class MetaNet(Chooser):
     runs.
     """
 
-    def __init__(self, rate: float = 3e-3) -> None:
-        super().__init__()
+    def __init__(self, rate: float = 3e-3, weights: Weights | None = None, cost: Callable[..., float] = spent) -> None:
+        super().__init__(cost)
         self.rate = rate
-        self._weights = {name: value.copy() for name, value in stored("metanet").items()}
+        known = stored("metanet") if weights is None else weights
+        self._weights = {name: np.array(value, np.float64) for name, value in known.items()}
 
     def choose(self, seen: Floats) -> int:
         """The least of the predicted costs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,13 +62,19 @@ def runs(seed: int, worlds: int, intervals: int) -> list[Heard]:
 
 def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60) -> tuple[dict[str, Floats], Any]:
     """Weights, and the error of the predicted cost with the deviation that it is to be held against."""
+    found, figures = fitted(runs(seed, worlds, intervals), seed, epochs)
+    return found, {"seed": seed, "worlds": worlds} | figures
+
+
+def fitted(rows: Sequence[Heard], seed: int, epochs: int) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """Weights from what was heard, a fifth of which is held back to judge them."""
     torch = library()
 
-    rows = runs(seed, worlds, intervals)
     seen = np.stack([row.seen for row in rows])
     policy: NDArray[np.int64] = np.array([row.policy for row in rows])
     cost = np.array([row.cost for row in rows])
     greatest = np.array([cost[policy == k].max() if (policy == k).any() else cost.max() for k in range(len(POOL))])
+    unit = float(cost.std()) + 1e-12  # else the optimiser's steps would depend on the currency
     weights = begin(np.random.Generator(np.random.PCG64(seed)), seen, greatest)
     fixed = {name: torch.tensor(weights[name], dtype=torch.float32) for name in ("mean", "deviation", "greatest")}
     held = np.arange(len(rows)) % 5 == 4
@@ -79,15 +86,16 @@ def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60
 
     def loss(changed: dict[str, Any], sample: Any) -> Any:  # noqa: ANN401
         x, which, true = sample
-        return ((costs(torch, changed | fixed, x).gather(1, which[:, None])[:, 0] - true) ** 2).mean()
+        error = costs(torch, changed | fixed, x).gather(1, which[:, None])[:, 0] - true
+        return ((error / unit) ** 2).mean()
 
     free = {name: value for name, value in weights.items() if name.startswith("meta")}
     found, _ = fit(free, parts, loss, epochs=epochs, seed=seed, batch=1, rate=1e-3)
     whole = found | {name: weights[name] for name in fixed}
     guess = costs(np, whole, seen[held])[np.arange(int(held.sum())), policy[held]]
-    figures = {"seed": seed, "worlds": worlds, "intervals": len(rows), "epochs": epochs}
-    return whole, figures | {
-        "rmse": float(np.sqrt(((guess - cost[held]) ** 2).mean())), "deviation": float(cost[held].std())
+    return whole, {
+        "intervals": len(rows), "epochs": epochs, "rmse": float(np.sqrt(((guess - cost[held]) ** 2).mean())),
+        "deviation": float(cost[held].std()),
     }  # fmt: skip
 
 

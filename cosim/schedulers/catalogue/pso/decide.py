@@ -22,12 +22,12 @@ class Swarm:
 
     def __init__(self, size: int = 16, steps: int = 12, inertia: float = 0.72, pull: float = 1.49) -> None:
         self.size, self.steps, self.inertia, self.pull = size, steps, inertia, pull  # Clerc and Kennedy 2002
-        self._surrogate, self._scale = Surrogate(stored("gobi")), Scale()
+        self.surrogate, self._scale = Surrogate(stored("gobi")), Scale()
 
     def __call__(self, state: State) -> NDArray[np.int64]:
         """(T,) destinations."""
         self._scale.see(state)
-        one = problem(state, self._scale, self._surrogate)
+        one = problem(state, self._scale, self.surrogate)
         if one is None:
             return np.full(len(state.tasks), -1, np.int64)
         rng = chance(state)

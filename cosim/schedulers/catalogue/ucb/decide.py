@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from cosim.schedulers.catalogue.pool import POOL, Chooser
+from cosim.schedulers.catalogue.pool import POOL, Chooser, spent
 from cosim.schedulers.state import Floats, decides
 
 
@@ -17,8 +18,8 @@ class Ucb(Chooser):
     The least mean cost less sqrt(2 ln t / n) times the deviation seen; each policy is tried once first.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, cost: Callable[..., float] = spent) -> None:
+        super().__init__(cost)
         self._mean, self._square = np.zeros((2, len(POOL)))
         self._tried = np.zeros(len(POOL))
 

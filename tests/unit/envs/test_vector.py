@@ -1,0 +1,144 @@
+"""The compiled batch of environments: to the bit what single environments do."""
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from gymnasium.vector import AutoresetMode  # noqa: E402
+
+from cosim.contract.errors import ScenarioError  # noqa: E402
+from cosim.envs import ContinuumVectorEnv  # noqa: E402
+
+INTERVALS, SEEDS, ROWS = 12, 8, 6
+ID = "cosim/Continuum-v1"
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory):
+    """Eleven hosts, two of which fail, one of them before the first decision; more containers than rows."""
+    path = tmp_path_factory.mktemp("fog") / "fog.cosim.yaml"
+    path.write_text(f"""
+apiVersion: cosim/v1
+kind: Scenario
+name: fog
+run: {{duration: {INTERVALS} min, step: 1 min, seed: 3}}
+adapters:
+  interval: {{demand: 1 GHz, peak: 3 GHz, slots: 14, boot: 5 s, switch_off: true}}
+nodes:
+  edge-[1..9]: {{kind: edge, cpu: 2 x 2 GHz, memory: 4 GB, power: {{idle: 53.7 W, max: 100.1 W}}}}
+  cloud-[1..2]: {{kind: cloud, cpu: 16 x 2 GHz, power: {{idle: 101.3 W, max: 300 W}}, cost: {{cpu: 0.04 /h}}}}
+  camera-[1..3]: {{kind: device}}
+workloads:
+  jobs: {{from: camera-*, arrivals: poisson 0.02 Hz, input: 1.1 GB, work: exponential 300 Gcycles, deadline: 100 s}}
+  checks: {{from: camera-1, arrivals: every 40 s, input: 10 MB, work: uniform 10 Gcycles .. 90 Gcycles}}
+events:
+  - {{at: 0 s, do: fail, node: edge-2, for: 4 min}}
+  - {{at: 5 min, do: fail, node: cloud-1}}
+""")
+    return path
+
+
+def actions(seed):
+    """More than an episode, so that one begins anew."""
+    return np.random.Generator(np.random.PCG64(seed)).integers(0, 13, (INTERVALS + 5, ROWS))
+
+
+def alone(scenario, seed, overrides):
+    """(observation, reward, terminated, truncated, info) of one environment, begun anew at the step after its end."""
+    env = gymnasium.make(ID, scenario=scenario, tasks=ROWS, overrides=overrides, disable_env_checker=True)
+    seen, info = env.reset(seed=seed)
+    rows, over = [(seen, 0.0, False, False, info)], False
+    for action in actions(seed):
+        if over:
+            seen, info = env.reset()
+            rows.append((seen, 0.0, False, False, info))
+        else:
+            rows.append(env.step(action))
+        over = rows[-1][2] or rows[-1][3]
+    env.close()
+    return rows
+
+
+def same(batch, k, single):
+    seen, rewards, terminated, truncated, info = batch
+    found = single[0]
+    assert set(seen) == set(found)
+    for name, array in found.items():
+        assert seen[name].dtype == array.dtype
+        assert seen[name][k].tobytes() == array.tobytes(), name
+    assert (rewards[k], terminated[k], truncated[k]) == single[1:4]
+    assert {name: info[name][k] for name in single[4]} == single[4]
+
+
+@pytest.mark.parametrize("overrides", [
+    (), ("adapters.interval.physics=compatible", "adapters.interval.switch_off=false", "adapters.interval.boot=0 s"),
+])  # fmt: skip
+def test_a_batch_is_to_the_bit_its_environments(scenario, overrides):
+    seeds = [11 * k + 2 for k in range(SEEDS)]
+    expected = [alone(scenario, seed, overrides) for seed in seeds]
+    assert max(row[4]["left_out"] for rows in expected for row in rows) > 0
+    assert {row[3] for row in expected[0]} == {False, True}
+    assert [int(expected[0][k][0]["host_mask"].sum()) for k in (0, 3, 4, 5)] == [10, 10, 11, 10]
+    for count in range(1, SEEDS + 1):
+        mode = ("copy", "same")[count % 2]
+        env = gymnasium.make_vec(
+            ID, num_envs=count, vectorization_mode="vector_entry_point", scenario=scenario, tasks=ROWS,
+            overrides=overrides, observation_mode=mode,
+        )  # fmt: skip
+        seen, info = env.reset(seed=seeds[:count])
+        assert seen in env.observation_space
+        none = np.zeros(count, np.bool_)
+        batch = (seen, np.zeros(count), none, none, info)
+        played = np.stack([actions(seed) for seed in seeds[:count]], axis=1)
+        for step in range(len(played) + 1):
+            for k in range(count):
+                same(batch, k, expected[k][step])
+            if step < len(played):
+                batch = env.step(played[step])
+        env.close()
+
+
+def test_it_is_a_vector_environment_of_the_library(scenario):
+    env = gymnasium.make_vec(ID, num_envs=2, scenario=scenario, tasks=ROWS)
+    assert isinstance(env, ContinuumVectorEnv)
+    assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    single = gymnasium.make(ID, scenario=scenario, tasks=ROWS, disable_env_checker=True)
+    assert env.single_observation_space == single.observation_space
+    assert env.single_action_space == single.action_space
+    single.close()
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(env.action_space.sample())
+    first, _ = env.reset(seed=4)
+    kept = {name: array.copy() for name, array in first.items()}
+    after, *_ = env.step(env.action_space.sample())
+    assert all(np.array_equal(first[name], kept[name]) for name in first)  # copies
+    again, info = env.reset(seed=[4, 5], options={"reset_mask": np.array([True, False])})
+    for name in kept:
+        assert np.array_equal(again[name][0], kept[name][0])
+        assert np.array_equal(again[name][1], after[name][1])
+    assert info["time"].tolist() == [0.0, 60.0]
+
+
+def test_what_is_no_answer_is_refused(scenario):
+    env = ContinuumVectorEnv(scenario, 2, tasks=ROWS)
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=r"shape \(6,\); expected \(2, 6\)"):
+        env.step(np.zeros(ROWS, np.int64))
+    for wrong in (-1, 13):
+        with pytest.raises(ValueError, match="expected 0 to 12"):
+            env.step(np.full((2, ROWS), wrong))
+    with pytest.raises(ValueError, match="3 seeds for 2"):
+        env.reset(seed=[1, 2, 3])
+
+
+def test_a_scenario_that_cannot_be_batched_is_refused(scenario):
+    other = scenario.with_name("other.cosim.yaml")
+    begin = "  interval: {demand: 1 GHz, peak: 3 GHz, slots: 14, boot: 5 s, switch_off: true}"
+    end = "links:\n  - {between: [camera-*, edge-1], rate: 1 Gbit/s, delay: 1 ms}\nworkloads:"
+    other.write_text(scenario.read_text().replace(begin, "  continuum: {}").replace("workloads:", end))
+    with pytest.raises(ScenarioError, match="with the adapter 'interval' alone") as told:
+        gymnasium.make_vec(ID, num_envs=2, vectorization_mode="vector_entry_point", scenario=other)
+    assert "vectorization_mode='sync'" in str(told.value)
+    with pytest.raises(ValueError, match="asks for no decision"):
+        ContinuumVectorEnv(scenario, 2, overrides=["adapters.interval.step=1 h"])
