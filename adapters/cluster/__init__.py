@@ -55,6 +55,7 @@ ADAPTER = AdapterKind(
     signals=(CLUSTER, JOB, CIRCUIT),
     compiled="cosim.cluster.warm:compiled",
     check="adapters.cluster.check:problems",
+    heeds=frozenset({"fail"}),
     example="""\
 cluster:
   regular: {leaves: 4, down: 8, up: 8, ocs: 2, per_server: 4}

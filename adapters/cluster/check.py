@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from adapters.cluster.config import ClusterConfig
 from cosim.cluster.fabric import Fabric, fabric, plain
+from cosim.cluster.jobs import Jobs
 from cosim.cluster.resources import port_problems
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, refusals
-from cosim.contract.selector import matcher
+from cosim.contract.selector import matcher, void
 
 
 def leaves_of(config: ClusterConfig, scene: Scene) -> list[int]:
@@ -68,6 +71,23 @@ def misfits(name: str, config: ClusterConfig, made: Fabric, nodes: int) -> list[
     return found
 
 
+def _unserved(jobs: Jobs, made: Fabric, at: str) -> Iterator[Problem]:
+    """A warning of jobs that are larger than the cluster."""
+    large = int((jobs.gpus > made.gpus).sum())
+    if large:
+        many = f"{large} of {len(jobs)} jobs ask" if len(jobs) > 1 else "the job asks"
+        text = (
+            f"{many} for more GPUs than the cluster has, {jobs.gpus.max()} at most of {made.gpus}, and will be refused"
+        )
+        yield Problem(text, at, hint="make the cluster larger, or the jobs smaller", fatal=False)
+
+
+def _begins(config: ClusterConfig, at: str) -> Iterator[tuple[str, float]]:
+    """When jobs come and something breaks (s), by path."""
+    yield from ((f"{at}.jobs.described.{number}.at", one.at) for number, one in enumerate(config.jobs.described))
+    yield from ((f"{at}.faults.{number}.at", one.at) for number, one in enumerate(config.faults))
+
+
 def problems(config: ClusterConfig, context: Context) -> list[Problem]:
     """Nodes, the resource file, the table of jobs and the policy that cannot be."""
     from adapters.cluster import world  # needs the engine
@@ -86,5 +106,12 @@ def problems(config: ClusterConfig, context: Context) -> list[Problem]:
         return found
     made, _ = world.cluster_of(config, context)
     found = refusals(lambda: world.simulation_of(config, made, context))
+    if not found:
+        found += _unserved(world.simulation_of(config, made, context).jobs, made, f"adapters.{context.name}.jobs")
+    patterns = [config.nodes] if isinstance(config.nodes, str) else config.nodes
+    for one in void(patterns, [(node.id, node) for node in context.scene.nodes]):
+        text, hint = f"'{one}' names no node", "correct it, or leave it out"
+        found.append(Problem(text, f"adapters.{context.name}.nodes", hint=hint, fatal=False))
+    found += context.unreached(_begins(config, f"adapters.{context.name}"))
     found += refusals(lambda: world.order_of(config, context))
     return found + refusals(lambda: world.placing_of(config, context))

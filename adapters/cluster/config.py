@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from cosim.cluster.resources import Count, Inventory, PowerBlock
 from cosim.contract.adapter import AdapterConfig, InputFile
-from cosim.contract.block import Block
+from cosim.contract.block import Block, OnlyWith
 from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Power
 
 Topology = Literal["fat-tree", "dragonfly", "rail", "torus", "rings", "cabled"]
@@ -66,14 +66,18 @@ class JobsBlock(Block):
 
     generate: Literal["uniform", "philly"] | None = Field(None, description="made at random")
     count: Count = Field(200, description="of generated jobs; of a file at most so many")
-    gpus: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field([16, 128], description="uniform, of a job")
-    duration: Annotated[list[Period], Field(min_length=2, max_length=2)] = Field(
+    gpus: Annotated[list[Count], Field(min_length=2, max_length=2), OnlyWith("generate", "uniform")] = Field(
+        [16, 128], description="uniform, of a job"
+    )
+    duration: Annotated[list[Period], Field(min_length=2, max_length=2), OnlyWith("generate", "uniform")] = Field(
         [600.0, 14_400.0], description="uniform, at the network's full rate"
     )
-    gap: Duration = Field(0.0, description="uniform: mean time between arrivals; 0: all are there at the start")
+    gap: Annotated[Duration, OnlyWith("generate", "uniform")] = Field(
+        0.0, description="uniform: mean time between arrivals; 0: all are there at the start"
+    )
     mix: Mix = Field({"llm": 1.0, "dlrm": 1.0}, description="weights of the patterns of jobs with several GPUs")
     phases: list[PhaseBlock] = Field([], description="uniform: mixes one after the other, in place of count and mix")
-    rails: Count = Field(8, description="parallel rings of a job")
+    rails: Annotated[Count, OnlyWith("generate", "uniform")] = Field(8, description="parallel rings of a job")
     trace: Annotated[str, InputFile()] | None = Field(
         None, description="table (.csv, .csv.gz or .parquet) with arrival, duration, gpus, and gpu_milli, pattern"
     )
@@ -85,6 +89,8 @@ class JobsBlock(Block):
             raise ValueError("give one of 'generate', 'trace' and 'described'")
         if self.gpus[1] < self.gpus[0] or self.duration[1] < self.duration[0]:
             raise ValueError("ranges go from the least to the most")
+        if any(not sum(mix.values()) > 0.0 for mix in (self.mix, *(phase.mix for phase in self.phases))):
+            raise ValueError("a 'mix' needs a weight above 0")
         if self.phases and self.generate != "uniform":
             raise ValueError("'phases' need 'generate: uniform'")
         return self
@@ -111,13 +117,15 @@ class ClusterConfig(AdapterConfig):
         "circuits",
         description="packet: into a spine; circuits: each job has its own; routed: jobs share a topology's links",
     )
-    topologies: Annotated[list[Topology], Field(min_length=1, max_length=6)] = Field(
+    topologies: Annotated[list[Topology], Field(min_length=1, max_length=6), OnlyWith("network", "routed")] = Field(
         ["fat-tree"], description="routed: the first one holds at the start"
     )
     switch: Period | None = Field(
         None, description="routed: how often the topology is chosen anew by the jobs that are there; default: never"
     )
-    valiant: bool = Field(False, description="routed: flows go over a leaf in between")
+    valiant: Annotated[bool, OnlyWith("network", "routed")] = Field(
+        False, description="routed: flows go over a leaf in between"
+    )
     placement: Annotated[str, Field(pattern=PLACES)] = Field(
         "exhaustive",
         description="where the ranks of a job go: first-fit, best-fit, pack, uplinks, balanced, pcie, power, "
@@ -132,18 +140,20 @@ class ClusterConfig(AdapterConfig):
         description="which job comes next: arrival, shortest, largest, random; of each window best, beam, ranked, "
         "or a function of your own, module:name",
     )
-    window: Annotated[int, Field(ge=2, le=6, strict=True)] = Field(5, description="jobs of a window")
+    window: Annotated[int, Field(ge=2, le=6, strict=True), OnlyWith("order", "best", "beam", "ranked")] = Field(
+        5, description="jobs of a window"
+    )
     strict: bool = Field(True, description="a job waits until the network gives it all; otherwise it runs slower")
     backfill: Annotated[int, Field(ge=0, le=1000, strict=True)] = Field(
         0, description="jobs that may overtake the first"
     )
-    beta: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+    beta: Annotated[float, Field(gt=0.0, le=1.0), OnlyWith("network", "circuits", "packet")] = Field(
         1.0, description="circuits of an all-to-all, of its full rate"
     )
     checkpoint: Duration = Field(0.0, description="work between two checkpoints; 0: a restart begins anew")
     faults: list[FaultBlock] = Field([], description="what breaks when")
     mtbf: Period | None = Field(None, description="mean time between failures of each GPU; default: none fails")
-    repair: Period = Field(3600.0, description="of a GPU that failed by 'mtbf'")
+    repair: Annotated[Period, OnlyWith("mtbf")] = Field(3600.0, description="of a GPU that failed by 'mtbf'")
     power_limit: Power | None = Field(
         None, description="of the cluster and all other hosts together: no job starts that would exceed it"
     )

@@ -31,6 +31,7 @@ ADAPTER = AdapterKind(
     config="adapters.detector.config:DetectorConfig",
     factory="adapters.detector.adapter:DetectorAdapter",
     check="adapters.detector.check:problems",
+    heeds=frozenset(),
     ports=_ports,
     signals=(ALARM,),
     compiled="cosim.detect.warm:compiled",

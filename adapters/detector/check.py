@@ -19,6 +19,9 @@ def problems(config: DetectorConfig, context: Context) -> list[Problem]:
         detector = Detector.load(path)
     except SetupError as error:
         return [Problem(str(error), f"{where}.model", hint="make one with 'cosim detect train'")]
+    if detector.facts.get("offline"):
+        text = "the detector was trained on a table, or on rows of other nodes or times, which it does not see on line"
+        return [Problem(text, f"{where}.model", hint="train one on signals alone: cosim dataset RUN --signals ue,gnb")]
     if detector.signals != config.signals:
         words = ", ".join(detector.signals)
         text = f"the detector was trained with the signals {words}, not with {', '.join(config.signals)}"

@@ -21,7 +21,8 @@ _READS = (Read("mobility", required=False), Read("traffic", delayed=True, requir
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
     alarms = (Read("alarm", delayed=True),) if config.response is not None else ()
     near = ("neighbour_cell",) if config.neighbours else ()
-    return Ports(reads=(*_READS, *alarms), writes=("link", "cell", *(LOGS if config.log else ()), *near))
+    sent = ("destination",) if config.response is not None and config.response.sends else ()
+    return Ports(reads=(*_READS, *alarms), writes=("link", "cell", *(LOGS if config.log else ()), *near, *sent))
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
@@ -34,6 +35,7 @@ ADAPTER = AdapterKind(
     config="adapters.radio.config:RadioConfig",
     factory="adapters.radio.adapter:RadioAdapter",
     check="adapters.radio.check:problems",
+    heeds=frozenset({"degrade", "fail"}),
     ports=_ports,
     signals=_signals,
     node={"jammer": "cosim.contract.jammer:Jammer", "sector": "adapters.radio.keys:Sector"},

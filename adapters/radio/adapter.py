@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.radio.channels import Fading
 from adapters.radio.check import problems
 from adapters.radio.config import RadioConfig
 from adapters.radio.connection import Connections
@@ -16,8 +17,8 @@ from adapters.radio.levels import Levels
 from adapters.radio.log import Log, Use
 from adapters.radio.modem import Carried, Modem
 from adapters.radio.propagation import receive, sights
-from adapters.radio.reception import Fading, Received, Reception, Way
-from adapters.radio.response import Responses
+from adapters.radio.reception import Received, Reception, Way
+from adapters.radio.response import responses, restore
 from adapters.radio.scenery import Devices, Stations
 from adapters.radio.state import State, Traffic
 from adapters.radio.summary import Totals
@@ -59,7 +60,7 @@ class RadioAdapter:
         self._connections = Connections(capacity, len(self._stations), self._config.link_failure)
         self._levels = Levels(self._config, self._stations, self._devices)
         self._totals = Totals(self._stations.ids)
-        self._responses = Responses(self._config.response, self._stations, capacity)
+        self._responses = responses(self._config, self._stations, context)
         self._log = Log(self._config, self._stations, self._jammers, self._connections)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -74,11 +75,15 @@ class RadioAdapter:
         self._responses.take(inputs.all("alarm"), rows, state.serving[rows], new, time)
         self._traffic.read(inputs.all("traffic"), rows, new, state.serving[rows], state.alone[rows])
         self._receive(rows)
+        failed = self._faults.failed[self._stations.slots]
+        self._responses.decide(rows, self._devices.position[rows], state, self._traffic, failed, time)
         changes = self._associate(rows, time)
         link, logs = self._links(rows, time)
         frames = [Frame("link", time, rows, link), self._load(rows, time), *logs]
         if self._config.neighbours:
             frames.append(self._levels.nearest(time, rows, self._state.power))
+        if self._config.response is not None and self._config.response.sends:
+            frames.append(self._responses.destinations(time))
         self._totals.add(link, changes, frames[1].columns)
         return frames
 
@@ -134,7 +139,7 @@ class RadioAdapter:
             rows[~failed], state.power, usable, time, margin, self._config.time_to_trigger,
             state.serving, state.previous, state.target, state.since, state.handovers, state.strongest,
         )  # fmt: skip
-        self._responses.shown(hidden, state)
+        restore(hidden, state)
         return int(state.handovers[rows].sum()) - before
 
     def _connections_and_jammers(self) -> dict[str, object]:

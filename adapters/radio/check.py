@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from adapters.radio.config import SPACING, RadioConfig
+from adapters.radio.config import SPACING, RadioConfig, Response
 from adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
@@ -36,6 +36,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
         text = "'modem_snr' is about the phones' log, which is not written"
         found.append(Problem(text, f"adapters.{context.name}.modem_snr", hint="write log: true as well"))
     found += _spare(config, context.name, {node.id: node for node in cells})
+    found += _orders(config, context)
     if config.model not in ("ci", "free-space"):
         found += _beyond(config.model, {node.id: node.cell.carrier for node in cells if node.cell is not None})
     for node in cells:
@@ -68,8 +69,8 @@ def _spare(config: RadioConfig, name: str, cells: Mapping[str, Node]) -> list[Pr
         if one not in cells:
             text = f"'{one}' is no base station of {name}"
             found.append(Problem(text, f"{where}.spare", hint=f"there are {', '.join(cells)}"))
-    waking = response.do in ("spare-cell", "relay-drone")
-    if waking and not response.spare:
+    waking = response.do in ("spare-cell", "relay-drone") or response.own
+    if waking and not response.spare and not response.own:
         found.append(Problem(f"'{response.do}' needs base stations to wake", f"{where}.spare", hint="spare: [bs-2]"))
     if response.spare and not waking:
         text = f"'spare' belongs to the responses spare-cell and relay-drone, not to {response.do}"
@@ -79,7 +80,41 @@ def _spare(config: RadioConfig, name: str, cells: Mapping[str, Node]) -> list[Pr
         text = f"'{still[0]}' is a relay that cannot fly"
         hint = f"give {still[0]} a vehicle: {{frame: copter}}, and a mission with alarm: true"
         found.append(Problem(text, f"nodes.{still[0]}.vehicle", hint=hint))
-    return found
+    return [*found, *_beside(response, where)]
+
+
+def _beside(response: Response, where: str) -> Iterator[Problem]:
+    """Keys that belong to another response, and a policy of the user's own that there is not."""
+    told = response.model_fields_set
+    for key in ("hold", "settle", "to", "height"):
+        if response.own and key in told:
+            text = f"'{key}' belongs to the radio's own responses; a policy is asked at every step"
+            yield Problem(text, f"{where}.{key}", hint="take it away")
+        elif key == "to" and response.to == "alarms" and response.do != "relay-drone":
+            yield Problem(f"'to' belongs to relay-drone, not to {response.do}", f"{where}.to", hint="take it away")
+        elif key == "height" and key in told and response.to != "alarms":
+            text = "'height' is that of relays that fly to alarms; a mission has its own heights"
+            yield Problem(text, f"{where}.height", hint="write to: alarms as well, or take it away")
+    if response.own:
+        from cosim.schedulers import SchedulerError, scheduler  # imports what the scenario names
+
+        try:
+            scheduler(response.do).policy("radio")
+        except SchedulerError as error:
+            yield Problem(str(error), f"{where}.do", hint="docs/jamming.md has an example")
+
+
+def _orders(config: RadioConfig, context: Context) -> Iterator[Problem]:
+    """Relays that are sent to alarms, and that nobody lets fly there."""
+    response = config.response
+    if response is None or response.to != "alarms":
+        return
+    known = [name for told in context.told.values() for name in told.get("ordered", ())]
+    for one in response.spare:
+        if any("ordered" in told for told in context.told.values()) and one not in known:
+            text = f"'{one}' is sent to alarms, but its vehicle does not fly there"
+            hint = f"write missions: {{{one}: {{ordered: true}}}} in the block of the vehicles"
+            yield Problem(text, f"adapters.{context.name}.response.to", hint=hint)
 
 
 def _sectors(context: Context) -> list[Problem]:

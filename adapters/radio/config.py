@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import OnlyWith
+from cosim.contract.hints import nearest
 
 SPACING = {"15 kHz": 15e3, "30 kHz": 30e3}  # Hz
 Decibels = Annotated[float, units.Unit("gain", ge=0.0)]  # dB
+RESPONSES = ("other-cell", "other-carrier", "spare-cell", "relay-drone", "disconnect")
 
 
 class LinkFailure(BaseModel):
@@ -33,13 +36,22 @@ class ModemSnr(BaseModel):
     spread: Decibels = Field(5.7, description="standard deviation of single reports")
 
 
+def _known(name: str) -> str:
+    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
+    if ":" not in name and name not in RESPONSES:
+        near = nearest(name, RESPONSES)
+        hint = f"did you mean '{near}'? " if near else ""
+        raise ValueError(f"there is no response '{name}'; {hint}known: {', '.join(RESPONSES)}, or module:function")
+    return name
+
+
 class Response(BaseModel):
     """What a device does when a detector raises an alarm for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    do: Literal["other-cell", "other-carrier", "spare-cell", "relay-drone", "disconnect"] = Field(
-        description="leave for another cell, for a cell on another carrier, for one that is woken, for one that a "
-        "drone carries, or leave the air"
+    do: Annotated[str, AfterValidator(_known)] = Field(
+        description="other-cell, other-carrier: leave for one; spare-cell, relay-drone: for one that is woken, or "
+        "that a drone carries; disconnect: leave the air; or module:function, a policy of your own"
     )
     spare: tuple[str, ...] = Field(
         (), description="base stations that are silent until there is an alarm, and again `hold` after the last one"
@@ -48,6 +60,20 @@ class Response(BaseModel):
     settle: units.Duration = Field(
         10.0, description="for how long after a response alarms are not about the new cell; longer than their windows"
     )
+    to: Literal["mission", "alarms"] = Field(
+        "mission", description="where relay drones fly: along their missions, or to the middle of the alarms near them"
+    )
+    height: units.Length = Field(30.0, description="of relay drones that fly to alarms, above the scenario's origin")
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a policy of the user's own."""
+        return ":" in self.do
+
+    @property
+    def sends(self) -> bool:
+        """Whether it says where drones are to fly."""
+        return self.own or self.to == "alarms"
 
 
 class RadioConfig(AdapterConfig):
@@ -58,10 +84,10 @@ class RadioConfig(AdapterConfig):
         description="path loss: close-in law, 3GPP TR 38.901 urban micro street canyon, free space, or for devices in "
         "the air 3GPP TR 36.777 rural macro, urban macro, urban micro",
     )
-    exponent: float = Field(
+    exponent: Annotated[float, OnlyWith("model", "ci")] = Field(
         3.1, ge=1.0, le=8.0, description="of the ci law; 3.1 is what the MLSysOps 5G extension of EdgeCloudSim states"
     )
-    shadowing: Decibels = Field(
+    shadowing: Annotated[Decibels, OnlyWith("model", "ci")] = Field(
         8.1, description="standard deviation for ci; same source as the exponent. the 3GPP laws have their own"
     )
     decorrelation: units.Distance = Field(
@@ -84,10 +110,10 @@ class RadioConfig(AdapterConfig):
         -8.0, description="below it the radio link has failed; Q_out, 10 % errors on the control channel, TS 38.133"
     )
     interference: bool = Field(True, description="cells on the same carrier disturb each other as far as they send")
-    background: units.Fraction = Field(
+    background: Annotated[units.Fraction, Field(lt=1.0)] = Field(
         0.0, description="part of the airtime that users outside the scenario take in every cell"
     )
-    downlink_share: units.Fraction = Field(
+    downlink_share: Annotated[units.Fraction, Field(gt=0.0, lt=1.0)] = Field(
         0.75, description="part of the time for the downlink (TDD); about that of the pattern DDDSU"
     )
     spacing: Literal["15 kHz", "30 kHz"] = Field("30 kHz", description="between subcarriers; usual at 3.5 GHz: 30 kHz")
@@ -109,17 +135,21 @@ class RadioConfig(AdapterConfig):
     fading: Literal["none", "rayleigh", "rician"] = Field(
         "none", description="fast fading of the serving link, by block of the channel and Doppler"
     )
-    rician: Decibels = Field(9.0, description="K factor in line of sight; TR 38.901 table 7.5-6, urban micro")
-    delay_spread: units.Period = Field(
+    rician: Annotated[Decibels, OnlyWith("fading", "rician")] = Field(
+        9.0, description="K factor in line of sight; TR 38.901 table 7.5-6, urban micro"
+    )
+    delay_spread: Annotated[units.Period, OnlyWith("fading", "rayleigh", "rician")] = Field(
         100e-9, description="rms; sets the coherence bandwidth 1 / (5 tau); TR 38.901 table 7.5-6, urban micro: 65 ns"
     )
-    surroundings: units.Speed = Field(
+    surroundings: Annotated[units.Speed, OnlyWith("fading", "rayleigh", "rician")] = Field(
         1.0, description="speed of what moves around, which adds to a device's own in the fading; a walk"
     )
     link_adaptation: Literal["ideal", "outer-loop"] = Field(
         "ideal", description="MCS from the present SINR, or from the report and an offset that holds the block errors"
     )
-    cqi_delay: units.Duration = Field(0.0, description="age of the report that the outer loop starts from")
+    cqi_delay: Annotated[units.Duration, OnlyWith("link_adaptation", "outer-loop")] = Field(
+        0.0, description="age of the report that the outer loop starts from"
+    )
     harq: Literal["independent", "combining"] = Field(
         "independent", description="retransmissions taken as independent, or with Chase combining"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.radio.config import SPACING, RadioConfig
-from adapters.radio.propagation import receive
+from adapters.radio.propagation import receive, receive_one
 from adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array
@@ -32,6 +32,9 @@ class Heard:
 
     device: Floats  # (n, J) at the devices
     station: Floats  # (m, J) at the base stations
+    moved: Floats  # (J,) m since the last step
+    key: NDArray[np.uint64]  # (J, n) of the draws of each path
+    station_key: NDArray[np.uint64]  # (J,)
 
 
 class Jammers(JammerSet):
@@ -59,6 +62,7 @@ class Jammers(JammerSet):
         self._paths = [_Pairs(1) for _ in self.blocks]
         self._stations_draw = np.zeros(len(self), np.uint64)
         self._to_stations = _Pairs(len(stations))
+        self.carrier_hz = np.array([block.carrier for block in self.blocks])
         self._before: Floats | None = None  # (J, 3) m, antennas at the last step
         self._stations_before: Floats | None = None
 
@@ -79,19 +83,32 @@ class Jammers(JammerSet):
         top = int(rows[-1]) + 1 if len(rows) else 0
         sent = np.where(self.now > jamming.OFF, power.milliwatts(self.now), 0.0)  # (J,) mW
         device = np.zeros((len(rows), len(self)))
+        keys = np.empty((len(self), len(rows)), np.uint64)
+        way, entered = np.maximum(moved, 0.0), np.isinf(moved).any()
         for j, pairs in enumerate(self._paths):
             pairs.grow(top, self._draw.shape[1])
-            step = np.where(np.isinf(moved), np.inf, np.maximum(moved, 0.0) + own[j])
-            self._draw[j, rows] += (step != 0.0).astype(np.uint64)
-            receive(
-                self._config, rows, antenna, gain, step, device_keys(self._seeds[j], rows, generation),
-                self._draw[j, rows], antennas[j : j + 1], self.gain[j : j + 1], np.array([self.blocks[j].carrier]),
-                _EVERYWHERE, pairs,
+            step = way + own[j] if not entered else np.where(np.isinf(moved), np.inf, way + own[j])
+            drawn = self._draw[j, rows] + (step != 0.0)
+            self._draw[j, rows] = drawn
+            keys[j] = device_keys(self._seeds[j], rows, generation)
+            receive_one(
+                self._config, rows, antenna, gain, step, keys[j], drawn, antennas[j], float(self.gain[j]),
+                float(self.carrier_hz[j]), _EVERYWHERE, pairs,
             )  # fmt: skip
             device[:, j] = pairs.power[rows, 0] * sent[j]
-        return Heard(device, self._at_stations(antennas, own, first, sent))
+        masts = np.arange(len(self), dtype=np.int32)
+        station_key = device_keys(self._station_seed, masts, np.zeros(len(self), np.int32))
+        return Heard(device, self._at_stations(antennas, own, first, sent, station_key), own, keys, station_key)
 
-    def _at_stations(self, antennas: Floats, own: Floats, first: bool, sent: Floats) -> Floats:
+    def sight_of(self, j: int) -> Floats:
+        """The line-of-sight state (slots, 1) of jammer `j` and the devices."""
+        return self._paths[j].sight
+
+    def sight_at_masts(self) -> Floats:
+        """The line-of-sight state (J, m) of the jammers and the base stations."""
+        return self._to_stations.sight
+
+    def _at_stations(self, antennas: Floats, own: Floats, first: bool, sent: Floats, key: NDArray[np.uint64]) -> Floats:
         """A jammer is to a base station what a device is: the same law with the base station as its cell."""
         stations, pairs = self._stations, self._to_stations
         places = stations.antennas
@@ -103,7 +120,6 @@ class Jammers(JammerSet):
         pairs.grow(len(self), len(self))
         self._stations_draw += (step != 0.0).astype(np.uint64)
         rows = np.arange(len(self), dtype=np.int32)
-        key = device_keys(self._station_seed, rows, np.zeros(len(self), np.int32))
         receive(
             self._config, rows, antennas, self.gain, step, key, self._stations_draw, places,
             stations.emitted - stations.transmit, stations.carrier_hz, _EVERYWHERE, pairs, stations.pattern,

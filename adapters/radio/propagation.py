@@ -80,6 +80,24 @@ def receive(
     sector.attenuate(rows, antenna, moved, places, pattern, config.height_loss * _PER_METRE, pairs.power)
 
 
+def receive_one(
+    config: RadioConfig, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, key: Keys, draw: Keys, place: Floats,
+    emitted: float, carrier: float, reach: float, pairs: PairState,
+) -> None:  # fmt: skip
+    """`receive` of a single transmitter at `place` (3,) m, which nobody within `reach` m is too far from.
+
+    Without fading it is `receive` to the bit.
+    """
+    if LAWS[config.model] != cells.CLOSE_IN or config.height_loss != 0.0 or config.fading == "none":
+        where, level, frequency = place[None, :], np.array([emitted]), np.array([carrier])
+        receive(config, rows, antenna, gain, moved, key, draw, where, level, frequency, reach, pairs)
+        return
+    cells.receive_one(
+        rows, antenna, gain, moved, key, draw, place, emitted, carrier, exponent(config), sigma(config),
+        config.decorrelation, pairs.shadow, pairs.power,
+    )  # fmt: skip
+
+
 def in_sight(
     config: RadioConfig, rows: Ints, cell: Ints, sight: Floats, ground: Floats, height: Floats
 ) -> NDArray[np.bool_]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from adapters.radio.channels import Fading
 from adapters.radio.config import RadioConfig
+from adapters.radio.interferers import FadedJam, Interferers, steady
 from adapters.radio.jammers import Heard, Jammers
-from adapters.radio.propagation import in_sight, sights
 from adapters.radio.scenery import Devices, Stations
 from adapters.radio.state import State, Traffic
-from cosim.radio import cells, fading, power
-from cosim.radio.effective import borders, effective
+from cosim.radio import cells, power
+from cosim.radio.effective import borders, effective, jammed_parts
 from cosim.radio.jamming import Grid
-from cosim.radio.pathloss import LIGHT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -48,59 +49,7 @@ class Received:
     gain: Floats  # (n, B) power gain of the fading by block of the channel, 0 beyond the cell's own blocks
 
 
-class Fading:
-    """The fading of the link between each device and the cell that it looks at; (slots, B) complex numbers."""
-
-    def __init__(self, config: RadioConfig, stations: Stations, period: float) -> None:
-        self._config, self._stations, self._period = config, stations, period
-        wide = fading.coherence_bandwidth(config.delay_spread)
-        most = np.minimum(np.maximum(np.rint(stations.bandwidth / wide), 1.0), _MOST_BLOCKS).astype(np.int64)
-        self.on = config.fading != "none"
-        self.blocks = most if self.on else np.ones(len(stations), np.int64)  # (m,)
-        self._most = int(self.blocks.max(initial=1))
-        self.used = np.arange(self._most) < self.blocks[:, None]  # (m, B)
-        self._real = np.zeros((0, self._most))
-        self._imaginary = np.zeros((0, self._most))
-        self._cell = np.full(0, -1, np.int32)
-        self._step = 0
-
-    def gains(self, rows: Ints, cell: Ints, state: State, ground: Floats, height: Floats) -> tuple[Floats, Floats]:
-        """Power gain (n, B) by block and its mean (n,) over the channel of `cell` (n,).
-
-        `ground` (n,) m is the horizontal distance and `height` (n,) m that of the antenna.
-        """
-        if not self.on:
-            return np.ones((len(rows), 1)), np.ones(len(rows))
-        self._grow(int(rows[-1]) + 1 if len(rows) else 0, len(state.key))
-        frequency = self._stations.carrier_hz[cell]
-        way = np.where(np.isfinite(state.moved), np.maximum(state.moved, 0.0), 0.0)
-        phase = 2.0 * np.pi * frequency / LIGHT * (way + self._config.surroundings * self._period)
-        fresh = (self._cell[rows] != cell) | np.isinf(state.moved)
-        ratio = np.full(len(rows), float(power.milliwatts(self._config.rician)))
-        if self._config.fading == "rayleigh":
-            ratio[:] = 0.0
-        elif sights(self._config):
-            ratio[~in_sight(self._config, rows, cell, state.sight, ground, height)] = 0.0
-        gain = np.empty((len(rows), self._most))
-        fading.fade(rows, fresh, phase, state.key[rows], self._step, ratio, self._real, self._imaginary, gain)
-        self._cell[rows] = cell
-        self._step += 1
-        used = self.used[cell]
-        mean = np.where(used, gain, 0.0).sum(axis=1) / used.sum(axis=1)
-        return gain, mean
-
-    def _grow(self, rows: int, most: int) -> None:
-        have = len(self._cell)
-        if rows > have:
-            want = min(max(rows, 2 * have), most)
-            for name in ("_real", "_imaginary"):
-                grown = np.zeros((want, self._most))
-                grown[:have] = getattr(self, name)
-                setattr(self, name, grown)
-            self._cell = np.concatenate([self._cell, np.full(want - have, -1, np.int32)])
-
-
-_MOST_BLOCKS = 32.0  # fading blocks of a channel
+_LEAST = 1e-3  # of noise and interference: weaker jammers are left out of a SINR that fades
 
 
 class Reception:
@@ -113,6 +62,7 @@ class Reception:
         self._jammers, self._fading = jammers, fading
         self._borders = borders(config.implementation)
         self._ssb_part = jammers.ssb_part()  # (m,)
+        self._interferers = Interferers(stations, jammers, fading) if fading.on else None
 
     def receive(
         self, rows: Ints, cell: Ints, state: State, traffic: Traffic, failed: Flags, heard: Heard | None
@@ -124,6 +74,7 @@ class Reception:
         sent = devices.power[rows]
         arriving = signal * power.milliwatts(sent - stations.transmit[cell])
         at_device, at_cell = np.zeros(len(rows)), np.zeros(len(stations))
+        load, airtime = np.zeros(len(stations)), np.zeros(len(rows))
         if config.interference:
             load = np.minimum(config.background + traffic.down, 1.0)
             load[failed] = 0.0
@@ -132,42 +83,69 @@ class Reception:
             at_cell = cells.uplink_interference(
                 rows, state.serving[rows], state.power, stations.carrier, sent, stations.transmit, airtime
             )
-        away = devices.position[rows, :2] - stations.base[cell, :2]
-        height = devices.position[rows, 2] + devices.height[rows]
-        gain, fade = self._fading.gains(rows, cell, state, np.sqrt(np.einsum("ij,ij->i", away, away)), height)
-        down = self._way(cell, signal, at_device, floor, None if heard is None else heard.device, gain, up=False)
-        at_stations = None if heard is None else heard.station[cell]
-        up = self._way(cell, arriving, at_cell[cell], stations.noise[cell], at_stations, gain, up=True)
-        ssb_loss, ssb_jam = np.zeros((2, len(rows)))
+        place = devices.position[rows]
+        place[:, 2] += devices.height[rows]
+        away = place[:, :2] - stations.base[cell, :2]
+        ground = np.sqrt(np.einsum("ij,ij->i", away, away))
+        gain, fade = self._fading.gains(rows, cell, state, ground, place[:, 2])
+        low, high = (at_device + floor)[:, None], (at_cell + stations.noise)[:, None]  # by fading block
+        at_devices = at_stations = None
         if heard is not None:
+            at_devices, at_stations = steady(heard.device), steady(heard.station)
+        if self._interferers is not None:
+            low, high = (np.repeat(part, gain.shape[1], axis=1) for part in (low, high))
+            if config.interference:
+                self._interferers.cells(rows, cell, state, floor, place, load, airtime, sent, low, high)
+                np.maximum(low, floor[:, None], out=low)  # against rounding: fading takes away no noise
+                np.maximum(high, stations.noise[:, None], out=high)
+            if heard is not None:
+                at_devices = self._interferers.jam(rows, cell, heard, state, floor, place)
+                at_stations = self._interferers.jam_at_masts(heard)
+            self._interferers.advance()
+            at_device, at_cell = self._fading.mean(low, cell) - floor, self._fading.mean(high, None) - stations.noise
+        own = np.arange(len(rows), dtype=np.int32)
+        down = self._way(cell, own, signal, at_device, floor, low, at_devices, gain, up=False)
+        up = self._way(cell, cell, arriving, at_cell[cell], stations.noise[cell], high, at_stations, gain, up=True)
+        ssb_loss, ssb_jam = np.zeros((2, len(rows)))
+        if at_devices is not None:
             part = self._ssb_part[cell]
-            ssb_jam = np.einsum("ij,ji->i", heard.device, self._jammers.ssb[:, cell])
+            (ssb_jam,) = self._parts(cell, own, at_devices.power, (self._jammers.ssb,))
             ssb_loss = power.decibels(1.0 + ssb_jam / (part * down.disturbed))
-        own = self._fading.used[cell] if self._fading.on else np.ones(gain.shape, bool)
-        return Received(down, up, fade, ssb_loss, ssb_jam, np.where(own, gain, 0.0))
+        if self._fading.on and not self._fading.alike:
+            gain = np.where(self._fading.used[cell], gain, 0.0)
+        return Received(down, up, fade, ssb_loss, ssb_jam, gain)
+
+    def _parts(self, cell: Ints, at: Ints, jam: Floats, shares: Sequence[Floats]) -> Sequence[Floats]:
+        """Power (n,) mW of the jammers `jam` (F, J) mW at the receivers `at` (n,), by parts (J, m) of `cell` (n,)."""
+        if self._fading.on:
+            return list(jammed_parts(cell, at, jam, np.array(shares)))
+        return [np.einsum("ij,ji->i", jam[at], share[:, cell]) for share in shares]
 
     def _way(
-        self, cell: Ints, signal: Floats, interference: Floats, noise: Floats, jam: Floats | None, gain: Floats, *,
-        up: bool,
+        self, cell: Ints, at: Ints, signal: Floats, interference: Floats, noise: Floats, floor: Floats,
+        heard: FadedJam | None, gain: Floats, *, up: bool,
     ) -> Way:  # fmt: skip
-        """One direction; `jam` (n, J) mW of each jammer at the receivers, None without jammers."""
+        """One direction; receivers `at` (n,) have `floor` (F, B) mW by block and jammers `heard`, if there are any."""
         none = np.zeros(len(cell))
         disturbed = interference + noise
-        if jam is None and not self._fading.on:
+        if heard is None and not self._fading.on:
             sinr = power.sinr(signal, interference, noise)
             return Way(signal, disturbed, noise, none, none, sinr, sinr, none)
         grid: Grid = self._jammers.uplink_grid if up else self._jammers.grid
-        jam = np.zeros((len(cell), len(self._jammers))) if jam is None else jam
-        on_data = np.einsum("ij,ji->i", jam, grid.spread.sum(axis=2)[:, cell])
-        whole = np.einsum("ij,ji->i", jam, self._jammers.whole[:, cell])
-        aimed = self._jammers.feedback if up else self._jammers.control
-        control = power.decibels(1.0 + np.einsum("ij,ji->i", jam, aimed[:, cell]) / disturbed)
+        heard = steady(np.zeros((len(floor), len(self._jammers)))) if heard is None else heard
+        on_data = whole = control = none
+        if len(self._jammers):
+            aimed = self._jammers.feedback if up else self._jammers.control
+            shares = (grid.spread.sum(axis=2), self._jammers.whole, aimed)
+            on_data, whole, beside = self._parts(cell, at, heard.power, shares)
+            control = power.decibels(1.0 + beside / disturbed)
         if grid.plain and not self._fading.on:
             clean = power.sinr(signal, interference, noise)
             sinr = power.sinr(signal, interference + on_data, noise)
         else:
             sinr, clean = np.empty(len(cell)), np.empty(len(cell))
             effective(
-                cell, signal, disturbed, jam, grid.spread, grid.width, grid.block, gain, self._borders, sinr, clean
-            )
+                cell, at, signal, floor, heard.mean, heard.fade, heard.fades, _LEAST if self._fading.on else 0.0,
+                grid.spread, grid.width, grid.block, gain, self._borders, sinr, clean,
+            )  # fmt: skip
         return Way(signal, disturbed, noise, on_data, whole, sinr, clean, control)

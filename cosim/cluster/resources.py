@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,7 +21,6 @@ from cosim.contract.units import BitRate, Bytes, Duration, Power
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 _PORT = re.compile(r"(?P<id>[A-Za-z0-9_.-]+):(?P<side>up|p)(?P<number>\d+)")
-Layers = Literal["none", "spines", "ocs"]
 
 
 class PowerBlock(Block):

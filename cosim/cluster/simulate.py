@@ -197,10 +197,6 @@ class Simulation:
             job = int(self.state.job["next"][job])
         return found
 
-    def set_order(self, jobs: Sequence[int], keys: Sequence[float]) -> None:
-        """Give jobs that have not arrived yet the keys by which they will stand in line."""
-        self.state.job["key"][list(jobs)] = keys
-
     def happen(self, kind: str, target: int, *, repair: bool = False) -> None:
         """A fault now, or its repair."""
         kernel.happen(self._call, l.FAULTS.index(kind) + (3 if repair else 0), int(target))

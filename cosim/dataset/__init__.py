@@ -1,4 +1,4 @@
-"""Labelled data sets out of runs: windows, a label rule, splits by scene, a leakage test, and a data card.
+"""Labelled data sets out of runs and tables: windows, a label rule, splits by scene, a leakage test, and a data card.
 
     from cosim.dataset import Recipe, build
     recipe = Recipe(("ue", "gnb"), "jamming.loss >= 3", keep=("jamming.loss",))
@@ -8,6 +8,7 @@
 """
 
 from cosim.dataset.build import Made, build
+from cosim.dataset.presets import PRESETS, preset
 from cosim.dataset.recipe import Recipe
 
-__all__ = ["Made", "Recipe", "build"]
+__all__ = ["PRESETS", "Made", "Recipe", "build", "preset"]

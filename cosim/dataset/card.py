@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,19 +24,27 @@ _CONTEXT: Mapping[str, Any] = {
     "conformsTo": "dct:conformsTo",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
     "fileObject": "cr:fileObject",
     "fileProperty": "cr:fileProperty",
     "fileSet": "cr:fileSet",
+    "format": "cr:format",
     "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
     "key": "cr:key",
     "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
     "recordSet": "cr:recordSet",
     "references": "cr:references",
     "regex": "cr:regex",
     "repeated": "cr:repeated",
     "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
     "separator": "cr:separator",
     "source": "cr:source",
     "subField": "cr:subField",
@@ -61,29 +70,35 @@ def croissant(
     digests: Mapping[str, str],
     licence: str,
     seeds: Sequence[int],
+    sources: Sequence[str],
     leak: Mapping[str, Any],
     recorded: Mapping[str, pa.Schema],
+    creator: str = "",
+    published: str = "",
 ) -> dict[str, Any]:
     """The metadata of the data set in `folder`.
 
-    `digests` are SHA-256 by file, `recorded` the columns of each signal in the runs, with unit and meaning.
+    `seeds` are those of the runs, `sources` the names of tables, `digests` SHA-256 by file, `recorded` the columns
+    of each signal in the runs, with unit and meaning.
+    `published` is an ISO date, "" where there is none: the bytes of a card depend on what it is about alone.
     """
     from cosim import version
 
+    author = creator or "continuum-cosim"
     first = next(iter(digests))
     schema = pq.read_schema(folder / first)
     splits = [split for split in SPLITS if any(file.startswith(f"{split}/") for file in digests)]
     files = [
         {
             "@type": "cr:FileObject", "@id": file, "name": file, "contentUrl": file,
-            "encodingFormat": "application/vnd.apache.parquet", "sha256": digest,
+            "encodingFormat": "application/x-parquet", "sha256": digest,
         }
         for file, digest in digests.items()
     ]  # fmt: skip
     sets = [
         {
             "@type": "cr:FileSet", "@id": split, "name": split, "includes": f"{split}/*.parquet",
-            "encodingFormat": "application/vnd.apache.parquet",
+            "encodingFormat": "application/x-parquet",
         }
         for split in splits
     ]  # fmt: skip
@@ -101,15 +116,22 @@ def croissant(
         "@type": "sc:Dataset",
         "name": name,
         "description": (
-            f"Simulated windows of {recipe.window:g} s over {', '.join(recipe.signals)}; label: {recipe.label}. "
+            f"{'Simulated w' if seeds else 'W'}indows of {recipe.window:g} s over {', '.join(recipe.signals) or name}; "
+            f"label: {recipe.label}{f', {recipe.ahead:g} s later' if recipe.ahead else ''}. "
             f"Splits keep each {recipe.by} together, and no row was assigned by itself."
         ),
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         "license": licence,
         "version": "1.0.0",
-        "creator": {"@type": "sc:SoftwareApplication", "name": "continuum-cosim", "softwareVersion": version()},
-        "keywords": ["simulation", *recipe.signals],
-        "rai:dataCollection": f"simulated with the seeds {', '.join(map(str, seeds))}",
+        "creator": {"@type": "sc:Organization", "name": author},
+        "citeAs": f"@misc{{{re.sub(r'[^A-Za-z0-9-]', '', name)}, title = {{{name}}}, author = {{{author}}}}}",
+        **({"datePublished": published} if published else {}),
+        "keywords": ["simulation", *recipe.signals] if seeds else ["measurement"],
+        "rai:dataCollection": (
+            f"simulated by continuum-cosim {version()} with the seeds {', '.join(map(str, seeds))}"
+            if seeds
+            else f"rows of {', '.join(sources)}, prepared by continuum-cosim {version()}"
+        ),
         "rai:dataPreprocessingProtocol": f"recipe: {recipe.as_dict()}",
         "rai:dataAnnotationProtocol": f"label rule: {recipe.label}",
         "rai:dataLimitations": f"leakage test: {dict(leak)}",

@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from cosim.contract.errors import SetupError
 from cosim.dataset.recipe import SPLITS, Recipe
 
 SUSPICIOUS = 0.9999  # area under the curve of one feature from which on it is the label by another name
@@ -35,6 +36,14 @@ class Leak:
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return asdict(self)
+
+
+def made(folder: str | Path) -> Path:
+    """The folder of a data set. Raises `SetupError` for what is none."""
+    folder = Path(folder)
+    if not any((folder / split).is_dir() for split in SPLITS):
+        raise SetupError(f"{folder} is no data set; make one out of runs or tables with 'cosim dataset'")
+    return folder
 
 
 def read(folder: Path, split: str, columns: list[str] | None = None, *, most: int | None = None) -> pa.Table:
@@ -66,6 +75,9 @@ def check(folder: Path, _recipe: Recipe) -> Leak:
     if len(train) and len(test):
         repeated = _repeated(matrix(train), matrix(test))
         label = test["label"].to_numpy(zero_copy_only=False)
+        if label.all() or not label.any():  # nothing to rank there: a feature that is the label is so everywhere
+            test = pa.concat_tables([train, test], promote_options="permissive")
+            label = test["label"].to_numpy(zero_copy_only=False)
         for name in feature_names(test):
             area = auc(test[name].to_numpy(), label)
             if max(area, 1.0 - area) >= SUSPICIOUS:

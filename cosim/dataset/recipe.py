@@ -4,52 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import operator
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.condition import Condition, ConditionError, Named
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
+from cosim.contract.signals import CATALOGUE
 
-Flags = NDArray[np.bool_]
 SPLITS = ("train", "valid", "test")
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
-}  # fmt: skip
-_TERM = re.compile(r"\s*([a-z_]\w*)\.([a-z_]\w*)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*")
-_COLUMN = re.compile(r"[a-z_]\w*\.[a-z_]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A comparison of a column with a value: a number, true or false, or a word."""
-
-    column: str  # signal.column
-    compare: str
-    value: float | bool | str
-
-    def holds(self, values: NDArray[Any]) -> Flags:
-        """Which of `values` (n,) it holds for; never for a value that is not there."""
-        holds: Flags = np.asarray(_COMPARE[self.compare](values, self.value), bool)
-        return holds & np.asarray(values != "", bool) if values.dtype.kind in "US" else holds
+_FIRST_OPTIONAL = 9  # field of a recipe from which on defaults are not written
+_NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?"  # SIGNAL.COLUMN of a run, COLUMN of a table
+_COLUMN = re.compile(_NAME)
+_SIGNAL = re.compile(r"[a-z_]\w*(@(\*|[a-z_]\w*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How windows of a run become labelled rows.
+    """How windows of a run, or of a table, become labelled rows.
 
-    The first of `signals` gives the rows; a row of another one belongs to it when node and time are
-    the same. `label` is one comparison, or several joined by `and`, of columns `signal.column` that no
-    feature may hold. `keep` are further columns (`truth_...`) for judging, `drop` are columns that
-    name somebody instead of saying something about them. `causes` label why a link is bad, in the
-    column `truth_cause`. `by` is what a split keeps together: `seed`
-    (all runs of a seed, which share their geometry), `scene` (one run), or a swept parameter.
+    The first of `signals` gives the rows, at its column `at` where one is named; of the others a row belongs
+    to it that has the same node and time, or is the last one of at most `within` s before. `host@server` takes
+    the rows of `host` whose node is what the column `server` of the first signal names, `cluster@*` rows of
+    any node. Features are all numbers of a signal, or those that `columns` names of it. A table has no
+    signals: `node` and `at` are columns of it, and each group is cut into `blocks` parts, one after the other.
+
+    `label` is a condition (`cosim.contract.condition`) over columns `signal.column` (`column` of a table) that
+    no feature may hold; it is that of the moment `ahead` s later. `keep` are
+    further columns (`truth_...`) for judging, `drop` are columns that name somebody instead of saying
+    something about them. `causes` label why a link is bad, in the column `truth_cause`. `by` is what a split
+    keeps together: `seed` (all runs of a seed, which share their geometry), `scene` (one run or file), a
+    swept parameter, or a column of a table.
     """
 
     signals: tuple[str, ...]
@@ -62,76 +51,124 @@ class Recipe:
     shares: tuple[float, float, float] = (0.6, 0.2, 0.2)  # of the groups, by `SPLITS`
     seed: int = 1
     causes: tuple[str, ...] = ()  # "jam: jamming.loss >= 3", ...; the first that holds is the cause of a row
+    columns: tuple[str, ...] = ()  # features, of the signals that they name; of a table
+    at: str = ""  # column of the first signal, or of a table, that is the time of its rows
+    within: float = 0.0  # s
+    ahead: float = 0.0  # s
+    node: str = ""  # column of a table that names whom a row is about
+    blocks: int = 1  # parts of the time of each group of a table
 
     def __post_init__(self) -> None:
-        if not self.signals:
-            raise SetupError("a data set needs at least one signal; name one with --signals")
-        if self.window <= 0.0 or self.every < 0.0:
-            raise SetupError("a window takes more than 0 s, and rows are 0 s or more apart")
+        if min(self.window, 1.0) <= 0.0 or not min(self.every, self.within, self.ahead) >= 0.0:
+            raise SetupError("a window takes more than 0 s, and --every, --within and --ahead 0 s or more")
+        if self.blocks < 1:
+            raise SetupError(f"{self.blocks} blocks are none; give 1 or more")
         if not min(self.shares) >= 0.0 or not abs(sum(self.shares) - 1.0) <= 1e-9:
             raise SetupError(f"the shares of train, valid and test add up to {sum(self.shares):g}, not to 1")
-        hidden = {column.partition(".")[0] for column in self.truth()}
-        both = sorted(hidden & set(self.signals))
+        for option, several in (("keep", self.keep), ("columns", self.columns)):
+            wrong = [column for column in several if not self._named(column)]
+            if wrong:
+                raise SetupError(f"--{option}: '{wrong[0]}' is not {'SIGNAL.' if self.signals else ''}COLUMN")
+        _ = self.rule, self.reasons  # raise for what cannot be read
+        wrong = [signal for signal in self.signals if _SIGNAL.fullmatch(signal) is None]
+        if wrong:
+            raise SetupError(f"--signals: '{wrong[0]}' is not SIGNAL, SIGNAL@COLUMN or SIGNAL@*")
+        if len({self.plain(signal) for signal in self.signals}) < len(self.signals):
+            raise SetupError(f"--signals: {', '.join(self.signals)} names a signal twice")
+        if self.signals and "@" in self.signals[0]:
+            raise SetupError(f"--signals: '{self.signals[0]}' gives the rows, and so belongs to no other signal's")
+        unknown = sorted({self.plain(column.partition(".")[0]) for column in self.columns} - set(self.names))
+        if self.signals and unknown:
+            raise SetupError(f"--columns: '{unknown[0]}' is not among --signals")
+        both = [column for column in self.truth() if self.signals and self.ahead == 0.0 and self._seen(column)]
         if both:
             raise SetupError(
                 f"'{both[0]}' is a feature and part of the label or of --keep: a model would read the answer; "
-                "take the label from a signal that is not among --signals"
+                "take the label from a signal that is not among --signals, or name the features with --columns"
             )
-        wrong = [column for column in self.keep if _COLUMN.fullmatch(column) is None]
-        if wrong:
-            raise SetupError(f"--keep: '{wrong[0]}' is not SIGNAL.COLUMN")
+
+    def _named(self, column: str) -> bool:
+        return _COLUMN.fullmatch(column) is not None and ("." in column or not self.signals)
+
+    @staticmethod
+    def plain(signal: str) -> str:
+        """The name of a signal without how its rows are found."""
+        return signal.partition("@")[0]
 
     @property
-    def terms(self) -> tuple[Term, ...]:
-        """The comparisons of the label, all of which must hold."""
-        return _terms(self.label)
+    def names(self) -> tuple[str, ...]:
+        """The signals by their names alone."""
+        return tuple(self.plain(signal) for signal in self.signals)
+
+    def chosen(self, signal: str) -> tuple[str, ...]:
+        """The columns of a signal, or of a table (""), that are features; () for all."""
+        start = f"{signal}." if signal else ""
+        return tuple(column.removeprefix(start) for column in self.columns if column.startswith(start))
+
+    def _seen(self, column: str) -> bool:
+        signal, _, name = column.partition(".")
+        chosen = self.chosen(signal)
+        return signal in self.names and (not chosen or name in chosen)
 
     @property
-    def reasons(self) -> tuple[tuple[str, tuple[Term, ...]], ...]:
+    def rule(self) -> Condition:
+        """What the label says."""
+        return _rule(self.label, table=not self.signals)
+
+    @property
+    def reasons(self) -> tuple[tuple[str, Condition], ...]:
         """The rules of the causes in order, each with its name."""
         found = []
         for rule in self.causes:
             name, colon, text = rule.partition(":")
             if not colon or name.strip() not in CAUSES[1:]:
                 raise SetupError(f"the cause '{rule}' is not NAME: RULE with a name of {', '.join(CAUSES[1:])}")
-            found.append((name.strip(), _terms(text)))
+            found.append((name.strip(), _rule(text, table=not self.signals)))
         return tuple(found)
 
     def truth(self) -> tuple[str, ...]:
         """Columns that the rows need besides the features, each once."""
-        because = (term.column for _, terms in self.reasons for term in terms)
-        return tuple(dict.fromkeys((*(term.column for term in self.terms), *self.keep, *because)))
+        because = (column for _, rule in self.reasons for column in _columns(rule))
+        return tuple(dict.fromkeys((*_columns(self.rule), *self.keep, *because)))
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        if not self.causes:  # data sets without any are what they were
-            del found["causes"]
+        for one in fields(self)[_FIRST_OPTIONAL:]:  # data sets without these are what they were
+            if getattr(self, one.name) == one.default:
+                del found[one.name]
         return found
 
 
-def _terms(rule: str) -> tuple[Term, ...]:
-    return tuple(_term(part, rule) for part in re.split(r"\band\b", rule))
+def _columns(rule: Condition) -> list[str]:
+    return [".".join(parts) for parts in sorted(rule.values)]
 
 
-def _term(text: str, rule: str) -> Term:
-    match = _TERM.fullmatch(text)
-    if match is None:
-        raise SetupError(f"the rule '{rule}' cannot be read; write SIGNAL.COLUMN >= NUMBER, joined by 'and'")
-    word = match[4].strip("'\"")
-    value: float | bool | str
-    if word in ("true", "false"):
-        value = word == "true"
-    else:
-        try:
-            value = float(word)
-        except ValueError:
-            value = word
-        if isinstance(value, float) and math.isnan(value):
-            raise SetupError(f"the label '{rule}' compares with no number; no value is '{word}'")
-    if isinstance(value, str) and match[3] not in ("==", "!="):
-        raise SetupError(f"the label '{rule}' compares with the word '{word}'; only == and != do")
-    return Term(f"{match[1]}.{match[2]}", match[3], value)
+def _rule(text: str, *, table: bool) -> Condition:
+    form = "COLUMN >= NUMBER" if table else "SIGNAL.COLUMN >= NUMBER"
+    try:
+        found = Condition(text, _table_column if table else _column)
+    except ConditionError as error:
+        raise SetupError(f"the rule '{text.strip()}' cannot be: {error}; write {form}") from None
+    if not found.values:
+        raise SetupError(f"the rule '{text}' looks at no column; write {form}")
+    return found
+
+
+def _column(parts: tuple[str, ...]) -> Named:
+    """A column of a run, of which no more is known before the run is read, unless it is one of the catalogue."""
+    if len(parts) != 2:
+        raise ValueError(f"'{'.'.join(parts)}' is not SIGNAL.COLUMN")
+    signal = CATALOGUE.get(parts[0])
+    unit = next((one.unit for one in signal.columns if one.name == parts[1]), None) if signal is not None else None
+    return Named("any", unit)
+
+
+def _table_column(parts: tuple[str, ...]) -> Named:
+    """A column of a table, of which nothing is known before it is read."""
+    if len(parts) != 1:
+        raise ValueError(f"'{'.'.join(parts)}' is not COLUMN")
+    return Named("any", None)
 
 
 def assign(groups: Sequence[str], shares: Sequence[float], seed: int) -> dict[str, str]:

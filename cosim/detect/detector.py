@@ -30,6 +30,16 @@ _CAUSE = tuple(
 )  # fmt: skip
 
 
+_NO_RATIOS = np.empty((0, 2), np.int64)
+
+
+def with_ratios(rows: Floats, ratios: NDArray[np.int64]) -> Floats:
+    """`rows` (n, k) with the differences (n, r) of the columns `ratios` (r, 2) behind them."""
+    if not len(ratios):
+        return np.ascontiguousarray(rows)
+    return np.ascontiguousarray(np.concatenate([rows, rows[:, ratios[:, 0]] - rows[:, ratios[:, 1]]], axis=1))
+
+
 @entry()
 def grown(
     rows: Floats, root: NDArray[np.int64], feature: NDArray[np.int64], threshold: Floats, left: NDArray[np.int64],
@@ -55,7 +65,9 @@ class Detector:
     - linear: the logistic of weight (x - mean) / scale + bias;
     - network: the logistic of a convolutional network over the last rows (`cosim.detect.network`), whose
       features are `column@lag`;
-    - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees.
+    - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees. They see the
+      differences of features as well that `ratios` names (r, 2): of levels in dB these are ratios of powers, which
+      trees cannot make of themselves.
     """
 
     method: str
@@ -84,11 +96,17 @@ class Detector:
             return _logistic((rows - arrays["mean"]) / arrays["scale"] @ arrays["weight"] + float(arrays["bias"][0]))
         if self.form == "network":
             return _logistic(ask(arrays, rows))
+        rows = with_ratios(rows, self.ratios)
         total = np.full(len(rows), float(arrays["bias"][0]))
         root, feature, threshold = arrays["root"], arrays["feature"], arrays["threshold"]
         left, right, value = arrays["left"], arrays["right"], arrays["value"]
-        grown(np.ascontiguousarray(rows), root, feature, threshold, left, right, value, total)
+        grown(rows, root, feature, threshold, left, right, value, total)
         return total if self.facts.get("link") == "identity" else _logistic(total)
+
+    @property
+    def ratios(self) -> NDArray[np.int64]:
+        """Pairs (r, 2) of features whose differences the trees see behind the features."""
+        return np.asarray(self.arrays.get("ratios", _NO_RATIOS))
 
     @property
     def lags(self) -> int:
@@ -112,7 +130,7 @@ class Detector:
         One-vs-rest or softmax scores of boosted trees, a set of trees for each cause; the highest wins.
         """
         rows = np.asarray(rows, np.float64)
-        rows = np.ascontiguousarray(np.where(np.isnan(rows), self.fill, rows))
+        rows = with_ratios(np.where(np.isnan(rows), self.fill, rows), self.ratios)
         feature, threshold, left, right, value = (self.arrays[name] for name in _CAUSE[1:6])
         of, score = self.arrays["cause_of"], np.tile(self.arrays["cause_bias"], (len(rows), 1))
         for k in range(score.shape[1]):
@@ -162,7 +180,8 @@ class Detector:
 
 
 def _arrays(file: Mapping[str, NDArray[Any]], head: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    names = (*_ARRAYS[head["form"]], *(_CAUSE if head["facts"].get("causes") else ()))
+    more = ("ratios",) if "ratios" in file else ()
+    names = (*_ARRAYS[head["form"]], *more, *(_CAUSE if head["facts"].get("causes") else ()))
     return {name: file[name] for name in names}
 
 
@@ -170,12 +189,17 @@ def _sound(detector: Detector, path: str | Path) -> None:
     """A file from elsewhere must not send the trees around in circles or out of their arrays."""
     count, arrays = len(detector.features), detector.arrays
     good = len(detector.fill) == count
+    ratios = detector.ratios
+    good &= ratios.ndim == 2 and ratios.shape[1] == 2 and bool(((ratios >= 0) & (ratios < count)).all())
+    if not good:
+        raise SetupError(f"{path} is not a detector: its arrays do not fit one another")
+    seen = count + len(ratios)
     if detector.causes:
-        good &= _sound_trees(arrays, "cause_", count) and set(detector.causes) <= set(CAUSES)
+        good &= _sound_trees(arrays, "cause_", seen) and set(detector.causes) <= set(CAUSES)
         good &= len(arrays["cause_of"]) == len(arrays["cause_root"])
         good &= len(arrays["cause_bias"]) == len(detector.causes)
     if detector.form == "trees":
-        good &= _sound_trees(arrays, "", count)
+        good &= _sound_trees(arrays, "", seen)
     elif detector.form == "network":
         good &= len(arrays["mean"]) == len(arrays["scale"]) == count and int(arrays["lags"][0]) == detector.lags
         shapes = arrays["kernel_1"].shape, arrays["kernel_2"].shape

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import SetupError
 from cosim.contract.hints import did_you_mean, nearest
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.leakage import auc, feature_names, matrix, people, read
+from cosim.dataset.leakage import auc, feature_names, made, matrix, people, read
 from cosim.dataset.windows import KINDS, ROWS
 from cosim.detect.detector import Detector, columns_of
 from cosim.detect.network import lagged
@@ -100,7 +100,7 @@ class _Judged:
     """The rows of a split with their scores."""
 
     def __init__(self, detector: Detector, folder: Path, split: str, only: str) -> None:
-        table = read(folder, split)
+        table = read(made(folder), split)
         if not len(table):
             raise SetupError(f"{folder} has no rows in the split '{split}'")
         self.scene = table["scene"].to_numpy(zero_copy_only=False).astype(str)

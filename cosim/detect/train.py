@@ -6,23 +6,26 @@ import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.leakage import auc, feature_names, matrix, people, read
+from cosim.dataset.leakage import auc, feature_names, made, matrix, people, read
 from cosim.dataset.windows import KINDS
-from cosim.detect.detector import Detector
+from cosim.detect.detector import Detector, with_ratios
 from cosim.detect.network import LAGS, lagged, lagged_names, learn
 
 Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
+Limit = Literal["rate", "best"]
 METHODS: tuple[Method, ...] = ("thresholds", "logistic", "cnn", "forest", "boosting")
 _MOST = 200_000  # rows that are fitted to, drawn at random from more
 _REPEATS = 3  # of a permutation
+_APART = 0.5  # 1 - |rho| from which on columns are not in one cluster
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.bool_]
@@ -34,18 +37,18 @@ def train(
     method: Method = "boosting",
     *,
     false_alarms: float = 0.02,
+    limit: Limit = "rate",
     seed: int = 1,
     importance: bool = True,
 ) -> Detector:
     """A detector fitted to the split `train` of a data set, with its limit set on the split `valid`.
 
-    The limit is the score that a share `false_alarms` of the negative rows of `valid` exceeds. The
-    permutation importance of a column (with its mean, deviation and difference) is what the area
-    under the curve on `valid` loses when its rows are shuffled; that of a quantity shuffles the columns
-    of all logs together that have it. Raises `SetupError` for a split that is missing or has one class
-    only, and without scikit-learn.
+    The limit is that of `calibrated` on the split `valid`. The permutation importance of a column (with its mean,
+    deviation and difference) is what the area under the curve on `valid` loses when its rows are shuffled; that of a
+    quantity shuffles the columns of all logs together that have it, that of a cluster those that `clusters_of` puts
+    together. Raises `SetupError` for a split that is missing or has one class only, and without scikit-learn.
     """
-    folder = Path(folder)
+    folder = made(folder)
     rows, held = read(folder, "train"), read(folder, "valid")
     if not len(rows) or not len(held):
         raise SetupError(f"{folder} has no rows to train with and to calibrate on; see 'cosim dataset --shares'")
@@ -64,22 +67,30 @@ def train(
         kept = [names.index(name.removesuffix("@0")) for name in lagged_names(names) if name.endswith("@0")]
         x, v = (lagged(part[:, kept], people(table), LAGS).astype(np.float64) for part, table in ((x, rows), (v, held)))
         names = lagged_names(names)
-    found = fit(x, y, names, method, seed=seed, window=float(recipe["window"]), signals=recipe["signals"])
-    found = calibrated(found, v, w, false_alarms)
+    ratios = ratios_of(names, levels_of(folder)) if method in ("forest", "boosting") else None
+    signals = recipe["signals"]
+    found = fit(x, y, names, method, seed=seed, window=float(recipe["window"]), signals=signals, ratios=ratios)
+    found = calibrated(found, v, w, false_alarms, limit)
+    if not signals or any("@" in signal for signal in signals) or recipe.get("at") or recipe.get("within"):
+        found = replace(found, facts={**found.facts, "offline": True})  # windows that no adapter builds
     if "truth_cause" in rows.column_names:
         found = with_causes(found, x, np.asarray(rows["truth_cause"].to_pylist()), seed)
     if importance:
-        columns, quantities = (_importance(found, v, w, seed, of) for of in (_column, _quantity))
-        facts = {**found.facts, "importance": columns, "quantities": quantities}
+        clusters = clusters_of(v, names)
+        ways = {"importance": _column, "quantities": _quantity, "clusters": lambda name: clusters[_column(name)]}
+        facts = {**found.facts, **{key: _importance(found, v, w, seed, of) for key, of in ways.items()}}
         found = replace(found, facts=facts)
     return found
 
 
 def fit(
     x: Floats, y: Labels, names: list[str], method: Method, *, seed: int = 1, window: float = 5.0,
-    signals: list[str] | None = None,
+    signals: list[str] | None = None, ratios: NDArray[np.int64] | None = None,
 ) -> Detector:  # fmt: skip
-    """A detector fitted to rows `x` (n, k) with labels `y` (n,); its limit is a score of one half."""
+    """A detector fitted to rows `x` (n, k) with labels `y` (n,); its limit is a score of one half.
+
+    Trees see the differences of the columns `ratios` (r, 2) as well.
+    """
     if method not in METHODS:
         raise SetupError(f"there is no method '{method}'; there are {', '.join(METHODS)}")
     if importlib.util.find_spec("sklearn") is None:
@@ -92,10 +103,14 @@ def fit(
     if method == "cnn" and importlib.util.find_spec("torch") is None:
         raise SetupError("torch is not installed: pip install 'continuum-cosim[learn]'")
     x = np.where(np.isnan(x), fill, x)
+    if ratios is not None and len(ratios):
+        x = with_ratios(x, ratios)
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in one order, and no threads that wait for each other on a busy machine
         form, arrays, facts = _MAKERS[method](x, y, names, seed)
+    if ratios is not None and len(ratios):
+        arrays = {**arrays, "ratios": ratios}
     return Detector(method, form, tuple(names), window, 0.5, fill, arrays, {"signals": list(signals or ()), **facts})
 
 
@@ -111,7 +126,7 @@ def with_causes(detector: Detector, x: Floats, cause: NDArray[Any], seed: int = 
         some = np.sort(np.random.default_rng(seed).permutation(some)[:_MOST])
     names = [name for name in CAUSES if (cause[some] == name).any()]
     y = np.array([names.index(name) for name in cause[some].tolist()])
-    rows = np.where(np.isnan(x[some]), detector.fill, x[some])
+    rows = with_ratios(np.where(np.isnan(x[some]), detector.fill, x[some]), detector.ratios)
     bias, trees, of = np.zeros(len(names)), [], []
     if len(names) == 1:  # nothing to tell apart: a leaf
         trees.append((np.array([-1]), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1)))
@@ -136,14 +151,58 @@ def with_causes(detector: Detector, x: Floats, cause: NDArray[Any], seed: int = 
     return replace(detector, arrays={**detector.arrays, **arrays}, facts={**detector.facts, "causes": names})
 
 
-def calibrated(detector: Detector, rows: Floats, labels: Labels, false_alarms: float) -> Detector:
-    """`detector` with the limit that a share `false_alarms` of the rows without the label exceeds."""
+def levels_of(folder: Path) -> set[str]:
+    """The columns of a data set that are levels, in dB or dBm, after its card."""
+    card = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
+    fields = (one for group in card["recordSet"] for one in group["field"])
+    found = {str(one["name"]) for one in fields if str(one.get("description", "")).endswith(("(dB)", "(dBm)"))}
+    return {name for name in found if not name.endswith(KINDS[1:])}
+
+
+def ratios_of(names: list[str], levels: set[str]) -> NDArray[np.int64]:
+    """Pairs (r, 2) of the features `names` that are values, or means, of two of the columns `levels`.
+
+    A jammer shows in how levels stand to one another: a phone that hears its cell well is badly heard.
+    """
+    kinds = [[k for k, name in enumerate(names) if name.endswith(end) and name.removesuffix(end) in levels]
+             for end in KINDS[:2]]  # fmt: skip
+    pairs = [(a, b) for kind in kinds for a, b in combinations(kind, 2)]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def calibrated(
+    detector: Detector, rows: Floats, labels: Labels, false_alarms: float, limit: Limit = "rate"
+) -> Detector:
+    """`detector` with a limit that a share `false_alarms` at most of the rows without the label exceeds.
+
+    `rate`: the limit that this share exceeds. `best`: of those that no greater share exceeds the one with the highest
+    F1 on `rows` (n, k), in the middle between two scores; without rows with the label that of `rate`. Where classes
+    are far apart the limit of a rate lies just above what is normal in these rows, and `best` leaves room.
+    """
     if not 0.0 < false_alarms < 1.0:
         raise SetupError(f"a rate of false alarms is between 0 and 1, not {false_alarms:g}")
-    negative = detector.score(rows[~labels])
-    limit = float(np.quantile(negative, 1.0 - false_alarms, method="higher"))
+    if limit not in get_args(Limit):
+        raise SetupError(f"there is no limit '{limit}'; there are {', '.join(get_args(Limit))}")
+    score = detector.score(rows)
+    negative = score[~labels]
+    found = float(np.quantile(negative, 1.0 - false_alarms, method="higher"))
+    if limit == "best":
+        found = _best(score, labels, found)
     facts = {**detector.facts, "false_alarms": false_alarms, "calibrated_on": len(negative)}
-    return replace(detector, limit=limit, facts=facts)
+    return replace(detector, limit=found, facts=facts)
+
+
+def _best(score: Floats, labels: Labels, least: float) -> float:
+    """The limit from `least` on with the highest F1; scores above it are alarms."""
+    order = np.argsort(-score, kind="stable")
+    ranked, hits = score[order], np.cumsum(labels[order])
+    last = np.flatnonzero(np.append(np.diff(ranked) < 0.0, True) & (ranked > least))  # of each score, from above
+    if not len(last) or not hits[last[-1]]:
+        return least
+    f1 = 2.0 * hits[last] / (last + 1.0 + hits[-1])
+    best = int(last[np.flatnonzero(f1 == f1.max())[-1]])
+    below = max(float(ranked[best + 1]), least) if best + 1 < len(ranked) else least
+    return float(0.5 * (ranked[best] + below)) if below > least else least
 
 
 def _labels(table: Any) -> Labels:  # noqa: ANN401 - pyarrow has no types
@@ -255,6 +314,33 @@ def _importance(
             lost.append(whole - auc(detector.score(shuffled), labels))
         found[name] = float(np.mean(lost))
     return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def clusters_of(rows: Floats, names: list[str]) -> dict[str, str]:
+    """Columns that rank the rows (n, k) much alike, by their values: column -> the names of its cluster, joined.
+
+    Average linkage on 1 - |rho|, Spearman's; clusters are cut at `_APART`. Shuffling one column of several that
+    say the same shows nothing, since a model reads it from the others.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+    from scipy.stats import rankdata
+
+    columns = {_column(name): k for k, name in reversed(list(enumerate(names)))}  # the first of each: its value
+    some = rows[np.linspace(0, len(rows) - 1, min(len(rows), 10_000)).astype(np.int64)][:, list(columns.values())]
+    ranks = rankdata(np.nan_to_num(some, nan=-np.inf, neginf=-np.inf), axis=0)
+    ranks -= ranks.mean(axis=0)
+    norm = np.sqrt((ranks**2).sum(axis=0))
+    alike = np.abs(ranks.T @ ranks) / np.maximum(np.outer(norm, norm), 1e-12)  # 0 for what never changes
+    apart = np.clip(1.0 - alike, 0.0, 1.0)
+    np.fill_diagonal(apart, 0.0)
+    if len(columns) < 2:
+        return {name: name for name in columns}
+    group = fcluster(linkage(squareform(apart, checks=False), "average"), _APART, "distance")
+    members: dict[int, list[str]] = {}
+    for name, one in zip(columns, group.tolist(), strict=True):
+        members.setdefault(one, []).append(name)
+    return {name: " + ".join(sorted(several)) for several in members.values() for name in several}
 
 
 def _column(feature: str) -> str:

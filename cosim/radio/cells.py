@@ -167,6 +167,46 @@ def receive(
 
 
 @entry()
+def receive_one(
+    rows: Ints,
+    position: Floats,
+    gain: Floats,
+    moved: Floats,
+    key: Keys,
+    draw: Keys,
+    place: Floats,
+    emitted: float,
+    frequency: float,
+    exponent: float,
+    sigma: float,
+    decorrelation: float,
+    shadow: Floats,
+    power: Floats,
+) -> None:
+    """What `receive` does with the law CLOSE_IN for a single transmitter at `place` (3,) m in reach of all, sooner.
+
+    `shadow` and `power` are (slots, 1). The power is that of `receive` to 1e-13: it is rounded elsewhere.
+    """
+    reference = 20.0 * math.log10(4.0 * math.pi * frequency / pathloss.LIGHT)
+    level = _PER_DECIBEL * (emitted - reference)
+    slope, spread = 0.5 * exponent, _PER_DECIBEL * sigma
+    for i in range(len(rows)):
+        if moved[i] == 0.0:
+            continue
+        row, step = rows[i], max(moved[i], 0.0)
+        dx, dy, dz = position[i, 0] - place[0], position[i, 1] - place[1], position[i, 2] - place[2]
+        square = dx * dx + dy * dy + dz * dz
+        budget = level + _PER_DECIBEL * gain[i]
+        kept = memory(step, decorrelation)
+        drawn = normal(cell_key(draw_key(key[i], draw[i]), 0)) if sigma > 0.0 else 0.0
+        old = shadow[row, 0]
+        if old == old:
+            drawn = kept * old + math.sqrt(1.0 - kept * kept) * drawn
+        shadow[row, 0] = drawn
+        power[row, 0] = exp(budget - slope * ln(max(square, 1.0)) - spread * drawn)
+
+
+@entry()
 def associate(
     rows: Ints,
     power: Floats,

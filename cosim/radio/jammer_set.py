@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,19 +108,38 @@ def problems(scene: Scene) -> list[Problem]:
         if Jammer.of(fleet.template) is not None:
             text = f"the members of fleet '{fleet.name}' cannot be jammers"
             found.append(Problem(text, f"nodes.{fleet.name}.jammer", hint="give the block to a node with 'at'"))
-    return found
+    return [*found, *_unheard(scene)]
+
+
+def _unheard(scene: Scene) -> Iterator[Problem]:
+    """Jammers beside all channels: allowed, and most often a slip of the carrier."""
+    channels = _of_cells(scene) | _of_wifi(scene)
+    meets = _meets(channels)
+    for node in scene.nodes:
+        block = Jammer.of(node)
+        if block is not None and not meets(block):
+            text = f"the jammer '{node.id}' disturbs nothing: no cell and no Wi-Fi interface sends on its band"
+            carriers = ", ".join(f"{carrier / 1e9:g} GHz" for carrier in sorted({carrier for carrier, _ in channels}))
+            yield Problem(text, f"nodes.{node.id}.jammer.carrier", hint=f"they are at {carriers}", fatal=False)
+
+
+def _of_wifi(scene: Scene) -> set[tuple[float, float]]:
+    nodes = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
+    return {(node.wifi.carrier, node.wifi.bandwidth) for node in nodes if node.wifi is not None}
+
+
+def _of_cells(scene: Scene) -> set[tuple[float, float]]:
+    return {(node.cell.carrier, node.cell.bandwidth) for node in scene.nodes if node.cell is not None}
 
 
 def on_wifi(scene: Scene) -> Callable[[Jammer], bool]:
     """Says of a jammer whether its band meets the channel of a Wi-Fi interface of the scene."""
-    nodes = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
-    return _meets({(node.wifi.carrier, node.wifi.bandwidth) for node in nodes if node.wifi is not None})
+    return _meets(_of_wifi(scene))
 
 
 def on_cells(scene: Scene) -> Callable[[Jammer], bool]:
     """Says of a jammer whether it is the radio's: it meets a cell's channel, or no Wi-Fi channel."""
-    cells = _meets({(node.cell.carrier, node.cell.bandwidth) for node in scene.nodes if node.cell is not None})
-    wifi = on_wifi(scene)
+    cells, wifi = _meets(_of_cells(scene)), on_wifi(scene)
     return lambda block: cells(block) or not wifi(block)
 
 

@@ -13,7 +13,9 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from cosim.bus.steering import VERBS
+from cosim.contract.errors import CosimError
 from cosim.talk.control import MAX_REQUEST, ControlError, command, same_token
+from cosim.web.candidates import Candidates
 from cosim.web.feed import Feed
 from cosim.web.guard import Guard
 from cosim.web.live import LiveSource
@@ -35,10 +37,13 @@ class _Files(StaticFiles):
         return response
 
 
-def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> FastAPI:
+def make_app(
+    source: Source, *, token: str = "", hosts: Iterable[str] = (), candidates: Candidates | None = None
+) -> FastAPI:
     """The dashboard of `source`, which it closes when it ends. Without a `token` it is read-only.
 
-    `hosts` are names besides localhost that browsers may call it by.
+    `hosts` are names besides localhost that browsers may call it by. `candidates` are changes whose effect on the
+    next minutes the page may ask for, one question at a time.
     """
 
     @asynccontextmanager
@@ -50,6 +55,7 @@ def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> F
     app.add_middleware(Guard, hosts=tuple(hosts))
     app.mount("/static", _Files(directory=STATIC), name="static")
     watching: set[WebSocket] = set()
+    answering = asyncio.Lock()
 
     @app.get("/")
     def page() -> FileResponse:
@@ -57,7 +63,9 @@ def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> F
 
     @app.get("/api/scene")
     def scene() -> JSONResponse:
-        return JSONResponse(strict({**source.scene(), "controllable": bool(token) and source.live}))
+        offered = list(candidates.names) if candidates is not None else []
+        controllable = bool(token) and source.live
+        return JSONResponse(strict({**source.scene(), "controllable": controllable, "candidates": offered}))
 
     @app.get("/api/series")
     def series(figure: Annotated[list[str], Query(max_length=FIGURES)], since: float = -1.0) -> JSONResponse:
@@ -112,6 +120,25 @@ def make_app(source: Source, *, token: str = "", hosts: Iterable[str] = ()) -> F
         except ControlError as error:
             return _refusal(400, str(error))
         return JSONResponse(strict({"ok": True, "error": "", **answer}))
+
+    @app.post("/api/what-if")
+    async def what_if(request: Request) -> JSONResponse:
+        if candidates is None:
+            return _refusal(409, "no candidates: start the dashboard with --scenario and --change")
+        try:
+            if int(request.headers.get("content-length", MAX_REQUEST + 1)) > MAX_REQUEST:
+                return _refusal(413, "the question is too long")
+            asked = candidates.asked(await request.json())
+        except (ValueError, RecursionError) as error:
+            return _refusal(400, str(error))
+        if answering.locked():
+            return _refusal(409, "another question is being answered; ask again in a moment")
+        async with answering:
+            try:
+                found = await asyncio.to_thread(candidates.answer, *asked)
+            except CosimError as error:
+                return _refusal(400, str(error))
+        return JSONResponse(strict({"ok": True, "error": "", "answers": list(found)}))
 
     return app
 

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from cosim.bus.describe import describe
 from cosim.contract.frame import Array
@@ -74,6 +75,9 @@ class FinishedRun:
         manifest = self._run.manifest
         return {
             **self._scene,
+            "adapters": [
+                {**one, "writes": self._written(one["name"], one["writes"])} for one in self._scene["adapters"]
+            ],
             "live": False,
             "waiting": False,
             "run": self.folder.name,
@@ -81,7 +85,11 @@ class FinishedRun:
             "status": self._run.status,
             "interactive": manifest.get("interactive", False),
             "members": self._members,
-            "figures": figures_of(self._scene["signals"], live=False),
+            "figures": [
+                figure
+                for figure in figures_of(self._scene["signals"], live=False)
+                if figure["name"].startswith("task.") or len(self._times.get(figure["name"].partition(".")[0], ()))
+            ],
             "trails": self._trails(),
             "lines": flat(self._lines),
         }
@@ -132,6 +140,16 @@ class FinishedRun:
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = self._run.execute(query, values).fetchall()
         return found
+
+    def _written(self, adapter: str, signals: Sequence[str]) -> list[str]:
+        """Those of its `signals` that the adapter has rows of, as one for live nodes has not when there were none.
+
+        Tasks of all adapters are in one file; they are not of an adapter that has written nothing else.
+        """
+        files = {signal: self.folder / "frames" / signal / f"{adapter}.parquet" for signal in signals}
+        rows = {signal: pq.read_metadata(file).num_rows for signal, file in files.items() if file.is_file()}
+        silent = bool(rows) and not any(rows.values())
+        return [] if silent else [signal for signal in signals if rows.get(signal, 1)]
 
     def _distinct_times(self, signal: str) -> Array:
         return np.array([row[0] for row in self._rows(f'SELECT DISTINCT time FROM "{signal}" ORDER BY time')])

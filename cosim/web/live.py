@@ -25,6 +25,7 @@ from cosim.web.source import PARTS, SHORT
 log = logging.getLogger("cosim.web")
 
 _LOOK = 0.2  # s between two looks at whether to end
+DOUBTS = 20  # seconds of doubtful emulation that are named, the last ones
 _SAMPLE = 0.2  # s of wall clock between two points of the history
 
 
@@ -51,6 +52,7 @@ class LiveSource:
         self._frames: dict[str, dict[int, Frame]] = {}  # signal -> writer -> its newest frame
         self._tables: dict[int, SlotTable] = {}
         self._history = History({})
+        self._doubts: list[float] = []  # s, when the emulated links were not what was asked
         self._followed: dict[str, str] = {}  # figure of a single node -> the node's name
         self._sampled = (-math.inf, math.nan)  # wall and simulated s of the last point of the history
         self._packed: tuple[int, tuple[list[list[Any]], bytes]] = (-1, ([], b""))
@@ -91,6 +93,8 @@ class LiveSource:
             if self._packed[0] != self.serial:
                 self._packed = (self.serial, pack_columns(self._columns()))
             state = {key: value for key, value in snapshot.state.items() if key != "events"}
+            if doubt := self._doubt():
+                state["emulation"] = doubt
             header = {
                 "serial": self.serial,
                 "run": self._run.hex(),
@@ -174,12 +178,15 @@ class LiveSource:
                 self._scene["lines"] = [*self._scene.get("lines", ()), *self._own_lines()]
                 self._scene["figures"] = figures_of(self._scene["signals"], live=True)
             self._history = History(self._scene)
-            self._followed = {}
+            self._followed, self._doubts = {}, []
             self._sampled = (-math.inf, math.nan)
         for frame in snapshot.frames:
             self._frames.setdefault(frame.signal, {})[self._writer(frame)] = frame
             if frame.table is not None:
                 self._tables[frame.table.first] = frame.table
+        at = self._emulation().get("doubtful_at", math.nan)
+        if math.isfinite(at) and at not in self._doubts[-1:]:
+            self._doubts = [*self._doubts, at][-DOUBTS:]
         self._snapshot = snapshot
         self.serial += 1
         wall, time = self._sampled
@@ -189,6 +196,16 @@ class LiveSource:
             held = {signal: tuple(frames.values()) for signal, frames in self._frames.items()}
             self._history.add(snapshot.time, held, snapshot.state, pace, self._single())
             self._sampled = (now, snapshot.time)
+
+    def _emulation(self) -> dict[str, float]:
+        """What the network service says of itself; empty for a run without real nodes."""
+        frames = [frame for frame in self._frames.get("emulation", {}).values() if len(frame)]
+        return {name: column[-1].item() for name, column in frames[-1].columns.items()} if frames else {}
+
+    def _doubt(self) -> dict[str, Any]:
+        """How many seconds' emulation is in doubt, why, and the last of them; empty: none is."""
+        now = self._emulation()
+        return {**now, "at": self._doubts} if now.get("doubtful") else {}
 
     def _single(self) -> dict[tuple[str, str], float]:
         """The values of the nodes that are followed, as long as the same ones are at their slots."""

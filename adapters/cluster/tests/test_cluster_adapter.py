@@ -12,9 +12,10 @@ from ruamel.yaml import YAML
 from adapters.cluster import ADAPTER, CIRCUIT, CLUSTER, JOB
 from cosim.cluster.resources import regular
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cost, Event, Node, Scene, SlotRange, Tariff
+from cosim.contract.entities import Event, Node, Scene, SlotRange, Tariff
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
+from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE
 from cosim.results.ledgers import ledger_faults
 

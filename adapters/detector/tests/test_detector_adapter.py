@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -106,12 +107,14 @@ def test_an_alarm_has_the_cause_that_judging_counts(trained, tmp_path):
     ("keys", "told"),
     [
         ({"model": "none.npz"}, "none.npz"),
+        ({"model": "offline.npz"}, "which it does not see on line"),
         ({"model": "detector.npz", "signals": ["ue"]}, "was trained with the signals ue, gnb, not with ue"),
         ({"model": "text.npz"}, "is not a detector"),
     ],
 )
 def test_detectors_that_do_not_fit_are_refused_by_check(trained, keys, told):
-    folder, _, _ = trained
+    folder, _, detector = trained
+    replace(detector, facts={**detector.facts, "offline": True}).save(folder / "offline.npz")
     (folder / "text.npz").write_text("no")
     made = scenario(folder, **keys)
     with pytest.raises(ScenarioError, match=told):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from adapters.radio import ADAPTER
+from adapters.radio.check import problems
 from adapters.radio.config import RadioConfig
 from adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
 from cosim.contract.adapter import Context, Inputs
@@ -234,6 +235,13 @@ def test_blocks_that_the_band_lacks_are_refused(keys, at, told):
     with pytest.raises(ScenarioError, match=told) as caught:
         started(scene(station("bs", 0.0), phone("p", 10.0), wrong))
     assert [problem.path for problem in caught.value.problems] == [f"nodes.j.jammer.{at}"]
+
+
+@pytest.mark.parametrize(("carrier", "warned"), [("3.5 GHz", 0), ("3.519 GHz", 0), ("3.52 GHz", 1), ("5 GHz", 1)])
+def test_a_jammer_beside_all_bands_is_warned_of(carrier, warned):
+    nodes = scene(station("bs", 0.0), phone("p", 10.0), jammer("j", 20.0, carrier=carrier))
+    found = problems(RadioConfig(), Context("radio", nodes, 1.0, 100.0, (1, 2, 3), ".", "."))
+    assert [(p.path, p.fatal) for p in found] == [("nodes.j.jammer.carrier", False)] * warned
 
 
 def test_the_fading_of_a_link_does_not_depend_on_other_devices():

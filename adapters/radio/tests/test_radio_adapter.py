@@ -12,19 +12,20 @@ from pydantic import ValidationError
 from adapters.radio import ADAPTER
 from adapters.radio.config import RadioConfig
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cell, Event, Fleet, Node, Radio, Scene, SlotRange
+from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable, fault
+from cosim.contract.node_keys import Cell, Radio
 from cosim.contract.signals import CELL, LINK
 from cosim.radio import cells, nr, pathloss, power
 
-RADIO = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
+RADIO = Radio()
 CALM = {"shadowing": "0 dB", "interference": False}
 
 
 def station(name, x, **changes):
     cell = {"power": 30.0, "gain": 8.0, "noise_figure": 5.0, "height": 10.0, "carrier": 3.5e9, "bandwidth": 20e6}
-    return Node(name, "station", "edge", (x, 0.0, 0.0), cell=Cell(**{**cell, **changes}))
+    return Node(name, "station", "edge", (x, 0.0, 0.0), cell=Cell.si(**{**cell, **changes}))
 
 
 def scene(*nodes, capacity=0):

@@ -6,6 +6,7 @@ import { canDraw, GlMap } from "./map_gl.mjs";
 import { searchNodes, showDetail, showEvents, showHead, showLayers, showOrigins } from "./panel.mjs";
 import { steering } from "./steer.mjs";
 import { Frames, get } from "./wire.mjs";
+import { whatIf } from "./whatif.mjs";
 import { clock } from "./words.mjs";
 import { World } from "./world.mjs";
 
@@ -38,6 +39,7 @@ async function begin() {
   $("replay").hidden = scene.live;
   $("steer").hidden = !scene.controllable;
   if (scene.controllable) showState = steering(scene, () => state);
+  whatIf(scene, () => (scene.live ? null : moment));
   counted = -1; events = [];
   if (!frames) frames = new Frames(draw, () => { lost = true; });
   frames.still = !scene.live;

@@ -91,6 +91,16 @@ export function searchNodes(choose) {
   $("find").addEventListener("submit", (e) => { e.preventDefault(); list.querySelector("button")?.click(); });
 }
 
+/** Why the emulated links of a run are not to be believed everywhere, and when. */
+function doubts(told, end) {
+  const why = [
+    told.late ? `packets up to ${quantity(told.lag, "s")} late in ${told.late} s` : "",
+    told.unread ? `${told.unread} packets dropped before the links had them` : "",
+    told.overflowed ? `${told.overflowed} packets that the service had no room for` : "",
+  ];
+  return `${why.filter(Boolean).join("; ")}. At ${told.at.map((at) => clock(at, end)).join(", ")}`;
+}
+
 /** The heading: what run this is and how it goes. */
 export function showHead(scene, time, state, silent) {
   $("name").textContent = scene.name;
@@ -101,9 +111,10 @@ export function showHead(scene, time, state, silent) {
   else if (state.ended) badges.push([`ended, ${state.ended}`, state.ended === "complete" ? "" : "warn"]);
   else if (silent) badges.push([silent, "bad"]);
   else badges.push(state.paused ? ["paused", "warn"] : ["live", "good"]);
+  if (state.emulation) badges.push([`emulation in doubt: ${state.emulation.doubtful} s, last at ${clock(state.emulation.doubtful_at, scene.duration)}`, "warn", doubts(state.emulation, scene.duration)]);
   if (scene.interactive || state.interactive) badges.push(["interactive", "warn"]);
-  for (const origin of new Set(scene.adapters.filter((adapter) => scene.real || adapter.origin !== "emulated").map((adapter) => adapter.origin))) badges.push([origin, `origin-${origin}`]);
-  $("badges").replaceChildren(...badges.map(([text, look]) => element("span", { class: `mark ${look}` }, text)));
+  for (const origin of new Set(scene.adapters.filter((adapter) => adapter.writes.length && (scene.real || adapter.origin !== "emulated")).map((adapter) => adapter.origin))) badges.push([origin, `origin-${origin}`]);
+  $("badges").replaceChildren(...badges.map(([text, look, title]) => element("span", { class: `mark ${look}`, title: title ?? "" }, text)));
   const facts = [["time", `${clock(time, scene.duration)} of ${clock(scene.duration)}`]];
   if (scene.live && !state.ended) facts.push(["pace", state.factor ? `${state.factor} ×` : "as fast as possible"], ["lag", state.lag > 1e-3 ? quantity(state.lag, "s") : "< 1 ms"]);
   if (state.tasks) {

@@ -41,6 +41,16 @@ export async function command(token, body) {
   }
 }
 
+/** What candidates would do to the run; the answer says `ok` and, if not, `error`. */
+export async function ask(body) {
+  try {
+    const answer = await fetch("/api/what-if", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    return await answer.json();
+  } catch {
+    return { ok: false, error: "the dashboard's server cannot be reached" };
+  }
+}
+
 /** Frames one after another: the next one is asked for when the last one has been drawn. */
 export class Frames {
   constructor(draw, lost) {

@@ -192,6 +192,7 @@ def test_the_timeline_keeps_the_integral():
     assert len(list(timeline.samples(found))) == len(found["time"])
 
 
+@pytest.mark.slow
 def test_windows_and_queries_give_the_same_outcome_and_search_does_not_hurt():
     jobs = uniform(11, 25)
     spans = {}

@@ -11,10 +11,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 
 from cosim.contract.errors import SetupError
-from cosim.detect import METHODS, Detector
+from cosim.dataset import Recipe, build
+from cosim.detect import METHODS, Detector, judge, train
 from cosim.detect.judge import figures
 from cosim.detect.network import ask, forward, lagged, lagged_names, learn
-from cosim.detect.train import calibrated, fit, with_causes
+from cosim.detect.train import calibrated, clusters_of, fit, levels_of, ratios_of, with_causes
 
 NAMES = ["ue_sinr", "ue_sinr_mean", "ue_pdr", "ue_pdr_mean", "ue_rssi"]
 
@@ -60,6 +61,45 @@ def test_a_saved_detector_scores_as_scikit_learn_does(method, rows, tmp_path):
     assert detector.score(given) == pytest.approx(peer(method, filled, y), abs=1e-9)
 
 
+@pytest.mark.parametrize("method", ["forest", "boosting"])
+def test_trees_see_the_differences_of_levels_as_scikit_learn_does(method, rows, tmp_path):
+    x, y = rows
+    pairs = ratios_of(NAMES, {"ue_sinr", "ue_rssi", "ue_pdr_other"})
+    assert pairs.tolist() == [[0, 4]]  # values with values; there is one mean only
+    detector = Detector.load(fit(x, y, NAMES, method, ratios=pairs).save(tmp_path / "d.npz"))
+    filled = np.where(np.isnan(x), detector.fill, x)
+    given = filled.astype(np.float32).astype(np.float64) if method == "forest" else filled
+    wide = np.column_stack([given, given[:, 0] - given[:, 4]])
+    other = np.column_stack([filled, filled[:, 0] - filled[:, 4]])
+    exact = method == "boosting"
+    near = np.abs(detector.score(given) - peer(method, other if exact else wide, y)) < 1e-9
+    assert near.mean() >= (1.0 if exact else 0.98)  # a forest rounds the difference, not what it is of
+    assert detector.columns == tuple(NAMES)  # nothing else is asked of a log
+    cause = np.where(y, np.where(x[:, 0] > -1.0, "jam", "fade"), "none")
+    told = with_causes(detector, x, cause)
+    assert Detector.load(told.save(tmp_path / "c.npz")).cause(filled).tolist() == told.cause(filled).tolist()
+
+
+def test_ratios_of_columns_that_are_not_there_are_refused(rows, tmp_path):
+    detector = fit(*rows, NAMES, "boosting", ratios=np.array([[0, 4]]))
+    detector.arrays["ratios"][0, 1] = 5
+    with pytest.raises(SetupError, match="do not fit one another"):
+        Detector.load(detector.save(tmp_path / "d.npz"))
+
+
+def test_levels_are_what_a_card_has_in_decibels(tmp_path):
+    words = {
+        "a": "ue.a: level (dBm)",
+        "b": "ue.b: ratio (dB)",
+        "c": "ue.c: rate (bit/s)",
+        "a_mean": "mean of ue.a (dBm)",
+    }
+    card = {"recordSet": [{"field": [{"name": name, "description": text} for name, text in words.items()]}]}
+    (tmp_path / "croissant.json").write_text(json.dumps(card))
+    assert levels_of(tmp_path) == {"a", "b"}
+    assert ratios_of(["a", "a_mean", "b", "b_mean", "c"], {"a", "b"}).tolist() == [[0, 2], [1, 3]]
+
+
 def test_thresholds_say_which_is_too_low():
     x = np.tile([10.0, 10.0, 1.0, 1.0, 0.0], (100, 1)) + 0.01 * np.arange(100)[:, None]
     detector = fit(x, np.arange(100) < 50, NAMES, "thresholds")
@@ -77,6 +117,34 @@ def test_the_limit_gives_the_false_alarms_that_were_asked_for(method, rate, rows
     alarms = detector.alarm(x[~half])[~y[~half]].mean()
     assert alarms <= rate
     assert alarms >= rate - 2.0 / (~y[~half]).sum()
+
+
+@pytest.mark.parametrize("method", ["logistic", "boosting"])
+@pytest.mark.parametrize("rate", [0.01, 0.1])
+def test_the_limit_is_the_best_of_those_that_keep_to_the_false_alarms(method, rate, rows):
+    x, y = rows
+    half = np.arange(len(x)) < 1000
+    detector = calibrated(fit(x[half], y[half], NAMES, method), x[~half], y[~half], rate, "best")
+    score, label = detector.score(x[~half]), y[~half]
+
+    def f1(limit):
+        alarm = score > limit
+        return 2.0 * (alarm & label).sum() / (alarm.sum() + label.sum())
+
+    allowed = [limit for limit in np.unique(score) if (score > limit)[~label].mean() <= rate]
+    assert (score > detector.limit)[~label].mean() <= rate
+    assert f1(detector.limit) == max(map(f1, allowed))
+
+
+def test_a_limit_is_between_classes_that_are_apart():
+    x = np.concatenate([np.linspace(0.0, 0.2, 300), np.linspace(0.8, 1.0, 100)])[:, None]
+    label = x[:, 0] > 0.5
+    detector = fit(x, label, ["ue_sinr_mean"], "thresholds")
+    found = calibrated(detector, 1.0 - x, label, 0.05, "best")
+    low, high = (float(detector.score(np.array([[1.0 - value]]))[0]) for value in (0.2, 0.8))
+    assert found.limit == pytest.approx(0.5 * (low + high))
+    quiet = calibrated(detector, 1.0 - x[~label], label[~label], 0.05, "best")  # nothing to be right about
+    assert (quiet.score(1.0 - x[~label]) > quiet.limit).mean() <= 0.05
 
 
 def test_figures_count_attacks_and_their_delays():
@@ -198,3 +266,28 @@ def test_a_network_whose_arrays_do_not_fit_is_refused(rows, tmp_path):
     detector.arrays["lags"][0] = 5
     with pytest.raises(SetupError, match="do not fit one another"):
         Detector.load(detector.save(tmp_path / "odd.npz"))
+
+
+def test_columns_that_say_the_same_are_one_cluster():
+    rng = np.random.default_rng(3)
+    sinr, other = rng.normal(size=(2, 500))
+    rows = np.column_stack([sinr, -np.exp(sinr), other, sinr + rng.normal(size=500), np.zeros(500)])
+    names = ["ue_sinr", "ue_bler", "ue_rssi", "gnb_sinr", "ue_ri"]
+    assert clusters_of(rows, names) == {
+        "ue_sinr": "gnb_sinr + ue_bler + ue_sinr", "ue_bler": "gnb_sinr + ue_bler + ue_sinr",
+        "gnb_sinr": "gnb_sinr + ue_bler + ue_sinr", "ue_rssi": "ue_rssi", "ue_ri": "ue_ri",
+    }  # fmt: skip
+
+
+def test_a_detector_is_trained_and_judged_on_a_table_of_somebody_else(tmp_path):
+    rng = np.random.default_rng(5)
+    on = (np.arange(2000) // 50) % 4 == 3
+    rows = (f"{10.0 - 6.0 * one + noise:.2f},{int(one)}" for one, noise in zip(on, rng.normal(size=2000), strict=True))
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(["sinr,jammed", *rows]))
+    data = build([file], Recipe((), "jammed == 1", blocks=10), tmp_path / "data").folder
+    detector = train(data, "logistic", false_alarms=0.05, limit="best")
+    assert detector.facts["offline"]
+    assert judge(detector, data).f1 > 0.95
+    with pytest.raises(SetupError, match=r"log\.csv is no data set; make one"):
+        judge(detector, file)

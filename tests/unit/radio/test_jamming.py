@@ -35,13 +35,14 @@ def faded(rows, steps, phase, factor=0.0, blocks=2, seed=3):
     return channel, power
 
 
-def mapped(ratios, widths, jam=(), at=0.0):
+def mapped(ratios, widths, jam=(), at=0.0, least=0.0):
     """Effective SINR in dB, with and without jammers, of one channel with the signal-to-noise `ratios` by piece."""
     pieces = len(ratios)
     spread = np.asarray([[list(part)] for part in jam], np.float64).reshape(len(jam), 1, pieces)
     out = np.empty(1), np.empty(1)
     effective(
-        np.zeros(1, np.int32), np.ones(1), np.ones(1), np.full((1, len(jam)), at), spread,
+        np.zeros(1, np.int32), np.zeros(1, np.int32), np.ones(1), np.ones((1, pieces)), np.full((1, len(jam)), at),
+        np.full((1, len(jam)), -1, np.int32), np.ones((1, 1)), least, spread,
         np.asarray([widths], np.float64), np.arange(pieces).reshape(1, -1), np.asarray([ratios], np.float64),
         borders(0.75), *out,
     )  # fmt: skip
@@ -105,6 +106,59 @@ def test_the_channel_forgets_as_jakes_says(phase):
     assert np.mean(channel[1] * channel[0].conj()).real == pytest.approx(expected, abs=0.02)
     assert np.mean(channel[2] * channel[0].conj()).real == pytest.approx(expected**2, abs=0.02)  # Markov
     assert abs(np.mean(channel[0][:, 0] * channel[0][:, 1].conj())) < 0.02  # blocks are independent
+
+
+@pytest.mark.parametrize("factor", [0.0, 10.0**0.9])
+def test_a_channel_without_memory_has_the_same_law(factor):
+    keys = device_keys(np.uint64(5), np.arange(20_000, dtype=np.int32), np.zeros(20_000, np.int32))
+    gains = np.empty((2, 20_000, 2))
+    for step in (0, 1):
+        fading.fade_anew(keys, step, np.full(20_000, factor), gains[step])
+    law = stats.expon() if factor == 0.0 else stats.ncx2(2, 2.0 * factor, scale=0.5 / (1.0 + factor))
+    assert stats.kstest(gains.ravel(), law.cdf).pvalue > 0.01
+    for one, other in ((gains[0, :, 0], gains[0, :, 1]), (gains[0, :, 0], gains[1, :, 0])):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
+
+
+def test_links_of_a_device_have_draws_of_their_own():
+    keys = device_keys(np.uint64(5), np.zeros(20_000, np.int32), np.zeros(1, np.int32))
+    pairs = fading.pair_keys(keys, np.arange(20_000, dtype=np.int32))
+    assert len(np.unique(pairs)) == 20_000
+    gain = np.empty((20_000, 1))
+    fading.fade_anew(pairs, 3, np.zeros(20_000), gain)
+    assert stats.kstest(gain.ravel(), "expon").pvalue > 0.01
+
+
+def test_the_strongest_other_cells_on_the_carrier_keep_their_columns():
+    carrier = np.array([0, 0, 0, 1, 0], np.int32)
+    before, found = np.full((1, 2), -1, np.int32), np.empty((1, 2), np.int32)
+    rows, own, floor = np.zeros(1, np.int32), np.zeros(1, np.int32), np.array([0.5])
+    for power, cells in (
+        ([9.0, 2.0, 3.0, 9.0, 1.0], [2, 1]),
+        ([9.0, 2.0, 3.0, 9.0, 4.0], [2, 4]),  # 2 is second now, and keeps its column
+        ([9.0, 2.0, 0.1, 9.0, 4.0], [1, 4]),
+        ([9.0, 0.4, 0.1, 9.0, 0.6], [-1, 4]),  # the others are below the floor
+    ):
+        fading.strongest_others(rows, own, np.array([power]), carrier, floor, before, found)
+        assert found[0].tolist() == cells
+
+
+def test_what_fades_adds_what_it_is_above_its_mean():
+    down, up = np.full((2, 2), 5.0), np.full((3, 2), 1.0)
+    gain = np.array([[3.0, 0.0], [1.0, 2.0]])
+    fading.add_faded(
+        np.array([0, 1]), np.array([2, 1], np.int32), gain, np.array([2.0, 1.0]), np.array([0.5, 0.0]), down, up
+    )
+    assert down.tolist() == [[9.0, 3.0], [5.0, 6.0]]
+    assert up.tolist() == [[1.0, 1.0], [1.0, 1.0], [2.0, 0.5]]
+
+
+def test_jammers_far_below_the_floor_are_left_out_of_a_sinr():
+    """At most 0.1 % of the floor: less than 0.005 dB."""
+    exact, clean = mapped([10.0, 20.0], [0.5, 0.5], jam=[(0.5, 0.5)], at=1e-3)
+    left, _ = mapped([10.0, 20.0], [0.5, 0.5], jam=[(0.5, 0.5)], at=1e-3, least=1e-3)
+    assert left == clean
+    assert 0.0 < clean - exact < 0.005
 
 
 def test_effective_sinr_of_equal_pieces_is_that_of_each():

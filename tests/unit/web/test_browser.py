@@ -15,6 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from cosim.plan.compile import compile_plan
+from cosim.results.session import run_plan
+from cosim.scenario.load import load
+from tests.unit.twin.test_whatif import SCENARIO
+
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT = 60.0
@@ -190,6 +195,40 @@ def test_the_page_fits_a_phone_and_the_dark(browser, replayed):
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+QUEUE = SCENARIO.replace("{kind: device}", "{kind: device, at: [0 m, 0 m]}").replace(
+    "1 x 1 GHz}", "1 x 1 GHz, at: [50 m, 20 m]}"
+)
+
+
+def test_candidates_are_asked_for_and_answered(browser, tmp_path):
+    scenario = tmp_path / "queue.yaml"
+    scenario.write_text(QUEUE)
+    run = run_plan(compile_plan(load(scenario)), tmp_path / "runs").folder
+    changes = (
+        "--change",
+        "faster: nodes.worker.cpu=1 x 2 GHz",
+        "--change",
+        "more: workloads.ask.arrivals=poisson 9 Hz",
+    )
+    with cosim(tmp_path / "view.log", "view", run, "--port", 0, "--scenario", scenario, *changes) as (_, said):
+        page = Page(browser, said(r"(http://\S+)"))
+        assert page.text("#candidates").split("\n") == ["faster", "more"]
+        browser.find_element("css selector", "#ask button").click()
+        until(lambda: "nothing has happened" in page.text("#what-if-said"), "the beginning was not refused")
+        page.seek(20)
+        browser.execute_script("document.getElementById('horizon').value = 60")
+        browser.find_element("css selector", "#candidates input[value=more]").click()  # not this one
+        browser.find_element("css selector", "#ask button").click()
+        until(lambda: page.text("#what-if-said").startswith("From 20.0 s on"), "there is no answer")
+        groups = [one.text for one in browser.find_elements("css selector", "#answers .group")]
+        assert groups == ["as it is", "faster"]
+        responses = browser.find_elements("css selector", "#answers tr:not(.group)")
+        mean = next(row for row in responses[4:] if "mean" in row.text)
+        assert len(mean.find_elements("css selector", ".good")) == 1  # a band of the difference below 0
+        assert "−" in mean.text
+        page.is_clean(expected=("/api/what-if - Failed to load resource: the server responded with a status of 400",))
 
 
 @pytest.mark.slow

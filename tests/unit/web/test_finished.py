@@ -152,6 +152,19 @@ def test_a_run_that_was_killed_is_shown_as_far_as_it_got(run_folder, tmp_path):
     source.close()
 
 
+def test_what_nobody_has_measured_is_neither_offered_nor_called_measured(tmp_path):
+    plan = compile_plan(load_scenario(ROOT / "scenarios/edge-inference", ["run.duration=2 s"]))
+    source = FinishedRun(run_plan(plan, tmp_path, driver="loop").folder)  # in one process, where no machine attaches
+    scene = source.scene()
+    source.close()
+    live = next(one for one in scene["adapters"] if one["name"] == "live")
+    assert (live["origin"], live["writes"]) == ("measured", [])
+    assert next(one for one in scene["adapters"] if one["name"] == "continuum")["writes"][0] == "task"
+    names = {figure["name"].partition(".")[0] for figure in scene["figures"]}
+    assert "host" in names
+    assert not names & {"resources", "mobility"}
+
+
 def test_a_folder_that_is_no_run(tmp_path):
     with pytest.raises(SetupError, match="is not a run folder"):
         FinishedRun(tmp_path)

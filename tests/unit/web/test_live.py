@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import closing
 
@@ -22,7 +23,7 @@ from cosim.web.history import History
 from cosim.web.live import LiveSource
 from cosim.web.message import unpack
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 def column(role="value", unit="1", codes=()):
@@ -135,6 +136,26 @@ def test_an_ended_run_keeps_its_last_places(publisher, source):
     header, columns = unpack(source.frame(None, -1))
     assert header["state"]["ended"] == "complete"
     assert len(columns["m.node"]) == 3
+
+
+def test_seconds_in_which_the_emulation_is_in_doubt_are_told_at_once(publisher, source):
+    names = ("doubtful", "doubtful_at", "lag", "late", "unread", "overflowed")
+
+    def told(tick, *row):
+        columns = {name: np.array([value]) for name, value in zip(names, row, strict=True)}
+        frame = Frame("emulation", tick * 0.5, np.array([0], np.int32), columns)
+        serial, deadline = source.serial, time.monotonic() + LIMIT
+        while source.serial == serial:
+            publisher.publish(tick, tick * 0.5, [frame], state(tick * 0.5))
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return unpack(source.frame(None, -1))[0]["state"].get("emulation")
+
+    assert told(1, 0, math.nan, 0.001, 0, 0, 0) is None
+    assert told(2, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
+    assert told(3, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
+    found = told(4, 3, 2.0, 0.3, 1, 12, 0)
+    assert (found["at"], found["doubtful"], found["lag"], found["unread"]) == ([0.5, 2.0], 3, 0.3, 12)
 
 
 def test_rates_come_from_totals_so_missed_ticks_lose_nothing(monkeypatch, publisher, source):
