@@ -8,16 +8,24 @@
     @entry()
     def total(values): ...      # called from Python; its machine code is kept between processes
 
-numba keeps the machine code of an entry point in the folder that COSIM_CACHE names, else next to its
-source or, where that folder cannot be written, in the user's cache folder. It compiles anew when the
-entry point's own file has changed, and does not see changes in the files of the functions that it
-calls. So the *name* of an entry point, which numba names the file after, has a digest of everything
-that its machine code depends on: the source of its module and of all modules that this imports,
-directly and through others, numba and the processor. An edit recompiles what it touches. Whether
-there is machine code that holds is then a question for the file system, and processes that compile
-different versions at the same time do not share a file. An entry point must be called with
-arguments of one signature: numba can mix up two signatures that two processes compile at the same
-time.
+Machine code of an entry point is looked for in `PRECOMPILED`, which an installed package brings, and
+then where numba keeps it: in the folder that COSIM_CACHE names, else next to its source or, where
+that folder cannot be written, in the user's cache folder, and where there is none, for this process
+only. numba compiles anew when the entry point's
+own file has changed, and does not see changes in the files of the functions that it calls. So the
+*name* of an entry point, which numba names the file after, has a digest of everything that its
+machine code depends on: the source of its module and of all modules that this imports, directly and
+through others, numba and the processor. An edit recompiles what it touches. Whether there is machine
+code that holds is then a question for the file system, and processes that compile different versions
+at the same time do not share a file. An entry point must be called with arguments of one signature:
+numba can mix up two signatures that two processes compile at the same time.
+
+Code is made for the processor's level x86-64-v3 (all servers and desktops of the last ten years), not
+for the very processor: it is as fast, all such processors compute the same bits, and an installed
+package can bring it along. Other processors compile for themselves.
+
+Importing numba takes longer than all that `cosim check` does. Where code is rather looked at than run, `defer()` puts
+that off until an entry point is called.
 
 With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, for debuggers.
 """
@@ -25,50 +33,80 @@ With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import importlib
-import os
-import re
-from collections.abc import Callable, Mapping
-from functools import cache, wraps
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import update_wrapper, wraps
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
-import llvmlite.binding  # type: ignore[import-untyped]
-import numba
-import numba.core.config
-import numba.core.types
-import numba.extending
-import numba.np.linalg
 import numpy as np
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PRECOMPILED = Path(__file__).parent / "precompiled"
+_NUMBA = "cosim.machine_code"
+_waiting: list[tuple[Callable[..., Any], bool]] | None = None  # what numba has not been told; None: it is used at once
 
-def _load_without_scipy() -> None:
-    """Load numba's array functions without scipy.linalg, which they import only to see that it is there.
 
-    That is a tenth of a short run's time. Code that does use linear algebra looks for it again.
+def defer() -> None:
+    """From now on do without numba until an entry point is called, or code needs numba to be defined."""
+    global _waiting
+    if _waiting is None and _NUMBA not in sys.modules:
+        _waiting = []
+
+
+@contextmanager
+def _without(*names: str) -> Iterator[None]:
+    """Import without optional modules that take longer to load than what they are loaded for is worth.
+
+    Nothing is hidden that is there already, or while other threads may import it.
     """
-    linalg: Any = numba.np.linalg
-    look = linalg.ensure_blas
-    linalg.ensure_blas = lambda: None
+    hidden = [name for name in names if name not in sys.modules] if threading.active_count() == 1 else []
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: an import fails
     try:
-        importlib.import_module("numba.np.arraymath")
+        yield
     finally:
-        linalg.ensure_blas = look
+        for name in hidden:
+            del sys.modules[name]
 
 
-_HERE = Path(__file__)
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.MULTILINE
-)
-_config: Any = numba.core.config
-if os.environ.get("COSIM_CACHE") and not os.environ.get("NUMBA_CACHE_DIR"):
-    _config.CACHE_DIR = os.environ["COSIM_CACHE"]
-_load_without_scipy()
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
+def _numba() -> ModuleType:
+    """`cosim.machine_code`, which from now on is used at once."""
+    global _waiting
+    if _NUMBA not in sys.modules:
+        # numba loads scipy to see its version, and yaml for a file of settings
+        with _without("scipy", *(() if Path(".numba_config.yaml").exists() else ("yaml",))):
+            import_module(_NUMBA)
+    from cosim import machine_code
+
+    waiting, _waiting = _waiting, None
+    for function, regrouped in waiting or ():
+        machine_code.part(function, regrouped)
+    return machine_code
+
+
+class _Deferred:
+    """An entry point of which numba has not been told."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._made: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: object) -> Any:  # noqa: ANN401
+        return self.made()(*arguments)
+
+    def made(self) -> Callable[..., Any]:
+        """What `entry` makes of the function."""
+        if self._made is None:
+            _numba().take(_Deferred)
+            self._made = _entry(self._function)
+        return self._made
 
 
 def part(function: F) -> F:
@@ -76,21 +114,37 @@ def part(function: F) -> F:
 
     There a * b + c may be rounded once instead of twice, as the processor has it.
     """
-    made: F = cast(Any, numba.extending.register_jitable)(**_OPTIONS, fastmath={"contract"})(function)
-    return made
+    return _part(function, regrouped=False)
+
+
+def reduction(function: F) -> F:
+    """As `part`, for a function whose sums may be added up in any order: vector instructions then do it."""
+    return _part(function, regrouped=True)
+
+
+def _part(function: F, *, regrouped: bool) -> F:
+    if _waiting is None:
+        return cast(F, _numba().part(function, regrouped))
+    _waiting.append((function, regrouped))
+    return function
+
+
+def inner(function: F) -> F:
+    """Compile for compiled callers only; the entry point's cache holds it."""
+    return cast(F, _numba().inner(function))
 
 
 def entry() -> Callable[[F], F]:
     """Compile a function at its first call and keep the machine code for later processes."""
+    return _entry if _waiting is None else _put_off
 
-    def decorate(function: F) -> F:
-        if not jitted():
-            return _plain(function)
-        function.__qualname__ += "_" + _digest(Path(function.__code__.co_filename), function.__module__)
-        made: F = cast(Any, numba.njit)(cache=True, **_OPTIONS)(function)
-        return made
 
-    return decorate
+def _put_off(function: F) -> F:
+    return cast(F, _Deferred(function))
+
+
+def _entry(function: F) -> F:
+    return cast(F, _numba().entry(function, PRECOMPILED)) if jitted() else _plain(function)
 
 
 def view(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
@@ -103,24 +157,7 @@ def array_at(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     """A compiled function (address, n) -> the array of n `dtype` at the address."""
     if not jitted():
         return lambda address, count: view(dtype, address, count)
-    element = numba.from_dtype(dtype)
-    types: Any = numba.core.types
-
-    def pointer(typing_context: object, address: object) -> Any:  # noqa: ANN401, ARG001
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401, ARG001
-            return builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(element)))
-
-        return types.CPointer(element)(types.int64), generate
-
-    cast_to = cast(Any, numba.extending.intrinsic)(pointer)
-    carray: Any = numba.carray  # type: ignore[attr-defined]
-
-    def array(address: int, count: int) -> NDArray[Any]:
-        found: NDArray[Any] = carray(cast_to(address), count)
-        return found
-
-    compiled: Callable[[int, int], NDArray[Any]] = cast(Any, numba.njit)(array)
-    return compiled
+    return cast(Callable[[int, int], NDArray[Any]], _numba().array_at(dtype))
 
 
 def codes(count: int) -> tuple[int, ...]:
@@ -133,6 +170,17 @@ def ready(*entries: Callable[..., Any]) -> bool:
     return all(not jitted() or bool(function.signatures) or _kept(function) for function in map(_dispatcher, entries))
 
 
+def direct(function: F) -> F:
+    """The machine code of the entry point `function`, which has been called before, without a look at arguments.
+
+    It takes those that `function` was compiled for; a call costs half as much.
+    """
+    if not jitted():
+        return function
+    (compiled,) = _dispatcher(function).overloads.values()
+    return cast(F, compiled.entry_point)
+
+
 def only(function: Callable[..., Any]) -> None:
     """From now on `function` takes what it has been compiled for, and raises `TypeError` for anything else."""
     if jitted():
@@ -141,72 +189,15 @@ def only(function: Callable[..., Any]) -> None:
 
 def jitted() -> bool:
     """Whether functions are compiled at all: not with NUMBA_DISABLE_JIT=1."""
-    return not _config.DISABLE_JIT
+    return not _numba().disabled()
 
 
 def _dispatcher(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - numba's dispatcher has no type of its own
-    return function
+    return function.made() if isinstance(function, _Deferred) else function
 
 
 def _kept(function: Any) -> bool:  # noqa: ANN401
-    folder = function.stats.cache_path
-    return folder is not None and any(Path(folder).glob(f"*.{function.__qualname__}-*.nbc"))
-
-
-@cache
-def _digest(file: Path, module: str) -> str:
-    """What the machine code of the functions in `file` depends on."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    binding: Any = llvmlite.binding
-    digest.update((_config.CPU_NAME or binding.get_host_cpu_name()).encode())
-    digest.update((_config.CPU_FEATURES or binding.get_host_cpu_features().flatten()).encode())
-    roots = {"cosim": _HERE.parent.parent}
-    if "." in module:  # a package of somebody else's
-        roots.setdefault(module.partition(".")[0], file.parents[module.count(".")])
-    for source in sorted({_HERE, *_reached(file, roots)}):
-        digest.update(source.name.encode() + b"\0" + _text(source))
-    return digest.hexdigest()[:16]
-
-
-def _reached(file: Path, roots: Mapping[str, Path]) -> set[Path]:
-    """`file` and all modules below `roots` (by package) that it imports, directly or through others."""
-    found, left = set[Path](), [file]
-    while left:
-        source = left.pop()
-        if source not in found:
-            found.add(source)
-            left += [path for name in _imported(source) if (path := _place(name, roots)) is not None]
-    return found
-
-
-@cache
-def _text(source: Path) -> bytes:
-    return source.read_bytes()
-
-
-@cache
-def _imported(source: Path) -> tuple[str, ...]:
-    """Dotted names that a module imports, wherever in it; what they are is for `_place` to find out."""
-    names = []
-    for package, few, plain in _IMPORT.findall(_text(source).decode()):
-        if plain:
-            names.append(plain)
-        words = (part.split() for part in re.sub(r"#.*|[()]", " ", few).split(","))
-        names += [f"{package}.{some[0]}" for some in words if some]
-    return tuple(names)
-
-
-def _place(name: str, roots: Mapping[str, Path]) -> Path | None:
-    """The file of module `name`, or of the module that has the attribute `name`; None for others' modules."""
-    root = roots.get(name.partition(".")[0])
-    if root is None:
-        return None
-    for parts in (name.split("."), name.split(".")[:-1]):
-        path = root.joinpath(*parts)
-        for file in (path.with_suffix(".py"), path / "__init__.py"):
-            if parts and file.is_file():
-                return file
-    return None
+    return bool(function._cache.kept())
 
 
 def _plain(function: F) -> F:

@@ -23,6 +23,7 @@ ADAPTER = AdapterKind(
     config="adapters.replay.config:ReplayConfig",
     factory="adapters.replay.adapter:ReplayAdapter",
     check="adapters.replay.check:problems",
+    heeds=frozenset(),
     ports=_ports,
     fleet=True,
     example=EXAMPLE,

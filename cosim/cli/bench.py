@@ -9,6 +9,7 @@ import typer
 
 from cosim.cli.console import Json, emit, errors, note
 from cosim.contract.errors import SetupError
+from cosim.contract.functions import search_in
 
 app = typer.Typer(no_args_is_help=True, help="Frozen comparisons, resumed where they were left.")
 
@@ -21,7 +22,9 @@ def _group() -> None:
 @app.command()
 def schedulers(
     only: Annotated[str, typer.Option(help="These entries, comma between them; default: all that have a name.")] = "",
-    entry: Annotated[list[str], typer.Option(help="One more entry, module:name of a policy of yours.")] = [],  # noqa: B006 - typer
+    entry: Annotated[  # one's own module may lie in the folder that the command is run in
+        list[str], typer.Option(help="One more entry, module:name of a policy of yours, in this folder or installed.")
+    ] = [],  # noqa: B006 - typer
     world: Annotated[str, typer.Option(help="These worlds of the suite, comma between them.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="The first so many seeds of the suite.")] = 5,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
@@ -33,6 +36,7 @@ def schedulers(
         from cosim.bench import suite, table
         from cosim.schedulers import SchedulerError
 
+        search_in(Path())
         names = [*(_words(only) or table.ENTRIES), *entry]
         if table.REFERENCE not in names:
             names.insert(0, table.REFERENCE)
@@ -41,16 +45,16 @@ def schedulers(
         if unknown:
             known = ", ".join(one.name for one in suite.worlds())
             raise SetupError(f"--world: there is no {', '.join(unknown)}; there are {known}")
-        try:
-            entries = [table.entry(name) for name in dict.fromkeys(names)]
-        except SchedulerError as error:
-            raise SetupError(str(error)) from error
 
         def told(done: int, total: int, row: Any) -> None:  # noqa: ANN401 - table.Row
             if done == total or done % len(entries) == 0:
                 note(f"{done}/{total}  {row.world}, seed {row.seed}")
 
-        rows = table.fill(out, entries, worlds, suite.SEEDS[:seeds], workers=workers, told=told)
+        try:
+            entries = [table.entry(name) for name in dict.fromkeys(names)]
+            rows = table.fill(out, entries, worlds, suite.SEEDS[:seeds], workers=workers, told=told)
+        except SchedulerError as error:
+            raise SetupError(str(error)) from error
         found = table.compared(rows, entries)
         (out / "leaderboard.md").write_text(table.markdown(found), encoding="utf-8")
         emit(found | {"folder": str(out)}, as_json, lambda: _text(found, out))
@@ -63,9 +67,10 @@ def _words(text: str) -> list[str]:
 def _text(found: dict[str, Any], out: Path) -> str:
     from cosim.bench.table import band
 
-    lines = [f"{'entry':<16} {'score':>6} {'95 %':>15} {'with best':>9} {'late':>6} {'CPU ms':>7}"]
+    wide = max(16, *(len(line["entry"]) for line in found["board"]))
+    lines = [f"{'entry':<{wide}} {'score':>6} {'95 %':>15} {'with best':>9} {'late':>6} {'CPU ms':>7}"]
     for line in found["board"]:
         best = f"{line['with_best']}/{line['worlds']}"
-        shown = f"{line['entry']:<16} {line['score']:>6.3f} {band(line):>15} {best:>9}"
+        shown = f"{line['entry']:<{wide}} {line['score']:>6.3f} {band(line):>15} {best:>9}"
         lines.append(f"{shown} {line['late']:>6.1%} {line['cpu']:>7.2f}")
     return "\n".join([*lines, f"page  {out / 'leaderboard.md'}"])

@@ -38,6 +38,9 @@ def calibrate(
     url: Annotated[
         str | None, typer.Option(help="With --here: measure this HTTP service, such as http://127.0.0.1:8080/ask.")
     ] = None,
+    busy: Annotated[
+        bool, typer.Option("--busy", help="With --here: measure although other programs use the machine.")
+    ] = False,
     requests: Annotated[
         list[Path] | None,
         typer.Option(help="A table of requests to your service, one per load, the last is held back; no SCENARIO."),
@@ -74,9 +77,10 @@ def calibrate(
 
         say: Callable[[str], None] = (lambda _: None) if quiet or as_json else note
         if here or requests:
-            scenario = _own_service(out, scenario, here, url, requests or [], seed or 1, say)
-        elif url is not None:
-            raise ScenarioError(Problem("'--url' is for '--here'", hint="write --here --url URL"))
+            scenario = _own_service(out, scenario, here, url, busy, requests or [], seed or 1, say)
+        elif url is not None or busy:
+            option = "--url" if url is not None else "--busy"
+            raise ScenarioError(Problem(f"'{option}' is for '--here'", hint="write --here --url URL"))
         if scenario is None:
             hint = "write SCENARIO, --here for this machine, or --requests for tables of your service"
             raise ScenarioError(Problem("no scenario is named", hint=hint))
@@ -120,7 +124,7 @@ def calibrate(
 
 
 def _own_service(
-    out: Path, scenario: Path | None, here: bool, url: str | None, tables: list[Path], seed: int,
+    out: Path, scenario: Path | None, here: bool, url: str | None, busy: bool, tables: list[Path], seed: int,
     say: Callable[[str], None],
 ) -> Path:  # fmt: skip
     """The scenario of a service that is measured now, or that `tables` were recorded of."""
@@ -133,9 +137,16 @@ def _own_service(
         from cosim.twin.telemetry.here import measure
 
         what = url or "its inference service"
-        say(f"measuring this machine: {what} under three loads, about 90 s; leave it in peace meanwhile")
-        measured = measure(out / "here-measured", url=url, seed=seed)
+        say(f"measuring this machine: {what} under three loads, about 2 min; leave it in peace meanwhile")
+        measured = measure(out / "here-measured", url=url, seed=seed, busy=busy)
         say(f"a request alone takes {_words(measured.service)}; recorded into {measured.scenario.parent}")
+        for warning in measured.warnings:
+            say(warning)
+        for one, first in zip(measured.again, measured.means[-len(measured.again) :], strict=True):
+            say(
+                f"under {one.load:.0%} the same requests took {_words(first)} on the average, and {_words(one.mean)} "
+                "when they were made again: no prediction can be nearer than that"
+            )
         found = measured.own
     else:
         from cosim.twin.scenario.requests import scenario_of

@@ -21,6 +21,9 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a scenario and report every problem with file, line and column."""
+    from cosim.compiling import defer
+
+    defer()
     from cosim.plan.compile import checked
     from cosim.plan.estimate import estimate
     from cosim.plan.variants import wrong_values

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -58,6 +59,15 @@ _LIMITS = {
 }
 
 
+def _has_folder() -> bool:
+    """Whether the working directory is there."""
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def errors(as_json: bool = False) -> Iterator[None]:
     """Turn the errors of the library into a message and the exit code that tells who acts."""
@@ -72,11 +82,15 @@ def errors(as_json: bool = False) -> Iterator[None]:
         if error.filename is None and file and error.errno:
             fail(SetupError(f"{file[1]}: {os.strerror(error.errno)}"), as_json)
         if error.filename is None:
+            if isinstance(error, FileNotFoundError) and not _has_folder():
+                fail(SetupError("the folder that this was started in is gone; change to another"), as_json)
             raise
         fail(SetupError(f"{error.filename}: {error.strerror}"), as_json)
     except MemoryError:
         fail(RunError(_NO_MEMORY), as_json)
     except Exception as error:
+        if str(error).startswith("Symlink loop"):  # of Path.resolve, which has no OSError for it
+            fail(SetupError(f"{error}; name a file or a folder"), as_json)
         # a library's own words for a limit: DuckDB, LLVM and threads have errors of their own
         if not re.search(r"out of memory|cannot allocate|can't start new thread|failed to allocate", str(error), re.I):
             raise

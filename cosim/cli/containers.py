@@ -14,6 +14,7 @@ from cosim.cli.console import count, note
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
 from cosim.launch.deployment import RUN, Deployment, require_engine
+from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
 Ended = dict[str, Any]  # status, folder, report, error, figures: as `cosim run --json` prints them
@@ -26,7 +27,7 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
     engine and `RunError` when something does not start; nothing is left running.
     """
     values = [value for value in overrides if not value.startswith("run.nodes=")]
-    builds = checkout(scenario) is not None
+    builds = checkout(scenario) is not None or brings_sources()
     deployment = Deployment(plan, scenario, runs=out, values=values, build=builds)
     require_engine()
     if not quiet:

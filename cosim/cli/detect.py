@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,6 +23,10 @@ def train(
     false_alarms: Annotated[
         float, typer.Option(help="Part of the negative rows of the split valid that may raise an alarm.")
     ] = 0.02,
+    limit: Annotated[
+        Literal["rate", "best"],
+        typer.Option(help="At that rate, or where F1 is highest on valid of limits that keep to it."),
+    ] = "rate",
     seed: Annotated[int, typer.Option(help="Seed of the fit.", min=0)] = 1,
     as_json: Json = False,
 ) -> None:
@@ -29,11 +34,12 @@ def train(
     with errors(as_json):
         from cosim.detect import train as fit
 
-        found = fit(data, method, false_alarms=false_alarms, seed=seed)
+        found = fit(data, method, false_alarms=false_alarms, limit=limit, seed=seed)
         path = found.save(out)
         facts = {"file": str(path), "method": found.method, "limit": found.limit, **found.facts}
         first = list(found.facts.get("importance", {}).items())[:8]
-        lines = [str(path), f"limit {found.limit:.4g} at {false_alarms:.1%} false alarms on held-out scenes"]
+        most = "at most " if limit == "best" else "at "
+        lines = [str(path), f"limit {found.limit:.4g} {most}{false_alarms:.1%} false alarms on held-out scenes"]
         emit(facts, as_json, "\n".join([*lines, *(f"{name:<24} {lost:+.4f}" for name, lost in first)]))
 
 
@@ -62,13 +68,21 @@ def judge(
             groups = by_group(loaded, data, split, only=only)
             write_judgement(loaded, data.name, found, groups, contrasts(data, split), html, only=only)
         rows = {
-            "rows": f"{found.rows:,}, {found.positive:,} positive", "precision": f"{found.precision:.3f}",
-            "recall": f"{found.recall:.3f}", "F1": f"{found.f1:.3f}", "false alarms": f"{found.false_alarms:.2%}",
-            "area": f"{found.area:.4f}", "attacks": f"{found.attacks}, {found.missed:.1%} missed",
-            "delay": ", ".join(f"{name} {value:.1f} s" for name, value in found.delay.items()),
+            "rows": f"{found.rows:,}, {found.positive:,} positive", "precision": _shown(found.precision, ".3f"),
+            "recall": _shown(found.recall, ".3f"), "F1": _shown(found.f1, ".3f"),
+            "false alarms": _shown(found.false_alarms, ".2%"), "area": f"{found.area:.4f}",
+            "attacks": f"{found.attacks}, {_shown(found.missed, '.1%')} missed",
+            "delay": ", ".join(f"{name} {_shown(value, '.1f')} s" for name, value in found.delay.items()),
         }  # fmt: skip
+        if found.positive in (0, found.rows):
+            rows["note"] = f"the split {split} has one class only: choose another one, or make it with more groups"
         for true, told in found.causes.items():
             rows[f"is {true}"] = "told " + ", ".join(f"{name} {number:,}" for name, number in told.items())
         if html is not None:
             rows["page"] = str(html)
         emit(found.as_dict(), as_json, "\n".join(f"{name:<16} {text}" for name, text in rows.items()))
+
+
+def _shown(value: float, form: str) -> str:
+    """A figure, or - where there was nothing to count."""
+    return "-" if math.isnan(value) else format(value, form)

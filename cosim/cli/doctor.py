@@ -109,7 +109,9 @@ def _links() -> list[Finding]:
     if os.access(taps.DEVICE, os.R_OK | os.W_OK):
         findings = [Finding("tap interfaces", "ok", str(taps.DEVICE))]
     else:
-        findings = [Finding("tap interfaces", "optional", f"no {taps.DEVICE}; emulated links need it (modprobe tun)")]
+        there = taps.DEVICE.exists()
+        what = "is closed to this user: emulated links are in containers" if there else "is not there (modprobe tun)"
+        findings = [Finding("tap interfaces", "optional", f"{taps.DEVICE} {what}; emulated links need it")]
     problem = compiled.obstacle()
     findings.append(
         Finding("linkd", "optional" if problem else "ok", f"in Python: {problem}" if problem else "compiled")

@@ -7,6 +7,10 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 # Its scan for plug-ins reads the metadata of every installed package.
@@ -14,81 +18,42 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
 
-from cosim.cli import (
-    attach,
-    bench,
-    calibrate,
-    check,
-    cluster,
-    compare,
-    dataset,
-    detect,
-    doctor,
-    exporting,
-    figure,
-    importing,
-    importing_city,
-    importing_gpu,
-    importing_simulators,
-    importing_traces,
-    listing,
-    new,
-    nodes,
-    plan,
-    predict,
-    publish,
-    render,
-    report,
-    run,
-    schema,
-    size,
-    sweep,
-    view,
-    whatif,
-)
+from cosim.cli.progress import LOADING
 
-app = typer.Typer(
-    name="cosim",
-    help="Co-simulation of the drone-edge-cloud continuum: check, run, report and compare scenarios.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-app.command("check")(check.check)
-app.command("plan")(plan.plan)
-app.command("run")(run.run)
-app.command("view")(view.view)
-app.command("render")(render.render)
-app.command("report")(report.report)
-app.command("compare")(compare.compare)
-app.command("sweep")(sweep.sweep)
-app.command("size")(size.size)
-app.command("dataset")(dataset.dataset)
-app.command("figure")(figure.figure)
-app.command("publish")(publish.publish)
-app.command("rerun")(publish.rerun)
-app.command("calibrate")(calibrate.calibrate)
-app.command("predict")(predict.predict)
-app.command("whatif")(whatif.whatif)
-app.command("attach")(attach.attach)
-app.command("live-key")(attach.live_key)
-app.command("nodes")(nodes.nodes)
-app.command("adapters")(listing.adapters)
-app.command("schedulers")(listing.schedulers)
-app.command("scenarios")(listing.scenarios)
-app.command("schema")(schema.schema)
-app.command("doctor")(doctor.doctor)
-importing_traces.add(importing.app)
-importing_gpu.add(importing.app)
-importing_city.add(importing.app)
-importing_simulators.add(importing.app)
-app.add_typer(importing.app, name="import")
-app.add_typer(exporting.app, name="export")
-app.add_typer(new.app, name="new")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(detect.app, name="detect")
-app.add_typer(bench.app, name="bench")
+# Each command and where it is. Those that are groups of commands have a `typer.Typer` there.
+_COMMANDS = {
+    "check": "check:check",
+    "plan": "plan:plan",
+    "run": "run:run",
+    "view": "view:view",
+    "render": "render:render",
+    "report": "report:report",
+    "compare": "compare:compare",
+    "sweep": "sweep:sweep",
+    "size": "size:size",
+    "dataset": "dataset:dataset",
+    "figure": "figure:figure",
+    "publish": "publish:publish",
+    "rerun": "publish:rerun",
+    "calibrate": "calibrate:calibrate",
+    "predict": "predict:predict",
+    "whatif": "whatif:whatif",
+    "attach": "attach:attach",
+    "live-key": "attach:live_key",
+    "nodes": "nodes:nodes",
+    "adapters": "listing:adapters",
+    "schedulers": "listing:schedulers",
+    "scenarios": "listing:scenarios",
+    "schema": "schema:schema",
+    "doctor": "doctor:doctor",
+    "import": "importing:app",
+    "export": "exporting:app",
+    "new": "new:app",
+    "cluster": "cluster:app",
+    "detect": "detect:app",
+    "bench": "bench:app",
+}
+_SOURCES = ("importing_traces", "importing_gpu", "importing_city", "importing_simulators")  # of `cosim import`
 
 
 def _version(wanted: bool) -> None:
@@ -99,7 +64,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
@@ -108,14 +72,57 @@ def options(
     """Options of the command itself."""
 
 
+def _app(names: Iterable[str]) -> typer.Typer:
+    """The command line with these commands; what a command declares is read when it is in."""
+    app = typer.Typer(
+        name="cosim",
+        help="Co-simulation of the drone-edge-cloud continuum: check, run, report and compare scenarios.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    for name in names:
+        module, _, attribute = _COMMANDS[name].partition(":")
+        found = getattr(import_module(f"cosim.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
+
+
+@cache
+def _whole() -> typer.Typer:
+    from cosim.cli import importing
+
+    for name in _SOURCES:
+        import_module(f"cosim.cli.{name}").add(importing.app)
+    return _app(_COMMANDS)
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """`app`, the command line with all commands."""
+    if name != "app":
+        raise AttributeError(f"module 'cosim.cli.main' has no attribute '{name}'")
+    return _whole()
+
+
 def main() -> None:
     """Entry point of the console script.
 
     A command loads some hundred thousand objects that stay. Python's cycle collector would look at them again
     and again while they are loaded, and taking them apart at the end, one by one, frees nothing that the end
-    of the process does not: together a quarter of a short run's time.
+    of the process does not: together a quarter of a short run's time. A run sets what it has loaded aside (see
+    `cosim.cli.progress`), so that no collection stops it for long.
     """
-    gc.set_threshold(200_000, 20, 20)
+    gc.set_threshold(LOADING, 20, 20)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open
+    asked = sys.argv[1:2]  # one command needs no other; help, completion and misspelt names need all
+    alone = asked[0] in _COMMANDS.keys() - {"import"} if asked else False
+    app = _app(asked) if alone else _whole()
     try:
         app()
     except SystemExit as ending:

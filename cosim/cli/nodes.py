@@ -21,10 +21,11 @@ def nodes(
     as_json: Json = False,
 ) -> None:
     """List the live nodes of a run under way: who is there, since when, clock offset, load and links."""
+    from cosim.live import finding
     from cosim.talk import control
 
     with errors(as_json):
-        address, token = control.find(where or control.newest(), environment.text("COSIM_LIVE_TOKEN"))
+        address, token = finding.find(where or finding.newest(), environment.text("COSIM_LIVE_TOKEN"))
         if evict:
             answer = control.command(address, token, "evict", node=evict)
             emit(answer, as_json, f"{evict} is evicted until the run ends")

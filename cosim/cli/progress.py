@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from cosim.plan.plan import Plan
 
+LOADING = 1_000_000  # new objects until Python's cycle collector looks at them, while a command loads its modules
 _REDRAW = 0.1  # s between two updates of the bar
 _TELLING = 0.05  # part of the run from which its pace says how long the rest will take
 _LINE = 15.0  # s between two lines where nobody looks at a bar
@@ -63,6 +65,9 @@ class RunProgress:
 
     def tick(self, tick: int) -> None:
         """The run has finished `tick`."""
+        if tick == 0 and gc.get_threshold()[0] == LOADING:  # everything is loaded
+            gc.freeze()
+            gc.set_threshold(200_000, 20, 20)
         if self._quiet:
             return
         now = time.monotonic()

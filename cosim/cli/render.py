@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, count, emit, errors
+from cosim.contract.errors import Problem, ScenarioError
 
 _SHOWN = 8  # ports of nodes that are told how to find
 
@@ -24,11 +26,17 @@ def render(
     images: Annotated[
         bool, typer.Option("--images", help="Use images that are there instead of building them from the checkout.")
     ] = False,
+    elsewhere: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--elsewhere", help="MACHINE=NODE,NODE: these nodes are in compose.MACHINE.yaml, for another host."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write the compose file that runs the scenario with its nodes as containers."""
     from cosim.launch.carrier import carrier
-    from cosim.launch.compose import checkout, render
+    from cosim.launch.compose import checkout, divided, render
     from cosim.plan.compile import compile_plan
     from cosim.scenario.load import load
 
@@ -37,9 +45,16 @@ def render(
         plan = compile_plan(loaded)
         target = (out or loaded.path.parent / "compose.yaml").resolve()
         root = None if images else checkout(loaded.path)
-        text = render(plan, loaded.path, target.parent, root, overrides or ())
         target.parent.mkdir(parents=True, exist_ok=True)
+        others: dict[str, str] = {}
+        if elsewhere:
+            machines = _machines(elsewhere)
+            text, others = divided(plan, loaded.path, target.parent, root, overrides or (), machines)
+        else:
+            text = render(plan, loaded.path, target.parent, root, overrides or ())
         target.write_text(text, encoding="utf-8")
+        for machine, other in others.items():
+            (target.parent / f"compose.{machine}.yaml").write_text(other, encoding="utf-8")
         real = [node for _, node in plan.scene.computers() if node.runs]
         nodes = [node.id for node in real]
         compose = f"docker compose -f {shlex.quote(os.path.relpath(target))}"
@@ -65,6 +80,7 @@ def render(
                     + ("" if root else "; images are not built from here"),
                     *([remark] if remark else []),
                     *(f"warning: {warning}" for warning in plan.warnings),
+                    *(f"{machine}: {target.parent / f'compose.{machine}.yaml'}" for machine in others),
                     f"start it: {compose} up",
                     "then, where things are:",
                     f"  dashboard: {compose} port dashboard 8080",
@@ -73,3 +89,15 @@ def render(
                 ]
             ),
         )
+
+
+def _machines(texts: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        machine, _, nodes = text.partition("=")
+        names = [name for name in nodes.split(",") if name]
+        if not re.fullmatch("[a-z0-9][a-z0-9-]{0,30}", machine) or not names or machine in found:
+            hint = "write it as host2=uav-1,uav-2, once for each machine"
+            raise ScenarioError(Problem(f"'{text}' says no machine and its nodes", "--elsewhere", hint=hint))
+        found[machine] = names
+    return found

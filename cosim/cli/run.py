@@ -167,10 +167,13 @@ def _tell(
         outcome = carry_out(progress)
     path, error = None, outcome.error
     if with_report:
-        from cosim.report import write_report
+        from cosim.results.ending import report_first
 
         try:
-            path = write_report(outcome.folder)
+            with report_first(lambda text: None if as_json else note(text)):
+                from cosim.report import write_report
+
+                path = write_report(outcome.folder)
         except (CosimError, OSError) as refused:  # the disk may be full; the results are there all the same
             error = error or RunError(f"the report cannot be written: {refused}")
     emit(

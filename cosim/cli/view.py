@@ -6,15 +6,19 @@ import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cosim.cli.console import errors, note
-from cosim.contract.errors import SetupError
+from cosim.contract.errors import Problem, ScenarioError, SetupError
 
 if TYPE_CHECKING:
+    from cosim.web.candidates import Candidates
     from cosim.web.source import Source
+
+_RUNS = 20  # of each candidate
 
 
 def view(
@@ -36,6 +40,15 @@ def view(
     map_files: Annotated[
         list[Path] | None, typer.Option("--map", help="GeoJSON lines and polygons to draw under the map. Repeatable.")
     ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="Scenario of the run: the page answers what each --change would do.")
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option(help="A candidate: 'NAME: path=value; path=value'. Repeatable.")
+    ] = None,
+    twin: Annotated[
+        Path | None, typer.Option(help="Folder that 'cosim calibrate' wrote: values of candidates are drawn from it.")
+    ] = None,
 ) -> None:
     """Show a run in the browser: a live map, charts and events, or the replay of a finished run."""
     with errors():
@@ -46,8 +59,10 @@ def view(
         from cosim.web.serve import bind, serve
 
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
-        with bind(host, port) as listener:
-            app = make_app(_source(run, map_files or [], folder), token=given.strip(), hosts=[host, *(name or ())])
+        with bind(host, port) as listener, TemporaryDirectory(prefix="cosim-what-if-") as work:
+            source = _source(run, map_files or [], folder)
+            asked = _candidates(folder or getattr(source, "folder", None), scenario, change or [], twin, Path(work))
+            app = make_app(source, token=given.strip(), hosts=[host, *(name or ())], candidates=asked)
             serve(app, listener, typer.echo, os.environ.get("COSIM_PUBLISHED", "").strip())
         note("the dashboard has ended")
 
@@ -67,6 +82,34 @@ def _source(run: str | None, maps: Sequence[Path] = (), beside: Path | None = No
             "this run goes on: here is what it has written so far; to follow it, give the address that --publish prints"
         )
     return FinishedRun(folder.path, maps)
+
+
+def _candidates(
+    run: Path | None, scenario: Path | None, changes: list[str], twin: Path | None, work: Path
+) -> Candidates | None:
+    """What the page may ask, None without changes."""
+    if scenario is None or not changes:
+        if scenario is not None or changes or twin is not None:
+            hint = "write --scenario FILE --change 'more cores: nodes.edge-1.cpu=8 x 2 GHz'"
+            raise ScenarioError(Problem("candidates need the scenario and at least one change", "change", hint=hint))
+        return None
+    if run is None:
+        hint = "give the run's folder on this machine with --folder"
+        raise ScenarioError(Problem("of a live run candidates need what it has recorded", "folder", hint=hint))
+    from dataclasses import asdict
+
+    from cosim.cli.whatif import candidates, posterior
+    from cosim.twin.prediction.whatif import what_if
+    from cosim.web.candidates import Candidates
+
+    known, draws = candidates(changes), posterior(twin) if twin is not None else ()
+
+    def answer(names: Sequence[str], horizon: float, now: float | None) -> list[dict[str, Any]]:
+        chosen = {name: known[name] for name in names}
+        found = what_if(scenario, run, chosen, folder=work, horizon=horizon, now=now, draws=draws, count=_RUNS)
+        return [asdict(one) for one in found]
+
+    return Candidates(tuple(known), answer)
 
 
 def _readable(maps: Sequence[Path]) -> None:

@@ -45,14 +45,15 @@ def whatif(
         from cosim.twin.prediction.whatif import what_if
 
         found = what_if(
-            scenario, run, _candidates(change or []), folder=out / "whatif", horizon=_seconds("horizon", horizon),
-            warm=_seconds("warm", warm), draws=_draws(twin) if twin else (), count=runs, level=level, seed=seed,
+            scenario, run, candidates(change or []), folder=out / "whatif", horizon=_seconds("horizon", horizon),
+            warm=_seconds("warm", warm), draws=posterior(twin) if twin else (), count=runs, level=level, seed=seed,
             overrides=overrides or (), hosts=hosts,
         )  # fmt: skip
         emit({"level": level, "candidates": [asdict(one) for one in found]}, as_json, lambda: _text(found, level))
 
 
-def _candidates(changes: list[str]) -> dict[str, list[str]]:
+def candidates(changes: list[str]) -> dict[str, list[str]]:
+    """Overrides by the names of the candidates. Raises `ScenarioError` for what changes nothing."""
     found: dict[str, list[str]] = {}
     for text in changes:
         name, mark, rest = text.partition(":")
@@ -77,7 +78,7 @@ def _seconds(name: str, text: str) -> float:
     return value
 
 
-def _draws(folder: Path) -> list[Mapping[str, float]]:
+def posterior(folder: Path) -> list[Mapping[str, float]]:
     """The draws of a calibration as numbers by parameter."""
     path = folder / "calibration.json"
     try:

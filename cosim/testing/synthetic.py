@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cosim.contract.entities import Cell, Event, Fleet, Geo, Law, Link, Node, Power, Radio, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.frame import Array, Frame, SlotTable
-from cosim.contract.reality import Wifi
+from cosim.contract.laws import Law
+from cosim.contract.node_keys import Cell, Radio, Wifi
 from cosim.contract.signals import TASK_STATUS, Column, Signal
 
 # unit -> range of plausible values
@@ -42,8 +43,8 @@ _PRESENT = ((0, 1), (0, 1, 2), (0, 2), (0, 1, 2), (0, 1, 2))
 def small_scene(owner: str, *, fleet: bool = True) -> Scene:
     """Two base stations with edge hosts, one without, a cloud, two drones, a hub, and a fleet of `owner`'s."""
     device = Node(
-        "", "uav", "device", radio=Radio(23.0, 0.0, 9.0, 1.5), radio_energy_sent=4.7e-8,
-        wifi=Wifi("station", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 0.0),
+        "", "uav", "device", radio=Radio(), radio_energy_sent=4.7e-8,
+        wifi=Wifi(mode="station", network="field"),
     )  # fmt: skip
     drone = replace(device, keys=(("vehicle", '{"frame":"copter"}'),))
     site = Node(
@@ -55,8 +56,8 @@ def small_scene(owner: str, *, fleet: bool = True) -> Scene:
         memory=8 * 2.0**30,
         slots=50,
         power=Power((2.7, 4.2, 6.4), "synthetic"),
-        cell=Cell(30.0, 8.0, 5.0, 10.0, 3.5e9, 20e6),
-        wifi=Wifi("access-point", "field", 5.18e9, 20e6, 20.0, 0.0, 7.0, 4.0),
+        cell=Cell(),
+        wifi=Wifi.si(mode="access-point", network="field", height=4.0),
     )
     nodes = (
         _named(drone, "uav-1", (10.0, 20.0, 30.0)),
