@@ -22,8 +22,9 @@ from adapters.radio.config import RadioConfig
 from adapters.radio.keys import Sector
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Cell, Node, Radio, Scene
+from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import SetupError
+from cosim.contract.node_keys import Cell, Radio
 from cosim.radio import nr, pathloss
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import fiveg
@@ -44,10 +45,10 @@ def levels(
 ) -> Floats:
     """RSRP (rows,) dBm of `link` where the drone measured, for cells of `power` (cells,) dBm at a mast's height."""
     told = np.empty(len(flights.level))
-    radio = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=0.0)
+    radio = Radio.si(height=0.0)
     for k, sent in enumerate(power.tolist()):
         rows = np.flatnonzero(flights.seen.cell == k)
-        cell = Cell(power=sent, gain=0.0, noise_figure=5.0, height=cellular.MAST, carrier=CARRIER, bandwidth=BANDWIDTH)
+        cell = Cell.si(power=sent, gain=0.0, height=cellular.MAST, carrier=CARRIER, bandwidth=BANDWIDTH)
         keys = (sector.written(),) if sector is not None else ()
         nodes = [Node("mast", "base-station", "edge", (0.0, 0.0, 0.0), cell=cell, keys=keys)]
         places = zip(flights.seen.distance[rows].tolist(), flights.seen.height[rows].tolist(), strict=True)

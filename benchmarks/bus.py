@@ -7,6 +7,7 @@ best round, and the ratios relate cases of one size.
 
 Cases
 - bare      numpy calls in a plain loop, no bus at all
+- direct    the four adapters called in a plain loop: what no bus of Python adapters can go below
 - loop      our runtime under the loop driver
 - mosaik    our runtime under the mosaik driver
 - coupled   the same with one mosaik step per tick, as when other mosaik simulators are connected
@@ -40,9 +41,21 @@ from cosim.contract.adapter import Adapter
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 5
-CASES = ("bare", "loop", "mosaik", "coupled", "unchecked", "remote", "remote-4", "helics", "helics-4", "naive")
+CASES = (
+    "bare",
+    "direct",
+    "loop",
+    "mosaik",
+    "coupled",
+    "unchecked",
+    "remote",
+    "remote-4",
+    "helics",
+    "helics-4",
+    "naive",
+)
 TARGETS = {
-    "mosaik / bare": {1_000: 6.0, 10_000: 3.0, 100_000: 1.4},
+    "mosaik / bare": {1_000: 2.5, 10_000: 1.8, 100_000: 1.1},
     "naive / mosaik": {1_000: 300.0, 10_000: 2_000.0, 100_000: 5_000.0},
     "helics-4 / remote-4": {100_000: 5.0},
     "helics / mosaik": {100_000: 5.0},
@@ -110,6 +123,7 @@ def measure(rows: int, ticks: int, rounds: int, cases: Sequence[str]) -> dict[st
     few = max(30, ticks // 10)
     runs: dict[str, Callable[[], float]] = {
         "bare": lambda: chain.bare(rows, ticks),
+        "direct": lambda: chain.direct(rows, ticks),
         "loop": lambda: ours(rows, ticks, loop_driver.drive),
         "mosaik": lambda: ours(rows, ticks, mosaik_driver.drive),
         "coupled": lambda: ours(rows, ticks, lambda r, p: mosaik_driver.drive(r, p, stretch=1)),

@@ -4,6 +4,11 @@ Devices with two workloads each; per 1,000 of them 20 edge hosts and a cloud, al
 the radio's figures are told every simulated second. Getting ready stands apart: it loads the compiled
 code, or compiles it when `was_compiled` is false (cold).
 
+`--threads 1 2` runs the same system with so many threads each, asserts that the results are equal bit by bit, and
+compares wall and CPU seconds, and those of the first thread, which does what is not divided and its share of the rest:
+where others keep the machine busy, they tell what the wall clock would without them. `--edges` is the access points
+per 1,000 devices, which share the same number of cores.
+
 `--scale` compares us per task at the first and the last of the sizes, for every policy of `continuum`
 and of the offloading model. Each case runs in a process of its own.
 """
@@ -11,7 +16,9 @@ and of the offloading model. Each case runs in a process of its own.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -33,15 +40,15 @@ OFFLOADING = {
 }
 
 
-def world(devices: int, own: bool = False) -> System:
-    """Edge hosts and clouds with a link to the core each, the core, then the devices with two workloads each."""
+def world(devices: int, own: bool = False, per_unit: int = EDGES) -> System:
+    """`per_unit` edge hosts per unit and clouds, each linked to the core, the core, then devices with two workloads."""
     units = max(1, devices // UNIT)
-    edges = EDGES * units
+    edges = per_unit * units
     law = int(EXPONENTIAL)
     place = np.array([0] * edges + [1] * units + [2] + [3] * devices)
     return System(
         kinds=(
-            Kind(cores=8, clock=2e9, power=(50.0, 80.0, 100.0)),
+            Kind(cores=8 * EDGES // per_unit, clock=2e9, power=(50.0, 80.0, 100.0)),
             Kind(cores=64, clock=3e9, power=(200.0, 500.0)),
             Kind(),
             Kind(cores=1, clock=1e9) if own else Kind(),
@@ -64,30 +71,43 @@ def world(devices: int, own: bool = False) -> System:
     )
 
 
-def measure(devices: int, seconds: int, policy: str = "least-loaded") -> dict[str, Any]:
+def measure(
+    devices: int, seconds: int, policy: str = "least-loaded", threads: int = 1, per_unit: int = EDGES
+) -> dict[str, Any]:
     """CPU seconds to get ready and to run, and what was done in them."""
     warm = compiled()
     begun = time.process_time()
-    made = world(devices, policy == "local")
-    engine = Engine(made, seed=7, scheduler=POLICIES.index(policy))
+    made = world(devices, policy == "local", per_unit)
+    engine = Engine(made, seed=7, scheduler=POLICIES.index(policy), threads=threads)
     engine.advance(0.0)
-    ready = time.process_time()
+    ready, start, first = time.process_time(), time.perf_counter(), time.thread_time()
     chance = np.random.Generator(np.random.PCG64(1))
-    edges = EDGES * max(1, devices // UNIT)
+    edges = per_unit * max(1, devices // UNIT)
     slots = np.arange(len(made.kind) - devices, len(made.kind))
     cell = chance.integers(0, edges, devices)
-    tasks = 0
+    tasks, digest, apart_s, apart_wall = 0, hashlib.sha256(), 0.0, 0.0
     for second in range(1, seconds + 1):
         if second % 10 == 0:
             cell = chance.integers(0, edges, devices)
         rate = chance.uniform(5e6, 50e6, devices)
         engine.set_radio(slots, cell, rate, 2 * rate, np.full(devices, 0.004), np.full(devices, 0.01))
         engine.advance(float(second))
-        tasks += len(engine.drain()["ended"])
-    spent = time.process_time() - ready
+        ended = engine.drain()
+        tasks += len(ended["ended"])
+        paused, paused_wall = time.process_time(), time.perf_counter()
+        for column in ended.values():
+            digest.update(column.tobytes())
+        apart_s += time.process_time() - paused
+        apart_wall += time.perf_counter() - paused_wall
+    first = time.thread_time() - first - apart_s
+    spent, wall = time.process_time() - ready - apart_s, time.perf_counter() - start - apart_wall
+    books = engine.ledger()
+    digest.update(repr((books.input, books.output, books.energy.sum(), books.tally.tolist())).encode())
     events = int(engine.state.meta["events"][0])
     return {
-        "model": "continuum", "policy": policy,
+        "model": "continuum", "policy": policy, "threads": threads, "wall_s": wall,
+        "first_thread_cpu_s": first, "digest": digest.hexdigest(),
+        "peak_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "devices": devices, "was_compiled": warm, "ready_cpu_s": ready - begun, "run_cpu_s": spent, "tasks": tasks,
         "tasks_per_cpu_s": tasks / spent, "events_per_cpu_s": events / spent,
     }  # fmt: skip
@@ -111,9 +131,10 @@ def offload(model: str, devices: int, seconds: float, policy: str) -> dict[str, 
     }  # fmt: skip
 
 
-def apart(model: str, devices: int, tasks: int, policy: str) -> dict[str, Any]:
-    """One case with about that many tasks in a process of its own."""
+def apart(model: str, devices: int, tasks: int, policy: str, *more: int) -> dict[str, Any]:
+    """One case with about that many tasks in a process of its own; of `threads`, so many seconds."""
     command = [sys.executable, "-m", "benchmarks.continuum", "--case", model, str(devices), str(tasks), policy]
+    command += map(str, more)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -141,6 +162,40 @@ def scale(sizes: list[int], rounds: int, models: list[str], policies: list[str],
     print_result("continuum-scale", {"cases": cases}, [table], as_json=as_json)
 
 
+def share(
+    devices: int, seconds: int, policy: str, threads: list[int], rounds: int, per_unit: int, as_json: bool
+) -> None:
+    """Wall and CPU seconds by the number of threads, in rounds that take turns; raises for results that differ."""
+    cases = [apart("threads", devices, seconds, policy, count, per_unit) for _ in range(rounds) for count in threads]
+    if len({case["digest"] for case in cases}) > 1:
+        raise AssertionError("the results depend on the number of threads")
+    best = [
+        min((case for case in cases if case["threads"] == count), key=lambda case: case["wall_s"]) for count in threads
+    ]
+    table = Table(
+        f"{policy}, {devices:,} devices, {seconds} simulated seconds, best of {rounds}; results equal bit by bit",
+        [
+            "threads",
+            "wall s",
+            "CPU s",
+            "times as fast",
+            "CPU s of the first thread",
+            "times less",
+            "us per task",
+            "tasks per CPU s",
+            "peak MB",
+        ],
+    )
+    for case in best:
+        table.add([
+            case["threads"], f"{case['wall_s']:.2f}", f"{case['run_cpu_s']:.2f}",
+            f"{best[0]['wall_s'] / case['wall_s']:.2f}", f"{case['first_thread_cpu_s']:.2f}",
+            f"{best[0]['first_thread_cpu_s'] / case['first_thread_cpu_s']:.2f}", f"{1e6 / case['tasks_per_cpu_s']:.2f}",
+            f"{case['tasks_per_cpu_s']:,.0f}", f"{case['peak_MB']:,.0f}",
+        ])  # fmt: skip
+    print_result("continuum-threads", {"cases": cases}, [table], as_json=as_json)
+
+
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--devices", type=int, default=1000)
@@ -151,14 +206,22 @@ def main() -> None:
     arguments.add_argument("--sizes", type=int, nargs="+", default=[1000, 100_000], help="of --scale")
     arguments.add_argument("--models", nargs="+", default=["continuum", *OFFLOADING], help="of --scale")
     arguments.add_argument("--policies", nargs="+", default=[], help="of --scale; all of them without")
-    arguments.add_argument("--case", nargs=4, help=argparse.SUPPRESS)
+    arguments.add_argument("--threads", type=int, nargs="+", default=[], help="compare these numbers of threads")
+    arguments.add_argument("--edges", type=int, default=EDGES, help="access points per 1,000 devices (%(default)s)")
+    arguments.add_argument("--case", nargs="+", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.case:
         model, devices, tasks, policy = options.case[0], int(options.case[1]), int(options.case[2]), options.case[3]
-        if model == "continuum":
+        if model == "threads":
+            print(json.dumps(measure(devices, tasks, policy, *map(int, options.case[4:]))))
+        elif model == "continuum":
             print(json.dumps(measure(devices, max(2, tasks // (2 * devices)), policy)))
         else:
             print(json.dumps(offload(model, devices, max(100.0, 20.0 * tasks / devices), policy)))
+        return
+    if options.threads:
+        share(options.devices, options.seconds, options.policy, options.threads, options.rounds, options.edges,
+              options.json)  # fmt: skip
         return
     if options.scale:
         scale(options.sizes, options.rounds, options.models, options.policies, options.json)

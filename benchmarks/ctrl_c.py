@@ -1,11 +1,14 @@
-"""Ctrl-C at random moments of a run in containers, by an ordinary user whose checkout it is: is there always a report?
+"""Ctrl-C at random moments of a run, by an ordinary user whose checkout it is: is there always a report?
 
-    python -m benchmarks.ctrl_c [--rounds 3] [--within 12] [--scenario edge-inference] [--user 1234] [--json]
+    python -m benchmarks.ctrl_c [--nodes compose] [--rounds 3] [--within 12] [--scenario edge-inference] [--user 1234]
+                                [--python PYTHON] [--json]
 
-A copy of this checkout is given to the user, who starts `docker compose up` in it and presses Ctrl-C at a random
-moment of the first `--within` seconds of the run. Asked: a report each time, a manifest that says how the run ended,
-both the user's own. Needs root, to be that user, an engine, and the images (COSIM_TAG) of this checkout, which
-`docker compose build` makes.
+The scenarios are given to the user, who starts a run at a terminal and presses Ctrl-C at a random moment of its first
+`--within` seconds. `--nodes` says how it is started: `compose`, by `docker compose up`, and `docker compose down` when
+that has ended; `containers`, `netns` and `process`, by `cosim run`, paced. Asked: a report each time, a manifest that
+says how the run ended, both the user's own. Needs root, to be that user (`netns`: `--user 0`); for `cosim run` an
+interpreter that the user may use (`--python`); for containers an engine, and the images (COSIM_TAG) of this checkout,
+which `docker compose build` makes.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import termios
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +35,13 @@ from benchmarks.measure import Table, parser, print_result, verdict
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTING = 300.0  # s until the run has begun
-ENDING = 120.0  # s until compose has ended
+ENDING = 120.0  # s until it has ended
 _SOCKET = Path("/var/run/docker.sock")
 _PLUGINS = (Path("~/.docker/cli-plugins").expanduser(), Path("/usr/libexec/docker/cli-plugins"))
 
 
 class User:
-    """Somebody without rights but to use the engine, and a checkout of theirs."""
+    """Somebody without rights but to use the engine, and a folder of theirs with the scenarios."""
 
     def __init__(self, number: int, folder: Path) -> None:
         self.number, self.checkout, self._home = number, folder / "checkout", folder / "home"
@@ -50,24 +54,31 @@ class User:
             os.chown(path, number, number, follow_symlinks=False)
         folder.chmod(0o755)
 
-    def compose(self, project: str, *words: str, scenario: str, terminal: int | None = None) -> subprocess.Popen[bytes]:
-        """`docker compose WORDS` by this user, at a terminal or without one."""
+    def start(self, words: Sequence[str], *, scenario: str, terminal: int | None = None) -> subprocess.Popen[bytes]:
+        """A command of this user, at a terminal or without one."""
         variables = {"DOCKER_CONFIG": str(self._home), "HOME": str(self._home), "SCENARIO": f"scenarios/{scenario}"}
         return subprocess.Popen(
-            ["docker", "compose", "--project-name", project, *words],
-            cwd=self.checkout, env={**os.environ, **variables}, start_new_session=True,
-            user=self.number, group=self.number, extra_groups=[_SOCKET.stat().st_gid],
+            words, cwd=self.checkout, env={**os.environ, **variables}, start_new_session=True,
+            user=self.number, group=self.number, extra_groups=[_SOCKET.stat().st_gid] if _SOCKET.exists() else [],
             **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL if terminal is None else terminal),
-            preexec_fn=None if terminal is None else lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=None if terminal is None else _sit_down,
         )  # fmt: skip
 
 
+def _sit_down() -> None:
+    """As whoever sits at the terminal: Ctrl-C is heard, though shells let what runs behind them ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 @contextlib.contextmanager
-def project(user: User, scenario: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A terminal in which a project is being started; gone afterwards."""
-    name = f"cosim-interrupted-{secrets.token_hex(4)}"
+def started(user: User, nodes: str, scenario: str, python: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A terminal at which a run is being started; gone afterwards."""
     keyboard, terminal = os.openpty()
-    process = user.compose(name, "up", "--no-build", scenario=scenario, terminal=terminal)
+    compose = ["docker", "compose", "--project-name", f"cosim-interrupted-{secrets.token_hex(4)}"]
+    command = [python, "-m", "cosim", "run", f"scenarios/{scenario}", "--nodes", nodes, "--set", "run.pacing=1 x"]
+    words = [*compose, "up", "--no-build"] if nodes == "compose" else command
+    process = user.start(words, scenario=scenario, terminal=terminal)
     os.close(terminal)
     threading.Thread(target=_read, args=(keyboard,), daemon=True).start()
     try:
@@ -77,7 +88,9 @@ def project(user: User, scenario: str) -> Iterator[tuple[int, subprocess.Popen[b
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        user.compose(name, "down", "--volumes", "--timeout", "5", scenario=scenario).wait()
+        if nodes == "compose":
+            # As long as the run needs: compose sometimes ends at once, and leaves containers to who takes them down.
+            user.start([*compose, "down", "--volumes"], scenario=scenario).wait()
 
 
 def _read(terminal: int) -> None:
@@ -87,11 +100,11 @@ def _read(terminal: int) -> None:
             pass
 
 
-def interrupted(user: User, scenario: str, after: float) -> Mapping[str, Any]:
+def interrupted(user: User, nodes: str, scenario: str, python: str, after: float) -> Mapping[str, Any]:
     """What is there of a run that got Ctrl-C `after` s from its beginning."""
     runs = user.checkout / "runs"
     before = set(runs.glob("*/*/manifest.json"))
-    with project(user, scenario) as (keyboard, process):
+    with started(user, nodes, scenario, python) as (keyboard, process):
         end = time.monotonic() + STARTING
         while not (begun := set(runs.glob("*/*/manifest.json")) - before):
             if process.poll() is not None or time.monotonic() > end:
@@ -119,29 +132,33 @@ def interrupted(user: User, scenario: str, after: float) -> Mapping[str, Any]:
 def main() -> None:
     """Interrupt runs and print what they left."""
     arguments = parser(__doc__)
+    arguments.add_argument("--nodes", choices=("compose", "containers", "netns", "process"), default="compose")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--within", type=float, default=12.0, help="s of the run in which Ctrl-C comes")
     arguments.add_argument("--scenario", default="edge-inference")
     arguments.add_argument("--user", type=int, default=1234, help="number of the user, who need not be known")
+    arguments.add_argument("--python", default=sys.executable, help="the user's, for `cosim run`")
     arguments.add_argument("--seed", type=int, default=1, help="of the moments")
     options = arguments.parse_args()
     if os.geteuid() != 0:
         arguments.error("only root can become another user")
     draw = random.Random(options.seed)
-    table = Table(
-        f"Ctrl-C as user {options.user}, {options.scenario}", ["after, s", "ended in, s", "status", "report", "own"]
-    )
+    title = f"Ctrl-C as user {options.user}, {options.scenario}, {options.nodes}"
+    table = Table(title, ["after, s", "ended in, s", "status", "report", "own"])
     rows = []
     with tempfile.TemporaryDirectory() as spare:
         user = User(options.user, Path(spare) / "user")
         Path(spare).chmod(0o755)
         for _ in range(options.rounds):
-            row = interrupted(user, options.scenario, draw.uniform(0.0, options.within))
+            after = draw.uniform(0.0, options.within)
+            row = interrupted(user, options.nodes, options.scenario, options.python, after)
             rows.append(row)
             table.add([row[name] for name in ("after", "took", "status", "report", "own")])
+            print(table.rows[-1], file=sys.stderr, flush=True)
     reports = sum(row["report"] and row["own"] and row["status"] in ("partial", "complete") for row in rows)
     table.add([f"reports: {reports}{verdict(reports, options.rounds, at_least=True)}", "", "", "", ""])
-    print_result("ctrl_c", {"user": options.user, "reports": reports, "rounds": rows}, [table], as_json=options.json)
+    data = {"user": options.user, "nodes": options.nodes, "reports": reports, "rounds": rows}
+    print_result("ctrl_c", data, [table], as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from time import process_time
 from typing import Any
 
-from benchmarks.measure import Table, child_seconds, print_result
+from benchmarks.measure import Table, child_seconds, mapped, print_result
 from cosim import api
 from cosim.api import Scenario
 from cosim.dataset import Recipe, build
@@ -38,23 +40,34 @@ def scene(phones: int, seconds: int, seed: int) -> Scenario:
     return made
 
 
+def simulated(folder: Path, phones: int, seconds: int, seed: int) -> Path:
+    """The folder of one run."""
+    return api.run(scene(phones, seconds, seed), out=folder).folder
+
+
 def measure(folder: Path, runs: int, phones: int, seconds: int, workers: int, *, same: bool) -> dict[str, Any]:
     """CPU seconds of simulation and of the set, its rows and bytes."""
     begun = process_time() + child_seconds()
-    made = [api.run(scene(phones, seconds, seed), out=folder / "runs").folder for seed in range(1, runs + 1)]
-    simulated = process_time() + child_seconds()
+    made = mapped(partial(simulated, folder / "runs", phones, seconds), range(1, runs + 1), workers=workers)
+    between = process_time() + child_seconds()
     found = build(made, RECIPE, folder / "set", workers=workers)
     spent = process_time() + child_seconds()
     files = sorted((folder / "set").rglob("*.parquet"))
     result: dict[str, Any] = {
         "rows": sum(found.rows.values()), "bytes": sum(file.stat().st_size for file in files),
-        "simulation": simulated - begun, "data set": spent - simulated, "workers": workers,
+        "simulation": between - begun, "data set": spent - between, "workers": workers,
+        "digest": sha256("".join(sorted(digests(folder / "set").values())).encode()).hexdigest()[:16],
     }  # fmt: skip
     if same:
         build(made, RECIPE, folder / "again", workers=1)
-        digests = [json.loads((folder / name / "dataset.json").read_text())["files"] for name in ("set", "again")]
-        result["same bytes from one process"] = digests[0] == digests[1]
+        result["same bytes from one process"] = digests(folder / "set") == digests(folder / "again")
     return result
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of a data set."""
+    found: dict[str, str] = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["files"]
+    return found
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ def real(path: Path) -> dict[str, Any]:
     for one in np.unique(setting):
         mine = np.flatnonzero(setting == one)
         blocks[mine] = np.arange(len(mine)) * _BLOCKS // len(mine)
-    plain, score, limits = np.zeros((3, len(rows)))
+    plain, score, limits, best = np.zeros((4, len(rows)))
     for block in range(_BLOCKS):
         out = blocks == block
         held = blocks == (block + 1) % _BLOCKS
@@ -38,9 +38,11 @@ def real(path: Path) -> dict[str, Any]:
         detector = calibrated(detector, rows[held], label[held], 0.02)
         score[out] = detector.score(rows[out])
         limits[out] = detector.limit
+        best[out] = calibrated(detector, rows[held], label[held], 0.02, "best").limit
     order = np.arange(len(rows), dtype=np.float64)
     result: dict[str, Any] = {"block, limit 0.5": _short(figures(label, plain, 0.5, who, order))}
     result["block, calibrated"] = _short(figures(label, score - limits, 0.0, who, order))
+    result["block, best limit"] = _short(figures(label, score - best, 0.0, who, order))
     for one in np.unique(setting[label]):
         out = (setting == one) | (~label & (blocks == 0))
         held = ~label & (blocks == 1)

@@ -1,8 +1,10 @@
 """What responses to alarms save: tasks in time under a jammer, by what is done about it, beside nothing and an oracle.
 
-A mast with a cell at 3.5 GHz serves eight people who walk; a jammer of 30 dBm on its carrier is on for 40 s. A second
-cell, at 3.54 GHz, is on the same mast, or silent until there is an alarm, or on a drone that takes off at the alarm
-and has a radio link of 60 Mbit/s to the mast. The same seeds, people, jammers and tasks for every response.
+A mast with a cell at 3.5 GHz serves eight people who walk; a jammer on its carrier is on for 40 s. Its power is the
+least of `POWERS` at which at most half of the tasks of phones that it hits are done in time when nothing is done
+about it (`severity`); no response is looked at for that. A second cell, at 3.54 GHz, is on the same mast, or
+silent until there is an alarm, or on a drone that takes off at the alarm and has a radio link of 60 Mbit/s to the
+mast. The same seeds, people, jammers and tasks for every response.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from benchmarks.jamming_scenes import LAST, START, scene
 from cosim import api
 
 RESPONSES = ("other-carrier", "spare-cell", "relay-drone", "disconnect")
+POWERS = (30, 34, 37, 40, 43, 46)  # dBm of the jammer, weakest first
+MOST = 0.5  # of the tasks that are hit: in time when nothing is done
 HARD = 10.0  # dB of SINR lost: the loss from which detection is judged
 _HOLD = "30 s"
 _LATE = 5.0  # s before the end of the attack from which on tasks are not counted: they may end after it
@@ -24,7 +28,7 @@ _CELLS = {"bs-0": ("33 dBm", "3.5 GHz"), "bs-1": ("27 dBm", "3.54 GHz")}
 Key = tuple[str, float]  # node and creation of a task
 
 
-def folder_of(folder: Path, what: str, seed: int, detector: Path, power: str = "37 dBm") -> Path:
+def folder_of(folder: Path, what: str, seed: int, detector: Path, power: str) -> Path:
     """The run of one seed in which `what` is done: a response, "nothing", "no jammer" or "oracle"."""
     made: dict[str, Any] = scene("jammed", seed, load=0.2).data
     made["workloads"]["upload"] |= {"deadline": "3 s", "arrivals": "poisson 0.3 Hz", "input": "100 kB"}
@@ -67,7 +71,20 @@ def _on_a_drone(made: dict[str, Any]) -> None:
     made["links"] = [{"between": ["bs-0", "bs-1"], "rate": "60 Mbit/s", "delay": "3 ms"}]
 
 
-def measure(folder: Path, detector: Path, seeds: range) -> dict[str, dict[str, float]]:
+def severity(folder: Path, seeds: range) -> int:
+    """The power in dBm of a jammer that is as bad as asked on `seeds`, or the strongest."""
+    for power in POWERS:
+        parts = []
+        for seed in seeds:
+            run = folder_of(folder, "nothing", seed, Path(), f"{power} dBm")
+            good, hit = _tasks(run), _hit(run)
+            parts += [np.mean([good[key] for key in hit])] if hit else []
+        if np.mean(parts) <= MOST:
+            return power
+    return POWERS[-1]
+
+
+def measure(folder: Path, detector: Path, seeds: range, power: int) -> dict[str, dict[str, float]]:
     """By what is done: parts of tasks in time, of all made under attack and of those that the jammer hits.
 
     A task is hit when its phone has lost `HARD` dB or more at its creation in the run in which nothing is done;
@@ -78,7 +95,8 @@ def measure(folder: Path, detector: Path, seeds: range) -> dict[str, dict[str, f
     back: dict[str, list[float]] = {}
     for seed in seeds:
         runs = {
-            what: folder_of(folder, what, seed, detector) for what in ("no jammer", "nothing", "oracle", *RESPONSES)
+            what: folder_of(folder, what, seed, detector, f"{power} dBm")
+            for what in ("no jammer", "nothing", "oracle", *RESPONSES)
         }
         hit = _hit(runs["nothing"])
         for what, run in runs.items():

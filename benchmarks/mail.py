@@ -9,11 +9,12 @@ and 28 days. A request counts as offloaded when it ended in time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Table, verdict
+from benchmarks.measure import Table, mapped, verdict
 from cosim.schedulers.mail import imitation, population
 from cosim.schedulers.mail.model import NAMES, VirtualPlatform, engine
 from cosim.schedulers.mail.platform import OWN, masks
@@ -53,17 +54,22 @@ def trained(seed: int) -> dict[str, Act]:
     }
 
 
-def drift(seeds: int, length: float) -> list[dict[str, Any]]:
+def drift(seeds: int, length: float, workers: int = 1) -> list[dict[str, Any]]:
     """A row per seed, day and policy: ratio, in time, mean response (s) of the days `seed + 1000`."""
+    found = mapped(drifted, range(1, seeds + 1), repeat(length), workers=workers)
+    return [row for rows in found for row in rows]
+
+
+def drifted(seed: int, length: float) -> list[dict[str, Any]]:
+    """The rows of one seed."""
     rows = []
-    for seed in range(1, seeds + 1):
-        for name, act in trained(seed).items():
-            for day in DRIFT:
-                log = run(day, 1000 + seed, act, length)
-                rows.append({
-                    "seed": seed, "policy": name, "day": day, "ratio": log.ratio,
-                    "in_time": float((log.level < 4).mean()), "response": float(np.nanmean(log.seconds)),
-                })  # fmt: skip
+    for name, act in trained(seed).items():
+        for day in DRIFT:
+            log = run(day, 1000 + seed, act, length)
+            rows.append({
+                "seed": seed, "policy": name, "day": day, "ratio": log.ratio,
+                "in_time": float((log.level < 4).mean()), "response": float(np.nanmean(log.seconds)),
+            })  # fmt: skip
     return rows
 
 
@@ -103,7 +109,7 @@ def _part(log: RequestLog, part: int) -> RequestLog:
     return RequestLog(**kept, changes=log.changes)
 
 
-def compare(seeds: int, length: float, days: int) -> tuple[dict[str, Any], list[Table]]:
+def compare(seeds: int, length: float, days: int, workers: int = 1) -> tuple[dict[str, Any], list[Table]]:
     """All three, and what is asked of them."""
     logs = [run(0, seed, history(0)) for seed in range(1, 2 * days + 1)]
     kl = population.table(logs[:days], logs[days:], 1)
@@ -115,7 +121,7 @@ def compare(seeds: int, length: float, days: int) -> tuple[dict[str, Any], list[
     second = Table("random engine over 12 parts of a day", ["", "found"])
     second.add(["correlation", f"{figure['correlation']:.3f}{verdict(figure['correlation'], 0.95, at_least=True)}"])
     second.add(["mean absolute difference", f"{figure['error']:.3f}{verdict(figure['error'], 0.02)}"])
-    rows = drift(seeds, length)
+    rows = drift(seeds, length, workers)
     third, ahead, kept = gains(rows)
     fourth = Table("asked of MAIL", ["", "found"])
     fourth.add(["seeds ahead of BC from day 1 on", f"{ahead:.0%}{verdict(ahead, AHEAD, at_least=True)}"])

@@ -208,7 +208,10 @@ def main() -> None:
     # Tests that fail at once may leave a compiling process that still writes its cache.
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         root = Path(folder) / "checkout"
-        ignored = shutil.ignore_patterns(".git", ".venv", "runs", "__pycache__", ".*_cache", ".cache", "site")
+        ignored = shutil.ignore_patterns(
+            ".git", ".venv", "runs", "__pycache__", ".*_cache", ".cache", "site",
+            ".*.cosim.yaml", ".mypy_worker.*",  # of commands that run meanwhile
+        )  # fmt: skip
         shutil.copytree(ROOT, root, ignore=ignored, symlinks=True)
         for number, mutant in enumerate(drawn, 1):
             verdict = judge(mutant, root, options.limit)

@@ -1,17 +1,22 @@
 """Orders by what is measured against orders at fixed times: area weeded per Wh of the drone and per minute.
 
-python -m benchmarks.orders [--seeds 20] [--train 4] [--stops 3] [--json]
+python -m benchmarks.orders [--seeds 20] [--train 4] [--stops 3] [--shipped] [--workers 1] [--json]
 
 A tractor weeds eight rows; what it covers in a row while the drone follows it counts as weeded. Each seed draws its
 start, the speeds of its rows, three stops of one to four minutes, the drone's home and gusts. The condition is that of
 the scenario `smart-farm` and is not tuned. Compared with it are the timetable of that scenario's variant and, of nine
 schedules of fixed times, the best per Wh and the best per minute on the training seeds; all are judged on other seeds,
-in pairs with the condition on the same seed. Intervals are of Student's t at 95 %.
+in pairs with the condition on the same seed. With --shipped both files fly as they are, over Wi-Fi, by seed, in gusts
+of the same strength: there the timetable knows when the tractor stops. Intervals are of Student's t at 95 %.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import tempfile
 import time
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,7 +27,9 @@ from numpy.typing import NDArray
 from adapters.vehicle import ADAPTER
 from adapters.vehicle.config import VehicleConfig
 from adapters.vehicle.keys import Pack, Vehicle
-from benchmarks.measure import Table, parser, print_result
+from adapters.vehicle.signals import BEHAVIOUR
+from benchmarks.measure import Table, child_seconds, mapped, parser, print_result
+from cosim import api
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.scenario.load import load
@@ -32,6 +39,7 @@ Floats = NDArray[np.float64]
 LONGEST = 1800  # s
 STOPS = 3
 ROWS, LENGTH, PITCH = 8, 150.0, 6.0  # of the field, m
+GUSTS = "4 m/s"
 NOMINAL = 30.0  # s, first order of every schedule
 SHIPPED = Path(__file__).resolve().parents[1] / "scenarios" / "smart-farm"
 LASTING, BETWEEN = (180.0, 360.0, 600.0), (60.0, 150.0, 300.0)  # s of the schedules that are tried
@@ -84,13 +92,14 @@ def fly(seed: int, orders: dict[str, Any], stops: int = STOPS, longest: int = LO
     nodes, mission = world(seed, stops)
     engage = {"drone": "uav", "target": "tractor", "behind": "6 m", "swap": "90 s", **orders}
     config = VehicleConfig.model_validate({
-        "substep": "20 ms", "period": "200 ms", "gusts": "4 m/s", "missions": {"tractor": mission}, "engage": [engage],
+        "substep": "20 ms", "period": "200 ms", "gusts": GUSTS, "missions": {"tractor": mission}, "engage": [engage],
     })  # fmt: skip
     adapter = ADAPTER.build(config)
     adapter.start(Context("vehicle", Scene.build(tuple(nodes)), 1.0, float(longest), (seed, 16), ".", "."))
     done, finished = phases.STATES.index("done"), float(longest)
     for moment in range(longest):
-        _, _, behaviour, _ = adapter.step(float(moment), Inputs({}, []))
+        frames = adapter.step(float(moment), Inputs({}, []))
+        behaviour = next(frame for frame in frames if frame.signal == BEHAVIOUR.name)
         drone, tractor = behaviour["state"].tolist()
         if tractor == done:
             finished = min(finished, float(moment))
@@ -102,10 +111,28 @@ def fly(seed: int, orders: dict[str, Any], stops: int = STOPS, longest: int = LO
     return area, float(told["vehicles"]["uav"]["energy"]) / 3600.0, finished / 60.0
 
 
-def judged(seeds: range, orders: dict[str, Any], stops: int, longest: int) -> Floats:
+def judged(seeds: range, orders: dict[str, Any], stops: int, longest: int, workers: int = 1) -> Floats:
     """Per seed (s, 2): area per Wh and area per minute in m^2."""
-    found = np.array([fly(seed, orders, stops, longest) for seed in seeds])
+    found = np.array(mapped(partial(fly, orders=orders, stops=stops, longest=longest), seeds, workers=workers))
+    return per_energy_and_time(found)
+
+
+def per_energy_and_time(found: Floats) -> Floats:
+    """(s, 2) m^2 per Wh and per minute of areas, energies and times (s, 3)."""
     return np.column_stack([found[:, 0] / np.maximum(found[:, 1], 1e-9), found[:, 0] / found[:, 2]])
+
+
+def fly_shipped(case: tuple[str, int, str]) -> tuple[float, float, float]:
+    """Area, energy and minutes as `fly` has them, of a file of `smart-farm` as it is, by its seed, in gusts."""
+    file, seed, gusts = case
+    with tempfile.TemporaryDirectory() as folder:
+        changes = (f"run.seed={seed}", f"adapters.vehicle.gusts={gusts}")
+        done = api.run(SHIPPED / file, overrides=changes, out=folder)
+        told = json.loads((done.folder / "metrics.json").read_text(encoding="utf-8"))["figures"]
+    area, per_energy, per_minute = (
+        float(told[name]["value"]) for name in ("area_weeded", "area_weeded_per_wh", "area_weeded_per_minute")
+    )
+    return area, area / per_energy, area / per_minute
 
 
 def interval(values: Floats) -> dict[str, float]:
@@ -116,25 +143,42 @@ def interval(values: Floats) -> dict[str, float]:
     return {"mean": float(values.mean()), "half": half}
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--seeds", type=int, default=20, help="worlds that are judged")
-    arguments.add_argument("--train", type=int, default=4, help="other worlds, on which schedules are chosen")
-    arguments.add_argument("--stops", type=int, default=STOPS, help="of the tractor, one to four minutes each")
-    arguments.add_argument("--longest", type=int, default=LONGEST, help="s of simulated time after which a world ends")
-    given = arguments.parse_args()
-    begun = time.process_time()
-    tried = {pair: judged(range(1000, 1000 + given.train), schedule(*pair), given.stops, given.longest).mean(axis=0)
-             for pair in product(LASTING, BETWEEN)}  # fmt: skip
+def in_worlds(given: argparse.Namespace) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """By rule what was weeded in the seeded worlds, and which schedules are the best ones."""
+    pairs = list(product(LASTING, BETWEEN))
+    training = range(1000, 1000 + given.train)
+    tried = {pair: judged(training, schedule(*pair), given.stops, given.longest, given.workers).mean(axis=0)
+             for pair in pairs}  # fmt: skip
     best = [max(tried, key=lambda pair: tried[pair][k]) for k in range(len(MEASURES))]
-    seeds = range(given.seeds)
     rules = {
         "condition": shipped("scenario.cosim.yaml"),
         "fixed, smart-farm's timetable": shipped("fixed-times.cosim.yaml"),
         "fixed, best per Wh": schedule(*best[0]),
         "fixed, best per minute": schedule(*best[1]),
     }
-    found = {name: judged(seeds, orders, given.stops, given.longest) for name, orders in rules.items()}
+    seeds = range(given.seeds)
+    found = {name: judged(seeds, orders, given.stops, given.longest, given.workers) for name, orders in rules.items()}
+    return found, {"best per Wh": best[0], "best per minute": best[1]}
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--seeds", type=int, default=20, help="worlds that are judged")
+    arguments.add_argument("--train", type=int, default=4, help="other worlds, on which schedules are chosen")
+    arguments.add_argument("--stops", type=int, default=STOPS, help="of the tractor, one to four minutes each")
+    arguments.add_argument("--longest", type=int, default=LONGEST, help="s of simulated time after which a world ends")
+    arguments.add_argument("--shipped", action="store_true", help="the scenario and its variant as they are, by seed")
+    arguments.add_argument("--workers", type=int, default=1, help="processes; what comes out is the same")
+    given = arguments.parse_args()
+    begun, chosen = time.process_time() + child_seconds(), dict[str, Any]()
+    if given.shipped:
+        files = {"condition": "scenario.cosim.yaml", "fixed, smart-farm's timetable": "fixed-times.cosim.yaml"}
+        cases = [(file, seed, GUSTS) for file in files.values() for seed in range(1, 1 + given.seeds)]
+        flown = np.array(mapped(fly_shipped, cases, workers=given.workers)).reshape(len(files), given.seeds, 3)
+        found = {name: per_energy_and_time(part) for name, part in zip(files, flown, strict=True)}
+    else:
+        found, chosen = in_worlds(given)
+    cpu = time.process_time() + child_seconds() - begun
     table = Table(f"m^2 weeded, {given.seeds} worlds", ["orders", *MEASURES, "condition over it, per Wh", "per minute"])
     figures: dict[str, Any] = {}
     for name, values in found.items():
@@ -143,9 +187,8 @@ def main() -> None:
         figures[name] = {**means, "gain": gains}
         words = [f"{one['mean']:.1f} ± {one['half']:.1f}" for one in (*means.values(), *gains.values())]
         table.add([name, *words])
-    chosen = {"best per Wh": best[0], "best per minute": best[1]}
-    cpu = time.process_time() - begun
-    told = {"rules": figures, "chosen_s": chosen, "worlds": given.seeds, "stops": given.stops, "cpu_s": cpu}
+    told = {"rules": figures, "chosen_s": chosen, "worlds": given.seeds, "cpu_s": cpu}
+    told |= {"shipped": True} if given.shipped else {"stops": given.stops}
     print_result("orders", told, [table], as_json=given.json)
 
 

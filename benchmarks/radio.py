@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +17,9 @@ from adapters.radio import ADAPTER
 from adapters.radio.config import RadioConfig
 from benchmarks.measure import Table, print_result
 from cosim.contract.adapter import Adapter, Context, Inputs
-from cosim.contract.entities import Cell, Fleet, Node, Radio, Scene
+from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.frame import Frame
+from cosim.contract.node_keys import Cell, Radio
 
 CELLS = 30
 SIDE = 3000.0  # m
@@ -26,20 +30,21 @@ FULL = {
     "fading": "rician", "link_adaptation": "outer-loop", "cqi_delay": "1 s", "harq": "combining", "link_failure": {},
     "log": True,
 }  # fmt: skip
-JAMMERS = 5  # of those, with a quarter of the band each
+FADING = {"fading": "rician"}
+JAMMERS = 5  # in both, with a quarter of the band each
 
 
-def started(devices: int, model: str, *, full: bool = False) -> Adapter:
-    """A radio adapter with cells at random places and room for `devices`; `full` with jammers and all it can model."""
+def started(devices: int, model: str, more: Mapping[str, Any] = MappingProxyType({})) -> Adapter:
+    """A radio adapter with cells at random places and room for `devices`; with keys `more`, also with jammers."""
     places = np.random.default_rng(1).uniform(0.0, SIDE, (CELLS, 2))
-    cell = Cell(power=30.0, gain=8.0, noise_figure=5.0, height=10.0, carrier=3.5e9, bandwidth=20e6)
+    cell = Cell()
     stations = [Node(f"bs-{i}", "station", "edge", (*place, 0.0), cell=cell) for i, place in enumerate(places.tolist())]
-    radio = Radio(power=23.0, gain=0.0, noise_figure=9.0, height=1.5)
+    radio = Radio()
     jammer = (("jammer", '{"power":"20 dBm","bandwidth":"5 MHz"}'),)
-    spots = np.random.default_rng(3).uniform(0.0, SIDE, (JAMMERS if full else 0, 2)).tolist()
+    spots = np.random.default_rng(3).uniform(0.0, SIDE, (JAMMERS if more else 0, 2)).tolist()
     stations += [Node(f"jammer-{i}", "jammer", "device", (*p, 0.0), keys=jammer) for i, p in enumerate(spots)]
     fleet = Fleet("cars", "benchmark", len(stations), devices, Node("cars", "vehicle", "device", radio=radio))
-    adapter = ADAPTER.build(RadioConfig.model_validate({"model": model, **(FULL if full else {})}))
+    adapter = ADAPTER.build(RadioConfig.model_validate({"model": model, **more}))
     adapter.start(Context("radio", Scene.build(tuple(stations), (fleet,)), 1.0, 1e3, (1, 2, 3), ".", "."))
     return adapter
 
@@ -58,12 +63,12 @@ def inputs(devices: int, step: int, first: int = CELLS) -> Inputs:
     return Inputs({name: [Frame(name, float(step), slot, columns)] for name, columns in frames.items()})
 
 
-def measure(devices: int, model: str, steps: int, *, full: bool = False) -> float:
+def measure(devices: int, model: str, steps: int, more: Mapping[str, Any] = MappingProxyType({})) -> float:
     """CPU seconds of the fastest of `steps` steps; others on the machine only make it slower."""
-    adapter = started(devices, model, full=full)
+    adapter = started(devices, model, more)
     best = float("inf")
     for step in range(WARM_UP + steps):
-        given = inputs(devices, step, CELLS + (JAMMERS if full else 0))
+        given = inputs(devices, step, CELLS + (JAMMERS if more else 0))
         begun = time.process_time()
         adapter.step(float(step), given)
         spent = time.process_time() - begun
@@ -75,13 +80,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--devices", type=int, nargs="+", default=[1000, 10_000, 100_000])
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--full", action="store_true", help="also with fading, jammers, outer loop and logs")
+    parser.add_argument(
+        "--full", action="store_true", help="also with fading and jammers, and with outer loop and logs"
+    )
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     arguments = parser.parse_args()
-    models = {model: (model, False) for model in ("ci", "umi")}
-    models |= {f"{model} full": (model, True) for model in ("ci", "umi")} if arguments.full else {}
+    kinds = {"": {}, **({", fading and jammers": FADING, ", everything": FULL} if arguments.full else {})}
+    models = {f"{model}{name}": (model, more) for name, more in kinds.items() for model in ("ci", "umi")}
     figures = {
-        n: {name: measure(n, model, arguments.steps, full=full) for name, (model, full) in models.items()}
+        n: {name: measure(n, model, arguments.steps, more) for name, (model, more) in models.items()}
         for n in arguments.devices
     }
     table = Table(f"ms of CPU per step, {CELLS} cells", ["devices", *models])

@@ -3,9 +3,18 @@
 `table`: all schedulers on the frozen suite of `cosim bench schedulers`, from the folder `--out` where it holds
 results already; the order of the papers; whether `search` is with the best in each world at 50 ms per decision.
 
-`corais`: mean and largest makespan over that of HiGHS within `--limit` s, and CPU time of a decision, for ours,
-local, predicted and random decisions, by family and scale; for large instances the makespan over the floor, and, in
-the family without backlogs, over that of longest-first placement.
+`corais`: mean and largest makespan over that of HiGHS within `--limit` s (10), and CPU time of a decision, for ours,
+plain rules and, with `--weights`, the network and its ablations, by family and scale; for large instances the makespan
+over the floor, and, in the family without backlogs, over that of longest-first placement.
+
+`network`: CoRaiS' network from the folder `--weights` against its ablations and plain rules, see
+`benchmarks.corais_network`; `--instances` of `--family` and `--scale`.
+
+`edges`: the prototype with five real edges, see `benchmarks.five_edges`; `--rounds` of each cell.
+
+`metanet`: choosing the scheduler anew in each of `--intervals`, see `benchmarks.metanet`.
+
+`tuned`: SimTune's Algorithm 1 around six schedulers, see `benchmarks.tuned`; `--intervals`, by default 40.
 
 `mail`: MAIL-MMSG, see `benchmarks.mail`; `--length` s of each day that policies are judged on, `--days` of logs to
 learn clients from and as many to judge them on.
@@ -15,17 +24,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import Table, parser, print_result, verdict
+from benchmarks.measure import Table, mapped, parser, print_result, verdict
 from cosim.bench import suite
 from cosim.bench import table as comparison
 from cosim.results import student
-from cosim.schedulers.corais import baselines, exact, families, search
+from cosim.schedulers.corais import baselines, exact, families, network, search
 from cosim.schedulers.corais.problem import Decision, Instance, makespan
 
 SCALES = {
@@ -33,7 +42,8 @@ SCALES = {
     "corais-tight": [(10, 5, 50), (20, 10, 100)],
 }
 LARGE = (2000, 1000, 15000)
-TARGETS = {"corais": (1.005, 1.0), "corais-tight": (1.02, 5.0)}  # mean gap, ms
+TARGETS = {"corais": ("ours, 1 ms", 1.005, 1.0), "corais-tight": ("ours", 1.02, 5.0)}  # method, mean gap, CPU ms
+LARGE_TARGETS = {"corais": ("floor", 1.0, 50.0), "corais-tight": ("placed", 0.9, 1000.0)}  # of what, ratio, CPU ms
 
 
 def longest_first(instance: Instance) -> Decision:
@@ -41,9 +51,10 @@ def longest_first(instance: Instance) -> Decision:
     return search.solve(instance, budget=0)
 
 
-def methods(seed: int) -> dict[str, Callable[[Instance], Decision]]:
+def methods(seed: int, weights: Path | None = None) -> dict[str, Callable[[Instance], Decision]]:
+    """Ours, plain rules, and the network with its ablations as far as their weights are there."""
     rng = np.random.default_rng(seed)
-    return {
+    found: dict[str, Callable[[Instance], Decision]] = {
         "ours": search.solve,
         "ours, 1 ms": lambda one: search.solve(one, budget=15_000),
         "placed only": longest_first,
@@ -51,17 +62,27 @@ def methods(seed: int) -> dict[str, Callable[[Instance], Decision]]:
         "predicted": baselines.predicted,
         "random (1k)": lambda one: baselines.random(one, 1000, rng),
     }
+    for variant in network.VARIANTS:
+        if weights is None or not (weights / f"{variant}.npz").is_file():
+            continue
+        held = network.stored(weights, variant)
+        for count in (0, 100, 1000):
+            name = f"{variant} ({'1k' if count == 1000 else count})" if count else f"{variant}, greedy"
+            found[name] = lambda one, held=held, count=count: network.solve(one, held, count=count)
+    return found
 
 
-def small(count: int, limit: float, seed: int) -> list[dict[str, Any]]:
-    """One row per family, scale and method."""
+def small(
+    count: int, limits: dict[str, float], seed: int, workers: int = 1, weights: Path | None = None
+) -> list[dict[str, Any]]:
+    """One row per family, scale and method; `limits` (s) of HiGHS by family, on whose solutions `workers` work."""
     rows = []
     for family, scales in SCALES.items():
         for scale in scales:
             found = list(families.instances(family, scale, count, seed))
             search.solve(found[0])  # its machine code
-            solved = [exact.solve(one, limit) for one in found]
-            for name, rule in methods(seed).items():
+            solved = mapped(exact.solve, found, repeat(limits[family]), workers=workers)
+            for name, rule in methods(seed, weights).items():
                 values, spent = [], []
                 for one in found:
                     begun = time.process_time()
@@ -71,14 +92,14 @@ def small(count: int, limit: float, seed: int) -> list[dict[str, Any]]:
                 gaps = np.array(values) / [one.makespan for one in solved]
                 rows.append({
                     "family": family, "scale": list(scale), "method": name, "gap": float(np.mean(gaps)),
-                    "worst": float(np.max(gaps)), "cpu_ms": 1e3 * float(np.mean(spent)),
+                    "worst": float(np.max(gaps)), "cpu_ms": 1e3 * float(np.mean(spent)), "limit": limits[family],
                     "solver_gap": float(np.mean([one.gap for one in solved])),
                 })  # fmt: skip
     return rows
 
 
 def large(count: int, seed: int) -> list[dict[str, Any]]:
-    """The makespan at (2000, 1000, 15000), s, the floor, and CPU ms."""
+    """The makespan at (2000, 1000, 15000), s, that of longest-first placement, the floor, and CPU ms."""
     rows = []
     for family in SCALES:
         for one in families.instances(family, LARGE, count, seed):
@@ -86,7 +107,10 @@ def large(count: int, seed: int) -> list[dict[str, Any]]:
             begun = time.process_time()
             value = makespan(one, search.solve(one))
             spent = 1e3 * (time.process_time() - begun)
-            rows.append({"family": family, "makespan": value, "floor": one.floor, "cpu_ms": spent})
+            placed = makespan(one, longest_first(one))
+            rows.append({
+                "family": family, "makespan": value, "placed": placed, "floor": one.floor, "cpu_ms": spent,
+            })  # fmt: skip
     return rows
 
 
@@ -138,36 +162,86 @@ def compare(folder: Path, seeds: int, workers: int) -> tuple[dict[str, Any], lis
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--job", choices=["corais", "mail", "table"], default="corais")
+    arguments.add_argument(
+        "--job", choices=["corais", "edges", "mail", "metanet", "network", "table", "tuned"], default="corais"
+    )
     arguments.add_argument("--out", type=Path, default=Path("bench/schedulers"), help="results of the table")
-    arguments.add_argument("--seeds", type=int, default=5, help="of the table, of mail")
-    arguments.add_argument("--workers", type=int, default=1, help="of the table")
+    arguments.add_argument("--seeds", type=int, default=5, help="of all jobs but corais")
+    arguments.add_argument("--workers", type=int, default=1, help="processes")
     arguments.add_argument("--instances", type=int, default=30, help="per family and scale")
-    arguments.add_argument("--limit", type=float, default=10.0, help="s of HiGHS per instance")
+    arguments.add_argument(
+        "--limit", type=float, default=10.0, help="s of HiGHS per instance; 6 times that of corais-tight"
+    )
     arguments.add_argument("--large", type=int, default=3, help="large instances per family")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--length", type=float, default=1200.0, help="s of a day, of mail")
     arguments.add_argument("--days", type=int, default=6, help="of mail")
+    arguments.add_argument("--intervals", type=int, help="of metanet (1000) and tuned (40)")
+    arguments.add_argument(
+        "--weights", type=Path, help="of corais and network: folder with the network's and ablations'"
+    )
+    arguments.add_argument("--family", choices=sorted(families.FAMILIES), default="corais", help="of network")
+    arguments.add_argument("--scale", type=int, nargs=3, default=(10, 5, 50), help="edges, of the region, requests")
+    arguments.add_argument("--nodes", choices=["process", "containers"], default="process", help="of edges")
+    arguments.add_argument("--rounds", type=int, default=1, help="of edges")
+    arguments.add_argument("--requests", type=int, nargs="+", default=[50, 100, 200, 500, 1000], help="of edges")
     options = arguments.parse_args()
     if options.job == "table":
         data, tables = compare(options.out, options.seeds, options.workers)
         print_result("schedulers", {"job": "table", **data}, tables, as_json=options.json)
         return
+    if options.job == "edges":
+        from benchmarks import five_edges
+
+        data, tables = five_edges.compare(options.nodes, options.rounds, tuple(options.requests))
+        print_result("schedulers", {"job": "edges", **data}, tables, as_json=options.json)
+        return
+    if options.job == "metanet":
+        from benchmarks import metanet  # needs torch
+
+        data, tables = metanet.compare(options.seeds, options.intervals or 1000, options.workers)
+        print_result("schedulers", {"job": "metanet", **data}, tables, as_json=options.json)
+        return
+    if options.job == "tuned":
+        from benchmarks import tuned  # needs torch
+
+        data, tables = tuned.compare(options.seeds, options.intervals or 40, options.workers)
+        print_result("schedulers", {"job": "tuned", **data}, tables, as_json=options.json)
+        return
     if options.job == "mail":
         from benchmarks import mail  # needs torch
 
-        data, tables = mail.compare(options.seeds, options.length, options.days)
+        data, tables = mail.compare(options.seeds, options.length, options.days, options.workers)
         print_result("schedulers", {"job": "mail", **data}, tables, as_json=options.json)
         return
-    rows, big = small(options.instances, options.limit, options.seed), large(options.large, options.seed)
+    if options.job == "network":
+        from benchmarks import corais_network
+
+        if options.weights is None:
+            raise SystemExit("--job network needs --weights FOLDER, made by cosim.schedulers.corais.train")
+        data, tables = corais_network.compare(
+            options.family, tuple(options.scale), options.instances, options.seed, options.weights, options.workers
+        )
+        print_result("schedulers", {"job": "network", **data}, tables, as_json=options.json)
+        return
+    limits = {"corais": options.limit, "corais-tight": 6.0 * options.limit}
+    rows = small(options.instances, limits, options.seed, options.workers, options.weights)
+    big = large(options.large, options.seed)
     table = Table("makespan over HiGHS", ["family", "scale", "method", "mean", "worst", "CPU ms", "HiGHS' own gap"])
     for row in rows:
         scale = "x".join(map(str, row["scale"]))
-        figures = f"{row['gap']:.4f}", f"{row['worst']:.3f}", f"{row['cpu_ms']:.2f}", f"{row['solver_gap']:.2%}"
-        table.add([row["family"], scale, row["method"], *figures])
-    other = Table("large instances", ["family", "makespan s", "floor s", "CPU ms"])
+        method, gap, most = TARGETS[row["family"]]
+        asked = (gap, most) if row["method"] == method else (None, None)
+        figures = f"{row['gap']:.4f}{verdict(row['gap'], asked[0])}", f"{row['worst']:.3f}"
+        spent = f"{row['cpu_ms']:.2f}{verdict(row['cpu_ms'], asked[1])}"
+        table.add([row["family"], scale, row["method"], *figures, spent, f"{row['solver_gap']:.2%}"])
+    other = Table("large instances", ["family", "makespan s", "floor s", "placed s", "ratio", "CPU ms"])
     for row in big:
-        other.add([row["family"], f"{row['makespan']:.4f}", f"{row['floor']:.4f}", f"{row['cpu_ms']:.1f}"])
+        of, most, ms = LARGE_TARGETS[row["family"]]
+        ratio = row["makespan"] / row[of]
+        figures = f"{row['makespan']:.4f}", f"{row['floor']:.4f}", f"{row['placed']:.4f}"
+        verdicts = f"{ratio:.4f} of {of}{verdict(ratio, most)}", f"{row['cpu_ms']:.1f}{verdict(row['cpu_ms'], ms)}"
+        other.add([row["family"], *figures, *verdicts])
     print_result("schedulers", {"job": options.job, "small": rows, "large": big, "targets": TARGETS}, [table, other],
                  as_json=options.json)  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Do copters of a swarm keep apart? Many groups with crossing ways, in wind, side by side.
 
-python -m benchmarks.swarms [--groups 1000] [--members 100] [--seconds 40] [--json]
+python -m benchmarks.swarms [--groups 1000] [--members 100] [--seconds 40] [--margin M] [--workers 1] [--json]
 
 Each group begins on a grid 5 m apart and is told to fly a formation, lanes over a field or a chain of relays. Places
 are dealt out at random, so that all ways cross. Half of the groups change what they do halfway. Every group has a wind
@@ -11,16 +11,18 @@ times a second, from the end of take-off on. Target: never below 2 m.
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 
-from benchmarks.measure import Table, parser, print_result, verdict
+from benchmarks.measure import Table, child_seconds, mapped, parser, print_result, verdict
 from cosim.vehicles import Copter, VehicleFleet
 from cosim.vehicles.gusts import Gusts
 from cosim.vehicles.swarm import Floats, Formation, LaneSweep, Policy, RelayChain, SwarmGroups
 
 KEPT = 2.0  # m
 HEIGHT, SPACING, TICK = 15.0, 5.0, 0.1  # m, m, s
+MARGIN = 1.5  # m, that of the adapter
 
 
 def dealt(policy: Policy, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Policy:
@@ -50,15 +52,19 @@ def main() -> None:
     arguments.add_argument("--members", type=int, default=100)
     arguments.add_argument("--seconds", type=float, default=40.0, help="of flight after take-off")
     arguments.add_argument("--at-once", type=int, default=100, help="groups that fly side by side")
+    arguments.add_argument(
+        "--margin", type=float, default=MARGIN, help="m that are kept besides; default: the swarms' own"
+    )
+    arguments.add_argument("--workers", type=int, default=1, help="processes; what comes out is the same")
     given = arguments.parse_args()
-    begun, least, arrived = time.process_time(), [], []
-    for first in range(0, given.groups, given.at_once):
-        count = min(given.at_once, given.groups - first)
-        seeds = range(given.first + first, given.first + first + count)
-        nearest, near = flown(seeds, given.members, given.seconds)
-        least += nearest.tolist()
-        arrived += near.tolist()
-    cpu = time.process_time() - begun
+    end = given.first + given.groups
+    batches = [range(k, min(k + given.at_once, end)) for k in range(given.first, end, given.at_once)]
+    fly = partial(flown, members=given.members, seconds=given.seconds, margin=given.margin)
+    begun = time.process_time() + child_seconds()
+    parts = mapped(fly, batches, workers=given.workers)
+    least = [float(one) for nearest, _ in parts for one in nearest]
+    arrived = [float(one) for _, near in parts for one in near]
+    cpu = time.process_time() + child_seconds() - begun
     worst = min(least)
     table = Table(f"{given.groups} groups of {given.members}, {given.seconds:g} s", ["figure", "value"])
     table.add(["least distance, m", f"{worst:.2f}{verdict(worst, KEPT, at_least=True)}"])
@@ -68,12 +74,13 @@ def main() -> None:
     table.add(["CPU s", f"{cpu:.0f}"])
     told = {
         "least": worst, "median": float(np.median(least)), "below": sum(one < KEPT for one in least), "cpu_s": cpu,
-        "groups": given.groups, "members": given.members, "arrived": float(np.mean(arrived)),
+        "groups": given.groups, "members": given.members, "arrived": float(np.mean(arrived)), "margin": given.margin,
+        "first": given.first,
     }  # fmt: skip
     print_result("swarms", told, [table], as_json=given.json)
 
 
-def flown(seeds: range, members: int, seconds: float) -> tuple[Floats, Floats]:
+def flown(seeds: range, members: int, seconds: float, margin: float = MARGIN) -> tuple[Floats, Floats]:
     """Of each group the least distance in m and the share of members near their place at the end."""
     groups = len(seeds)
     rngs = [np.random.default_rng([seed, 15]) for seed in seeds]
@@ -88,7 +95,9 @@ def flown(seeds: range, members: int, seconds: float) -> tuple[Floats, Floats]:
     fleet.advance(12.0)
     mean = np.array([[*rng.uniform(-4.2, 4.2, 2), 0.0] for rng in rngs]).repeat(members, axis=0)
     gusts = Gusts(len(mean), 5.0, np.random.SeedSequence([seeds[0], 16]))
-    swarm = SwarmGroups(fleet, rows, [policy_of(k % 3, members, rng) for k, rng in zip(seeds, rngs, strict=True)], KEPT)
+    swarm = SwarmGroups(
+        fleet, rows, [policy_of(k % 3, members, rng) for k, rng in zip(seeds, rngs, strict=True)], KEPT, margin=margin
+    )
     began, ticks = fleet.now, round(seconds / TICK)
     for k in range(1, ticks + 1):
         if k == ticks // 2:

@@ -28,7 +28,9 @@ JOBS = {
     "recovery": "benchmarks.twin_recovery",
     "compare": "benchmarks.twin_compare",
     "misfit": "benchmarks.twin_misfit",
+    "splits": "benchmarks.twin_splits",
     "service": "benchmarks.twin_service",
+    "service-exact": "benchmarks.twin_service_exact",
 }
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 Run = Callable[[Path | None, Path | None, bool], dict[str, object]]

@@ -1,0 +1,201 @@
+"""What choosing the scheduler anew in each interval is worth; part of `benchmarks.schedulers`, `--job metanet`.
+
+MetaNet's claim on its own fleet of 100 machines, intervals of 10 s: its cost is below those of each of the seven
+policies, of a bandit and of a DQN that choose among them. Cost is the paper's: USD of busy hosts and of the functions
+that decide, per task that ended. As in the paper, MetaNet and the DQN learn from 100 intervals of each policy on this
+fleet, under another seed. Beside them stands what all of the catalogue minimise: the mean of energy and response time
+against `least-loaded`, and the choosers shipped for it.
+
+The regret is that of intervals: what MetaNet's decision costs over the least that any of the seven would cost in the
+same state, all tried by `branch`. `rollout` takes that least in each interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import Table, mapped, verdict
+from cosim.bench import suite
+from cosim.results import student
+from cosim.schedulers import scheduler
+from cosim.schedulers.catalogue.dqn_selector import train as selector
+from cosim.schedulers.catalogue.dqn_selector.decide import DqnSelector
+from cosim.schedulers.catalogue.metanet import train as meta
+from cosim.schedulers.catalogue.metanet.decide import MetaNet
+from cosim.schedulers.catalogue.objective import Scale, costs
+from cosim.schedulers.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser, dollars
+from cosim.schedulers.catalogue.ucb.decide import Ucb
+from cosim.schedulers.models import per_interval
+from cosim.schedulers.rollout import Rollout, decisions
+from cosim.schedulers.state import Floats, State, decides
+
+WORLD = "fleet"
+LEARNING = 100  # intervals of each policy to learn from: the paper's
+SEED = 900  # of these
+REGRET, SHARE, USED = 0.25, 0.05, 3  # asked
+PRICED = ("metanet", "ucb", "dqn-selector", "rollout")  # made for USD per task; with * for energy and response
+
+
+@decides("interval")
+class _Alone(Chooser):
+    """One policy of the pool, with what it costs written down."""
+
+    def __init__(self, policy: int) -> None:
+        super().__init__(dollars)
+        self.policy, self.rows = policy, list[meta.Heard]()
+
+    def choose(self, seen: Floats) -> int:
+        return self.policy
+
+    def heard(self, seen: Floats, policy: int, cost: float, following: Floats) -> None:
+        self.rows.append(meta.Heard(seen, policy, cost, following))
+
+
+def learned(intervals: int, seed: int) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Weights of MetaNet and of the DQN for the fleet and USD per task."""
+    rows: list[meta.Heard] = []
+    for k in range(len(POOL)):
+        one, policy = _world().begin(seed), _Alone(k)
+        decided: Any = policy
+        one.decide_by(per_interval(decided, one))
+        one.run(intervals)
+        rows += policy.rows
+    return meta.fitted(rows, seed, 60)[0], selector.fitted(rows, seed, 6, 12)[0]
+
+
+@decides("interval")
+class Regretted:
+    """A policy, and what its decisions cost more than the best of the pool's in the same states."""
+
+    def __init__(self, inner: Chooser, measure: str) -> None:
+        self.inner, self.measure = inner, measure
+        self._all, self._scale = Chooser(), Scale()
+        self.paid = self.least = 0.0
+        self.best = np.zeros(len(POOL), np.int64)  # intervals in which each policy's decision was the least
+
+    def __call__(self, state: State) -> NDArray[np.int64]:
+        self._scale.see(state)
+        said = np.asarray(self.inner(state))
+        if len(said):
+            assert state.branch is not None
+            value = self._cost(state, np.vstack([decisions(self._all, state), said]))
+            self.paid += float(value[-1])
+            self.least += float(value.min())
+            self.best[int(value[:-1].argmin())] += 1
+        return said
+
+    def _cost(self, state: State, rows: NDArray[np.int64]) -> Floats:
+        assert state.branch is not None
+        figures = state.branch(rows)
+        found: Floats = costs(figures, state, self._scale)
+        if self.measure == "dollars":
+            found = figures["cost"] / np.maximum(figures["completed"], 1.0)
+        return found
+
+
+def _world() -> suite.World:
+    return next(one for one in suite.worlds() if one.name == WORLD)
+
+
+def made(name: str, weights: tuple[dict[str, Floats], dict[str, Floats]]) -> Any:
+    """A policy of the comparison; those with * are as shipped."""
+    priced: dict[str, Callable[[], Chooser]] = {
+        "metanet": lambda: MetaNet(weights=weights[0], cost=dollars),
+        "dqn-selector": lambda: DqnSelector(weights[1], cost=dollars),
+        "ucb": lambda: Ucb(cost=dollars),
+        "rollout": lambda: Rollout(priced=True),
+    }
+    return priced[name]() if name in priced else scheduler(name.removesuffix("*")).policy("interval")
+
+
+def ran(name: str, seed: int, intervals: int, weights: tuple[dict[str, Floats], dict[str, Floats]]) -> dict[str, Any]:
+    """One run: USD per task that ended, energy (kWh), response (s), and how often each policy was chosen."""
+    policy: Any = name if name == "least-loaded" else made(name, weights)
+    watched = Regretted(policy, "dollars" if name == "metanet" else "objective") if "metanet" in name else None
+    found = suite.run(_world(), watched or policy, seed, intervals)
+    calls = np.asarray(getattr(policy, "counts", np.zeros(len(POOL))), float)
+    if "rollout" in name:  # all decide in each interval
+        function = calls.sum() * sum(TARIFF * MILLISECONDS[one] + CALL for one in POOL)
+    elif calls.any():
+        function = float(sum(n * (TARIFF * MILLISECONDS[one] + CALL) for n, one in zip(calls, POOL, strict=True)))
+    else:
+        function = (intervals + suite.ENDING) * (TARIFF * MILLISECONDS.get(name, 0.0) + CALL) if name in POOL else 0.0
+    ended = found.tasks * (1.0 - found.unfinished)
+    return {
+        "policy": name, "seed": seed, "dollars": (found.cost + function) / ended, "function": function / ended,
+        "energy": found.energy, "response": found.response, "late": found.late, "cpu_ms": found.cpu,
+        "shares": (calls / max(calls.sum(), 1.0)).tolist(),
+        "regret": watched.paid / watched.least - 1.0 if watched else None,
+        "best": (watched.best / watched.best.sum()).tolist() if watched else None,
+    }  # fmt: skip
+
+
+def ahead(mine: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
+    """The ratio of two costs, paired by seed, its upper one-sided 95 % limit, and whether that is at most 1."""
+    logs = np.log(mine) - np.log(other)
+    value, half = student.interval(logs.tolist(), 0.90)  # 5 % above
+    return {"ratio": float(np.exp(value)), "upper": float(np.exp(value + half)), "holds": bool(value + half <= 0.0)}
+
+
+def compare(seeds: int, intervals: int, workers: int) -> tuple[dict[str, Any], list[Table]]:
+    """The claim, its regret, and the same for ours."""
+    weights = learned(LEARNING, SEED)
+    names = ("least-loaded", *POOL, *PRICED, *(f"{one}*" for one in PRICED))
+    order = sorted(names, key=lambda name: ("rollout" not in name, "metanet" not in name))  # long ones first
+    calls = [(name, seed, intervals, weights) for name in order for seed in suite.SEEDS[:seeds]]
+    rows = mapped(ran, *zip(*calls, strict=True), workers=workers)
+    by = {(row["policy"], row["seed"]): row for row in rows}
+    used = suite.SEEDS[:seeds]
+
+    def values(name: str, figure: str) -> list[float]:
+        if figure == "objective":
+            base = [by["least-loaded", seed] for seed in used]
+            pairs = zip((by[name, seed] for seed in used), base, strict=True)
+            return [0.5 * (a["energy"] / b["energy"] + a["response"] / b["response"]) for a, b in pairs]
+        return [float(by[name, seed][figure]) for seed in used]
+
+    board = Table(
+        f"{intervals} intervals, {seeds} seeds; * made for energy and response, else for USD per task",
+        ["policy", "USD per 1000 tasks", "energy kWh", "response s", "objective", "late", "CPU ms"],
+    )
+    for name in sorted(names, key=lambda one: float(np.mean(values(one, "dollars")))):
+        mean, half = student.interval(values(name, "dollars"))
+        whole = [float(np.mean(values(name, figure))) for figure in ("energy", "response", "objective", "late")]
+        spent = float(np.mean(values(name, "cpu_ms")))
+        board.add([
+            name, f"{1e3 * mean:.3f} +- {1e3 * half:.3f}", f"{whole[0]:.3f}", f"{whole[1]:.2f}", f"{whole[2]:.3f}",
+            f"{whole[3]:.1%}", f"{spent:.1f}",
+        ])  # fmt: skip
+    claims: list[dict[str, Any]] = []
+    asked = Table(
+        "asked: cost over that of each other (upper one-sided 95 % limit at most 1)",
+        ["against", "metanet, USD", "rollout, USD", "metanet*, objective", "rollout*, objective"],
+    )
+    for other in (*POOL, "ucb", "dqn-selector"):
+        cells = []
+        for figure, mark in (("dollars", ""), ("objective", "*")):
+            rival = other if other in POOL else other + mark
+            for mine in ("metanet" + mark, "rollout" + mark):
+                one = ahead(values(mine, figure), values(rival, figure))
+                claims.append({"of": mine, "to": rival, "figure": figure, **one})
+                cells.append(f"{one['ratio']:.3f} ({one['upper']:.3f}){'' if one['holds'] else ' no'}")
+        asked.add([other, *cells])
+    used_by = Table("share of the intervals", ["policy", *POOL, "used", "regret", "static best"])
+    choices = []
+    for name in (*PRICED, *(f"{one}*" for one in PRICED)):
+        shares = np.mean([by[name, seed]["shares"] for seed in used], axis=0)
+        often = int((shares >= SHARE).sum())
+        regret = [by[name, seed]["regret"] for seed in used]
+        mean = None if regret[0] is None else float(np.mean(regret))
+        choices.append({"policy": name, "shares": dict(zip(POOL, shares.tolist(), strict=True)), "used": often,
+                        "regret": mean})  # fmt: skip
+        said = "" if mean is None else f"{mean:.1%}{verdict(mean, REGRET)}"
+        static = POOL[int(shares.argmax())] if often < USED else ""
+        used_by.add([name, *(f"{share:.0%}" for share in shares), f"{often}{verdict(often, USED, at_least=True)}",
+                     said, static])  # fmt: skip
+    data = {"intervals": intervals, "rows": rows, "claims": claims, "choices": choices}
+    return data, [board, asked, used_by]
