@@ -5,10 +5,12 @@ BIN    := $(VENV)/bin
 # What a run needs, and what tests and development need besides.
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
-# Cores are shared with the processes that the tests start themselves.
-JOBS   ?= 2
+# One more than two cores have: tests wait for namespaces, sockets and processes half of the time.
+JOBS   ?= 3
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
+# The suites start hundreds of processes; without kept bytecode each compiles all sources again, for a second.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run hello test slow chaos clients long lint docs notebooks bench mutants schema clean
 
@@ -21,8 +23,11 @@ hello: $(RUN)  ## Run the smallest scenario (no SUMO)
 test: $(DEV)  ## Lint, types and the test suite
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST)
+	@# Tests that come first wait for namespaces and containers: types are examined meanwhile.
+	@$(BIN)/mypy > .types.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST); tests=$$?; \
+	wait $$types; types=$$?; echo "mypy:"; cat .types.txt; rm -f .types.txt; \
+	[ $$tests = 0 ] && [ $$types = 0 ]
 
 slow: $(DEV)  ## Tests that take longer than ten seconds
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not chaos and not clients" $(PYTEST)
@@ -63,11 +68,13 @@ $(VENV)/bin/python:
 $(RUN): pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV); this takes a minute or two"
 	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[sumo,tables,vehicles,web]'
+	$(BIN)/python packaging/precompile.py
 	touch $@
 
 $(DEV): pyproject.toml | $(VENV)/bin/python
 	@echo "installing into $(VENV); this takes some minutes"
 	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/python packaging/precompile.py
 	touch $@ $(RUN)
 
 clean:

@@ -6,6 +6,7 @@ skip for; continuous integration sets it, so that a green run means that they ha
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -15,15 +16,22 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+import typer.testing
+from hypothesis import Phase, settings
 
 from adapters.ns3.build import obstacle
 
 # A test run is repeatable and does not fail by the clock; `HYPOTHESIS_PROFILE=explore pytest` looks where it has
-# not looked before.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+# not looked before. A failing example is told as it was found: to look for its smallest form takes minutes at some
+# tests, `HYPOTHESIS_PROFILE=shrink pytest TEST` does.
+as_found = tuple(phase for phase in Phase if phase not in (Phase.shrink, Phase.explain))
+settings.register_profile("repeatable", derandomize=True, deadline=None, phases=as_found)
+settings.register_profile("shrink", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# The tree of all verbs is the same at every call of a `CliRunner`, and takes longer to make than most commands.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 # A shell that starts a suite in the background has it ignore these, and all that the tests start and interrupt as well.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,6 +39,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+_LONGEST_ID = 80
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
 
@@ -76,6 +85,13 @@ def _runs(*command: str) -> bool:
 
 def _has(item: pytest.Item, *markers: str) -> bool:
     return any(item.get_closest_marker(name) for name in markers)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """The beginning of a long text: some tests take megabytes, which each report of a test would repeat."""
+    if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
+        return f"{val[:_LONGEST_ID]!r}... ({len(val)})"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before groups are read

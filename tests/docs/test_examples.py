@@ -9,8 +9,6 @@ looked up in `--help` instead.
 import importlib.util
 import re
 import shlex
-import subprocess
-import sys
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -25,6 +23,7 @@ from cosim.scenario.model import Scenario
 from cosim.scenario.parameters import filled
 from cosim.scenario.reading import read_text
 from cosim.scenario.schema import full_model
+from tests.forked import cosim
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -32,6 +31,8 @@ PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md"]
 FENCE = re.compile(
     r"^(?P<ticks>`{3,}) ?(?P<word>\w*)(?: +title=\"(?P<title>[^\"]+)\")?[^\n`]*\n(?P<text>.*?)^(?P=ticks)$", re.M | re.S
 )
+LONG = ("environments.md", "offloading.md", "offloading-vehicular.md")  # pages that take more than ten seconds
+SLOW = pytest.mark.slow
 NEEDS = {"load": "cosim.scenario.load", "command": "cosim.cli.main"}
 
 
@@ -100,7 +101,10 @@ def test_yaml_is_what_the_models_accept(block, tmp_path):
             registry.adapter_kind(kind).load_config().model_validate(keys)
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES if page.exists()])
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.name, marks=SLOW if page.name in LONG else ()) for page in PAGES if page.exists()],
+)
 def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch):
     found = [block for block in blocks(page) if block.title or block.word in ("python", "console")]
     if not found:
@@ -132,12 +136,7 @@ def run(words, folder, where):
     asked = words
     if any(re.fullmatch(r"[A-Z][A-Z_]+|…", word) for word in words):
         asked = [*takewhile(re.compile(r"[a-z][a-z0-9]*").fullmatch, words), "--help"]
-    command = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from cosim.cli.main import main; sys.exit(main())",
-    ]
-    done = subprocess.run([*command, *asked], cwd=folder, capture_output=True, text=True, timeout=280)
+    done = cosim(*asked, cwd=folder)
     assert done.returncode == 0, f"{where}: cosim {' '.join(words)}\n{done.stdout}{done.stderr}"
     if asked is not words:
         missing = [word for word in words if word.startswith("--") and word.partition("=")[0] not in done.stdout]

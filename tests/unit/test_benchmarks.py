@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
 DATA = ROOT.parent / "shared" / "data"
 TINY = {
-    "bus": ["--rows", "100", "--rounds", "1", "--ticks", "5", "--cases", "bare", "loop", "mosaik", "remote"],
+    "bus": ["--rows", "100", "--rounds", "1", "--ticks", "5", "--cases", "bare", "direct", "loop", "mosaik", "remote"],
     "remote": ["--rows", "100", "--rounds", "1", "--steps", "3"],
     "record": ["--rows", "100", "--ticks", "20"],
     "sumo": ["--vehicles", "20", "--rounds", "0", "--steps", "3", "--cases", "bare", "ours"],
@@ -24,6 +24,7 @@ TINY = {
     "vehicles": ["--vehicles", "3", "--fleet", "10", "--seconds", "1", "--homes", "2", "1", "--positions", "8"],
     "farm": ["--homes", "2", "1", "--positions", "2"],
     "orders": ["--seeds", "2", "--train", "1", "--longest", "90"],
+    "engage": ["--seeds", "6"],
     "wifi": ["--nodes", "20", "--steps", "3"],
     "radio": ["--devices", "20", "--steps", "4"],
     "air": ["--data", str(DATA / "network" / "uav_lte_a2g"), "--altitudes", "90"],
@@ -32,6 +33,7 @@ TINY = {
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
     "schedulers": ["--instances", "1", "--limit", "0.2", "--large", "0"],
     "branch": ["--hosts", "5", "--candidates", "20"],
+    "vector": ["--hosts", "6", "--environments", "2", "--intervals", "5", "--rounds", "1", "--compared", "2"],
     "cluster": ["--quick"],
     "doors": ["--connects", "50", "--seconds", "3"],
     "mutants": ["--count", "1", "--of", "cosim/importing/mlsysops/apps.py"],
@@ -59,16 +61,17 @@ NEEDS = {
     "predictor": [pytest.mark.data, pytest.mark.slow],
     "sumo": [pytest.mark.sumo, pytest.mark.slow],
     "orders": [pytest.mark.slow],
+    "engage": [pytest.mark.slow],
     "startup": [pytest.mark.slow],
     "cluster": [pytest.mark.slow],
-    "jamming": [pytest.mark.slow],
+    "jamming": [pytest.mark.slow, pytest.mark.timeout(600)],
     "mutants": [pytest.mark.slow],
 }
 
 
 def benchmark(name: str, *arguments: str) -> str:
     command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forks
+
 ROOT = Path(__file__).resolve().parents[2]
 CALLER = """\
 from cosim.compiling import entry
@@ -42,23 +44,31 @@ def toy(tmp_path):
     return tmp_path
 
 
-def start(folder, code=ASK, **environment):
-    chosen = ("NUMBA_", "XDG_", "COSIM_CACHE")
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(chosen)}
-    settings = {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1", **environment}
-    return subprocess.Popen(
-        [sys.executable, "-c", code], cwd=folder, env=inherited | settings, stdout=subprocess.PIPE, text=True
-    )
+# Our modules read where the cache lies when they are imported, after the fork; numba has read its own variables.
+NUMBA = Forks("numba", "numba.core.compiler", "numba.np.arraymath", early=("PYTHON", "NUMBA_", "OPENBLAS_", "LD_"))
+CHOSEN = ("NUMBA_", "XDG_", "COSIM_CACHE")
 
 
-def finished(process):
-    said, _ = process.communicate(timeout=200)
-    assert process.returncode == 0
-    return said.strip()
+def environment(**chosen):
+    return {key: value for key, value in os.environ.items() if not key.startswith(CHOSEN)} | chosen
 
 
-def ask(folder, code=ASK, **environment):
-    return finished(start(folder, code, **environment))
+def ask(folder, code=ASK, **chosen):
+    """What the code prints in a process of its own that imports from `folder` first."""
+    (folder / "asked.py").write_text("import sys\nsys.dont_write_bytecode = True\n" + code)
+    done = NUMBA.run("asked", cwd=folder, env=environment(**chosen))
+    return said(done)
+
+
+def ask_anew(folder, code, **chosen):
+    """The same in an interpreter that has not loaded numba."""
+    env = environment(**chosen)
+    return said(subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True))
+
+
+def said(done):
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def test_a_change_in_another_file_of_the_package_is_noticed(toy):
@@ -66,6 +76,37 @@ def test_a_change_in_another_file_of_the_package_is_noticed(toy):
     assert ask(toy) == "True 41 True"
     (toy / "toy/callee.py").write_text(CALLEE.replace("2 * x", "3 * x"))
     assert ask(toy) == "False 61 True"
+
+
+DEFERRED = """\
+import sys
+from cosim.compiling import defer, ready
+defer()
+from toy.outer import answer, more
+LOADED = "cosim.machine_code"
+print(LOADED in sys.modules, more(1), LOADED in sys.modules, ready(answer), answer(20))
+"""
+OUTER = """\
+from cosim.compiling import entry
+from toy.caller import answer
+from toy.callee import double
+
+@entry()
+def more(x):
+    return answer(x) + double(x)
+"""
+
+
+def test_numba_is_loaded_when_a_deferred_entry_point_is_called(toy):
+    (toy / "toy/outer.py").write_text(OUTER)
+    assert ask_anew(toy, DEFERRED, COSIM_CACHE=str(toy / "cache")) == "False 5 True True 41"
+    assert len(list((toy / "cache").rglob("*.nbc"))) == 2
+    assert ask_anew(toy, DEFERRED, NUMBA_DISABLE_JIT="1") == "False 5 True True 41"
+
+
+def test_numba_takes_scipy_and_yaml_from_nobody(toy):
+    code = "from cosim import compiling; from toy.callee import double; import scipy, yaml; print(double(2))"
+    assert ask_anew(toy, code) == "4"
 
 
 def test_a_package_that_cannot_be_written_is_cached_for_the_user(toy):
@@ -99,8 +140,12 @@ def test_only_what_an_edit_touches_is_compiled_anew(toy):
 
 
 def test_several_processes_may_compile_at_the_same_time(toy):
-    started = [start(toy) for _ in range(3)]
-    assert {finished(process).split()[1] for process in started} == {"41"}
+    settings = environment(PYTHONPATH=f"{toy}{os.pathsep}{ROOT}", PYTHONDONTWRITEBYTECODE="1")
+    command = [sys.executable, "-c", ASK]
+    started = [subprocess.Popen(command, cwd=toy, env=settings, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate(timeout=200)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert {words.split()[1] for words in said} == {"41"}
     assert ask(toy) == "True 41 True"
 
 
@@ -116,26 +161,28 @@ print(kernel.act.__qualname__, cells.receive.__qualname__)
 """
 
 
-@pytest.mark.parametrize(
-    ("edited", "changes"),
-    [
-        ("radio/fast.py", (False, True)),
-        ("radio/wifi_pairs.py", (False, False)),
-        ("continuum/flow.py", (True, False)),
-        ("continuum/engine.py", (False, False)),
-        ("compiling.py", (True, True)),
-    ],
-)
-def test_what_the_machine_code_of_the_engine_and_the_radio_depends_on(tmp_path, edited, changes):
-    shutil.copytree(ROOT / "cosim", tmp_path / "cosim", ignore=shutil.ignore_patterns("__pycache__"))
+def test_what_the_machine_code_of_the_engine_and_the_radio_depends_on(tmp_path):
+    shutil.copytree(ROOT / "cosim", tmp_path / "cosim", ignore=shutil.ignore_patterns("precompiled"))
     before = ask(tmp_path, NAMES).split()
-    with (tmp_path / "cosim" / edited).open("a") as file:
-        file.write("\n# a remark\n")
-    after = ask(tmp_path, NAMES).split()
-    assert tuple(a != b for a, b in zip(after, before, strict=True)) == changes
+    for edited, changes in {
+        "radio/fast.py": (False, True),
+        "radio/wifi_pairs.py": (False, False),
+        "continuum/flow.py": (True, False),
+        "continuum/engine.py": (False, False),
+        "compiling.py": (True, True),
+        "machine_code.py": (True, True),
+    }.items():
+        with (tmp_path / "cosim" / edited).open("a") as file:
+            file.write("\n# a remark\n")
+        after = ask(tmp_path, NAMES).split()
+        assert tuple(a != b for a, b in zip(after, before, strict=True)) == changes, edited
+        before = after
 
 
 UNCOMPILED = """\
+from pathlib import Path
+from cosim import compiling
+compiling.PRECOMPILED = Path("none")
 from cosim.results.compiled import uncompiled
 print(*uncompiled(["replay", "radio", "continuum"]))
 """
@@ -216,9 +263,72 @@ for law in (cells.CLOSE_IN, cells.UMI):
 
 
 @pytest.mark.slow
-def test_the_compiler_changes_no_result():
-    plain, compiled = ([float(word) for word in ask(ROOT, PHYSICS, **how).split()] for how in (
+def test_the_compiler_changes_no_result(tmp_path):
+    plain, compiled = ([float(word) for word in ask(tmp_path, PHYSICS, **how).split()] for how in (
         {"NUMBA_DISABLE_JIT": "1"}, {key: os.environ[key] for key in os.environ.keys() & {"NUMBA_CACHE_DIR"}},
     ))  # fmt: skip
     assert len(plain) > 100
     assert plain == pytest.approx(compiled, rel=1e-12)
+
+
+BROUGHT = """\
+from pathlib import Path
+from cosim import compiling
+compiling.PRECOMPILED = Path("brought")
+from cosim.compiling import ready
+from toy.caller import answer
+print(ready(answer), answer(20), sum(answer.stats.cache_hits.values()))
+"""
+
+
+def test_machine_code_that_an_installation_brings_is_used_while_it_holds(toy):
+    (toy / "brought").mkdir()
+    assert ask(toy, BROUGHT, COSIM_CACHE=str(toy / "cache")) == "False 41 0"
+    for file in (toy / "cache").rglob("*.nb?"):
+        file.rename(toy / "brought" / file.name)
+    assert ask(toy, BROUGHT, COSIM_CACHE=str(toy / "other")) == "True 41 1"
+    assert not list((toy / "other").rglob("*.nbc"))
+    (toy / "toy/caller.py").touch()  # its text counts, not its age
+    assert ask(toy, BROUGHT, COSIM_CACHE=str(toy / "other")) == "True 41 1"
+    (toy / "toy/callee.py").write_text(CALLEE.replace("2 * x", "3 * x"))
+    assert ask(toy, BROUGHT, COSIM_CACHE=str(toy / "other")) == "False 61 0"
+    assert list((toy / "other").rglob("*.nbc"))
+
+
+def test_another_processor_is_compiled_for_apart(toy):
+    (toy / "brought").mkdir()
+    cache = {"COSIM_CACHE": str(toy / "cache")}
+    assert ask(toy, BROUGHT, **cache) == "False 41 0"
+    for file in (toy / "cache").rglob("*.nb?"):
+        file.rename(toy / "brought" / file.name)
+    assert ask(toy, BROUGHT, **cache, NUMBA_CPU_NAME="generic") == "False 41 0"
+    # numba that has begun with a processor of its own choice stays with it
+    begun = "import numba; numba.njit(lambda x: x)(1)\n" + BROUGHT
+    level = ask(toy, "from cosim import machine_code; print(machine_code._config.CPU_NAME)")
+    assert ask(toy, begun, **cache) == ("False 41 0" if level == "x86-64-v3" else "True 41 1")
+
+
+def test_code_is_kept_for_once_where_no_folder_can_be_written(tmp_path, monkeypatch):
+    from cosim import machine_code
+
+    open_to_all = {tmp_path}
+    monkeypatch.setattr(machine_code.os, "access", lambda path, mode: path in open_to_all)
+    assert machine_code._keeps({}, tmp_path)  # ~/.cache can be made
+    assert machine_code._keeps({"XDG_CACHE_HOME": str(tmp_path / "a" / "b")}, tmp_path / "nowhere")
+    open_to_all.clear()
+    assert not machine_code._keeps({}, tmp_path)
+    open_to_all.add(machine_code._HERE.parent)
+    assert machine_code._keeps({}, tmp_path)
+
+
+def test_code_that_is_kept_for_once_is_taken_away_by_its_process_only(tmp_path):
+    script = (
+        "import os, sys; from cosim import machine_code as m; m._keep_for_once(os.environ); "
+        "print(os.environ['NUMBA_CACHE_DIR']); assert m._config.CACHE_DIR == os.environ['NUMBA_CACHE_DIR']; "
+        "sys.stdout.flush(); child = os.fork(); child or sys.exit(); os.waitpid(child, 0); "
+        "assert os.path.isdir(os.environ['NUMBA_CACHE_DIR'])"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.vehicle.keys import Pack, Vehicle
 from cosim.contract.errors import ScenarioError
-from cosim.contract.reality import Live, Software
+from cosim.contract.node_keys import Live, Software
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
@@ -37,12 +37,12 @@ def test_they_become_records(tmp_path):
     assert Vehicle.of(nodes["uav-2"]) == Vehicle(frame="copter", battery=Pack(capacity="4500 mAh"))
     assert nodes["uav-1"].wifi is not None
     assert nodes["uav-1"].wifi.carrier == 5.18e9
-    assert nodes["uav-1"].runs == Software("vuav")
+    assert nodes["uav-1"].runs == Software(image="vuav")
     assert Vehicle.of(nodes["tractor"]) == Vehicle(frame="rover", steering="ackermann", mass="3 t", system=7)
     assert not nodes["edge"].says("vehicle")
-    assert nodes["edge"].live == Live("lab", 10.0, True, False, 1.0, 60.0)
+    assert nodes["edge"].live == Live(key="lab")
     assert nodes["edge"].missing == "wait"
-    assert nodes["edge"].runs == Software("vedgenode", ports=(8080,))
+    assert nodes["edge"].runs == Software(image="vedgenode", ports=(8080,))
     assert nodes["uav-1"].missing == "model"
 
 

@@ -12,7 +12,7 @@ import pytest
 from cosim import supervisor
 from cosim.supervisor import Network, Supervisor, agent
 
-PATIENCE = 15.0  # s
+PATIENCE = 60.0  # s
 PROGRAM = """
 import signal, sys, time
 with open(sys.argv[1], "a") as file:

@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 CLASS = re.compile(r"`((?:cosim|adapters)\.[\w.]+)\.(\w+)`")
 
@@ -49,20 +47,12 @@ def glossary() -> dict[str, set[str]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def classes():
-    return defined()
-
-
 def test_the_glossary_names_the_nouns_of_the_project():
     assert {"Scenario", "Node", "Link", "Workload", "Plan", "Adapter", "Frame", "Signal"} <= glossary().keys()
 
 
-@pytest.mark.parametrize("noun", sorted(glossary()))
-def test_a_noun_of_the_glossary_has_one_home(noun, classes):
-    assert classes.get(noun, set()) == glossary()[noun]
-
-
-@pytest.mark.parametrize("noun", QUALIFIED)
-def test_a_word_with_many_uses_says_which_one_it_means(noun, classes):
-    assert len(classes.get(noun, set())) <= 1
+def test_a_noun_of_the_glossary_has_one_home_and_a_word_with_many_uses_says_which_one_it_means():
+    classes = defined()
+    homes = {noun: (classes.get(noun, set()), told) for noun, told in glossary().items()}
+    assert not {noun: found for noun, found in homes.items() if found[0] != found[1]}
+    assert not {noun: classes[noun] for noun in QUALIFIED if len(classes.get(noun, ())) > 1}

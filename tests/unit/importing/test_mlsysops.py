@@ -17,7 +17,7 @@ from cosim.importing.mlsysops import read
 from cosim.importing.mlsysops.bodies import fold
 from cosim.importing.mlsysops.nodes import INTERFACES
 from cosim.importing.write import write_scenario
-from tests.cli.test_cli import cosim
+from tests.forked import cosim
 
 # of our own making, in the shapes that the framework's own files have
 NODE = """\

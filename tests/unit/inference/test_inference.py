@@ -52,12 +52,21 @@ def test_a_request_is_computed_and_timed(client):
     assert answer["queued"] >= 0.0
 
 
+def test_a_worker_is_kept_as_long_as_is_asked(client):
+    answer = client.post("/run/matmul?size=2&least=0.05", content=b"abc").json()
+    assert answer["computed"] >= 0.05
+    assert answer["cpu"] < 0.05
+    assert client.post("/run/matmul?size=2&least=0", content=b"abc").json()["computed"] < 0.05
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
         ("/run/matmul?size=0", 422, "between"),
         ("/run/matmul?size=5000", 422, "between"),
         ("/run/matmul?size=big", 422, "whole number"),
+        ("/run/matmul?size=9&least=-1", 422, "number of seconds up to 3600"),
+        ("/run/matmul?size=9&least=3601", 422, "number of seconds up to 3600"),
         ("/run/magic", 404, "there are matmul"),
     ],
 )
