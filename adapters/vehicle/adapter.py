@@ -32,8 +32,8 @@ from cosim.vehicles import VehicleFleet
 from cosim.vehicles import phases as ph
 from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
+from cosim.vehicles.missions import MissionRunner
 from cosim.vehicles.receivers import PositionErrors
-from cosim.vehicles.work import Works
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
@@ -70,7 +70,7 @@ class VehicleAdapter:
         if config.position_error is not None:
             wrong, seed = config.position_error, np.random.SeedSequence(context.seed).spawn(2)[1]
             self._errors = PositionErrors(len(roster.ids), wrong.level, wrong.height, wrong.correlation, seed)
-        self._works = self._missions()
+        self._runner = self._mission_runner()
         parts = roster.engagements
         drones = np.array([roster.row[part.drone] for part in parts], np.int64)
         targets = np.array([roster.row[part.target] for part in parts], np.int64)
@@ -98,9 +98,9 @@ class VehicleAdapter:
             self._watch = ObstacleWatch(roster.obstacles, config.separation, roster, self._fleet)
         self._triggers = Triggers(parts, roster.nodes)
         self._looked_at = others(config)
-        worker = {int(row): k for k, row in enumerate(self._works.vehicles)}
+        worker = {int(row): k for k, row in enumerate(self._runner.vehicles)}
         self._worker_of_pair = np.array([worker.get(int(row), -1) for row in targets], np.int64)
-        self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._works.vehicles]))
+        self._free = np.setdiff1d(np.arange(len(roster.ids)), np.concatenate([drones, self._runner.vehicles]))
         self._travelled = np.zeros(len(roster.ids))
         pitches = [0.0 if mission.field is None else mission.field.pitch for mission in roster.missions]
         self._pitch_of_pair = np.append(pitches, 0.0)[self._worker_of_pair]
@@ -121,7 +121,7 @@ class VehicleAdapter:
         self._hearing.take(inputs.all("peer_link"))
         if any(frame["on"].any() for frame in inputs.all("alarm")):
             parts = [mission.part for mission in self._roster.missions]
-            self._works.begin([k for k, part in enumerate(parts) if part.alarm and part.start <= time])
+            self._runner.begin([k for k, part in enumerate(parts) if part.alarm and part.start <= time])
         self._ordered.take(inputs.all("destination"))
         for signal in self._looked_at:
             self._triggers.take(signal, inputs.all(signal))
@@ -237,7 +237,7 @@ class VehicleAdapter:
             if reports.outside[k] and heard is not None:
                 reports.hear(k, heard[0], heard[1:])
 
-    def _missions(self) -> Works:
+    def _mission_runner(self) -> MissionRunner:
         missions = self._roster.missions
         longest = max((len(mission.course) for mission in missions), default=1)
         row_of = np.full((len(missions), longest), -1, np.int64)
@@ -247,7 +247,7 @@ class VehicleAdapter:
         pauses = [(k, p.at, p.at + p.span) for k, mission in enumerate(missions) for p in mission.part.pauses]
         vehicles = np.array([mission.vehicle for mission in missions], np.int64)
         starts = [math.inf if mission.part.alarm else mission.part.start for mission in missions]
-        return Works(self._fleet, vehicles, starts, row_of, pauses)
+        return MissionRunner(self._fleet, vehicles, starts, row_of, pauses)
 
     def _area(self) -> tuple[float, float, float, float] | None:
         """What cameras may see: the missions with 20 m around."""
@@ -271,17 +271,17 @@ class VehicleAdapter:
         while self._orders and self._orders[0][0] <= now + _SOON:
             _, pair, engage = self._orders.pop(0)
             self._pairs.command([pair], engage)
-        self._works.tick()
+        self._runner.tick()
         self._swarms.tick()
         self._ordered.tick()
-        done = np.append(self._works.done, False)[self._worker_of_pair]
+        done = np.append(self._runner.done, False)[self._worker_of_pair]
         if self._outside is not None:
             self._pairs.unready[:] = self._outside.unready()[self._pairs.drones]
         self._pairs.tick(self._hearing.links, done)
 
     def _weed(self, moved: Floats) -> None:
         """Book what targets covered, moving by `moved` m, in a row of a field while their drones followed them."""
-        working = np.append(self._works.state == ph.WORKING, False)[self._worker_of_pair]
+        working = np.append(self._runner.state == ph.WORKING, False)[self._worker_of_pair]
         followed = working & (self._pairs.phase == ph.FOLLOW)
         self._weeded += np.where(followed, self._pitch_of_pair * moved[self._pairs.targets], 0.0)
 
@@ -295,7 +295,7 @@ class VehicleAdapter:
             hit = np.flatnonzero((slots >= where.first) & (slots < where.first + where.count))
             self._pairs.fail(np.flatnonzero(np.isin(self._pairs.drones, hit)), failed)
             self._pairs.silent[np.isin(self._pairs.targets, hit)] = failed
-            self._works.fail(np.flatnonzero(np.isin(self._works.vehicles, hit)), failed)
+            self._runner.fail(np.flatnonzero(np.isin(self._runner.vehicles, hit)), failed)
             self._ordered.fail(hit, failed)
             if failed:
                 free = np.intersect1d(hit, self._free)
@@ -331,17 +331,17 @@ class VehicleAdapter:
         return Frame("vehicle", time, self._roster.slots.copy(), columns)
 
     def _behaviour(self, time: float) -> Frame:
-        pairs, works, slots = self._pairs, self._works, self._roster.slots
-        rows = np.concatenate([pairs.drones, works.vehicles])
+        pairs, runner, slots = self._pairs, self._runner, self._roster.slots
+        rows = np.concatenate([pairs.drones, runner.vehicles])
         order = np.argsort(rows, kind="stable")
         sent = pairs.reports.sent
         age = np.where(np.isfinite(sent), time - sent, np.nan)
-        none = np.full(len(works.vehicles), -1, np.int32)
+        none = np.full(len(runner.vehicles), -1, np.int32)
         columns: dict[str, Array] = {
-            "state": np.concatenate([pairs.phase, works.state]).astype(np.int8)[order],
-            "row": np.concatenate([np.full(len(pairs), -1), works.row()]).astype(np.int32)[order],
+            "state": np.concatenate([pairs.phase, runner.state]).astype(np.int8)[order],
+            "row": np.concatenate([np.full(len(pairs), -1), runner.row()]).astype(np.int32)[order],
             "target": np.concatenate([slots[pairs.targets], none]).astype(np.int32)[order],
-            "age": np.concatenate([age, np.full(len(works.vehicles), np.nan)])[order],
+            "age": np.concatenate([age, np.full(len(runner.vehicles), np.nan)])[order],
         }
         return Frame("behaviour", time, slots[rows[order]], columns)
 

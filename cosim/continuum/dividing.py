@@ -2,9 +2,10 @@
 
 Two events can only influence each other through rows that both touch: of a station, a node, a task, a host. A device
 touches its own rows and, as its data goes, those of the cell that serves it, of the hosts that the scheduler may
-choose there, and of the nodes and links on the ways between them; a task in flight touches those of its device, of
-its host and of the ways that are left to it. Cells, links and ways change between two calls of `Engine.advance` only.
-So nodes joined by any of these are one region, and regions do not meet before the end of the advance.
+choose there, and of the nodes and links on the routes between them; a task in flight touches those of its device, of
+its host and of the routes that are left to it. Cells, links and routes change only between two calls of
+`Engine.advance`. So nodes joined by any of these are one region, and regions do not meet before the end of the
+advance.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _unite(parent: Shorts, a: int, b: int) -> None:
 
 @jit
 def _route(s: Record, parent: Shorts, here: int, there: int) -> None:
-    """Unite all nodes on the way from `here` to `there`."""
+    """Unite all nodes on the route from `here` to `there`."""
     _unite(parent, here, there)
     if memory.node(s.nodes, here).infra < 0 or memory.node(s.nodes, there).infra < 0:
         return
@@ -114,7 +115,7 @@ def _unite_device(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> 
         _unite(parent, n, far)
         if node.sources > 0:
             _unite_hosts(s, parent, seen, far)
-    if attachments > 1 and s.scheduler != OWN:  # the hosts are compared by several ways at once
+    if attachments > 1 and s.scheduler != OWN:  # the hosts are compared by several routes at once
         for k in range(node.first_link, node.first_link + node.links):
             far = far_end(s, memory.whole(s.access, k).v, n)
             if memory.node(s.nodes, far).infra >= 0:

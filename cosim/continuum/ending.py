@@ -111,7 +111,7 @@ def release(s: Record, i: int, now: float) -> None:
     if node.host >= 0:
         memory.host(s.hosts, node.host).running -= 1
     if node.machine >= 0:
-        memory.beyond(s, DEPART, node.machine, i, now)
+        memory.equipment(s, DEPART, node.machine, i, now)
 
 
 @jit

@@ -8,11 +8,11 @@ from cosim.continuum import memory
 from cosim.continuum.ending import end
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import (
+    ARRIVE,
     CAPACITY,
     COMPLETED,
     INPUT_DELIVERED,
     JOIN,
-    KNOCK,
     LINK_FAILED,
     MOVE,
     NODE_FAILED,
@@ -135,7 +135,7 @@ def _admit(s: Record, i: int, now: float) -> None:
     if node.host >= 0:
         memory.host(s.hosts, node.host).running += 1
     if node.machine >= 0:
-        memory.beyond(s, KNOCK, node.machine, i, now)
+        memory.equipment(s, ARRIVE, node.machine, i, now)
     else:
         enter(s, j, i, t.rest, now)
 

@@ -114,7 +114,7 @@ def _served(s: Record, j: int, now: float) -> int:
     if j == processor(n):
         if t.operations <= 0.0:
             return _computed(s, i, now)
-        memory.beyond(s, ACCELERATE, memory.node(s.nodes, n).machine, i, now)
+        memory.equipment(s, ACCELERATE, memory.node(s.nodes, n).machine, i, now)
         return int(NOBODY)
     t.at = memory.node(s.nodes, n).cell if j == uplink(n) else n
     return _fly(s, i, memory.node(s.nodes, n).delay, now)
@@ -129,14 +129,14 @@ def _timer(s: Record, number: int, now: float) -> None:
     number -= s.node_count
     if number >= 3 * s.machine_count:
         b = number - 3 * s.machine_count
-        memory.beyond(s, DEPLETE, b, 0, now)
+        memory.equipment(s, DEPLETE, b, 0, now)
         _node_down(s, memory.battery(s.batteries, b).node, BATTERY_EMPTY)
     elif number % 3 == 0:
-        memory.beyond(s, TICK, number // 3, 0, now)
+        memory.equipment(s, TICK, number // 3, 0, now)
     elif number % 3 == 1:
-        memory.beyond(s, GOVERN, number // 3, 0, now)
+        memory.equipment(s, GOVERN, number // 3, 0, now)
     else:
-        memory.beyond(s, REFILL, number // 3, 0, now)
+        memory.equipment(s, REFILL, number // 3, 0, now)
 
 
 @jit
@@ -214,10 +214,10 @@ def _abort_all(s: Record, n: int, status: int) -> None:
 
 
 @jit
-def _turn(s: Record, n: int, way: int, boots: int) -> None:
+def _turn(s: Record, n: int, what: int, boots: int) -> None:
     """Node n is there or not, up or down, otherwise than before: so are its machine and its power."""
     if memory.node(s.nodes, n).machine >= 0:
-        memory.beyond(s, way, memory.node(s.nodes, n).machine, boots, s.now)
+        memory.equipment(s, what, memory.node(s.nodes, n).machine, boots, s.now)
         return
     touch(memory.station(s.stations, processor(n)), s.now)
     changed(s, processor(n), s.now)
@@ -240,7 +240,7 @@ def _hand_over(s: Record, n: int, cell: int) -> None:
         node.marked_up, node.marked_down = up, down
     node.cell = cell
     if s.battery_count > 0:
-        memory.beyond(s, SETTLE, processor(n), 0, now)
+        memory.equipment(s, SETTLE, processor(n), 0, now)
 
 
 @jit
@@ -250,7 +250,7 @@ def _appear(s: Record, n: int, generation: int) -> None:
     node.cell, node.outage, node.generation = -1, now, generation
     _turn(s, n, TURN_ON, 0)
     if node.battery >= 0:
-        memory.beyond(s, CHARGE, n, 0, now)
+        memory.equipment(s, CHARGE, n, 0, now)
     for k in range(node.first_source, node.first_source + node.sources):
         begin(s, k, now)
 
@@ -266,7 +266,7 @@ def _vanish(s: Record, n: int) -> None:
     refresh_radio(s, n)
     _turn(s, n, TURN_OFF, 0)
     if node.battery >= 0:
-        memory.beyond(s, TAKE_AWAY, n, 0, s.now)
+        memory.equipment(s, TAKE_AWAY, n, 0, s.now)
 
 
 @jit
@@ -457,14 +457,14 @@ def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> 
 @entry
 def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
     """Do `what`; DONE, GROW (make room and call again), ASK (PLACE `meta.undecided` first) or MOVED (find
-    the ways anew and call again).
+    the routes anew and call again).
 
     ADVANCE: events up to `until`. REGIONS: the same by regions, see `_regions`. All
     others change the world at the present time, `meta.now`.
     PLACE: slots (n, 2) rows of tasks and a scheduler's answers. APPEAR: slots (n, 2) node and generation.
     VANISH, NODE_DOWN, NODE_UP: slots (n, 1). RADIO: slots (n, 2) device and cell, values (n, 3)
     uplink and downlink B/s after loss, delay s. LINK_STATE: slots (n, 1) links, values (n, 3) rate
-    factor, added delay, added loss. SPEED: slots (n, 2) machine and operating point. RETRY: ways have
+    factor, added delay, added loss. SPEED: slots (n, 2) machine and operating point. RETRY: routes have
     changed, waiting tasks try again.
     Before all but ADVANCE there must be room for every task and job in flight in `ended`, and before
     PLACE for `burst` tasks per answer.
@@ -507,6 +507,6 @@ def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64
         elif what == LINK_STATE:
             _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
         elif what == SPEED:
-            memory.beyond(s, SET_POINT, n, slots[row, 1], s.now)
+            memory.equipment(s, SET_POINT, n, slots[row, 1], s.now)
         clean(s, s.now)
     return DONE

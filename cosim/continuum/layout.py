@@ -51,9 +51,9 @@ ON, ASLEEP, WAKING, BOOTING, OFF, ABSENT = codes(6)
 STATES: Final = 6
 USERSPACE, PERFORMANCE, POWERSAVE, ONDEMAND = codes(4)  # governors
 
-# What `cosim.continuum.beyond` is asked to do.
+# What `cosim.continuum.equipment` is asked to do.
 (
-    KNOCK, DEPART, ACCELERATE, COULD_HOLD, NARROW, TICK, GOVERN, TURN_ON, TURN_OFF, SET_POINT, DRAW_POWER,
+    ARRIVE, DEPART, ACCELERATE, COULD_HOLD, NARROW, TICK, GOVERN, TURN_ON, TURN_OFF, SET_POINT, DRAW_POWER,
     SETTLE, CHARGE, TAKE_AWAY, DEPLETE, TAKE_OUT, REFILL,
 ) = codes(17)  # fmt: skip
 
@@ -187,7 +187,7 @@ MACHINE = _record(
     ("available", "f8"), ("counted", "f8"),  # core-s left in this period; busy s up to which use is booked
     ("refills", "i8"),  # periods that have begun
     ("node", "i8"), ("state", "i8"), ("wakes", "i8"),
-    ("head", "i8"), ("tail", "i8"), ("waiting", "i8"),  # tasks at the door
+    ("head", "i8"), ("tail", "i8"), ("waiting", "i8"),  # tasks in its queue
     ("resident", "i8"),  # tasks let in: running, or waiting for a core or a unit
     ("first_accelerator", "i8"), ("accelerators", "i8"),
     ("first_point", "i8"), ("points", "i8"), ("point", "i8"),  # operating points, slowest first; the present one
@@ -321,9 +321,9 @@ META = _record(
     ("leaves", "i8"),  # of the tree `fewest`
     ("first_event", "i8"),  # event number of the first task's arrival
     ("scaled", "i8"),  # whether some work is less than proportional to the clock
-    ("self", "i8"), ("beyond", "i8"),  # addresses of this record and of compiled `beyond`
+    ("self", "i8"), ("equipment", "i8"),  # addresses of this record and of compiled `equipment`
     ("ahead", "i8"),  # whether rows are asked for ahead of their events
-    ("moved", "i8"),  # whether a node that forwards has died since ways were found
+    ("moved", "i8"),  # whether a node that forwards has died since routes were found
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",
@@ -341,7 +341,7 @@ ROOMS: Final = (
 )  # fmt: skip
 
 
-PLACES: Final = ("self", "beyond")  # fields of META that hold addresses besides those of the arrays
+PLACES: Final = ("self", "equipment")  # fields of META that hold addresses besides those of the arrays
 
 
 class State(NamedTuple):

@@ -1,6 +1,6 @@
 """Machines: nodes with limited memory and storage, accelerators, power states or operating points.
 
-A task that has arrived waits at the machine's door until the machine is on and there is room in
+A task that has arrived waits in the machine's queue until the machine is on and there is room in
 memory and storage, in order of arrival; nobody overtakes. Inside it is worked on by the cores, then
 by a unit of the accelerator that it asks for. It keeps its memory and storage until it is computed.
 """
@@ -26,7 +26,7 @@ from cosim.continuum.layout import (
 from cosim.continuum.numbering import node_of, processor
 from cosim.continuum.pairing import insert, next_in_walk, remove
 from cosim.continuum.queue import drop, put
-from cosim.continuum.station import AT_DOOR, changed, enter, leave, left_over, power_in_use, touch
+from cosim.continuum.station import AT_MACHINE, changed, enter, leave, left_over, power_in_use, touch
 
 _ROUNDING = 1e-12  # core-s and periods
 
@@ -281,7 +281,7 @@ def govern(s: Record, m: int, now: float) -> None:
 
 @jit
 def _start(s: Record, m: int, i: int, now: float) -> None:
-    """Task i, let into machine m, goes to the cores, or to an accelerator if it has no other work."""
+    """Task i, admitted to machine m, goes to the cores, or to an accelerator if it has no other work."""
     t = memory.task(s.tasks, i)
     if t.rest <= 0.0 and t.operations > 0.0:
         enter(s, accelerator_of(s, m, t.accelerator), i, t.operations, now)
@@ -308,7 +308,7 @@ def take_out(s: Record, m: int, i: int, now: float) -> None:
     t = memory.task(s.tasks, i)
     j = t.station
     if j < 0:
-        return  # at the door
+        return  # in the queue
     left = left_over(s, i, now)
     leave(s, i, now)
     if j < s.first_accelerator:
@@ -318,8 +318,8 @@ def take_out(s: Record, m: int, i: int, now: float) -> None:
 
 
 @jit
-def _open(s: Record, m: int, now: float) -> None:
-    """Let in whoever stands in front and fits."""
+def _admit(s: Record, m: int, now: float) -> None:
+    """Admit the tasks at the head of the queue, as long as they fit."""
     machine = memory.machine(s.machines, m)
     while machine.state == ON and machine.head >= 0:
         i = machine.head
@@ -327,7 +327,7 @@ def _open(s: Record, m: int, now: float) -> None:
         load = memory.workload(s.workloads, t.workload)
         if load.memory > machine.free_memory or load.storage > machine.free_storage:
             break
-        _step_out(s, machine, i)
+        _leave_queue(s, machine, i)
         machine.free_memory -= load.memory
         machine.free_storage -= load.storage
         machine.resident += 1
@@ -336,8 +336,8 @@ def _open(s: Record, m: int, now: float) -> None:
 
 
 @jit
-def _step_out(s: Record, machine: Record, i: int) -> None:
-    """Task i leaves the line at the door."""
+def _leave_queue(s: Record, machine: Record, i: int) -> None:
+    """Task i leaves the machine's queue."""
     t = memory.task(s.tasks, i)
     left, right = t.prev, t.next
     if left >= 0:
@@ -353,12 +353,12 @@ def _step_out(s: Record, machine: Record, i: int) -> None:
 
 
 @jit
-def knock(s: Record, m: int, i: int, now: float) -> None:
+def arrive(s: Record, m: int, i: int, now: float) -> None:
     """Task i has arrived at machine m, which could hold it."""
     machine = memory.machine(s.machines, m)
     last = machine.tail
     t = memory.task(s.tasks, i)
-    t.prev, t.next, t.child, t.entered = last, -1, AT_DOOR, now
+    t.prev, t.next, t.child, t.entered = last, -1, AT_MACHINE, now
     if last >= 0:
         memory.task(s.tasks, last).next = i
     else:
@@ -371,15 +371,15 @@ def knock(s: Record, m: int, i: int, now: float) -> None:
         put(s, state_timer(s, m), now + machine.wake_time)
     elif machine.state == ON:
         drop(s, state_timer(s, m))
-        _open(s, m, now)
+        _admit(s, m, now)
 
 
 @jit
 def depart(s: Record, m: int, i: int, now: float) -> None:
     """Task i, in no station any more, leaves machine m: computed, or ended before."""
     machine = memory.machine(s.machines, m)
-    if memory.task(s.tasks, i).child == AT_DOOR:
-        _step_out(s, machine, i)
+    if memory.task(s.tasks, i).child == AT_MACHINE:
+        _leave_queue(s, machine, i)
     else:
         load = memory.workload(s.workloads, memory.task(s.tasks, i).workload)
         machine.free_memory += load.memory
@@ -387,12 +387,12 @@ def depart(s: Record, m: int, i: int, now: float) -> None:
         machine.resident -= 1
     if machine.resident == 0:  # sums of unlike terms: what rounding left
         machine.free_memory, machine.free_storage = machine.memory, machine.storage
-    _open(s, m, now)
-    _doze(s, m, now)
+    _admit(s, m, now)
+    _sleep_later(s, m, now)
 
 
 @jit
-def _doze(s: Record, m: int, now: float) -> None:
+def _sleep_later(s: Record, m: int, now: float) -> None:
     """An idle machine will fall asleep after a while."""
     machine = memory.machine(s.machines, m)
     if machine.state == ON and machine.resident + machine.waiting == 0 and machine.sleep_after < math.inf:
@@ -407,8 +407,8 @@ def tick(s: Record, m: int, now: float) -> None:
         switch(s, m, ASLEEP, now)
     elif state in (WAKING, BOOTING):
         switch(s, m, ON, now)
-        _open(s, m, now)
-        _doze(s, m, now)
+        _admit(s, m, now)
+        _sleep_later(s, m, now)
 
 
 @jit
@@ -422,7 +422,7 @@ def turn_on(s: Record, m: int, boots: bool, now: float) -> None:
         put(s, state_timer(s, m), now + machine.boot_time)
     else:
         switch(s, m, ON, now)
-        _doze(s, m, now)
+        _sleep_later(s, m, now)
 
 
 @jit

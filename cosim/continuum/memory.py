@@ -55,16 +55,16 @@ number = rows_of(np.dtype([("v", "i4")]))  # of an int32 array
 
 
 def _caller() -> Callable[[int, int, int, int, int, float], int]:
-    """A compiled function that calls `cosim.continuum.beyond.beyond` at an address.
+    """A compiled function that calls `cosim.continuum.equipment.equipment` at an address.
 
     So the kernel needs not be compiled together with what few systems have.
     """
     if not jitted():
 
         def plain(place: int, address: int, what: int, a: int, b: int, now: float) -> int:  # noqa: ARG001
-            from cosim.continuum.beyond import beyond
+            from cosim.continuum.equipment import equipment
 
-            return int(beyond(address, what, a, b, now))
+            return int(equipment(address, what, a, b, now))
 
         return plain
 
@@ -84,10 +84,10 @@ _call = _caller()
 
 
 def _ask(s: Record, what: int, a: int, b: int, now: float) -> int:
-    return _call(s.beyond, s.self, what, a, b, now)
+    return _call(s.equipment, s.self, what, a, b, now)
 
 
-beyond: Callable[[Record, int, int, int, float], int] = (
+equipment: Callable[[Record, int, int, int, float], int] = (
     njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(_ask) if jitted() else _ask
 )
 reals = array_at(np.dtype("f8"))

@@ -101,5 +101,5 @@ def technology_of(s: Record, n: int) -> int:
 def could_hold(s: Record, n: int, i: int, now: float) -> bool:
     """Whether node n, if it were empty, could run task i."""
     if memory.node(s.nodes, n).machine >= 0:
-        return memory.beyond(s, COULD_HOLD, n, i, now) != 0
+        return memory.equipment(s, COULD_HOLD, n, i, now) != 0
     return bool(memory.task(s.tasks, i).operations <= 0.0)

@@ -138,7 +138,7 @@ def decide(s: Record, i: int, now: float) -> bool:
         if s.machine_count > 0:  # some hosts may not be able to run such a task
             for h in range(s.host_count):
                 memory.real(s.scratch, h).v = reach[h]
-            memory.beyond(s, NARROW, i, 0, now)
+            memory.equipment(s, NARROW, i, 0, now)
             reach = memory.reals(s.scratch, s.host_count)
         if s.scheduler < 0:
             for h in range(s.host_count):
@@ -169,7 +169,7 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
     if runs:
         machine = memory.node(s.nodes, t.host).machine
         if machine >= 0:
-            memory.beyond(s, TAKE_OUT, machine, i, now)
+            memory.equipment(s, TAKE_OUT, machine, i, now)
         else:
             t.rest = left_over(s, i, now)
             leave(s, i, now)

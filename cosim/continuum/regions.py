@@ -44,7 +44,7 @@ def obstacle(state: State, scheduler: int) -> str:
     if scheduler not in SCHEDULERS:
         return "its scheduler looks at hosts anywhere"
     if len(state.batteries):
-        return "a battery that gets empty changes the ways of others"
+        return "a battery that gets empty changes the routes of others"
     if len(state.stages):
         return "it has graphs of tasks"
     if np.any(state.links["jitter"] > 0.0):

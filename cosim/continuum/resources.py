@@ -35,7 +35,7 @@ class Resources:
     state: Ints  # (machines,) ON, ASLEEP, WAKING, BOOTING, OFF, ABSENT
     spells: Floats  # (machines, STATES) s spent in each state
     wakes: Ints  # (machines,) times that it was woken
-    waiting: Ints  # (machines,) tasks at the door
+    waiting: Ints  # (machines,) tasks in their queue
     free_memory: Floats  # (machines,) B, inf: unlimited
     free_storage: Floats  # (machines,) B
     battery_node: Ints  # (batteries,) slot

@@ -39,7 +39,7 @@ class Request(NamedTuple):
     storage: float = 0.0  # B
 
 
-Reach = NDArray[np.float64]  # (hosts,) s that a reference transfer takes to each host, inf: no way
+Reach = NDArray[np.float64]  # (hosts,) s that a reference transfer takes to each host, inf: no route
 Hosts = NDArray[np.void]  # (hosts,) records of cosim.continuum.layout.HOST
 
 

@@ -24,7 +24,7 @@ from cosim.continuum.numbering import node_of, processor
 from cosim.continuum.pairing import insert, insert_by_rank, next_in_walk, remove, remove_by_rank
 from cosim.continuum.queue import drop, put
 
-QUEUED, AT_DOOR = -2, -3  # in `child` of a task that waits for a server, or for its machine to let it in
+QUEUED, AT_MACHINE = -2, -3  # in `child` of a task that waits for a server, or for its machine to let it in
 
 
 @jit
@@ -68,10 +68,10 @@ def draw_power(s: Record, j: int) -> None:
     n = node_of(j)
     if j != processor(n) or n >= s.node_count:
         if j >= s.first_accelerator:
-            memory.beyond(s, DRAW_POWER, j, 0, 0.0)
+            memory.equipment(s, DRAW_POWER, j, 0, 0.0)
         return
     if memory.node(s.nodes, n).machine >= 0:
-        memory.beyond(s, DRAW_POWER, j, 0, 0.0)
+        memory.equipment(s, DRAW_POWER, j, 0, 0.0)
         return
     kind = memory.kind(s.kinds, memory.node(s.nodes, n).kind)
     if kind.powers == 0:
@@ -116,7 +116,7 @@ def changed(s: Record, j: int, now: float) -> None:
         draw_power(s, j)
     schedule(s, j, station, now)
     if s.battery_count > 0:
-        memory.beyond(s, SETTLE, j, 0, now)
+        memory.equipment(s, SETTLE, j, 0, now)
 
 
 @jit

@@ -47,7 +47,7 @@ class View:
 
     time: float  # s
     pending: dict[str, NDArray[Any]]  # (p,) tasks that wait for a decision, see `PENDING`
-    reach: Floats  # (p, hosts) s of a reference transfer (100 kB) from the data, inf: no way or unable to run it
+    reach: Floats  # (p, hosts) s of a reference transfer (100 kB) from the data, inf: no route or unable to run it
     placed: dict[str, NDArray[Any]]  # (q,) tasks with a host, see `PLACED`
     hosts: dict[str, NDArray[Any]]  # (hosts,) see `HOSTS`
     links: dict[str, NDArray[Any]]  # (links,) see `LINKS`
@@ -240,11 +240,11 @@ def _narrow(s: State, reach: Floats, rows: Ints) -> Floats:
     if len(asking) and not len(s.machines):
         reach[asking[tasks["operations"][asking] > 0.0]] = np.inf
     elif len(asking):
-        from cosim.continuum.beyond import beyond  # compiled for systems with machines
+        from cosim.continuum.equipment import equipment  # compiled for systems with machines
 
         for k in asking.tolist():
             for h, slot in enumerate(s.hosts["slot"].tolist()):
-                if not beyond(int(s.meta["self"][0]), int(COULD_HOLD), slot, int(rows[k]), 0.0):
+                if not equipment(int(s.meta["self"][0]), int(COULD_HOLD), slot, int(rows[k]), 0.0):
                     reach[k, h] = np.inf
     return reach
 

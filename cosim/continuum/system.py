@@ -40,7 +40,7 @@ from cosim.continuum.rowtypes import aligned
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-REFERENCE = 100e3  # B, size of the transfer by which ways are compared
+REFERENCE = 100e3  # B, size of the transfer by which routes are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +330,7 @@ def mark_plain(stations: NDArray[np.void], kinds: NDArray[np.void], kind: Ints, 
 
 
 def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], ended: NDArray[np.void]) -> State:
-    """The state of `system` at time 0, before any node has appeared and any way was found."""
+    """The state of `system` at time 0, before any node has appeared and any route was found."""
     count = len(system.kind)
     kinds, power, first_power, radio = _tables(system)
     nodes = aligned(count, NODE)
@@ -439,7 +439,7 @@ def link_up(s: State) -> State:
     s.meta["leaves"] = len(s.fewest) // 2
     s.meta["self"] = s.meta.ctypes.data
     if len(s.machines) or len(s.batteries):
-        from cosim.continuum.beyond import place  # takes seconds to compile
+        from cosim.continuum.equipment import place  # takes seconds to compile
 
-        s.meta["beyond"] = place()
+        s.meta["equipment"] = place()
     return s

@@ -25,8 +25,8 @@ from cosim.live.meters import Meters, Model, clock_rate, cores
 from cosim.live.position import Position, position
 from cosim.live.protocol import MAX_MESSAGE, MAX_TASKS
 from cosim.live.shaping import Keeper, Shaper
+from cosim.live.work import LOCAL, local
 from cosim.live.worker_pool import WorkerPool
-from cosim.live.works import LOCAL, local
 from cosim.talk import keys
 from cosim.talk.codec import Body
 

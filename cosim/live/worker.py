@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, MAX_PAYLOAD, STATUSES
-from cosim.live.works import LOCAL, Connections, FullError, LimitError, WorkError, call, forward
+from cosim.live.work import LOCAL, Connections, FullError, LimitError, WorkError, call, forward
 from cosim.talk.codec import Body, Data, Maybe, MessageSet, Number, OneOf, Text
 
 _PR_SET_PDEATHSIG = 1

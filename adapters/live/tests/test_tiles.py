@@ -20,7 +20,7 @@ from cosim.contract.entities import SlotRange
 from cosim.contract.frame import Frame, fault
 from cosim.contract.laws import Law
 from cosim.inference.plants import picture, weeds
-from cosim.live.works import call
+from cosim.live.work import call
 
 BLOCK = {"run": "forward", "kernel": "weeds", "path": "network", "pictures": "vehicle", "size": 200}
 TOLD = {"vehicle": {"weeds": "weeds.asc", "pictures": {"uav": [800, 600]}}}
@@ -96,7 +96,7 @@ def test_a_device_sends_its_tile_and_fills_it_up(monkeypatch):
         sent.append((path, data))
         return json.dumps({"result": [], "came": 1.0, "queued": 0.0, "computed": 0.1, "clock": "x"}).encode()
 
-    monkeypatch.setattr("cosim.live.works._post", post)
+    monkeypatch.setattr("cosim.live.work._post", post)
     data = b"P6\n9 9\n255\n" + bytes(range(243))
     task = {
         "to": "127.0.0.1:80",

@@ -9,11 +9,11 @@ import pytest
 
 from cosim.vehicles import Rover, VehicleFleet, phases
 from cosim.vehicles.coverage import Coverage
+from cosim.vehicles.missions import MissionRunner
 from cosim.vehicles.records import RECORD
 from cosim.vehicles.reports import Links
 from cosim.vehicles.rows import Rows
 from cosim.vehicles.study import fit, study
-from cosim.vehicles.work import Works
 
 FIELD = Rows((40.0, 0.0), rows=4, length=120.0, turn=1.6)
 HOMES = [(0.0, 0.0), (-150.0, -50.0), (40.0, 300.0)]
@@ -86,7 +86,7 @@ def working(pauses=(), **options):
     course, row_of = field.course()
     fleet = VehicleFleet([Rover()], [(0.0, -2.0, 0.0)], substep=0.05)
     fleet.set_mission(0, course)
-    return fleet, Works(fleet, [0], [3.0], row_of[None], pauses)
+    return fleet, MissionRunner(fleet, [0], [3.0], row_of[None], pauses)
 
 
 def course_of(fleet, works, until=80.0):

@@ -1,6 +1,6 @@
 """The compiled entry point for what few systems have: machines and batteries.
 
-The kernel reaches it through its address, `META.beyond`, and is compiled without it. Systems that have
+The kernel reaches it through its address, `META.equipment`, and is compiled without it. Systems that have
 neither machines nor batteries never compile it.
 """
 
@@ -13,13 +13,13 @@ from cosim.continuum import battery, machine, memory
 from cosim.continuum.jit import entry
 from cosim.continuum.layout import (
     ACCELERATE,
+    ARRIVE,
     CHARGE,
     COULD_HOLD,
     DEPART,
     DEPLETE,
     DRAW_POWER,
     GOVERN,
-    KNOCK,
     NARROW,
     REFILL,
     SET_POINT,
@@ -34,7 +34,7 @@ from cosim.continuum.rowtypes import types
 
 
 @entry
-def beyond(address: int, what: int, a: int, b: int, now: float) -> int:
+def equipment(address: int, what: int, a: int, b: int, now: float) -> int:
     """Do `what` in the world whose `META` is at the address; the answer of COULD_HOLD, else 0.
 
     COULD_HOLD: node a, task b. NARROW: task a. SETTLE: station a. DRAW_POWER: station a. CHARGE,
@@ -45,8 +45,8 @@ def beyond(address: int, what: int, a: int, b: int, now: float) -> int:
         machine.draw_power(s, a)
     elif what == SETTLE:
         battery.settle_station(s, a, now)
-    elif what == KNOCK:
-        machine.knock(s, a, b, now)
+    elif what == ARRIVE:
+        machine.arrive(s, a, b, now)
     elif what == DEPART:
         machine.depart(s, a, b, now)
     elif what == TAKE_OUT:
@@ -79,10 +79,10 @@ def beyond(address: int, what: int, a: int, b: int, now: float) -> int:
 
 
 def place() -> int:
-    """The address of compiled `beyond`; compiles it at the first call. 0 when nothing is compiled."""
+    """The address of compiled `equipment`; compiles it at the first call. 0 when nothing is compiled."""
     if not jitted():
         return 0
-    dispatcher: Any = beyond
+    dispatcher: Any = equipment
     words = types.int64
     signature = (words, words, words, words, types.float64)
     if signature not in dispatcher.overloads:

@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 _SOON = 1e-9  # s
 
 
-class Works:
+class MissionRunner:
     """n vehicles, rows of `fleet` with a mission; they start at `starts` (n,) s.
 
     `row_of` (n, w) says for each waypoint which row of a field is worked on the way to it, -1: none.
