@@ -14,7 +14,7 @@ from cosim.contract.errors import SetupError
 from cosim.inference.kernels import Kernel
 from cosim.inference.service import application
 from cosim.inference.station import Station
-from cosim.live import works
+from cosim.live import work
 from cosim.live.__main__ import CALLS, options
 from cosim.live.worker import do
 from tests.unit.live.pair import NO_CALL
@@ -50,7 +50,7 @@ def task(port, **fields):
 
 
 def test_a_worker_of_the_service_is_kept_for_the_time_that_the_task_names(service):
-    answer = works.call(task(service, size=1, least=0.1), 1e9, LOOPBACK, time.monotonic() + 5)
+    answer = work.call(task(service, size=1, least=0.1), 1e9, LOOPBACK, time.monotonic() + 5)
     assert answer.computed - answer.started >= 0.1
 
 
@@ -71,7 +71,7 @@ def test_connections_stay_open_and_are_made_again_when_the_service_has_closed_th
 
         thread = threading.Thread(target=serve)
         thread.start()
-        connections = works.Connections()
+        connections = work.Connections()
         port = listening.getsockname()[1]
         for _ in range(4):
             assert connections.post("127.0.0.1", port, "/", b"abc", time.monotonic() + 5)[2] == b"ok"
@@ -82,16 +82,16 @@ def test_connections_stay_open_and_are_made_again_when_the_service_has_closed_th
 
 def test_what_is_done_on_board_is_done_before_the_call(service):
     begun, spent = time.monotonic(), time.thread_time()
-    answer = works.call(task(service, cycles=1e8), 1e9, LOOPBACK, begun + 5)
+    answer = work.call(task(service, cycles=1e8), 1e9, LOOPBACK, begun + 5)
     assert time.thread_time() - spent >= 0.1
     assert answer.uploaded - begun >= 0.1
-    with pytest.raises(works.LimitError):
-        works.call(task(service, cycles=1e9), 1e9, LOOPBACK, time.monotonic() + 0.05)
+    with pytest.raises(work.LimitError):
+        work.call(task(service, cycles=1e9), 1e9, LOOPBACK, time.monotonic() + 0.05)
 
 
 def test_a_call_sends_all_bytes_and_tells_every_time(service):
     before = time.monotonic()
-    answer = works.call(task(service), 1e9, LOOPBACK, before + 5)
+    answer = work.call(task(service), 1e9, LOOPBACK, before + 5)
     after = time.monotonic()
     assert before <= answer.uploaded <= answer.started <= answer.computed <= answer.answered <= after
     assert answer.computed - answer.started >= 0.03
@@ -117,8 +117,8 @@ def test_calls_wait_in_line_and_are_refused_beyond_it(service):
 
 
 def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
-    monkeypatch.setattr(works, "boot_id", lambda: "another")
-    answer = works.call(task(service), 1e9, LOOPBACK, time.monotonic() + 60)
+    monkeypatch.setattr(work, "boot_id", lambda: "another")
+    answer = work.call(task(service), 1e9, LOOPBACK, time.monotonic() + 60)
     assert (answer.uploaded, answer.started, answer.computed) == (None, None, None)
     assert answer.answered > 0
 
@@ -135,8 +135,8 @@ def test_times_of_another_machine_are_not_taken_for_ours(service, monkeypatch):
     ],
 )
 def test_what_is_not_called(service, fields, networks, said):
-    with pytest.raises(works.WorkError, match=said):
-        works.call(task(service, **fields), 1e9, networks, time.monotonic() + 60)
+    with pytest.raises(work.WorkError, match=said):
+        work.call(task(service, **fields), 1e9, networks, time.monotonic() + 60)
 
 
 def test_a_call_that_takes_too_long_has_timed_out(service):
@@ -146,7 +146,7 @@ def test_a_call_that_takes_too_long_has_timed_out(service):
 
 
 def test_a_kernel_of_the_own_service_is_a_path_below_it(service):
-    found = works.forward(task(service, input=b"abc"), f"http://127.0.0.1:{service}/run", time.monotonic() + 60)
+    found = work.forward(task(service, input=b"abc"), f"http://127.0.0.1:{service}/run", time.monotonic() + 60)
     assert json.loads(found)["result"] == 3
     assert len(found) == 700
 

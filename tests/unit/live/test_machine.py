@@ -12,7 +12,7 @@ import time
 import pytest
 
 from cosim.contract.errors import SetupError
-from cosim.live import position, works
+from cosim.live import position, work
 from cosim.live.meters import Meters, Model, clock_rate
 from cosim.live.unit import unit
 from cosim.live.worker_pool import WorkerPool
@@ -210,26 +210,26 @@ def task(work, **fields):
 
 def test_busy_spends_the_processor_time_of_its_cycles():
     begun = time.thread_time()
-    assert len(works.busy(task("busy", cycles=5e7), 1e9, math.inf)) == 10
+    assert len(work.busy(task("busy", cycles=5e7), 1e9, math.inf)) == 10
     assert 0.05 <= time.thread_time() - begun < 0.15
-    with pytest.raises(works.LimitError):
-        works.busy(task("busy", cycles=1e12), 1e9, time.monotonic() + 0.01)
+    with pytest.raises(work.LimitError):
+        work.busy(task("busy", cycles=1e12), 1e9, time.monotonic() + 0.01)
 
 
 def test_kernels_are_the_same_with_and_without_numpy(monkeypatch):
     picture = bytes(range(200)) * 3
     with_numpy = [
-        works.matrix(task("matrix"), 1e9, math.inf),
-        works.image(task("image", input=picture, output=484), 1e9, math.inf),
+        work.matrix(task("matrix"), 1e9, math.inf),
+        work.image(task("image", input=picture, output=484), 1e9, math.inf),
     ]
-    monkeypatch.setattr(works, "_numpy", lambda: None)
+    monkeypatch.setattr(work, "_numpy", lambda: None)
     without = [
-        works.matrix(task("matrix"), 1e9, math.inf),
-        works.image(task("image", input=picture, output=484), 1e9, math.inf),
+        work.matrix(task("matrix"), 1e9, math.inf),
+        work.image(task("image", input=picture, output=484), 1e9, math.inf),
     ]
     assert with_numpy == without
     assert without[1][0] == sum(picture[i * 24 + j] for i in range(3) for j in range(3)) // 9
-    assert works.image(task("image", input=b"ab"), 1e9, math.inf) == b"a" * 10
+    assert work.image(task("image", input=b"ab"), 1e9, math.inf) == b"a" * 10
 
 
 class Echo(http.server.BaseHTTPRequestHandler):
@@ -255,17 +255,17 @@ def service():
 
 def test_forward_posts_to_the_local_service(service):
     soon = time.monotonic() + 5
-    assert works.forward(task("forward", input=b"abc"), f"{service}/infer", soon) == b"cba"
-    with pytest.raises(works.WorkError, match="answers 404"):
-        works.forward(task("forward", input=b"abc"), f"{service}/other", soon)
-    with pytest.raises(works.WorkError, match="does not answer"):
-        works.forward(task("forward"), "http://127.0.0.1:1/", soon)
+    assert work.forward(task("forward", input=b"abc"), f"{service}/infer", soon) == b"cba"
+    with pytest.raises(work.WorkError, match="answers 404"):
+        work.forward(task("forward", input=b"abc"), f"{service}/other", soon)
+    with pytest.raises(work.WorkError, match="does not answer"):
+        work.forward(task("forward"), "http://127.0.0.1:1/", soon)
 
 
 @pytest.mark.parametrize("address", ["http://10.0.0.1/", "https://127.0.0.1/", "file:///etc/passwd", "127.0.0.1:80"])
 def test_forward_stays_on_this_machine(address):
     with pytest.raises(SetupError, match="loopback"):
-        works.local(address)
+        work.local(address)
 
 
 def test_a_pool_runs_times_out_cancels_and_replaces_its_dead():
