@@ -16,14 +16,13 @@ from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPa
 from adapters.vehicle.field import frame_of, light_of
 from adapters.vehicle.keys import Vehicle, vehicles_of
 from adapters.vehicle.looking import OWN, reads, triggers, unseen
-from cosim.autopilot.remote import MOST_CELLS
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
 from cosim.vehicles.obstacles import Obstacles, read_obstacles
 from cosim.vehicles.rows import Rows
-from cosim.vehicles.terrain import Terrain, read_terrain
+from cosim.vehicles.terrain import MOST_CELLS, Terrain, read_terrain
 from cosim.vehicles.weeds import read_weeds
 
 _NEAR = 0.5  # m between the ground and a home of which the height was written

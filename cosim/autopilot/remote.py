@@ -36,10 +36,9 @@ from cosim.talk.keys import Key
 from cosim.talk.sockets import Door
 from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
-from cosim.vehicles.terrain import Terrain
+from cosim.vehicles.terrain import MOST_CELLS, Terrain
 
 LARGEST = 1 << 20  # B of a message, without the terrain
-MOST_CELLS = 4_000_000  # of a terrain
 MOST_ITEMS = 4096  # of a mission
 SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cosim.contract.errors import RunError
-from cosim.report import compare, measure, reality, sections, sweep, tables, trust
+from cosim.report import measure, reality, sections, tables, trust
 from cosim.report.cluster import cluster_charts, cluster_table, compared
 from cosim.report.engagements import engagement_table, vehicle_charts
 from cosim.report.folder import Folder
@@ -83,6 +83,8 @@ def write_comparison(run_folders: Sequence[Path], out: Path) -> Path:
     The first configuration is the one that others are compared with. Raises `RunError` when
     fewer than two folders are given or one of them is no run folder.
     """
+    from cosim.report import compare  # not needed for the report of a run
+
     if len(run_folders) < 2:
         raise RunError("a comparison needs at least two run folders")
     with ExitStack() as stack:
@@ -115,6 +117,8 @@ def write_sweep_report(sweep_folder: Path, out: Path | None = None) -> Path:
 
     Raises `RunError` when the folder holds no run.
     """
+    from cosim.report import sweep  # not needed for the report of a run
+
     folder = Path(sweep_folder)
     members = sweep.collect(folder)
     with ExitStack() as stack:

@@ -14,6 +14,7 @@ from cosim.compiling import part
 from cosim.vehicles.maps import read_grid
 
 Floats = NDArray[np.float64]
+MOST_CELLS = 4_000_000  # of a terrain that programs of vehicles are sent
 Record = Any  # one row of a record array
 
 
