@@ -94,9 +94,9 @@ def errors(as_json: bool = False) -> Iterator[None]:
         file = re.search(r"Failed to open local file '([^']+)'", str(error))  # pyarrow's way to name it
         if error.filename is None and file and error.errno:
             fail(SetupError(f"{file[1]}: {os.strerror(error.errno)}"), as_json)
+        if isinstance(error, FileNotFoundError) and not _has_folder():
+            fail(SetupError("the folder that this was started in is gone; change to another"), as_json)
         if error.filename is None:
-            if isinstance(error, FileNotFoundError) and not _has_folder():
-                fail(SetupError("the folder that this was started in is gone; change to another"), as_json)
             raise
         fail(SetupError(f"{error.filename}: {error.strerror}{_REMEDIES.get(error.errno or 0, '')}"), as_json)
     except MemoryError:

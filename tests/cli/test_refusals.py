@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from cosim.cli import main
 from cosim.cli.console import errors
 from cosim.cli.main import app
 from cosim.contract.errors import SetupError
@@ -291,3 +293,29 @@ def test_an_interrupted_command_says_so(capsys: pytest.CaptureFixture[str], as_j
     told = capsys.readouterr()
     said = json.loads(told.out)["error"]["message"] if as_json else told.err
     assert "stopped by Ctrl-C" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [(["run", "--bogus"], 2, "--bogus"), (["check"], 2, "scenario"), (["check", "nowhere"], 2, "nowhere")],
+)
+def test_with_json_also_wrong_words_are_one_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], status: int, said: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cosim", *words, "--json"])
+    monkeypatch.setattr(main, "_leave", lambda code: left.append(code))
+    left: list[int] = []
+    main.main()
+    assert left == [status]
+    assert said in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["new", "scenario", "x"]])
+def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "the folder that this was started in is gone" in done.output
