@@ -331,3 +331,9 @@ def test_the_estimate_counts_tasks_and_knows_the_machine(write):
 def test_powers_that_no_radio_has_are_refused(write):
     (found,) = problems(write(("cam-[1..3]: {kind: device}", "cam-[1..3]: {kind: device, radio: {power: 30000 dBm}}")))
     assert "at most 100 dBm" in found.message
+
+
+def test_a_range_of_nodes_can_be_set(write):
+    plan = plan_of(write(), ["nodes.eye-[1..2]={kind: edge}", "nodes.cam-[1..3].memory=1 GB"])
+    memory = {node.id: node.memory for node in plan.scene.nodes}
+    assert memory == {"cam-1": 1e9, "cam-2": 1e9, "cam-3": 1e9, "edge": 0.0, "cloud": 0.0, "eye-1": 0.0, "eye-2": 0.0}
