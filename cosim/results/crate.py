@@ -168,7 +168,7 @@ def rerun(
 def opened(crate: Path) -> Iterator[Path]:
     """The folder of a crate, unpacked for the time being if it is a zip. Raises `SetupError`, `DamagedError`."""
     if not crate.exists():
-        raise SetupError(f"{crate}: there is no such file or folder")
+        raise SetupError(f"{crate} is no crate: there is no such file or folder")
     with tempfile.TemporaryDirectory(prefix="cosim-crate-") as unpacked:
         folder = crate
         if zipfile.is_zipfile(crate):
@@ -430,16 +430,16 @@ def _format(file: str) -> dict[str, str]:
 
 
 def _workflow(folder: Path) -> Path:
-    """The scenario file of a crate, from its metadata. Raises `DamagedError`."""
+    """The scenario file of a crate, from its metadata. Raises `SetupError`."""
     try:
         graph = json.loads((folder / METADATA).read_text(encoding="utf-8"))["@graph"]
         root = next(one for one in graph if one["@id"] == "./")
         path = Path(unquote(root["mainEntity"]["@id"]))  # identifiers are addresses: a space is %20
     except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
-        raise DamagedError(f"{METADATA} of the crate names no scenario; fetch the crate anew") from error
+        raise SetupError(f"{METADATA} of the crate names no scenario; fetch the crate anew") from error
     if path.is_absolute() or ".." in path.parts or path.parts[:1] != ("workflow",) or not (folder / path).is_file():
         text = f"{METADATA} of the crate names '{path}' as the scenario, which is not in its folder 'workflow'"
-        raise DamagedError(f"{text}; fetch the crate anew")
+        raise SetupError(f"{text}; fetch the crate anew")
     return path
 
 
