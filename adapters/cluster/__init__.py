@@ -2,6 +2,7 @@
 
 from cosim.cluster.names import PATTERNS, TOPOLOGIES
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.selector import selects
 from cosim.contract.signals import Column, Signal
 
 CLUSTER = Signal("cluster", "the cluster as a whole; the row's slot is its first node", (
@@ -56,6 +57,7 @@ ADAPTER = AdapterKind(
     compiled="cosim.cluster.warm:compiled",
     check="adapters.cluster.check:problems",
     heeds=frozenset({"fail"}),
+    strikes=lambda config, node: selects(config.nodes)(node.id, node),
     example="""\
 cluster:
   regular: {leaves: 4, down: 8, up: 8, ocs: 2, per_server: 4}

@@ -11,14 +11,13 @@ from cosim.cluster.resources import port_problems
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, refusals
-from cosim.contract.selector import matcher, void
+from cosim.contract.selector import selects, void
 
 
 def leaves_of(config: ClusterConfig, scene: Scene) -> list[int]:
     """Slots of the nodes that stand for leaves, in their order."""
-    patterns = [config.nodes] if isinstance(config.nodes, str) else config.nodes
-    tests = [matcher(pattern) for pattern in patterns]
-    return [slot for slot, node in enumerate(scene.nodes) if any(test(node.id, node) for test in tests)]
+    mine = selects(config.nodes)
+    return [slot for slot, node in enumerate(scene.nodes) if mine(node.id, node)]
 
 
 def fabric_of(config: ClusterConfig) -> Fabric:

@@ -26,6 +26,7 @@ ADAPTER = AdapterKind(
     factory="adapters.datacentre.adapter:DatacentreAdapter",
     check="adapters.datacentre.check:problems",
     heeds=frozenset({"fail"}),
+    strikes=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(writes=("host", "server", "migration")),
     signals=(SERVER, MIGRATION),
     compiled="cosim.peers.datacentre.warm:compiled",

@@ -13,7 +13,7 @@ from cosim.contract.block import Selector
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem
 from cosim.contract.hints import did_you_mean
-from cosim.contract.selector import matcher
+from cosim.contract.selector import selects
 
 
 def problems(config: FmiConfig, context: Context) -> list[Problem]:
@@ -33,8 +33,8 @@ def problems(config: FmiConfig, context: Context) -> list[Problem]:
 
 def slots(scene: Scene, selector: Selector) -> list[int]:
     """The static nodes that are selected, in the order of the file."""
-    tests = [matcher(part) for part in ([selector] if isinstance(selector, str) else selector)]
-    return [slot for slot, node in enumerate(scene.nodes) if any(test(node.id, node) for test in tests)]
+    mine = selects(selector)
+    return [slot for slot, node in enumerate(scene.nodes) if mine(node.id, node)]
 
 
 def _names(config: FmiConfig, unit: Unit, at: str) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ ADAPTER = AdapterKind(
     factory="adapters.interval.adapter:IntervalAdapter",
     check="adapters.interval.check:problems",
     heeds=frozenset({"fail", "workloads"}),
+    strikes=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
     compiled="cosim.peers.interval.warm:compiled",
     example="""\

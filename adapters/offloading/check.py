@@ -42,13 +42,13 @@ def problems(config: OffloadingConfig, context: Context) -> list[Problem]:
 
 def _left_out(config: OffloadingConfig, context: Context) -> Iterator[Problem]:
     """Warnings of workloads, hosts and keys that the study does not have."""
-    at = f"adapters.{context.name}"
-    for load in context.scene.workloads:
+    at, alone = f"adapters.{context.name}", "workloads" not in context.shared
+    for load in context.scene.workloads if alone else ():
         if load.name not in config.applications:
             hint = f"add it to {at}.applications, or leave it out"
             yield Problem("is no application of the model, so nobody makes it", f"workloads.{load.name}", hint=hint,
                           fatal=False)  # fmt: skip
-    for node in context.scene.nodes:
+    for node in context.scene.nodes if alone else ():
         if node.tier == "edge" and node.id not in config.places:
             hint = f"add it to {at}.places, or leave it out"
             yield Problem("is no place of the model, so no task comes here", f"nodes.{node.id}", hint=hint, fatal=False)

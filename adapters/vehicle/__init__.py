@@ -46,6 +46,7 @@ ADAPTER = AdapterKind(
     factory="adapters.vehicle.adapter:VehicleAdapter",
     check="adapters.vehicle.check:problems",
     heeds=frozenset({"fail"}),
+    strikes=lambda _, node: "vehicle" in dict(node.keys),
     node={"vehicle": "adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
     ports=_ports,

@@ -36,6 +36,7 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
         found += _ardupilots(config, context, vehicles)
     found += _unable(config, vehicles, f"adapters.{context.name}")
     found += context.unreached(_begins(config, f"adapters.{context.name}"))
+    found += _pauses(config, f"adapters.{context.name}.missions")
     found += _physics([(node, vehicle) for node, vehicle in vehicles if vehicle.physics is not None])
     found += _external(context, [(node, vehicle) for node, vehicle in vehicles if vehicle.autopilot == "external"])
     if config.aeroloop is not None:
@@ -67,6 +68,21 @@ def _begins(config: VehicleConfig, at: str) -> Iterator[tuple[str, float]]:
     for number, part in enumerate(config.engage):
         yield from ((f"{at}.engage.{number}.commands.{k}.at", one.at) for k, one in enumerate(part.commands))
     yield from ((f"{at}.swarms.{name}.start", swarm.start) for name, swarm in config.swarms.items())
+
+
+def _pauses(config: VehicleConfig, at: str) -> Iterator[Problem]:
+    """Warnings of pauses that begin while another lasts, and of those that end before there is anything to pause."""
+    for name, mission in config.missions.items():
+        until = -1.0
+        for k, pause in sorted(enumerate(mission.pauses), key=lambda one: one[1].at):
+            path, end = f"{at}.{name}.pauses.{k}", pause.at + pause.span
+            if pause.at < until:
+                text = f"begins at {pause.at:g} s, while another pause lasts until {until:g} s; they are one pause"
+                yield Problem(text, f"{path}.at", hint="begin it later, or write one pause", fatal=False)
+            if end <= mission.start:
+                text = f"ends at {end:g} s, before the mission begins at {mission.start:g} s, so it changes nothing"
+                yield Problem(text, path, hint="begin it later, or leave it out", fatal=False)
+            until = max(until, end)
 
 
 def _scene(scene: Scene) -> Iterator[Problem]:

@@ -31,6 +31,7 @@ ADAPTER = AdapterKind(
     factory="adapters.wifi.adapter:WifiAdapter",
     check="adapters.wifi.check:problems",
     heeds=frozenset({"degrade", "fail"}),
+    strikes=lambda _, node: node.wifi is not None or "jammer" in dict(node.keys),
     ports=_ports,
     signals=_signals,
     node={"jammer": "cosim.contract.jammer:Jammer"},

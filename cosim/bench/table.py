@@ -100,7 +100,7 @@ def read(folder: Path) -> list[Row]:
     """The results that a folder holds; a last line that was cut short is left out."""
     file = folder / FILE
     rows = []
-    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
         try:
             rows.append(Row(**json.loads(line)))
         except (ValueError, TypeError):

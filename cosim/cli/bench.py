@@ -10,6 +10,7 @@ import typer
 from cosim.cli.console import Json, emit, errors, note
 from cosim.contract.errors import SetupError
 from cosim.contract.functions import search_in
+from cosim.contract.hints import did_you_mean
 
 app = typer.Typer(no_args_is_help=True, help="Frozen comparisons, resumed where they were left.")
 
@@ -38,6 +39,15 @@ def schedulers(
 
         search_in(Path())
         names = [*(_words(only) or table.ENTRIES), *entry]
+        for option, given in (("--only", _words(only)), ("--entry", entry)):
+            strange = [one for one in given if ":" not in one and one not in (*table.ENTRIES, table.REFERENCE)]
+            if strange:
+                hint = did_you_mean(strange[0], table.ENTRIES, otherwise="entries")
+                raise SetupError(
+                    f"{option}: there is no entry '{strange[0]}' ({hint}); a policy of yours is module:name"
+                )
+        if seeds > len(suite.SEEDS):
+            raise SetupError(f"--seeds: the suite has {len(suite.SEEDS)} seeds, not {seeds}")
         if table.REFERENCE not in names:
             names.insert(0, table.REFERENCE)
         worlds = _words(world) or [one.name for one in suite.worlds()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,12 +75,16 @@ def calibrate(
     with errors(as_json):
         from cosim.scenario.load import load
 
+        _together(
+            {"--follow": follow, "--screen-only": screen_only, "--coverage": truths, "--resume": resume},
+            {"--data": data, "--held-back": held_back, "--budget": budget, "--runs": runs, "--method": method},
+        )
         say: Callable[[str], None] = (lambda _: None) if quiet or as_json else note
         if here or requests:
             scenario = _own_service(out, scenario, here, url, busy, requests or [], seed or 1, say)
         elif url is not None or busy:
-            option = "--url" if url is not None else "--busy"
-            raise ScenarioError(Problem(f"'{option}' is for '--here'", hint="write --here --url URL"))
+            option, rest = ("--url", " --url URL") if url is not None else ("--busy", " --busy")
+            raise ScenarioError(Problem(f"'{option}' is for '--here'", hint=f"write --here{rest}"))
         if scenario is None:
             hint = "write SCENARIO, --here for this machine, or --requests for tables of your service"
             raise ScenarioError(Problem("no scenario is named", hint=hint))
@@ -114,6 +118,8 @@ def calibrate(
         for work in tasks:
             own = folder if len(tasks) == 1 else folder / _file(work.task.name)
             found.append(_carry_out(work, loaded, own, limit, seed, method or block.method, resume, with_report, say))
+            if found[-1][1]["stopped"] == "interrupted":
+                break
         emit(
             {"calibrations": [data for _, data in found]},
             as_json,
@@ -121,6 +127,18 @@ def calibrate(
         )
         if any(data["stopped"] == "interrupted" for _, data in found):
             raise typer.Exit(1)
+
+
+def _together(ways: Mapping[str, object], search: Mapping[str, object]) -> None:
+    """Raise `ScenarioError` for two of `ways`, and for options of a search where the first of them is given."""
+    given = [name for name, value in ways.items() if value]
+    if len(given) > 1:
+        text = f"'{given[0]}' and '{given[1]}' exclude one another"
+        raise ScenarioError(Problem(text, hint="leave one of them out"))
+    idle = [name for name, value in search.items() if value is not None]
+    if given == list(ways)[:1] and idle:
+        text = f"'{idle[0]}' has no effect with '{given[0]}', which calibrates as the scenario says"
+        raise ScenarioError(Problem(text, hint="leave it out, or write it in the block 'calibrate'"))
 
 
 def _own_service(

@@ -26,7 +26,7 @@ def check(
     defer()
     from cosim.plan.compile import checked
     from cosim.plan.estimate import estimate
-    from cosim.plan.variants import wrong_values
+    from cosim.plan.variants import looked_at
 
     with errors(as_json):
         if untrusted:
@@ -34,7 +34,11 @@ def check(
 
             refuse_untrusted(scenario, overrides or ())
         loaded, plan = checked(scenario, overrides or (), force=force)
-        refuse([*wrong_values(loaded), *_missing(plan), *_job(loaded), *_unlaunchable(plan)])
+        wrong, common = looked_at(loaded)
+        refuse([*wrong, *_missing(plan), *_job(loaded), *_unlaunchable(plan)])
+        warned = [
+            one for one in plan.warnings if common is None or one in common
+        ]  # else some run of the sweep has none
         cost = estimate(plan)
         summary = {
             "scenario": plan.name,
@@ -45,7 +49,7 @@ def check(
             "adapters": [adapter.name for adapter in plan.adapters],
             "ticks": plan.ticks,
             "estimate": cost.as_dict(),
-            "warnings": list(plan.warnings),
+            "warnings": warned,
         }
         emit(
             summary,
@@ -53,7 +57,7 @@ def check(
             f"{plan.name}: ok - {count(len(plan.scene.nodes), 'node')}, {count(len(plan.scene.fleets), 'fleet')}, "
             f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
             f"adapters {', '.join(adapter.name for adapter in plan.adapters)}\n"
-            f"a run takes {cost}" + "".join(f"\nwarning: {warning}" for warning in plan.warnings),
+            f"a run takes {cost}" + "".join(f"\nwarning: {warning}" for warning in warned),
         )
 
 

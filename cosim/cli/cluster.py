@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.console import Json, count, emit, errors, note
 from cosim.contract.errors import SetupError
 
 app = typer.Typer(no_args_is_help=True, help="GPU clusters: what a running one should do next; a run as a timeline.")
+
+_YEAR = 3.2e7  # s
 
 
 @app.command("next")
@@ -27,9 +29,11 @@ def next_(
 
         now = read_state(state)
         found = [one.as_dict() for one in configurations(now, limit=limit, most=most)]
-        for job in now.waiting:
-            if found and not any(job.id in one["order"] for one in found):
-                note(f"job '{job.id}' is in no configuration: it does not fit, or is too far back in the line")
+        told = {name for one in found for name in one["order"]}
+        left = [job.id for job in now.waiting if job.id not in told]
+        if found and left:
+            who = f"job '{left[0]}' is" if len(left) == 1 else f"{count(len(left), 'job')}, '{left[0]}' first, are"
+            note(f"{who} in no configuration: too large, or too far back in the line")
         lines = [
             f"{i + 1:>2}. order {', '.join(one['order']) or 'none'}; start now "
             f"{', '.join(start['id'] for start in one['starts']) or 'none'}; {one['set_up']} circuits to set up; "
@@ -43,8 +47,8 @@ def next_(
 def timeline(
     run: Annotated[Path, typer.Argument(help="Folder of a run with a cluster.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="File: .parquet, .prom (Prometheus), .json (OTLP).")],
-    period: Annotated[float, typer.Option(min=1e-3, help="Time between two rows, s.")] = 60.0,
-    delay: Annotated[float, typer.Option(min=0.0, help="After which a row is out, s.")] = 0.0,
+    period: Annotated[float, typer.Option(min=1e-3, max=_YEAR, help="Time between two rows, s.")] = 60.0,
+    delay: Annotated[float, typer.Option(min=0.0, max=_YEAR, help="After which a row is out, s.")] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Write what the cluster did as means over equal periods, as systems that sample take it."""

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -57,6 +58,13 @@ _LIMITS = {
     errno.EMFILE: "; raise the limit of open files (ulimit -n)",
     errno.ENOMEM: "; raise the limit of memory (ulimit -v), or simulate fewer nodes",
 }
+_REMEDIES = {
+    errno.ENOTDIR: "; a part of this path is a file: name a folder",
+    errno.EISDIR: "; name a file",
+    errno.EEXIST: "; remove it, or name another one",
+    errno.EACCES: "; name a place that this user may use",
+    errno.EROFS: "; name a place that can be written",
+}
 
 
 def _has_folder() -> bool:
@@ -75,17 +83,22 @@ def errors(as_json: bool = False) -> Iterator[None]:
         yield
     except CosimError as error:
         fail(error, as_json)
+    except KeyboardInterrupt:
+        text = "stopped by Ctrl-C (SIGINT); what was written until then is kept"
+        said = json.dumps({"error": {"type": "KeyboardInterrupt", "message": text}}, indent=2)
+        typer.echo(said if as_json else f"error: {text}", err=not as_json)
+        raise typer.Exit(128 + signal.SIGINT) from None
     except OSError as error:  # of a file that the user has named, or of a limit; anything else is a fault of ours
         if error.errno in _LIMITS:
             fail(RunError(f"{os.strerror(error.errno)}{_LIMITS[error.errno]}"), as_json)
         file = re.search(r"Failed to open local file '([^']+)'", str(error))  # pyarrow's way to name it
         if error.filename is None and file and error.errno:
             fail(SetupError(f"{file[1]}: {os.strerror(error.errno)}"), as_json)
+        if isinstance(error, FileNotFoundError) and not _has_folder():
+            fail(SetupError("the folder that this was started in is gone; change to another"), as_json)
         if error.filename is None:
-            if isinstance(error, FileNotFoundError) and not _has_folder():
-                fail(SetupError("the folder that this was started in is gone; change to another"), as_json)
             raise
-        fail(SetupError(f"{error.filename}: {error.strerror}"), as_json)
+        fail(SetupError(f"{error.filename}: {error.strerror}{_REMEDIES.get(error.errno or 0, '')}"), as_json)
     except MemoryError:
         fail(RunError(_NO_MEMORY), as_json)
     except Exception as error:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import typer
 
-from cosim.cli.console import Json, emit
+from cosim.cli.console import Json, emit, errors
 
 _MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
 _COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
@@ -34,7 +34,8 @@ class Finding:
 
 def doctor(as_json: Json = False) -> None:
     """Look at everything that runs need and say what is missing. Exit 2 if a run cannot work."""
-    findings = [*_interpreter(), *_core(), *_adapters(), *_machine(), *_links(), _containers()]
+    with errors(as_json):
+        findings = [*_interpreter(), *_core(), *_adapters(), *_machine(), *_links(), _containers()]
     bad = any(finding.state == "bad" for finding in findings)
     width = max(len(finding.subject) for finding in findings)
     lines = [f"{_MARK[f.state]}{f.subject:<{width}}  {f.detail}" for f in findings]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 import os
 import sys
 import threading
@@ -124,11 +125,25 @@ def main() -> None:
     alone = asked[0] in _COMMANDS.keys() - {"import"} if asked else False
     app = _app(asked) if alone else _whole()
     try:
+        if "--json" in sys.argv:
+            sys.exit(_in_json(app))
         app()
     except SystemExit as ending:
         if isinstance(ending.code, str):
             raise
         _leave(ending.code or 0)
+
+
+def _in_json(app: typer.Typer) -> int:
+    """Run a command that prints JSON, wrong words behind it included; the exit code."""
+    try:
+        return int(app(standalone_mode=False) or 0)
+    except Exception as error:
+        message = getattr(error, "format_message", None)  # what typer's errors of usage have, in any version
+        if message is None:
+            raise
+        typer.echo(json.dumps({"error": {"type": type(error).__name__, "message": message()}}, indent=2))
+        return 2
 
 
 def _leave(status: int) -> NoReturn:

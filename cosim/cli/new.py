@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 from string import Template
@@ -31,6 +32,12 @@ def new(
 ) -> None:
     """Make a scenario or an adapter to start from."""
     if context.invoked_subcommand is not None:
+        what = context.invoked_subcommand
+        with errors():
+            if source or name:
+                raise SetupError(f"{'--from' if source else '--name'} is for copies: leave it out, or '{what}'")
+            if parent:
+                raise SetupError(f"--in stands behind the name: cosim new {what} NAME --in {shlex.quote(str(parent))}")
         return
     if source is None:
         typer.echo(context.get_help())
@@ -80,6 +87,10 @@ def adapter(
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name):
             raise SetupError(f"'{name}' is not an adapter name: small letters, digits and '_', for example weather")
         parent = parent or (Path("adapters") if (Path("adapters") / "__init__.py").exists() else Path())
+        taken = None if _package(parent) else find_spec(name)
+        if taken is not None and taken.origin is not None:  # a folder without __init__.py has none
+            raise SetupError(f"there is a Python module '{name}' already, and imports would find one of both; "
+                             "take another name, for example weather")  # fmt: skip
         words = {"name": name, "Name": name.title().replace("_", ""), "package": ".".join([*_package(parent), name])}
         folder = _make(parent, name, _TEMPLATES / "adapter", {**words, **_imports(words, parent)})
         if _package(parent):

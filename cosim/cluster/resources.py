@@ -209,8 +209,10 @@ def document(path: Path) -> tuple[Any, str]:
     """What stands in a JSON file, or one of YAML, and its text. Raises `ScenarioError`."""
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(Problem(f"cannot be read: {error}", file=path)) from error
+    except OSError as error:
+        raise ScenarioError(Problem(f"cannot be read: {error.strerror}", file=path)) from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(Problem(f"byte {error.start} is not UTF-8", file=path, hint="save it as UTF-8")) from error
     return (from_json(text, path) if path.suffix == ".json" else _yaml(text, path)), text
 
 
@@ -249,7 +251,13 @@ def said(error: ValidationError) -> list[tuple[Sequence[str | int], str]]:
     whole = [one for one in error.errors() if not one["loc"] and one["type"] == "value_error"]
     if whole:
         return [((), "")]
-    return [(one["loc"], one["msg"].removeprefix("Value error, ")) for one in error.errors()]
+    return [(one["loc"], _words(one["type"], one["msg"])) for one in error.errors()]
+
+
+def _words(kind: str, message: str) -> str:
+    """What pydantic says, as this package says it."""
+    own = {"missing": "is missing", "extra_forbidden": "is no key here", "model_type": "must be a mapping"}
+    return own.get(kind) or message.removeprefix("Value error, ").replace("Input should", "must", 1)
 
 
 def located(found: Sequence[tuple[Sequence[str | int], str]], path: Path | None, text: str) -> list[Problem]:

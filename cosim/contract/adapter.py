@@ -28,7 +28,7 @@ from pydantic import Field as PydanticField
 
 from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
-from cosim.contract.entities import Event, Scene
+from cosim.contract.entities import Event, Node, Scene
 from cosim.contract.errors import Problem
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
@@ -117,6 +117,9 @@ SERVICES = {
 }
 
 
+HEEDED = ("workloads", "links", "fail", "degrade")  # what `AdapterKind.heeds` may name
+
+
 def services_in(environment: Mapping[str, str]) -> dict[str, str]:
     """The services that `environment` names."""
     return {name: environment[variable] for name, variable in SERVICES.items() if environment.get(variable)}
@@ -137,6 +140,7 @@ class Context:
     services: Mapping[str, str] = field(default_factory=dict)  # name -> address or folder, see `service`
     written: tuple[str, ...] = ()  # signals that the adapters of the run write, (): not known
     media: tuple[str, ...] = ()  # of the adapter's kind, see `serves`
+    shared: tuple[str, ...] = ()  # of a check: what other adapters act upon or may, of `AdapterKind.heeds`
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # adapter -> key -> value, as its kind `tells`
 
     def rng(self, *key: int) -> np.random.Generator:
@@ -246,6 +250,7 @@ class AdapterKind:
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
     services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
     heeds: frozenset[str] | None = None  # of workloads, links, fail and degrade what it acts upon; None: not known
+    strikes: Callable[[Any, Node], bool] | None = None  # (configuration, node): whether 'fail' does anything; None: yes
     tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
     batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use

@@ -30,6 +30,12 @@ def matcher(selector: str) -> Callable[[str, Selectable], bool]:
     return lambda name, _: match(name)
 
 
+def selects(selector: str | Iterable[str]) -> Callable[[str, Selectable], bool]:
+    """As `matcher`, of one selector or of any of several."""
+    tests = [matcher(part) for part in ([selector] if isinstance(selector, str) else selector)]
+    return lambda name, node: any(test(name, node) for test in tests)
+
+
 def void(selectors: Iterable[str], nodes: Sequence[tuple[str, Selectable]]) -> list[str]:
     """Those of `selectors` that select none of `nodes`, which are given with their names."""
     tests = {one: matcher(one) for one in selectors}

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from cosim import version
 from cosim.contract.errors import SetupError
 from cosim.dataset.card import croissant
-from cosim.dataset.leakage import Leak, check
+from cosim.dataset.leakage import INDEX, Leak, check
 from cosim.dataset.recipe import SPLITS, Recipe, assign
 from cosim.dataset.scene import RecordedScene, check_columns, count, files_of, schema, table
 from cosim.dataset.tables import parts, remarks
@@ -32,7 +32,6 @@ from cosim.results.folder import RunFolder, write_json
 from cosim.results.load import parameters_of
 from cosim.tables.table import is_table
 
-INDEX = "dataset.json"
 _FORMAT: Mapping[str, Any] = {"compression": "zstd", "version": "2.6"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +18,9 @@ from cosim.contract.errors import SetupError
 from cosim.dataset.recipe import SPLITS, Recipe
 
 SUSPICIOUS = 0.9999  # area under the curve of one feature from which on it is the label by another name
+INDEX = "dataset.json"
 _MOST = 200_000  # rows looked at
+_ANEW = "make the data set anew with 'cosim dataset --out' and another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +49,36 @@ def made(folder: str | Path) -> Path:
     return folder
 
 
+def index_of(folder: Path, key: str) -> dict[str, Any]:
+    """The mapping `recipe` or `scenes` of `dataset.json`. Raises `SetupError` when it is not what was written."""
+    try:
+        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))[key]
+        if isinstance(found, dict):
+            return found
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    raise SetupError(f"{folder / INDEX} is missing or damaged; {_ANEW}")
+
+
 def read(folder: Path, split: str, columns: list[str] | None = None, *, most: int | None = None) -> pa.Table:
-    """The rows of a split in the order of the scenes' names; the first `most` at most, of which no more is read."""
+    """The rows of a split in the order of the scenes' names; the first `most` at most, of which no more is read.
+
+    Raises `SetupError` for files that are damaged, or were not written by a data set.
+    """
     files = sorted((folder / split).glob("*.parquet"))
     if not files:
         return pa.table({})
-    if most is not None:
-        rows = np.cumsum([pq.read_metadata(file).num_rows for file in files])
-        files = files[: int(np.searchsorted(rows, most)) + 1]
-    found = ds.dataset([str(file) for file in files]).to_table(columns=columns)
-    return found if most is None else found.slice(0, most)
+    try:
+        if most is not None:
+            rows = np.cumsum([pq.read_metadata(file).num_rows for file in files])
+            files = files[: int(np.searchsorted(rows, most)) + 1]
+        found = ds.dataset([str(file) for file in files])
+        if lacking := [name for name in ("scene", "node", "time", "label") if name not in found.schema.names]:
+            raise SetupError(f"the files in {folder / split} have no column '{lacking[0]}'; {_ANEW}")
+        table = found.to_table(columns=columns)
+    except pa.ArrowException as error:
+        raise SetupError(f"{folder / split} cannot be read: {str(error).splitlines()[0][:300]}; {_ANEW}") from error
+    return table if most is None else table.slice(0, most)
 
 
 def feature_names(table: pa.Table) -> list[str]:

@@ -171,6 +171,8 @@ class Detector:
                 )  # fmt: skip
         except FileNotFoundError:
             raise SetupError(f"there is no detector {path}; make one with 'cosim detect train'") from None
+        except IsADirectoryError:
+            raise SetupError(f"{path} is a folder; name the file that 'cosim detect train' wrote") from None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
             known = isinstance(error, (OSError, zipfile.BadZipFile)) and str(error)
             what = known or "it is no file that 'cosim detect train' wrote"
@@ -199,7 +201,7 @@ def _sound(detector: Detector, path: str | Path) -> None:
         good &= len(arrays["cause_of"]) == len(arrays["cause_root"])
         good &= len(arrays["cause_bias"]) == len(detector.causes)
     if detector.form == "trees":
-        good &= _sound_trees(arrays, "", seen)
+        good &= _sound_trees(arrays, "", seen) and len(arrays["bias"]) == 1
     elif detector.form == "network":
         good &= len(arrays["mean"]) == len(arrays["scale"]) == count and int(arrays["lags"][0]) == detector.lags
         shapes = arrays["kernel_1"].shape, arrays["kernel_2"].shape
@@ -207,7 +209,7 @@ def _sound(detector: Detector, path: str | Path) -> None:
         good &= shapes[1][1] == shapes[0][0] == len(arrays["offset_1"])
         good &= 2 * shapes[1][0] == 2 * len(arrays["offset_2"]) == len(arrays["weight"])
     elif detector.form == "linear":
-        good &= all(len(arrays[name]) == count for name in ("weight", "mean", "scale"))
+        good &= all(len(arrays[name]) == count for name in ("weight", "mean", "scale")) and len(arrays["bias"]) == 1
     else:
         good &= bool(((arrays["column"] >= 0) & (arrays["column"] < count)).all())
     if not good:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import SetupError
 from cosim.contract.hints import did_you_mean, nearest
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.leakage import auc, feature_names, made, matrix, people, read
+from cosim.dataset.leakage import auc, feature_names, index_of, made, matrix, people, read
 from cosim.dataset.windows import KINDS, ROWS
 from cosim.detect.detector import Detector, columns_of
 from cosim.detect.network import lagged
@@ -62,7 +61,7 @@ def by_group(detector: Detector, folder: str | Path, split: str = "test", *, onl
     Groups are what the data set's splits keep together (`Recipe.by`); arguments as those of `judge`.
     """
     judged = _Judged(detector, Path(folder), split, only)
-    scenes = json.loads((Path(folder) / "dataset.json").read_text(encoding="utf-8"))["scenes"]
+    scenes = index_of(Path(folder), "scenes")
     group = np.array([scenes[name]["group"] for name in judged.scene.tolist()])
     return {str(name): judged.verdict(group == name) for name in np.unique(group)}
 

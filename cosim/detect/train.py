@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.leakage import auc, feature_names, made, matrix, people, read
+from cosim.dataset.leakage import auc, feature_names, index_of, made, matrix, people, read
 from cosim.dataset.windows import KINDS
 from cosim.detect.detector import Detector, with_ratios
 from cosim.detect.network import LAGS, lagged, lagged_names, learn
@@ -60,7 +60,9 @@ def train(
             raise SetupError(
                 f"the split '{split}' of {folder} has one class only; it needs rows with and without the label"
             )
-    recipe = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["recipe"]
+    if np.isnan(x).all(axis=0).all():
+        raise SetupError(f"no column of the split 'train' of {folder} has a value to learn from")
+    recipe = index_of(folder, "recipe")
     if method == "cnn":
         if float(recipe["every"]) > 0.0:
             raise SetupError("a network looks at the rows one after another; make the data set with --every 0s")
@@ -153,8 +155,13 @@ def with_causes(detector: Detector, x: Floats, cause: NDArray[Any], seed: int = 
 
 def levels_of(folder: Path) -> set[str]:
     """The columns of a data set that are levels, in dB or dBm, after its card."""
-    card = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
-    fields = (one for group in card["recordSet"] for one in group["field"])
+    try:
+        card = json.loads((folder / "croissant.json").read_text(encoding="utf-8"))
+        fields = [dict(one) for group in card["recordSet"] for one in group["field"]]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise SetupError(
+            f"{folder / 'croissant.json'} is missing or damaged; it says which columns are levels"
+        ) from None
     found = {str(one["name"]) for one in fields if str(one.get("description", "")).endswith(("(dB)", "(dBm)"))}
     return {name for name in found if not name.endswith(KINDS[1:])}
 

@@ -84,7 +84,7 @@ class _Compiler:
         self.builder = SceneBuilder(loaded.scenario, loaded.world)
         self.recordings = _recordings(loaded, self.adapters, self.builder, self.signals, self.step, self.found)
         self.scene = self.builder.scene()
-        self.found += without_effect(loaded)
+        self.found += without_effect(loaded, self.builder)
 
     @property
     def pacing(self) -> float:
@@ -130,7 +130,15 @@ class _Compiler:
             media=adapter.media,
             told={other.name: other.tells for other in self.adapters if other.tells},
             written=tuple(dict.fromkeys(name for other in self.adapters for name in other.writes)),
+            shared=self._shared(adapter.name),
         )
+
+    def _shared(self, name: str) -> tuple[str, ...]:
+        """What adapters beside this one act upon; of one that does not say so, everything."""
+        from cosim.contract.adapter import HEEDED
+
+        others = [used.kind.heeds for other, used in self.loaded.adapters.items() if other != name]
+        return tuple(what for what in HEEDED if any(one is None or what in one for one in others))
 
     def plan(self, warned: Sequence[str]) -> Plan:
         """The plan of a scenario without problems."""

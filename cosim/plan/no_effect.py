@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cosim.contract.block import no_effect
 from cosim.contract.errors import Problem
+from cosim.contract.jammer import Jammer
 from cosim.scenario import tree
 from cosim.scenario.gather import split
 from cosim.scenario.model import BUILT_IN_EVENTS
@@ -15,14 +17,16 @@ from cosim.scenario.tree import Keys, dotted
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from cosim.contract.entities import Node
+    from cosim.plan.scene import SceneBuilder
     from cosim.scenario.load import Loaded
     from cosim.scenario.resolve import Resolved
 
 _UNDOES = {"recover": "fail", "restore": "degrade"}
 
 
-def without_effect(loaded: Loaded) -> Iterator[Problem]:
-    """Warnings: what of the scenario has no effect, or stands there twice."""
+def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
+    """Warnings: what of the scenario has no effect, or stands there twice; `builder`: of its scene."""
     scenario = loaded.scenario
     for k, event in enumerate(scenario.events):
         if event.at > scenario.run.duration:
@@ -39,7 +43,8 @@ def without_effect(loaded: Loaded) -> Iterator[Problem]:
                 ("workloads", name, "start"), "is not before the end of the run, so it makes no tasks", fatal=False
             )
     yield from _keys_without_effect(loaded)
-    yield from _unheeded(loaded)
+    yield from _unheeded(loaded, builder)
+    yield from _silent(loaded, builder)
     yield from _unused(loaded)
     first: dict[tuple[str, str], int] = {}
     for k, link in enumerate(scenario.links):
@@ -52,7 +57,7 @@ def without_effect(loaded: Loaded) -> Iterator[Problem]:
             yield loaded.problem(("links", k), message, "remove one, if one was meant", fatal=False)
 
 
-def _unheeded(loaded: Loaded) -> Iterator[Problem]:
+def _unheeded(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
     """Warnings: workloads, links and events that no adapter acts upon, as far as all say what they do."""
     scenario, every = loaded.scenario, [used.kind.heeds for used in loaded.adapters.values()]
     known = [one for one in every if one is not None]
@@ -66,6 +71,44 @@ def _unheeded(loaded: Loaded) -> Iterator[Problem]:
             said = f"'do: {what}'" if keys[0] == "events" else f"'{what}'"
             hint = "leave it out, or add one that does, as continuum"
             yield loaded.problem(keys, f"no adapter of the scenario acts upon {said}", hint, fatal=False)
+        elif _UNDOES.get(what, what) == "fail":
+            yield from _unstruck(loaded, builder, int(keys[1]))
+
+
+def _unstruck(loaded: Loaded, builder: SceneBuilder, k: int) -> Iterator[Problem]:
+    """A warning of an event that fails or recovers only nodes of which no adapter has any notion."""
+    event, heeding = (
+        loaded.scenario.events[k],
+        {name: used for name, used in loaded.adapters.items() if "fail" in (used.kind.heeds or ())},
+    )
+
+    def struck(node: Node) -> bool:
+        return any(u.kind.strikes is None or u.kind.strikes(u.config, node) for u in heeding.values())
+
+    nodes = builder.nodes
+    named = [nodes[part.first] for part in builder.slots(event.node or ()) if part.first < len(nodes)]
+    if named and not any(struck(node) for node in named):
+        there = ", ".join([node.id for node in nodes if struck(node)][:8])
+        text = f"'do: {event.do}' at '{named[0].id}' does nothing: {' and '.join(heeding)} has no such node to fail"
+        hint = f"name one of {there}" if there else "leave it out"
+        yield loaded.problem(("events", k, "node"), text, hint, fatal=False)
+
+
+def _silent(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
+    """Warnings: jammers that send at no step."""
+    run = loaded.scenario.run
+    orders = [event for event in builder.events() if event.do in ("jammer-on", "jammer-off")]
+    for slot, node in enumerate(builder.nodes):
+        block = Jammer.of(node)
+        if block is None:
+            continue
+        on = {0: block.active}  # by step, from then on
+        for event in orders:
+            if any(part.first == slot for part in event.nodes):
+                on[math.ceil(event.at / run.step - 1e-9)] = event.do == "jammer-on"
+        if not any(sends for step, sends in on.items() if step * run.step <= run.duration):
+            hint = f"write active: true, or an event {{at: 10 s, do: jammer-on, node: {node.id}}} of a step or longer"
+            yield loaded.problem(("nodes", node.id, "jammer"), "is never on, so it disturbs nothing", hint, fatal=False)
 
 
 def _unused(loaded: Loaded) -> Iterator[Problem]:

@@ -20,6 +20,11 @@ def wrong_values(loaded: Loaded) -> list[Problem]:
 
     Seeds make no difference; of very many combinations some are checked, the first and the last among them.
     """
+    return looked_at(loaded)[0]
+
+
+def looked_at(loaded: Loaded) -> tuple[list[Problem], set[str] | None]:
+    """As `wrong_values`, and the warnings that all these runs have; None: `sweep` asks for no others."""
     seeds = {key for key in loaded.scenario.sweep if key == "run.seed"}
     wanted: dict[str, Variant] = {}
     for variant in expand(loaded):
@@ -28,9 +33,12 @@ def wrong_values(loaded: Loaded) -> list[Problem]:
     variants = [variant for variant in wanted.values() if variant.assignments]
     most = max(2, min(MOST, _MOST_NODES // max(len(loaded.world.everything), 1)))
     found: dict[Problem, None] = {}
+    common: set[str] | None = None
     for variant in _spread(variants, most):
-        found.update(dict.fromkeys(_wrong(loaded, variant)))
-    return list(found)
+        wrong, warned = _look(loaded, variant)
+        found.update(dict.fromkeys(wrong))
+        common = warned if common is None else common & warned
+    return list(found), common
 
 
 def _spread(variants: list[Variant], most: int) -> list[Variant]:
@@ -39,14 +47,13 @@ def _spread(variants: list[Variant], most: int) -> list[Variant]:
     return [variants[round(k * (len(variants) - 1) / (most - 1))] for k in range(most)]
 
 
-def _wrong(loaded: Loaded, variant: Variant) -> list[Problem]:
-    """What is wrong with one of the runs."""
+def _look(loaded: Loaded, variant: Variant) -> tuple[list[Problem], set[str]]:
+    """What is wrong with one of the runs, and its warnings."""
     values = {key: _item(value, _written(loaded, key, value)) for key, value in variant.assignments.items()}
     try:
-        compile_plan(loaded.variant(values).whole())
+        return [], set(compile_plan(loaded.variant(values).whole()).warnings)
     except ScenarioError as error:
-        return [_told(problem, values, variant) for problem in error.problems]
-    return []
+        return [_told(problem, values, variant) for problem in error.problems], set()
 
 
 def _written(loaded: Loaded, key: str, value: object) -> SourcePlace:

@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,8 +86,11 @@ def publish(
         if run.manifest["status"] != "complete":
             raise SetupError(f"{run.path} is {run.manifest['status']}: only whole runs are published")
         run.verify()
-    if out.exists() and any(out.iterdir()):
-        raise SetupError(f"{out} is there already; give another folder with --out, or remove it")
+    packed = Path(f"{out}.zip") if archive and out.suffix != ".zip" else out
+    out = packed.with_suffix("") if archive else out
+    for there in {out, packed}:
+        if there.is_file() or (there.exists() and any(there.iterdir())):
+            raise SetupError(f"{there} is there already; give another folder with --out, or remove it")
     root, files = _inputs(runs)
     base = Path(os.path.commonpath([root, *(file.parent for file in files)]))
     out.mkdir(parents=True, exist_ok=True)
@@ -116,9 +120,9 @@ def publish(
     crate.metadata.write(out)
     if not archive:
         return out
-    packed = shutil.make_archive(str(out), "zip", out)
+    shutil.make_archive(str(out), "zip", out)
     shutil.rmtree(out)
-    return Path(packed)
+    return packed
 
 
 def rerun(
@@ -138,6 +142,8 @@ def rerun(
         if (folder / workflow).read_bytes() not in ((path / _RESOLVED).read_bytes() for path in published):
             raise DamagedError(f"{crate}: {workflow} is not the scenario of any of its runs; it has changed since then")
         copy = base / "workflow"
+        if copy.exists():
+            raise SetupError(f"{copy} is there already; give another folder with --out")
         shutil.copytree(folder / "workflow", copy)
         root = copy / workflow.relative_to("workflow").parent
         for path in published:
@@ -160,16 +166,22 @@ def rerun(
 
 @contextmanager
 def opened(crate: Path) -> Iterator[Path]:
-    """The folder of a crate, unpacked for the time being if it is a zip."""
-    if crate.is_file() and zipfile.is_zipfile(crate):
-        with tempfile.TemporaryDirectory(prefix="cosim-crate-") as folder:
-            with zipfile.ZipFile(crate) as packed:
-                packed.extractall(folder)  # its members cannot leave the folder: zipfile drops '..' and roots
-            yield Path(folder)
-        return
-    if not (crate / METADATA).is_file():
-        raise SetupError(f"{crate} is no crate: it has no {METADATA}")
-    yield crate
+    """The folder of a crate, unpacked for the time being if it is a zip. Raises `SetupError`, `DamagedError`."""
+    if not crate.exists():
+        raise SetupError(f"{crate} is no crate: there is no such file or folder")
+    with tempfile.TemporaryDirectory(prefix="cosim-crate-") as unpacked:
+        folder = crate
+        if zipfile.is_zipfile(crate):
+            folder = Path(unpacked)
+            try:
+                with zipfile.ZipFile(crate) as packed:
+                    packed.extractall(folder)  # its members cannot leave the folder: zipfile drops '..' and roots
+            except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+                raise DamagedError(f"{crate} cannot be unpacked: {error}; fetch it anew") from error
+        if not (folder / METADATA).is_file():
+            hint = "name the folder or the zip that `cosim publish` wrote"
+            raise SetupError(f"{crate} is no crate: it has no {METADATA}; {hint}")
+        yield folder
 
 
 def lock() -> list[str]:
@@ -192,7 +204,11 @@ def lock() -> list[str]:
 def differences(crate: Path) -> list[str]:
     """How what is installed here differs from the lock of a crate, in words."""
     with opened(crate) as folder:
-        lines = (folder / LOCK).read_text(encoding="utf-8").splitlines()
+        try:
+            lines = (folder / LOCK).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            text = f"{crate}: {LOCK} says which versions there were, and cannot be read; fetch the crate anew"
+            raise DamagedError(text) from error
     then = dict(line.split("==", 1) for line in lines if "==" in line)
     found = []
     for name, was in then.items():
@@ -414,15 +430,16 @@ def _format(file: str) -> dict[str, str]:
 
 
 def _workflow(folder: Path) -> Path:
-    """The scenario file of a crate, from its metadata."""
+    """The scenario file of a crate, from its metadata. Raises `SetupError`."""
     try:
         graph = json.loads((folder / METADATA).read_text(encoding="utf-8"))["@graph"]
         root = next(one for one in graph if one["@id"] == "./")
         path = Path(unquote(root["mainEntity"]["@id"]))  # identifiers are addresses: a space is %20
     except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
-        raise SetupError(f"{folder / METADATA} names no scenario: {error}") from error
+        raise SetupError(f"{METADATA} of the crate names no scenario; fetch the crate anew") from error
     if path.is_absolute() or ".." in path.parts or path.parts[:1] != ("workflow",) or not (folder / path).is_file():
-        raise SetupError(f"{folder / METADATA} names '{path}' as the scenario, which is not in its folder 'workflow'")
+        text = f"{METADATA} of the crate names '{path}' as the scenario, which is not in its folder 'workflow'"
+        raise SetupError(f"{text}; fetch the crate anew")
     return path
 
 

@@ -93,7 +93,7 @@ class RunFolder:
         try:
             text = (path / "manifest.json").read_text(encoding="utf-8")
             manifest = json.loads(text)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise DamagedError(f"{path / 'manifest.json'} cannot be read: {error}") from error

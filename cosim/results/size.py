@@ -210,6 +210,8 @@ def _varied(text: str) -> tuple[str, list[Any]]:
     if not equals or not path.strip():
         raise SetupError(f"'{text[:60]}' varies nothing; write --vary N=1..20")
     written = written.strip()
+    if written.startswith("[") and written.endswith("]"):
+        written = written[1:-1]  # a list as the block `sweep` has it
     try:
         chosen = [_value(part.strip()) for part in written.split(",")] if "," in written else values(written)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def _placed(item: Item) -> Item:
 
 def split(root: Item, name: str) -> Keys:
     """The keys that the dotted `name` stands for; keys that hold dots are found as they are in `root`."""
-    parts, keys, item = name.split("."), list[str | int](), root
+    parts, keys, item = re.split(r"(?<!\.)\.(?!\.)", name), list[str | int](), root  # not at the dots of [1..3]
     while parts:
         if isinstance(item.value, list) and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 9:
             index = int(parts.pop(0))

@@ -113,6 +113,7 @@ def test_following_a_finished_run(call: Any, folder: Path, tmp_path: Path) -> No
         "--set", "calibrate.free={workloads.look.work: {bounds: [100 Mcycles, 900 Mcycles]}}",
         "--set", "calibrate.observed={service: {run: runs, signal: task.service}}",
     ]  # fmt: skip
+    assert "is not a run folder" in call("--follow", "nowhere", "--out", tmp_path).output
     done = call("--follow", run, "--out", tmp_path, *settings)
     assert done.exit_code == 0, done.output
     assert "8 to 12 s" in done.output
@@ -132,7 +133,8 @@ def test_following_a_finished_run(call: Any, folder: Path, tmp_path: Path) -> No
         (["--set", "calibrate={job: pwer}", "--data", "."], "there is no job 'pwer'"),
         (["--set", "calibrate={job: power}"], "give it with --data"),
         (["--set", "calibrate.free={workloads.look.wrk: {bounds: [1 cycles, 2 cycles]}}"], "did you mean 'work'?"),
-        (["--follow", "nowhere"], "is not a run folder"),
+        (["--follow", "nowhere"], "'--runs' has no effect with '--follow'"),
+        (["--screen-only", "--coverage", "2"], "'--screen-only' and '--coverage' exclude one another"),
     ],
 )
 def test_what_must_be_changed_first(call: Any, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
+import sys
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from cosim.cli import main
+from cosim.cli.console import errors
 from cosim.cli.main import app
 from cosim.contract.errors import SetupError
 from cosim.results.session import Outcome
@@ -185,3 +193,129 @@ def test_a_report_needs_the_name_of_a_file(
     assert done.exit_code == 2
     assert "is a folder; name a file, for example" in done.output
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.fixture(scope="module")
+def crate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was published of a run."""
+    pytest.importorskip("rocrate", reason="pip install 'continuum-cosim[publish]'")
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "tracks.csv").write_text("time,id,x,y\n0,car-1,0,0\n1,car-1,5,0\n")
+    (folder / "scenario.cosim.yaml").write_text(SCENARIO)
+    runs = folder / "runs"
+    assert CliRunner().invoke(app, ["run", str(folder), "--out", str(runs), "--no-report", "-q"]).exit_code == 0
+    (run,) = runs.glob("*/*")
+    done = CliRunner().invoke(app, ["publish", str(run), "--zip", "--out", str(folder / "crate.zip")])
+    assert done.exit_code == 0, done.output
+    again = CliRunner().invoke(app, ["publish", str(run), "--zip", "--out", str(folder / "crate.zip")])
+    assert "crate.zip is there already" in again.output
+    return folder / "crate.zip"
+
+
+def _rewritten(crate: Path, name: str, content: bytes | None) -> None:
+    """`crate` with another content of a member, None: without it."""
+    with zipfile.ZipFile(crate) as packed:
+        members = {one: packed.read(one) for one in packed.namelist() if not one.endswith("/")}
+    changed = {**members, name: content}
+    with zipfile.ZipFile(crate, "w") as packed:
+        for one, data in changed.items():
+            if data is not None:
+                packed.writestr(one, data)
+
+
+def _flipped(crate: Path) -> None:
+    """`crate` with other bytes in the middle of its first members."""
+    whole = crate.read_bytes()
+    crate.write_bytes(whole[:200] + bytes(50) + whole[250:])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda crate: crate.unlink(), "there is no such file"),
+        (lambda crate: crate.write_bytes(crate.read_bytes()[:900]), "is no crate"),
+        (_flipped, "cannot be unpacked"),
+        (lambda crate: _rewritten(crate, "environment.lock.txt", b"\xff\xfe"), "fetch the crate anew"),
+        (lambda crate: _rewritten(crate, "environment.lock.txt", None), "fetch the crate anew"),
+        (lambda crate: _rewritten(crate, "ro-crate-metadata.json", b"[]"), "names no scenario"),
+        (lambda crate: _rewritten(crate, "ro-crate-metadata.json", None), "is no crate"),
+    ],
+)
+def test_a_damaged_crate_is_told(crate: Path, tmp_path: Path, damage: Callable[[Path], None], said: str) -> None:
+    mine = Path(shutil.copy(crate, tmp_path / "mine.zip"))
+    damage(mine)
+    done = CliRunner().invoke(app, ["rerun", str(mine), "--json"])
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code in (1, 2)
+    assert said in json.loads(done.stdout)["error"]["message"]
+
+
+def test_a_second_rerun_into_the_same_folder_is_refused(crate: Path, tmp_path: Path) -> None:
+    (tmp_path / "workflow").mkdir()
+    done = CliRunner().invoke(app, ["rerun", str(crate), "--out", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "is there already; give another folder with --out" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["new", "--from", "hello", "scenario", "x"], "--from is for copies"),
+        (["new", "--in", "there", "scenario", "x"], "cosim new scenario NAME --in there"),
+        (["new", "adapter", "json"], "there is a Python module 'json' already"),
+        (["new", "scenario", "x", "--in", "a-file"], "remove it, or name another one"),
+        (["bench", "schedulers", "--only", "gaa"], "there is no entry 'gaa' (did you mean 'ga'?)"),
+        (["bench", "schedulers", "--only", "ga", "--seeds", "9"], "the suite has 5 seeds, not 9"),
+        (["calibrate", "--busy"], "write --here --busy"),
+        (["cluster", "next", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
+        (["cluster", "next", "list.json"], "list.json:1: must be a mapping"),
+        (["cluster", "timeline", "list.json", "--out", "t.prom"], "it is a file"),
+        (["cluster", "timeline", "list.json", "--out", "t.prom", "--period", "inf"], "less than or equal to"),
+    ],
+)
+def test_wrong_words_behind_a_command_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("list.json").write_text("[1]")
+    Path("a-file").write_text("")
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.replace("\u2502", " ").split())
+    assert {path.name for path in tmp_path.iterdir()} == {"list.json", "a-file"}
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_interrupted_command_says_so(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    with pytest.raises(typer.Exit) as left, errors(as_json):
+        raise KeyboardInterrupt
+    assert left.value.exit_code == 130
+    told = capsys.readouterr()
+    said = json.loads(told.out)["error"]["message"] if as_json else told.err
+    assert "stopped by Ctrl-C" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [(["run", "--bogus"], 2, "--bogus"), (["check"], 2, "scenario"), (["check", "nowhere"], 2, "nowhere")],
+)
+def test_with_json_also_wrong_words_are_one_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], status: int, said: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cosim", *words, "--json"])
+    monkeypatch.setattr(main, "_leave", lambda code: left.append(code))
+    left: list[int] = []
+    main.main()
+    assert left == [status]
+    assert said in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+@pytest.mark.parametrize("words", [["doctor"], ["new", "scenario", "x"]])
+def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert "the folder that this was started in is gone" in done.output

@@ -75,6 +75,8 @@ def test_the_answer_is_that_of_exhaustive_replication(scenario):
         (["--vary", "K=1..4"], "there is no parameter 'K'"),
         (["--vary", "N=0..4"], "with parameters.N=0: the range [1..0] runs backwards"),
         (["--vary", "N=3"], "two values or more"),
+        (["--vary", "N=[3]"], "two values or more"),
+        (["--vary", "N=[1, 0]"], "with parameters.N=0: the range [1..0] runs backwards"),
         (["--vary", "run.seed"], "varies nothing"),
         (["--vary", "run.seed=1..3"], "is run with the seeds 1, 2, 3, ..."),
         (["--vary", "N=1..4", "--until", "late_share"], "is no goal"),

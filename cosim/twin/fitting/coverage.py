@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget
 
@@ -57,6 +57,8 @@ def coverage(
         measured = simulated(problem.fit, truth, int(words[0] >> np.uint64(1)))
         alone = replace(problem, fit=measured, held_back=None, warnings=())
         answers.append(calibrate(alone, budget=budget, seed=seed + k, method=method))
+        if answers[-1].stopped == INTERRUPTED:
+            raise KeyboardInterrupt
         if told is not None:
             told(k + 1, count)
     found = []

@@ -17,7 +17,7 @@ from cosim.results.load import load as load_run
 from cosim.scenario.calibrate import FollowBlock
 from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.online.drift import Drift
 from cosim.twin.online.windows import Online, Settings, Span, WindowReport, spans
 from cosim.twin.problem import CalibrationProblem, Case
@@ -128,7 +128,10 @@ class Following:
         return self._study(span).problem.fit
 
     def _search(self, problem: CalibrationProblem) -> Calibration:
-        return calibrate(problem, budget=Budget(self._how.runs, math.inf), seed=self._seed, method=self._method)
+        found = calibrate(problem, budget=Budget(self._how.runs, math.inf), seed=self._seed, method=self._method)
+        if found.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
+        return found
 
     def _tell(self) -> None:
         """Write the overlay when values were taken into use, and the history after every window."""

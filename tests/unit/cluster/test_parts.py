@@ -38,7 +38,7 @@ CHANGES = [
     (lambda d: d["gpus"].update(count=9), "there are 9 GPUs, but the leaves have ports for 16"),
     (lambda d: d["leaves"][1].update(id="leaf-0"), "the id 'leaf-0' is taken by 2 switches"),
     (lambda d: d["leaves"][0].update(down_ports=0), "greater than or equal to 1"),
-    (lambda d: d["gpus"].update(colour="red"), "Extra inputs"),
+    (lambda d: d["gpus"].update(colour="red"), "is no key here"),
     (lambda d: d.update(cables=[c for c in d["cables"] if c[1][:5] != "ocs-1"]), "not spread evenly"),
 ]  # fmt: skip
 

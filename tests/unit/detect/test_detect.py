@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -291,3 +294,48 @@ def test_a_detector_is_trained_and_judged_on_a_table_of_somebody_else(tmp_path):
     assert judge(detector, data).f1 > 0.95
     with pytest.raises(SetupError, match=r"log\.csv is no data set; make one"):
         judge(detector, file)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data set of a table of 1000 rows."""
+    folder = tmp_path_factory.mktemp("made")
+    noise = np.random.default_rng(2).normal(0.0, 2.0, 1000)
+    rows = [f"{10 - 6 * (k // 50 % 2) + noise[k]},{k // 50 % 2}" for k in range(1000)]
+    (folder / "log.csv").write_text("\n".join(["SINR [dB],jammed", *rows]))
+    build([str(folder / "log.csv")], Recipe((), "jammed == 1", blocks=10), folder / "data")
+    return folder / "data"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("dataset.json", b"", "dataset.json is missing or damaged"),
+        ("dataset.json", b"[]", "dataset.json is missing or damaged"),
+        ("dataset.json", None, "dataset.json is missing or damaged"),
+        ("croissant.json", b"{}", "croissant.json is missing or damaged"),
+        ("train/*.parquet", b"PAR1", "train cannot be read"),
+    ],
+)
+def test_a_damaged_data_set_is_told(data, tmp_path, name, content, said):
+    mine = shutil.copytree(data, tmp_path / "mine")
+    for file in mine.glob(name):
+        file.write_bytes(content) if content is not None else file.unlink()
+    with pytest.raises(SetupError, match=said):
+        train(mine, "forest")
+
+
+def test_tables_of_others_and_columns_without_values_are_no_data_set(data, tmp_path):
+    mine = shutil.copytree(data, tmp_path / "mine")
+    files = list(mine.glob("train/*.parquet"))
+    whole = {file: pq.read_table(file) for file in files}
+    for file, table in whole.items():
+        empty = [pa.array(np.full(len(table), np.nan))] * 5
+        kept = [table[name] for name in ("scene", "node", "time", "label")]
+        pq.write_table(pa.table([*kept, *empty], names=["scene", "node", "time", "label", *"abcde"]), file)
+    with pytest.raises(SetupError, match="has a value to learn from"):
+        train(mine, "logistic")
+    for file in files:
+        pq.write_table(pa.table({"x": [1.0]}), file)
+    with pytest.raises(SetupError, match="no column 'scene'"):
+        train(mine, "logistic")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError
 from cosim.contract.node_keys import Battery
 from cosim.plan.compile import checked, plan_of
@@ -133,6 +136,84 @@ def test_ends_without_a_beginning_are_warned_of(write):
     assert "events.0.do: ends what no event has begun before 1 s" in plan.warnings[0]
 
 
+JAMMED = ("links:", """\
+  a: {kind: device, at: [0 m, 0 m], wifi: {}}
+  b: {kind: device, at: [9 m, 0 m], wifi: {}}
+  j: {kind: device, at: [5 m, 0 m], jammer: {carrier: 5.18 GHz, active: false}}
+links:""")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("events", "silent"),
+    [
+        ("[]", True),
+        ("[{at: 11 s, do: jammer-on, node: j}]", True),
+        ("[{at: 1200 ms, do: jammer-on, node: j, for: 300 ms}]", True),  # between two steps
+        ("[{at: 1200 ms, do: jammer-on, node: j, for: 900 ms}]", False),
+        ("[{at: 10 s, do: jammer-on, node: 'kind:device'}]", False),
+    ],
+)
+def test_jammers_that_never_send_are_warned_of(write, events, silent):
+    file = write(JAMMED, ("continuum: {", "wifi: {}\n  continuum: {"), ("device}", "device, at: [9 m, 9 m]}"))
+    said = plan_of(file, [f"events={events}"]).warnings
+    assert any("nodes.j.jammer: is never on" in one for one in said) == silent
+
+
+@pytest.mark.parametrize(
+    ("node", "told"), [("edge", ""), ("'*'", ""), ("cam-1", "interval has no such node to fail; name one of edge")]
+)
+def test_failures_that_strike_nothing_are_warned_of(write, node, told):
+    changed = ("continuum: {scheduler: nearest}", "interval: {demand: 100 MHz}")
+    file = write(changed, more=f"events: [{{at: 1 s, do: fail, node: {node}, for: 2 s}}]\n")
+    warned = " ".join(one for one in plan_of(file).warnings if one.startswith("events"))
+    assert (told in warned) if told else not warned
+
+
+@pytest.mark.parametrize(
+    ("pauses", "told"),
+    [
+        ("{at: 3 s, for: 2 s}, {at: 5 s, for: 1 s}", []),
+        ("{at: 5 s, for: 3 s}, {at: 3 s, for: 4 s}", ["pauses.0.at: begins at 5 s, while another pause lasts until 7"]),
+        ("{at: 0 s, for: 2 s}", ["pauses.0: ends at 2 s, before the mission begins at 2 s"]),
+    ],
+)
+def test_pauses_within_others_and_before_the_mission_are_warned_of(write, pauses, told):
+    mission = f"{{points: [[60 m, 0 m]], start: 2 s, pauses: [{pauses}]}}"
+    rover = ("  cloud:", "  rov: {kind: rover, at: [50 m, 0 m], vehicle: {frame: rover}}\n  cloud:")
+    found = plan_of(write(rover, ("continuum: {", f"vehicle: {{missions: {{rov: {mission}}}}}\n  continuum: {{")))
+    assert [
+        one.split(";")[0].partition("rov.")[2][: len(word)] for one, word in zip(found.warnings, told, strict=True)
+    ] == told
+
+
+def test_what_another_model_makes_of_a_workload_is_not_warned_of(write):
+    """The offloading model names its applications and places; the continuum takes everything."""
+    studied = """offloading:
+    devices: 2
+    links: {wlan: 100 Mbit/s, wan: 10 Mbit/s}
+    applications: {film: {}}
+    places: {edge: {}}
+"""
+    fleet = ("cam-[1..3]: {kind: device}", "cams: {kind: device, fleet: offloading, capacity: 2}")
+    changes = (
+        fleet, ("every 1 s", "poisson 1 Hz"), ("[cam-*, edge]", "[cams, edge]"), ("from: cam-*", "from: cams"),
+        ("2 x 1 GHz", "2 x 1 GHz, at: [0 m, 0 m]"),
+        ("links:\n", "  side: {kind: edge, at: [1 m, 0 m], cpu: 1 x 1 GHz}\nlinks:\n"),
+    )  # fmt: skip
+    other = "  talk: {from: cams, arrivals: poisson 1 Hz, input: 1 kB, output: 1 kB, work: 1 Mcycles}\n"
+    alone = plan_of(write(*changes, ("continuum: {scheduler: nearest}", studied.rstrip()), more=other)).warnings
+    assert any("workloads.talk: is no application of the model" in one for one in alone)
+    assert any("nodes.side: is no place of the model" in one for one in alone)
+    assert plan_of(write(*changes, ("continuum: {", f"{studied}  continuum: {{"), more=other)).warnings == ()
+
+
+@pytest.mark.parametrize(("durations", "warned"), [("[10 s, 20 s]", False), ("[10 s, 11 s]", True)])
+def test_what_some_run_of_a_sweep_needs_is_not_warned_of(write, durations, warned):
+    file = write(("every 1 s", "every 1 s, start: 12 s"), more=f"sweep: {{run.duration: {durations}}}\n")
+    done = CliRunner().invoke(app, ["check", str(file), "--json"])
+    assert any("start: is not before the end" in one for one in json.loads(done.output)["warnings"]) == warned
+
+
 def test_an_adapter_whose_check_breaks_is_named(write, tmp_path):
     (tmp_path / "broken_check.py").write_text(
         "from cosim.contract.adapter import AdapterKind, Ports\n"
@@ -250,3 +331,9 @@ def test_the_estimate_counts_tasks_and_knows_the_machine(write):
 def test_powers_that_no_radio_has_are_refused(write):
     (found,) = problems(write(("cam-[1..3]: {kind: device}", "cam-[1..3]: {kind: device, radio: {power: 30000 dBm}}")))
     assert "at most 100 dBm" in found.message
+
+
+def test_a_range_of_nodes_can_be_set(write):
+    plan = plan_of(write(), ["nodes.eye-[1..2]={kind: edge}", "nodes.cam-[1..3].memory=1 GB"])
+    memory = {node.id: node.memory for node in plan.scene.nodes}
+    assert memory == {"cam-1": 1e9, "cam-2": 1e9, "cam-3": 1e9, "edge": 0.0, "cloud": 0.0, "eye-1": 0.0, "eye-2": 0.0}

@@ -1,5 +1,7 @@
 """Models that cannot make the data are told, right ones are not; intervals are asked for their coverage."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,19 @@ def test_bands_tell_how_much_a_value_is_amplified():
     lines = told(bands)
     assert any("near saturation" in line for line in lines)
     assert any("utilisation_mean reaches" in line for line in lines)
+
+
+def test_coverage_stops_at_the_first_ctrl_c():
+    """A search that is interrupted gives what it has; the next truth must not begin."""
+    whole, begun = problem("exponential"), []
+
+    def simulate(values, seed):
+        begun.append(seed)
+        if len(begun) == 20:
+            raise KeyboardInterrupt
+        return whole.fit.simulate(values, seed)
+
+    watched = replace(whole, fit=replace(whole.fit, simulate=simulate))
+    with pytest.raises(KeyboardInterrupt):
+        coverage(watched, 6, budget=Budget(3000))
+    assert len(begun) < 100
