@@ -67,9 +67,10 @@ def _copied(deployment: Deployment, quiet: bool) -> Any:  # noqa: ANN401 - a con
 
 
 def _copy(source: IO[str]) -> None:
-    for line in source:
-        sys.stderr.write(line)
-        sys.stderr.flush()
+    with source:
+        for line in source:
+            sys.stderr.write(line.removeprefix("\x1b[2K"))  # with which compose clears a menu that is not there
+            sys.stderr.flush()
 
 
 def _outcome(deployment: Deployment, name: str, code: int | None) -> Ended:
