@@ -75,6 +75,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     clock: bool = False
+    whole: bool = False  # what is counted: no marks between whole numbers
 
     @staticmethod
     def around(values: Iterable[float], start: float, end: float, title: str, unit: str, *, zero: bool = True) -> Axis:
@@ -108,6 +109,8 @@ class Axis:
             values = clock_ticks(self.high, factor)
         else:
             values = ticks(self.low, self.high, count)
+            if self.whole:
+                values = [value for value in values if value.is_integer()]
         title = f"{self.title} ({name})" if name and self.title else self.title or name
         if self.log or len(values) < 2:
             return [(v, digits(round(v / factor, 12), 2).replace("-", "−")) for v in values], title

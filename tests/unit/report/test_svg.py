@@ -29,6 +29,11 @@ def test_ticks_are_round():
     assert clock_ticks(1800, 60.0) == [0, 300, 600, 900, 1200, 1500, 1800]
 
 
+def test_what_is_counted_has_no_marks_between_whole_numbers():
+    hosts = Axis(0.8, 4.2, 0.0, 500.0, "hosts", whole=True)
+    assert [words for _, words in hosts.marks()[0]] == ["1", "2", "3", "4"]
+
+
 @given(st.lists(rough, max_size=10))
 def test_an_axis_holds_every_finite_value(values):
     axis = Axis.around(values, 100.0, 0.0, "speed", "m/s")
