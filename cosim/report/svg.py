@@ -104,11 +104,11 @@ class Axis:
             factor, name = scale(max(abs(self.low), abs(self.high)) * 0.95, self.unit)
         count = max(2, round(abs(self.end - self.start) / 48))
         if self.log:
-            values = _decades(self.low, self.high, count)
+            values = [factor * value for value in _decades(self.low / factor, self.high / factor, count)]
         elif self.clock:
             values = clock_ticks(self.high, factor)
         else:
-            values = ticks(self.low, self.high, count)
+            values = [factor * value for value in ticks(self.low / factor, self.high / factor, count)]
             if self.whole:
                 values = [value for value in values if value.is_integer()]
         title = f"{self.title} ({name})" if name and self.title else self.title or name
