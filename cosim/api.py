@@ -14,7 +14,7 @@ name the path of what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from html import escape
@@ -244,7 +244,7 @@ def size(
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """How configurations differ: `effects` by the name of each, against the first one, over `tests` tests."""
 
@@ -259,13 +259,25 @@ class Comparison:
 
         return pd.DataFrame([{"group": name, **asdict(e)} for name, found in self.effects.items() for e in found])
 
-    def _repr_html_(self) -> str:
+    def _tables(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+        """Caption and rows of what is shown of each configuration: the main figures."""
         heads = ("", "first", "other", "difference", "95 % interval", "test", "p (Holm)")
-        parts = []
         for name, found in self.effects.items():
-            rows = [heads, *(_cells(effect) for effect in found if effect.figure in MAIN)]
+            yield f"{name} against {self.base}", [heads, *(_cells(one) for one in found if one.figure in MAIN)]
+
+    def __repr__(self) -> str:
+        parts = []
+        for caption, rows in self._tables():
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+            parts += [caption, *lines, ""]
+        return "\n".join([*parts, f"{self.tests} comparisons"])
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for caption, rows in self._tables():
             body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-            parts.append(f"<table><caption>{escape(f'{name} against {self.base}')}</caption>{body}</table>")
+            parts.append(f"<table><caption>{escape(caption)}</caption>{body}</table>")
         return "".join(parts) + f"<p>{self.tests} comparisons</p>"
 
 

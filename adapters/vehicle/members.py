@@ -17,7 +17,7 @@ from cosim.contract.errors import RunError, SetupError
 from cosim.launch.keys import name_of
 from cosim.vehicles import VehicleFleet
 
-log = logging.getLogger("cosim.vehicle")
+log = logging.getLogger(__name__)
 
 
 class Members:

@@ -24,7 +24,7 @@ from cosim.vehicles.layout import COPTER
 if TYPE_CHECKING:
     from cosim.autopilot.mavlink_pilot import MavlinkPilot
 
-log = logging.getLogger("cosim.vehicle")
+log = logging.getLogger(__name__)
 _BY = {"autopilot": "flown by its own autopilot", "physics": "moved by a physics of its own"}
 _LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
 

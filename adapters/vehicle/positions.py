@@ -11,7 +11,7 @@ from cosim.autopilot.table import address
 from cosim.contract.adapter import Context
 from cosim.vehicles import Copter, VehicleFleet
 
-log = logging.getLogger("cosim.vehicle")
+log = logging.getLogger(__name__)
 
 
 class AeroLoop:

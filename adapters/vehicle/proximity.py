@@ -14,7 +14,7 @@ from cosim.vehicles.fleet import VehicleFleet
 from cosim.vehicles.layout import COPTER
 from cosim.vehicles.obstacles import Obstacles
 
-log = logging.getLogger("cosim.vehicle")
+log = logging.getLogger(__name__)
 
 
 class ObstacleWatch:

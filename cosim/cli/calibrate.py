@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosim.cli.arguments import Overrides
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.console import Json, count, emit, errors, note
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.units import parse
 
@@ -303,7 +303,7 @@ class _Shown:
         best = f", least misfit {progress.best:.4g}" if math.isfinite(progress.best) else ""
         known = math.isfinite(progress.seconds_left) and progress.runs >= _TELLING
         left = f", at most {_words(progress.seconds_left)} left" if known else ""
-        self._say(f"{self._name}: {progress.stage}, {progress.runs:,} runs{best}{left}")
+        self._say(f"{self._name}: {progress.stage}, {count(progress.runs, 'run')}{best}{left}")
 
 
 def lines(found: Calibration) -> list[str]:

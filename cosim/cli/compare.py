@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, count, emit, errors
 from cosim.contract.errors import SetupError
 
 _LEVEL = 0.05
@@ -122,7 +122,7 @@ def _compare_exactly(folders: list[Path], as_json: bool) -> None:
     differences = {str(other): exact(first, other) for other in others}
     equal = not any(differences.values())
     lines = [
-        f"{first} and {other}: " + ("bit-equal" if not found else f"{len(found)} differences")
+        f"{first} and {other}: " + ("bit-equal" if not found else count(len(found), "difference"))
         for other, found in differences.items()
     ]
     lines += [f"  {difference}" for found in differences.values() for difference in found]

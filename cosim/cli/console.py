@@ -8,7 +8,9 @@ import math
 import os
 import re
 import signal
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +45,16 @@ def _strict(data: object) -> object:
 def count(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def beside(head: str, text: str) -> str:
+    """`head` with `text` to its right; at a terminal in lines that fit, below `head` where too little is left."""
+    if not sys.stdout.isatty():
+        return head + text
+    width = shutil.get_terminal_size().columns
+    if width - len(head) < 30:
+        return f"{head.rstrip()}\n{beside('    ', text)}"
+    return textwrap.fill(text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
 
 
 def note(text: str) -> None:

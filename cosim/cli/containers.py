@@ -13,7 +13,7 @@ from typing import IO, Any
 from cosim.cli.console import count, note
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
-from cosim.launch.deployment import RUN, Deployment, require_engine
+from cosim.launch.deployment import CLEARED, RUN, Deployment, require_engine
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
@@ -67,9 +67,10 @@ def _copied(deployment: Deployment, quiet: bool) -> Any:  # noqa: ANN401 - a con
 
 
 def _copy(source: IO[str]) -> None:
-    for line in source:
-        sys.stderr.write(line)
-        sys.stderr.flush()
+    with source:
+        for line in source:
+            sys.stderr.write(line.removeprefix(CLEARED))
+            sys.stderr.flush()
 
 
 def _outcome(deployment: Deployment, name: str, code: int | None) -> Ended:

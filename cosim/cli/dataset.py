@@ -100,7 +100,7 @@ def dataset(
         made = build(
             folders, recipe, out, workers=processes, executor=executor, name=name, licence=licence, creator=creator,
             published=when,
-            progress=None if quiet or as_json else lambda done, of: note(f"{done} of {of} scenes"),
+            progress=None if quiet or as_json else _shown,
         )  # fmt: skip
         data = {
             "folder": str(made.folder), "rows": dict(made.rows), "positive": dict(made.positive),
@@ -119,6 +119,12 @@ def dataset(
             sum(made.positive.values()) in (0, sum(made.rows.values()))
         )
         emit(data, as_json, "\n".join([str(made.folder), *lines]))
+
+
+def _shown(done: int, of: int) -> None:
+    """Some ten lines, however many scenes there are."""
+    if done == of or done % max(1, of // 10) == 0:
+        note(f"{done} of {of} scenes")
 
 
 def _time(option: str, text: str | None) -> float | None:

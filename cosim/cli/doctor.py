@@ -15,7 +15,7 @@ from typing import Literal
 
 import typer
 
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, beside, emit, errors
 
 _MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
 _COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
@@ -38,7 +38,7 @@ def doctor(as_json: Json = False) -> None:
         findings = [*_interpreter(), *_core(), *_adapters(), *_machine(), *_links(), _containers()]
     bad = any(finding.state == "bad" for finding in findings)
     width = max(len(finding.subject) for finding in findings)
-    lines = [f"{_MARK[f.state]}{f.subject:<{width}}  {f.detail}" for f in findings]
+    lines = [beside(f"{_MARK[f.state]}{f.subject:<{width}}  ", f.detail) for f in findings]
     lines.append("not ready: mend what is marked BAD" if bad else "ready")
     emit({"ready": not bad, "findings": [asdict(f) for f in findings]}, as_json, "\n".join(lines))
     if bad:

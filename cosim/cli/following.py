@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosim.cli.console import emit
+from cosim.cli.console import count, emit
 
 if TYPE_CHECKING:
     from cosim.twin.online.windows import WindowReport
@@ -40,7 +40,7 @@ def follow_run(
     def text() -> str:
         changes = f"{len(adopted)} taken into use, {sum(r.drift for r in reports)} with drift"
         shown = [f"{name:<8} {path}" for name, path in files.items() if path]
-        return "\n".join([f"{len(reports)} windows, {changes}", *shown])
+        return "\n".join([f"{count(len(reports), 'window')}, {changes}", *shown])
 
     emit({**files, "windows": [asdict(report) for report in reports]}, as_json, text)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from typing import Annotated
 
 import typer
 
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, beside, emit, errors
 
 
 def adapters(
@@ -34,8 +35,8 @@ def adapters(
     ]
     width = max((len(item.name) for item in listings), default=0)
     lines = [
-        f"{item.name:<{width}}  {item.kind.summary if item.kind else ''}"
-        + (f"\n{'':<{width}}  not ready: {item.problem}" if item.problem else "")
+        beside(f"{item.name:<{width}}  ", item.kind.summary if item.kind else "")
+        + ("\n" + beside(f"{'':<{width}}  ", f"not ready: {item.problem}") if item.problem else "")
         for item in listings
     ]
     emit({"adapters": data}, as_json, "\n".join(lines))
@@ -55,12 +56,13 @@ def _keys(name: str, as_json: bool) -> None:
         ]
         width = max((len(key["key"]) for key in keys), default=0)
         lines = [
-            f"{key['key']:<{width}}  {key['description']}"
-            + (f" [{str(key['default']).lower() if isinstance(key['default'], bool) else key['default']}]"
-               if key["default"] is not None else "")
+            beside(f"{key['key']:<{width}}  ", key["description"] + (
+                f" [{str(key['default']).lower() if isinstance(key['default'], bool) else key['default']}]"
+                if key["default"] is not None else ""
+            ))
             for key in keys
         ]  # fmt: skip
-        head = f"{name}: {kind.summary}\n\n"
+        head = beside(f"{name}: ", kind.summary) + "\n\n"
         tail = f"\n\nFor example\n\n{textwrap.indent(kind.example, '  ')}" if kind.example else ""
         emit(
             {"name": name, "summary": kind.summary, "keys": keys, "example": kind.example},
@@ -79,7 +81,7 @@ def schedulers(as_json: Json = False) -> None:
         {"name": one.name, "decisions": one.decisions, "models": one.models, "summary": one.summary} for one in found
     ]
     lines = [
-        f"{one.name:<{width}}  {'+'.join(one.decisions):<13}  {', '.join(one.models):<31}  {one.summary}"
+        beside(f"{one.name:<{width}}  {'+'.join(one.decisions):<13}  {', '.join(one.models):<31}  ", one.summary)
         for one in found
     ]
     emit({"schedulers": data}, as_json, "\n".join(lines))
@@ -93,12 +95,13 @@ def scenarios(
 
     with errors(as_json):
         found = [example(name)] if name else examples()
+        width = min(96, shutil.get_terminal_size((96, 24)).columns)
         data = [one.as_dict() for one in found]
         lines = []
         for one in data:
-            lines += [f"{one['name']}: {one['title']}"]
+            lines += [beside(f"{one['name']}: ", one["title"])]
             parts = (one["question"], f"needs: {one['needs']}" if name else one["time"])
             for part in filter(None, parts):
-                lines += textwrap.wrap(part, 96, initial_indent="    ", subsequent_indent="    ")
+                lines += textwrap.wrap(part, width, initial_indent="    ", subsequent_indent="    ")
         lines += ["", f"copy {'it' if name else 'one'}: cosim new --from {name or 'NAME'}"]
         emit({"scenarios": data}, as_json, "\n".join(lines))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -51,6 +51,8 @@ def predict(
             scenario, read(twin), folder=out / "work", settings=overrides or (), count=draws, level=level, seed=seed,
             workers=workers, progress=progress,
         )  # fmt: skip
+        with contextlib.suppress(OSError):
+            (out / "work").rmdir()  # was emptied, unless another prediction is under way
         folder = out / found.scenario
         folder.mkdir(parents=True, exist_ok=True)
         files = {"prediction": folder / "prediction.json"}
@@ -65,15 +67,14 @@ def predict(
 
 def _text(found: Prediction, level: float, every: bool, files: Callable[[], list[str]]) -> str:
     from cosim.cli.calibrate import table
+    from cosim.report.tables import unit_of
+    from cosim.report.text import figure
 
     rows = [["figure", "low", "middle", "high", "% per %", "of"]]
     for name, band in found.bands.items():
         if every or band.high > band.low:
             moved = f"{band.amplification:.1f}" if band.by else ""
-            rows.append([name, *(_figure(x) for x in (band.low, band.middle, band.high)), moved, band.by])
+            shown = (figure(name, value, unit_of(name, {})) for value in (band.low, band.middle, band.high))
+            rows.append([name, *shown, moved, band.by])
     head = f"{found.scenario}: {found.runs} runs, {level:.0%} of them within each band"
     return "\n".join([head, *table(rows), *(f"warning: {line}" for line in found.warnings), *files()])
-
-
-def _figure(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,6 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.units import parse
 
 if TYPE_CHECKING:
-    from cosim.twin.prediction.predict import Band
     from cosim.twin.prediction.whatif import Answer
 
 
@@ -93,16 +91,23 @@ def posterior(folder: Path) -> list[Mapping[str, float]]:
     return found
 
 
-def _band(band: Band) -> str:
-    return f"{band.middle:.4g} ({band.low:.4g} to {band.high:.4g})" if math.isfinite(band.middle) else ""
-
-
 def _text(found: list[Answer], level: float) -> str:
     from cosim.cli.calibrate import table
+    from cosim.report.tables import unit_of
+    from cosim.report.text import quantity
+
+    def shown(name: str, value: float, sign: str = "") -> str:
+        return (sign if value > 0 else "") + quantity(value, unit_of(name, {}))
 
     figures = list(found[0].bands)
     rows = [["candidate", *figures]]
-    rows += [[one.name, *(_band(band) for band in one.bands.values())] for one in found]
+    rows += [
+        [one.name, *(f"{shown(n, b.middle)} ({shown(n, b.low)} to {shown(n, b.high)})" for n, b in one.bands.items())]
+        for one in found
+    ]
     changes = [["difference", *figures]]
-    changes += [[one.name, *(f"{b.low:+.3g} to {b.high:+.3g}" for b in one.differences.values())] for one in found[1:]]
+    changes += [
+        [one.name, *(f"{shown(n, b.low, '+')} to {shown(n, b.high, '+')}" for n, b in one.differences.items())]
+        for one in found[1:]
+    ]
     return "\n".join([f"{level:.0%} of the runs within each band", *table(rows), "", *table(changes)])

@@ -28,7 +28,8 @@ class Notice:
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        return " ".join(part for part in (f"{where}:" if where else "", f"{self.key}:" if self.key else "", self.text))
+        parts = (f"{where}:" if where else "", f"{self.key}:" if self.key else "", self.text)
+        return " ".join(filter(None, parts))
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON data."""

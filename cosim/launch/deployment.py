@@ -27,6 +27,7 @@ RUN = "orchestrator"  # the service that is the run itself
 OURS = "continuum-cosim/"  # names of images that are never pulled begin so
 GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
 ANSWER = 120.0  # s, for the engine to answer
+CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
 _LOOK = 0.2  # s between two looks
@@ -175,7 +176,7 @@ class Deployment:
 
     def logs(self, service: str) -> str:
         """What the service has written so far."""
-        return self._compose("logs", "--no-color", "--no-log-prefix", service)
+        return self._compose("logs", "--no-color", "--no-log-prefix", service).replace(CLEARED, "")
 
     def follow(self, service: str = RUN) -> subprocess.Popen[str]:
         """A process that writes to its standard output what the service writes, from its start to its end."""

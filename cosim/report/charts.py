@@ -349,7 +349,8 @@ def intervals(
     air = (max(places) - min(places)) * 0.06 or 0.5
     if not to_scale:
         air = 0.5
-    across = Axis(min(places) - air, max(places) + air, LEFT, RIGHT, x_title, "")
+    whole = all(place.is_integer() for place in places)
+    across = Axis(min(places) - air, max(places) + air, LEFT, RIGHT, x_title, "", whole=whole)
     # Points, unlike bars, need no zero: leave it out when it would squeeze the differences.
     up = Axis.around(flat, BOTTOM, TOP, y, unit, zero=max(flat) - min(flat) > 0.5 * max(map(abs, flat)))
     canvas.y_axis(up, LEFT, RIGHT)

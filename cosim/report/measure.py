@@ -121,7 +121,7 @@ def bucket(time: str) -> str:
 
 
 def presence(run: Folder) -> list[Series]:
-    """Devices that are there, have coverage, and transfer, over time.
+    """Nodes that can move and are there, devices with coverage, and those that transfer, over time.
 
     Adapters of different periods are counted apart and added. No row means no device where the
     signal is sampled at least once per bucket.
@@ -129,7 +129,7 @@ def presence(run: Folder) -> list[Series]:
     width, _ = grid(run)
     out = []
     for name, table, condition in (
-        ("present", "mobility", "true"),
+        ("movable", "mobility", "true"),
         ("in coverage", "link", "cell IS NOT NULL"),
         ("transferring", "traffic", "uploads + downloads > 0"),
     ):

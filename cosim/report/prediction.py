@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from cosim.report.charts import intervals
+from cosim.report.compare import unit_for
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, unit_of, word
@@ -39,7 +40,8 @@ def write_prediction(prediction: Prediction, level: float, out: Path) -> Path:
 
 def _chart(scenario: str, name: str, band: Band) -> Chart:
     shown = {"prediction": [(band.middle, band.low, band.high)]}
-    return intervals(label(name), [scenario], shown, x_title="", y=label(name), unit=unit_of(name, {}))
+    unit = unit_for(name, {"unit": unit_of(name, {})}, (band.low, band.middle, band.high))
+    return intervals(label(name).capitalize(), [scenario], shown, x_title="", y=label(name), unit=unit)
 
 
 def _tile(name: str, band: Band) -> Tile:

@@ -104,8 +104,9 @@ def cost_words(sizing: Sizing) -> list[str]:
         step = sizing.next_cost
         if step:
             unit = sizing.units[sizing.cost]
-            more = interval(step["mean"], step["high"] - step["mean"], unit)
-            found.append(f"against {sizing.name} = {step['from']}: {more} more, in pairs of equal seeds")
+            moved = interval(abs(step["mean"]), step["high"] - step["mean"], unit)
+            way = "less" if step["mean"] < 0 else "more"
+            found.append(f"against {sizing.name} = {step['from']}: {moved} {way}, in pairs of equal seeds")
     if sizing.owning is not None:
         found.append(f"price of {sizing.answer}: {digits(sizing.owning)} per hour")
     return found

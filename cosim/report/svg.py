@@ -75,6 +75,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     clock: bool = False
+    whole: bool = False  # what is counted: no marks between whole numbers
 
     @staticmethod
     def around(values: Iterable[float], start: float, end: float, title: str, unit: str, *, zero: bool = True) -> Axis:
@@ -103,11 +104,13 @@ class Axis:
             factor, name = scale(max(abs(self.low), abs(self.high)) * 0.95, self.unit)
         count = max(2, round(abs(self.end - self.start) / 48))
         if self.log:
-            values = _decades(self.low, self.high, count)
+            values = [factor * value for value in _decades(self.low / factor, self.high / factor, count)]
         elif self.clock:
             values = clock_ticks(self.high, factor)
         else:
-            values = ticks(self.low, self.high, count)
+            values = [factor * value for value in ticks(self.low / factor, self.high / factor, count)]
+            if self.whole:
+                values = [value for value in values if value.is_integer()]
         title = f"{self.title} ({name})" if name and self.title else self.title or name
         if self.log or len(values) < 2:
             return [(v, digits(round(v / factor, 12), 2).replace("-", "−")) for v in values], title

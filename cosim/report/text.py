@@ -128,6 +128,7 @@ def interval(value: object, half: object, unit: str) -> str:
         return quantity(value, unit)
     if unit == "%":
         return f"{digits(number * 100)} ± {digits(width * 100, 2)}{NBSP}%".replace("-", "−")
+    width = 0.0 if width < 1e-12 * abs(number) else width  # what rounding leaves of equal values
     factor, name = scale(max(abs(number), width), unit)
     text = f"{digits(number / factor)} ± {digits(width / factor, 2)}"
     return (f"{text}{NBSP}{name}" if name else text).replace("-", "−")

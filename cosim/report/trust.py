@@ -205,8 +205,8 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
         ),
         (
             "Lag",
-            f"{late:,.0f} late ticks, at most {quantity(lag.get('max'), 's')}, mean {quantity(lag.get('mean'), 's')} "
-            f"(policy {lag.get('policy')})"
+            f"{late:,.0f} late {'tick' if late == 1 else 'ticks'}, at most {quantity(lag.get('max'), 's')}, "
+            f"mean {quantity(lag.get('mean'), 's')} (policy {lag.get('policy')})"
             if paced
             else "not paced: the wall clock has no influence",
             "warn" if paced and late else "good",

@@ -68,6 +68,8 @@ def publisher(
     scene: Mapping[str, Any] | None = None,
     state: Callable[[], Mapping[str, Any]] = dict,
     started: Callable[[], Mapping[str, Any]] | None = None,
+    *,
+    steered: bool = False,
 ) -> Iterator[Publishing]:
     """Publish a run at `address`, and say where that is; `started` is the scene as it is known at the first tick."""
     from cosim.talk.publish import Publisher
@@ -75,7 +77,7 @@ def publisher(
     with Publisher(address, scene) as found:
         say(f"publishing frames at {found.address}")
         if found.address.startswith("tcp://127."):  # elsewhere it may have another name
-            say(f"to watch: cosim view {found.address}")
+            say(f"to watch: cosim view {found.address}{', to steer with --token and the token' if steered else ''}")
         yield Publishing(found, state, started)
 
 

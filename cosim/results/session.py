@@ -170,7 +170,14 @@ def run_plan(
             state = state_of(steering, recorder.events, where)
             scene = describe(plan, signals)
             publishing = stack.enter_context(
-                _publisher(say, _address(publish), scene, state, lambda: {**scene, "lines": streets(folder.path)})
+                _publisher(
+                    say,
+                    _address(publish),
+                    scene,
+                    state,
+                    lambda: {**scene, "lines": streets(folder.path)},
+                    steered=bool(control),
+                )
             )
             pacer.idle = publishing.idle
             runtime.observers.append(publishing)

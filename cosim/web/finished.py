@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from cosim.bus.describe import describe
+from cosim.contract.errors import SetupError
 from cosim.contract.frame import Array
 from cosim.plan.catalogue import signals_of
 from cosim.plan.store import plan_from_dict
@@ -42,6 +43,9 @@ class FinishedRun:
         self.folder = folder
         self._lock = threading.Lock()  # DuckDB's connection answers one question at a time
         self._run: Run = load(folder)
+        if not self._run.signals:
+            self._run.close()
+            raise SetupError(f"the run in {folder} has written nothing yet; if it is still starting, look again soon")
         plan = plan_from_dict(_infinities(self._run.plan), folder)
         self._scene = describe(plan, signals_of(plan))
         self._static = len(self._scene["nodes"])

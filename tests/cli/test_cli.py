@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -235,6 +236,22 @@ def test_adapters_and_schedulers_are_listed_with_what_is_missing():
     assert listed["radio"]["ready"]
     schedulers = {row["name"] for row in json.loads(cosim("schedulers", "--json").stdout)["schedulers"]}
     assert {"nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid"} <= schedulers
+
+
+@pytest.mark.parametrize("verb", ["adapters", "schedulers"])
+def test_lists_fit_a_terminal_of_80_columns(verb):
+    master, slave = os.openpty()
+    command = [sys.executable, "-m", "cosim", verb]
+    with subprocess.Popen(command, stdout=slave, env={**os.environ, "COLUMNS": "80"}) as process:
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # what Linux answers once the other end is closed
+            while part := os.read(master, 65536):
+                shown += part
+    os.close(master)
+    assert process.returncode == 0
+    assert max(map(len, shown.decode().splitlines())) <= 80
+    assert shown.decode().split() == cosim(verb).stdout.split()
 
 
 def test_the_keys_of_an_adapter_are_told_with_their_defaults():

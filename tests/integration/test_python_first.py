@@ -98,6 +98,8 @@ def test_runs_of_equal_seeds_are_compared_in_pairs(sweep):
     assert compared.tests == sum(e.p == e.p for e in found)
     assert len(compared.frame) == len(found)
     assert "paired t" in compared._repr_html_()
+    (line,) = (line for line in repr(compared).splitlines() if line.startswith("response mean"))
+    assert line.split()[2:4] == [f"{effect.base:.4g}", f"{effect.mean:.4g}"]
 
 
 def test_the_command_compares_a_sweep_and_several(sweep, tmp_path):

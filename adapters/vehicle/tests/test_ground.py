@@ -147,13 +147,16 @@ def watched(root, until, *places, **config):
     return events, json.loads(json.dumps(adapter.finish(), allow_nan=False))["proximity"]
 
 
-def test_past_the_silo_is_a_near_miss_through_it_a_collision_and_over_it_nothing(farm):
+def test_past_the_silo_is_a_near_miss_through_it_a_collision_and_over_it_nothing(farm, caplog):
     events, told = watched(farm, 24, (0, 6.5, 20), (100, 6.5, 20))
     assert [(event["slot"], event["obstacle"], event["kind"]) for event in events] == [(0, 0, 0)]
     assert told["by_vehicle"]["uav"]["nearest"] == pytest.approx(1.5, abs=0.2)  # from within a metre of the first place
     assert (told["near_misses"], told["collisions"], told["by_vehicle"]["tractor"]["near_misses"]) == (1, 0, 0)
     events, told = watched(farm, 25, (100, 0, 20))
     assert [event["kind"] for event in events] == [0, 1]  # near, and then inside
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith("uav has hit 'silo' at ")
+    assert warning.name.startswith("adapters.")  # of which a run prints warnings
     assert 0.0 < events[0]["distance"] < 2.0
     assert events[0]["at"] < events[1]["at"] < events[0]["at"] + 1.0
     assert (told["near_misses"], told["collisions"]) == (0, 1)

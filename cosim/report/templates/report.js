@@ -201,10 +201,11 @@
       pen.fillStyle = hue[n.k]; pen.fill(); pen.lineWidth = 1.5; pen.strokeStyle = card; pen.stroke();
       if (names) {
         const words = n.id.length > 22 ? n.id.slice(0, 21) + "…" : n.id;
-        const box = [x + 8, y - 7, x + 10 + pen.measureText(words).width, y + 7];
+        const wide = pen.measureText(words).width, left = x <= w && x + 9 + wide > w ? x - 9 - wide : x + 9;
+        const box = [left - 1, y - 7, left + 1 + wide, y + 7];
         if (taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) { spot(n, x, y); continue; }
         taken.push(box);
-        pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, x + 9, y + 4); pen.fillStyle = ink; pen.fillText(words, x + 9, y + 4);
+        pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, left, y + 4); pen.fillStyle = ink; pen.fillText(words, left, y + 4);
       }
       spot(n, x, y);
     }

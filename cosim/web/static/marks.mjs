@@ -67,11 +67,11 @@ export function drawWords(pen, world, view) {
       const [x, y] = toScreen(node.x, node.y);
       const aside = node.n === world.chosen ? 18 : 12; // beside the ring
       const words = node.id.length > 22 ? node.id.slice(0, 21) + "…" : node.id, w = pen.measureText(words).width;
-      const box = [x + aside - 1, y - 8, x + aside + 1 + w, y + 8];
+      const left = x + aside + w > width ? x - aside - w : x + aside, box = [left - 1, y - 8, left + 1 + w, y + 8];
       if (x < -60 || y < 0 || x > width || y > height) continue;
       if (node.n !== world.chosen && taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
       taken.push(box);
-      halo(pen, words, x + aside, y + 4, world);
+      halo(pen, words, left, y + 4, world);
     }
   }
   const place = world.places.get(world.chosen);

@@ -7,7 +7,7 @@ const PLAIN = new Set(["", "1", "dB", "dBm", "deg", "1/s", "simulated s per s"])
 export function quantity(value, unit, column = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (typeof value !== "number") return String(value === true ? "yes" : value === false ? "no" : value);
-  if (unit === "1" && /loss|utilisation|fraction|charge/.test(column)) return `${round(100 * value)} %`;
+  if (unit === "1" && /loss|utilisation|fraction|charge|^cpu$/.test(column)) return `${round(100 * value)} %`;
   if (unit === "1") unit = "";
   if (unit === "simulated s per s") unit = "×";
   if (PLAIN.has(unit) || unit === "×" || value === 0) return `${round(value)}${unit ? " " + unit : ""}`;

@@ -61,7 +61,7 @@ export class World {
     this.trace = css("--trail"); this.street = css("--street"); this.sans = css("--sans");
   }
 
-  /** The box that holds everything, and places above it for nodes that have none. */
+  /** The box that holds everything, and places in rows above it for nodes that have none. */
   spread() {
     let [x0, y0, x1, y1] = [Infinity, Infinity, -Infinity, -Infinity];
     const grow = (x, y) => { x0 = Math.min(x0, x); y0 = Math.min(y0, y); x1 = Math.max(x1, x); y1 = Math.max(y1, y); };
@@ -69,14 +69,18 @@ export class World {
     const trails = this.trails;
     for (let i = 0; i < trails.length; i += 2) grow(trails[i], trails[i + 1]);
     for (const [n, [x, y]] of this.places) if (n >= this.nodes.length) grow(x, y);
-    if (x0 > x1) [x0, y0, x1, y1] = [-100, -100, 100, 100];
+    const empty = x0 > x1;
+    if (empty) [x0, y0, x1, y1] = [-100, 0, 100, 0];
     const side = Math.max(x1 - x0, y1 - y0, 20);
     const loose = this.nodes.filter((node) => !node.placed);
+    const across = Math.max(4, Math.ceil(Math.sqrt(2 * loose.length))), rows = Math.ceil(loose.length / across);
+    const step = side / across, gap = step * (empty ? 0.8 : 0.4);
     loose.forEach((node, i) => {
-      node.x = (x0 + x1) / 2 + (i - (loose.length - 1) / 2) * side * 0.2;
-      node.y = y1 + side * 0.1;
+      const row = Math.floor(i / across), there = Math.min(across, loose.length - row * across);
+      node.x = (x0 + x1) / 2 + (i % across - (there - 1) / 2) * step;
+      node.y = y1 + gap * (rows - row);
     });
-    this.box = [x0, y0, Math.max(x1, x0 + 1), Math.max(y1, y0 + 1) + (loose.length ? side * 0.1 : 0)];
+    this.box = [x0, y0, Math.max(x1, x0 + 1), Math.max(y1, y0 + 1) + gap * rows];
   }
 
   expand(links) {

@@ -51,7 +51,7 @@ def test_failures_come_from_the_ledger_most_first(run):
 
 
 def test_presence_counts_devices(run):
-    present = next(s for s in measure.presence(run) if s.name == "present")
+    present = next(s for s in measure.presence(run) if s.name == "movable")
     assert present.y[-1] == 12
     assert present.y == sorted(present.y)
 

@@ -29,6 +29,20 @@ def test_ticks_are_round():
     assert clock_ticks(1800, 60.0) == [0, 300, 600, 900, 1200, 1500, 1800]
 
 
+def test_marks_are_round_in_the_unit_that_they_are_told_in():
+    assert Axis(0.0, 4.3 * 3600.0, 0.0, 240.0, "response time", "s").marks() == (
+        [(3600.0 * hour, str(hour)) for hour in range(5)],
+        "response time (h)",
+    )
+    words = [text for _, text in Axis(60.0, 4.3 * 3600.0, 0.0, 240.0, "", "s", log=True).marks()[0]]
+    assert words == ["0.030", "0.10", "0.30", "1", "3"]
+
+
+def test_what_is_counted_has_no_marks_between_whole_numbers():
+    hosts = Axis(0.8, 4.2, 0.0, 500.0, "hosts", whole=True)
+    assert [words for _, words in hosts.marks()[0]] == ["1", "2", "3", "4"]
+
+
 @given(st.lists(rough, max_size=10))
 def test_an_axis_holds_every_finite_value(values):
     axis = Axis.around(values, 100.0, 0.0, "speed", "m/s")

@@ -66,6 +66,7 @@ def test_both_numbers_of_an_interval_have_one_unit():
     assert interval(0.0831, 0.0024, "s") == "83.1 ± 2.4\u00a0ms"
     assert interval(0.905, 0.0057, "%") == "90.5 ± 0.57\u00a0%"
     assert interval(0.0831, math.nan, "s") == "83.1\u00a0ms"
+    assert interval(0.168, 1.2e-15, "s") == "168 ± 0\u00a0ms"
 
 
 def test_a_duration_has_at_most_two_units():

@@ -152,6 +152,14 @@ def test_a_run_that_was_killed_is_shown_as_far_as_it_got(run_folder, tmp_path):
     source.close()
 
 
+def test_a_run_that_is_still_starting_is_told_as_such(run_folder, tmp_path):
+    for name in ("manifest.json", "plan.json"):
+        shutil.copy(run_folder / name, tmp_path)
+    RunFolder.open(tmp_path).update(status="running", reached=-1.0, files=None, ended=None)
+    with pytest.raises(SetupError, match="has written nothing yet"):
+        FinishedRun(tmp_path)
+
+
 def test_what_nobody_has_measured_is_neither_offered_nor_called_measured(tmp_path):
     plan = compile_plan(load_scenario(ROOT / "scenarios/edge-inference", ["run.duration=2 s"]))
     source = FinishedRun(run_plan(plan, tmp_path, driver="loop").folder)  # in one process, where no machine attaches
