@@ -162,6 +162,9 @@ def test_the_card_is_croissant(runs, tmp_path):
         ({"signals": ("ue",), "label": "jamming.loss - jamming.jn_up == high"}, "'high' is not SIGNAL.COLUMN"),
         ({"signals": (), "label": "on == 1", "blocks": 0}, "0 blocks"),
         ({"signals": (), "label": RULE}, "is not COLUMN"),
+        ({"signals": ("ue", "jammer@*"), "label": RULE}, "'jammer' is the truth"),
+        ({"signals": ("ue", "impairment"), "label": RULE}, "'impairment' is the truth"),
+        ({"signals": ("ue", "jamming"), "label": RULE, "columns": ("jamming.js_down",)}, "'jamming' is the truth"),
         ({"signals": ("ue",), "label": RULE, "shares": (0.5, 0.1, 0.1)}, "add up"),
     ],
 )
