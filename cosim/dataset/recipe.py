@@ -64,7 +64,13 @@ class Recipe:
             raise SetupError("a window takes more than 0 s, and --every, --within and --ahead 0 s or more")
         if self.blocks < 1:
             raise SetupError(f"{self.blocks} blocks are none; give 1 or more")
-        if not min(self.shares) >= 0.0 or not abs(sum(self.shares) - 1.0) <= 1e-9:
+        if self.signals and (self.node or self.blocks > 1):
+            raise SetupError(
+                f"--{'node' if self.node else 'blocks'} belongs to tables; runs have nodes and scenes of their own"
+            )
+        if min(self.shares) < 0.0:
+            raise SetupError("--shares: a share of train, valid and test is 0 or more")
+        if not abs(sum(self.shares) - 1.0) <= 1e-9:
             raise SetupError(f"the shares of train, valid and test add up to {sum(self.shares):g}, not to 1")
         for option, several in (("keep", self.keep), ("columns", self.columns)):
             wrong = [column for column in several if not self._named(column)]
