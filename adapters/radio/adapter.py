@@ -263,7 +263,7 @@ class RadioAdapter:
         )
 
         def left(carried: Carried, part: Floats) -> Carried:
-            return replace(carried, rate=carried.rate * part, loss=1.0 - (1.0 - carried.loss) * part)
+            return replace(carried, rate=carried.rate * part, loss=carried.loss + (1.0 - carried.loss) * (1.0 - part))
 
         return left(down, granted * heard), left(up, granted)
 

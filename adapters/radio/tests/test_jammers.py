@@ -163,8 +163,11 @@ def test_a_jammer_with_an_empty_battery_is_silent():
 
 @pytest.mark.parametrize("target", ["pdcch", "pucch"])
 def test_a_silent_jammer_of_control_channels_costs_nothing(target):
-    silent = frames(world(jammer("j", 110.0, target=target, active=False), x=900.0))
-    for name, column in frames(world(x=900.0))["link"].columns.items():
+    far = {"x": 900.0, "coverage": "-140 dBm"}
+    silent, alone = frames(world(jammer("j", 110.0, target=target, active=False), **far)), frames(world(**far))["link"]
+    assert -8.0 < alone["snr"][0] < -4.0  # where grants are lost without a jammer as well
+    assert alone["downlink_rate"][0] > 0.0
+    for name, column in alone.columns.items():
         np.testing.assert_array_equal(silent["link"][name], column)
 
 
