@@ -93,8 +93,8 @@ def simulated(folder: Path, count: int, methods: list[str], rate: float, save: P
             "clusters": detector.facts["clusters"],
         }
         if method == methods[0]:
-            best = train(learning, method, false_alarms=rate, limit="best", importance=False)  # type: ignore[arg-type]
-            found[method]["best limit"] = _on_unseen(best, unseen)
+            at_rate = train(learning, method, false_alarms=rate, limit="rate", importance=False)  # type: ignore[arg-type]
+            found[method]["limit rate"] = _on_unseen(at_rate, unseen)
     return found
 
 
@@ -203,7 +203,7 @@ def _tables(found: Mapping[str, Any]) -> list[Table]:
 
 def _rows(method: str, found: Mapping[str, Any]) -> dict[str, Any]:
     """A method, and beside it the same with the other limit."""
-    other = {f"{method}, best limit": found["best limit"]} if "best limit" in found else {}
+    other = {f"{method} --limit rate": found["limit rate"]} if "limit rate" in found else {}
     return {method: found, **other}
 
 

@@ -35,7 +35,7 @@ def real(path: Path) -> dict[str, Any]:
         held = blocks == (block + 1) % _BLOCKS
         detector = fit(rows[~out & ~held], label[~out & ~held], kept, "boosting")
         plain[out] = detector.score(rows[out])
-        detector = calibrated(detector, rows[held], label[held], 0.02)
+        detector = calibrated(detector, rows[held], label[held], 0.02, "rate")
         score[out] = detector.score(rows[out])
         limits[out] = detector.limit
         best[out] = calibrated(detector, rows[held], label[held], 0.02, "best").limit
@@ -93,7 +93,7 @@ def with_simulated(path: Path, learning: Path) -> dict[str, Any]:
                     x, y = np.concatenate([x, simulated]), np.concatenate([y, theirs])
                 if y.all() or not y.any():
                     continue
-                detector = calibrated(fit(x, y, kept, "forest"), rows[held], label[held], 0.02)
+                detector = calibrated(fit(x, y, kept, "forest"), rows[held], label[held], 0.02, "rate")
                 order = np.arange(len(rows), dtype=np.float64)
                 verdict = figures(label[out], detector.score(rows[out]), detector.limit, who[out], order[out])
                 shown.append(_short(verdict))

@@ -15,7 +15,10 @@ radio:
   time_to_trigger: 160 ms
 """
 
-_READS = (Read("mobility", required=False), Read("traffic", delayed=True, required=False))
+_READS = (
+    Read("mobility", required=False),
+    *(Read(signal, delayed=True, required=False) for signal in ("traffic", "battery")),
+)
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it

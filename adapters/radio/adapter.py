@@ -67,6 +67,7 @@ class RadioAdapter:
         """The links of all present devices and the load of all cells at `time`."""
         self._faults.take(inputs.events)
         self._jammers.take(inputs.events)
+        self._jammers.drain(inputs.all("battery"))
         rows, cells_moved = self._locate(inputs)
         state = self._state
         new = state.enter(rows, self._devices.position[rows], cells_moved)
@@ -252,12 +253,17 @@ class RadioAdapter:
         lowest = np.zeros(len(down.rate), np.int64)
         config = self._config
         ways = (received.down, received.up)
+
+        def received_at(sinr: Floats) -> Floats:
+            return 1.0 - nr.bler(sinr, lowest, config.implementation, config.bler_slope)
+
+        # against those without jammers: one that is silent costs nothing
         granted, heard = (
-            1.0 - nr.bler(way.clean - way.control, lowest, config.implementation, config.bler_slope) for way in ways
+            received_at(way.clean - way.control) / np.maximum(received_at(way.clean), 1e-300) for way in ways
         )
 
         def left(carried: Carried, part: Floats) -> Carried:
-            return replace(carried, rate=carried.rate * part, loss=1.0 - (1.0 - carried.loss) * part)
+            return replace(carried, rate=carried.rate * part, loss=carried.loss + (1.0 - carried.loss) * (1.0 - part))
 
         return left(down, granted * heard), left(up, granted)
 

@@ -88,7 +88,8 @@ class Interferers:
             its = j == one
             away = place[device[its], :2] - jammers.antennas[one, :2]
             ground, none = np.hypot(away[:, 0], away[:, 1]), np.zeros(len(away), np.int32)
-            ratio[its] = self._fading.ratios(mine[its], none, jammers.sight_of(one), ground, place[device[its], 2])
+            height = np.maximum(place[device[its], 2], jammers.antennas[one, 2])  # of the end that may be in the air
+            ratio[its] = self._fading.ratios(mine[its], none, jammers.sight_of(one), ground, height)
         gain = self._gains(
             self._devices, mine.astype(np.int64) * len(jammers) + j, state.generation[mine].astype(np.int64),
             moved(state)[device] + heard.moved[j], jammers.carrier_hz[j],

@@ -135,10 +135,12 @@ class Jammers(JammerSet):
             for c, (low, high) in enumerate(channels):
                 inner = self._ssb_band(low, high)
                 whole[j, c] = jamming.overlap(low, high, first, last) / (last - first)
-                if targets[j] == "ssb":  # all of its power, if it is on the channel
-                    ssb[j, c] = float(whole[j, c] > 0.0)
-                elif targets[j] == "band":
+                if targets[j] == "band":
                     ssb[j, c] = jamming.overlap(*inner, first, last) / (last - first)
+            if targets[j] in ("ssb", "pucch"):  # all of its power, divided among the channels on its band
+                whole[j] /= max(sum(dict(zip(channels, whole[j].tolist(), strict=True)).values()), 1e-300)
+            if targets[j] == "ssb":
+                ssb[j] = whole[j]
         return ssb, whole
 
     def _ssb_band(self, low: float, high: float) -> tuple[float, float]:
@@ -161,7 +163,7 @@ class Jammers(JammerSet):
             if target in ("band", "pdcch"):
                 control[j] = self.whole[j]
             if target in ("band", "pucch"):
-                feedback[j] = self.whole[j] if target == "band" else (self.whole[j] > 0.0) / edge
+                feedback[j] = self.whole[j] if target == "band" else self.whole[j] / edge
         return control, feedback
 
 

@@ -58,16 +58,19 @@ def receive(
     reach: float,
     pairs: PairState,
     pattern: Floats | None = None,
+    *,
+    either: bool = False,
 ) -> None:
     """Bring `pairs` up to date for the devices `rows` (n,); arguments as those of `cosim.radio.cells.receive`.
 
+    `either` as of `cosim.radio.aerial.receive`.
     `pattern` (m, 6) of the cells' antennas as `cosim.radio.sector.attenuate` has it, None: alike all around.
     """
     law = LAWS[config.model]
     if law >= aerial.RMA_AV:
         aerial.receive(
             rows, antenna, gain, moved, key, draw, places, emitted, carrier, law, reach,
-            pairs.shadow, pairs.sight, pairs.power,
+            pairs.shadow, pairs.sight, pairs.power, either,
         )  # fmt: skip
     else:
         cells.receive(
@@ -90,7 +93,7 @@ def receive_one(
     """
     if LAWS[config.model] != cells.CLOSE_IN or config.height_loss != 0.0 or config.fading == "none":
         where, level, frequency = place[None, :], np.array([emitted]), np.array([carrier])
-        receive(config, rows, antenna, gain, moved, key, draw, where, level, frequency, reach, pairs)
+        receive(config, rows, antenna, gain, moved, key, draw, where, level, frequency, reach, pairs, either=True)
         return
     cells.receive_one(
         rows, antenna, gain, moved, key, draw, place, emitted, carrier, exponent(config), sigma(config),

@@ -12,7 +12,10 @@ wifi:
   fading: 1.5
 """
 
-_READS = (Read("mobility", required=False), Read("traffic", delayed=True, required=False))
+_READS = (
+    Read("mobility", required=False),
+    *(Read(signal, delayed=True, required=False) for signal in ("traffic", "battery")),
+)
 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401 - its configuration, which is not imported to list it

@@ -42,6 +42,7 @@ class WifiAdapter:
         """All links at `time`."""
         self._faults.take(inputs.events)
         self._jammers.take(inputs.events)
+        self._jammers.drain(inputs.all("battery"))
         there = self._locate(inputs) & ~self._faults.failed[self._interfaces.slots]
         place = self._interfaces.place.copy()
         place[:, 2] += self._interfaces.height

@@ -26,7 +26,7 @@ def train(
     limit: Annotated[
         Literal["rate", "best"],
         typer.Option(help="At that rate, or where F1 is highest on valid of limits that keep to it."),
-    ] = "rate",
+    ] = "best",
     seed: Annotated[int, typer.Option(help="Seed of the fit.", min=0)] = 1,
     as_json: Json = False,
 ) -> None:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from cosim import version
 from cosim.contract.errors import SetupError
+from cosim.contract.hints import did_you_mean
 from cosim.dataset.card import croissant
 from cosim.dataset.leakage import INDEX, Leak, check
 from cosim.dataset.recipe import SPLITS, Recipe, assign
@@ -78,6 +79,12 @@ def build(
     else:
         recorded = {"": schema(scenes[0], "")}
     check_columns(recorded, (*recipe.truth(), *recipe.columns))
+    known = sorted({name for columns in recorded.values() for name in columns.names})
+    lost = [name for name in recipe.drop if name not in known and name != "rnti"]
+    if lost:
+        raise SetupError(
+            f"--drop: there is no column '{lost[0]}'; {did_you_mean(lost[0], known, otherwise='there are')}"
+        )
     _take(out, index)
     files = {scene.name: out / split[scene.group] / f"{scene.name}.parquet" for scene in scenes}
     left = [scene for scene in scenes if not files[scene.name].is_file()]

@@ -13,10 +13,11 @@ import numpy as np
 
 from cosim.contract.condition import Condition, ConditionError, Named
 from cosim.contract.errors import SetupError
-from cosim.contract.jammer import CAUSES
+from cosim.contract.jammer import CAUSES, TRUTH
 from cosim.contract.signals import CATALOGUE
 
 SPLITS = ("train", "valid", "test")
+_HIDDEN = (*(signal.name for signal in TRUTH), "impairment", "picture_truth")  # truth that nothing real can log
 _FIRST_OPTIONAL = 9  # field of a recipe from which on defaults are not written
 _NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?"  # SIGNAL.COLUMN of a run, COLUMN of a table
 _COLUMN = re.compile(_NAME)
@@ -63,7 +64,13 @@ class Recipe:
             raise SetupError("a window takes more than 0 s, and --every, --within and --ahead 0 s or more")
         if self.blocks < 1:
             raise SetupError(f"{self.blocks} blocks are none; give 1 or more")
-        if not min(self.shares) >= 0.0 or not abs(sum(self.shares) - 1.0) <= 1e-9:
+        if self.signals and (self.node or self.blocks > 1):
+            raise SetupError(
+                f"--{'node' if self.node else 'blocks'} belongs to tables; runs have nodes and scenes of their own"
+            )
+        if min(self.shares) < 0.0:
+            raise SetupError("--shares: a share of train, valid and test is 0 or more")
+        if not abs(sum(self.shares) - 1.0) <= 1e-9:
             raise SetupError(f"the shares of train, valid and test add up to {sum(self.shares):g}, not to 1")
         for option, several in (("keep", self.keep), ("columns", self.columns)):
             wrong = [column for column in several if not self._named(column)]
@@ -77,6 +84,12 @@ class Recipe:
             raise SetupError(f"--signals: {', '.join(self.signals)} names a signal twice")
         if self.signals and "@" in self.signals[0]:
             raise SetupError(f"--signals: '{self.signals[0]}' gives the rows, and so belongs to no other signal's")
+        told = [name for name in self.names if name in _HIDDEN]
+        if told:
+            raise SetupError(
+                f"--signals: '{told[0]}' is the truth, which nothing real can log: a model would read the answer; "
+                "its columns belong into --label, --keep and --cause"
+            )
         unknown = sorted({self.plain(column.partition(".")[0]) for column in self.columns} - set(self.names))
         if self.signals and unknown:
             raise SetupError(f"--columns: '{unknown[0]}' is not among --signals")

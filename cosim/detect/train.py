@@ -37,7 +37,7 @@ def train(
     method: Method = "boosting",
     *,
     false_alarms: float = 0.02,
-    limit: Limit = "rate",
+    limit: Limit = "best",
     seed: int = 1,
     importance: bool = True,
 ) -> Detector:
@@ -178,13 +178,14 @@ def ratios_of(names: list[str], levels: set[str]) -> NDArray[np.int64]:
 
 
 def calibrated(
-    detector: Detector, rows: Floats, labels: Labels, false_alarms: float, limit: Limit = "rate"
+    detector: Detector, rows: Floats, labels: Labels, false_alarms: float, limit: Limit = "best"
 ) -> Detector:
     """`detector` with a limit that a share `false_alarms` at most of the rows without the label exceeds.
 
     `rate`: the limit that this share exceeds. `best`: of those that no greater share exceeds the one with the highest
-    F1 on `rows` (n, k), in the middle between two scores; without rows with the label that of `rate`. Where classes
-    are far apart the limit of a rate lies just above what is normal in these rows, and `best` leaves room.
+    F1 on `rows` (n, k), in the middle between two scores; without rows with the label that of `rate`. Where the
+    label is rare a small share of the other rows is many of the alarms, and the limit of a rate lies just above what
+    is normal in these rows; `best` leaves room.
     """
     if not 0.0 < false_alarms < 1.0:
         raise SetupError(f"a rate of false alarms is between 0 and 1, not {false_alarms:g}")

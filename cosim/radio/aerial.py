@@ -187,8 +187,12 @@ def receive(
     shadow: Floats,
     sight: Floats,
     power: Floats,
+    either: bool,
 ) -> None:
-    """Bring `power[row, cell]` up to date by a law of this module; arguments as for `cosim.radio.cells.receive`."""
+    """Bring `power[row, cell]` up to date by a law of this module; arguments as for `cosim.radio.cells.receive`.
+
+    `either`: the end in the air may be the one at `cells`, as of a jammer that flies; a link is the same both ways.
+    """
     paths = _PATHS[law - RMA_AV]
     state_path = _STATE_PATHS[law - RMA_AV]
     for i in range(len(rows)):
@@ -199,22 +203,24 @@ def receive(
         fresh_los, fresh_nlos = math.sqrt(1.0 - kept_los * kept_los), math.sqrt(1.0 - kept_nlos * kept_nlos)
         fresh_sight = math.sqrt(1.0 - kept_sight * kept_sight)
         drawing = draw_key(key[i], draw[i])
-        up = position[i, 2]
         for c in range(len(cells)):
+            up, down = position[i, 2], max(cells[c, 2], LOWEST)
+            if either and down > max(up, _FIRST[law - RMA_AV]):
+                up, down = down, max(up, LOWEST)
             ground = math.hypot(position[i, 0] - cells[c, 0], position[i, 1] - cells[c, 1])
-            if math.hypot(ground, up - cells[c, 2]) > reach:
+            if math.hypot(ground, up - down) > reach:
                 shadow[row, c], power[row, c] = np.nan, 0.0
                 continue
             sight[row, c] = wander(sight[row, c], kept_sight, fresh_sight, cell_key(drawing, c + STATE_DRAWS))
             seen = 0.5 * math.erfc(-sight[row, c] * _ROOT_HALF) < los_probability(law, ground, up)
             if seen:
                 drawn = wander(shadow[row, c], kept_los, fresh_los, cell_key(drawing, c))
-                loss = los_loss(law, ground, cells[c, 2], up, frequency[c])
+                loss = los_loss(law, ground, down, up, frequency[c])
             else:
                 drawn = wander(shadow[row, c], kept_nlos, fresh_nlos, cell_key(drawing, c))
-                loss = nlos_loss(law, ground, cells[c, 2], up, frequency[c])
+                loss = nlos_loss(law, ground, down, up, frequency[c])
             shadow[row, c] = drawn
-            loss += shadowing(law, ground, cells[c, 2], up, frequency[c], seen) * drawn
+            loss += shadowing(law, ground, down, up, frequency[c], seen) * drawn
             power[row, c] = math.exp(_PER_DECIBEL * (emitted[c] + gain[i] - loss))
 
 

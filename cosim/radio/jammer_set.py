@@ -29,13 +29,14 @@ class JammerSet:
         self.slots = np.array([slot for slot, _, _ in known], np.int32)  # (J,)
         self.place = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in known]).reshape(-1, 3)  # m
         self.on = np.array([block.active for block in self.blocks], bool)
+        self.spent = np.zeros(len(self), bool)  # its battery is empty
         self.full = np.array([block.power for block in self.blocks])  # dBm
         self.now = np.full(len(self), jamming.OFF)  # dBm, of the last step
         self.sent = np.zeros(len(self))  # J radiated so far
         self.steps_on = np.zeros(len(self), np.int64)
+        self._period, self._end = context.period, context.duration  # s
         self.gain = np.array([block.gain for block in self.blocks])  # dB
         self.height = np.array([block.height for block in self.blocks])  # m
-        self._period = context.period
         self._waves = [
             jamming.Waveform(
                 jamming.Timing(b.pattern, b.on, b.off, b.period, b.depth, b.levels, b.hold), context.rng(1, slot)
@@ -62,6 +63,11 @@ class JammerSet:
                 if event.do == "jammer-on" and (level := JammerOn.of(event).power) is not None:
                     self.full[hit] = level
 
+    def drain(self, frames: Sequence[Frame]) -> None:
+        """Take in from frames of `battery` whose is empty."""
+        for frame in frames:
+            self.spent |= np.isin(self.slots, frame.slot[frame["empty"]])
+
     def follow(self, frame: Frame) -> None:
         """Take in where a frame of `mobility` has them."""
         at = np.full(int(self.slots.max(initial=-1)) + 1, -1)
@@ -75,10 +81,10 @@ class JammerSet:
         """Set the power at `time` (s); `failed` (slots,), `busy` (J,): somebody wants to send on the jammer's band."""
         for j, wave in enumerate(self._waves):
             level = wave.level(time, traffic=bool(busy[j]))
-            on = self.on[j] and not failed[self.slots[j]]
+            on = self.on[j] and not failed[self.slots[j]] and not self.spent[j]
             self.now[j] = self.full[j] + level if on else jamming.OFF
-        watts = 1e-3 * power.milliwatts(self.now)
-        self.sent += np.where(self.now > jamming.OFF, watts, 0.0) * self._period
+        watts = np.where(self.now > jamming.OFF, 1e-3 * power.milliwatts(self.now), 0.0)
+        self.sent += watts * min(self._period, max(self._end - time, 0.0))  # nothing after the end
         self.steps_on += self.now > jamming.OFF
 
     def columns(self) -> dict[str, Array]:

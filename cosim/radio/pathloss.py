@@ -43,7 +43,7 @@ def umi_los(ground: Real, cell_height: float, device_height: Real, frequency: fl
     flat = np.maximum(ground, 10.0)
     lift = cell_height - device_height
     distance = np.sqrt(flat * flat + lift * lift)
-    reach = 4.0 * (cell_height - 1.0) * np.maximum(device_height - 1.0, 0.1) * frequency / LIGHT
+    reach = 4.0 * np.maximum(cell_height - 1.0, 0.1) * np.maximum(device_height - 1.0, 0.1) * frequency / LIGHT
     common = 32.4 + 20.0 * np.log10(frequency * 1e-9)
     near = common + 21.0 * np.log10(distance)
     far = common + 40.0 * np.log10(distance) - 9.5 * np.log10(reach * reach + lift * lift)

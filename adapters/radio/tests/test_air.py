@@ -18,7 +18,7 @@ from cosim.contract.entities import Node
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.signals import LINK, NEIGHBOUR_CELL
-from cosim.radio import aerial, pathloss
+from cosim.radio import aerial, pathloss, power
 
 
 def with_sector(node, **keys):
@@ -133,6 +133,20 @@ def test_carriers_beyond_a_law_are_told_once(model, warned):
     found = problems(config, Context("radio", beyond, 1.0, 100.0, (1, 2, 3), ".", "."))
     assert [(p.path, p.fatal) for p in found] == [("nodes.bs-0.cell.carrier", False)] * warned
     assert all("'bs-0' and 2 more" in p.message for p in found)
+
+
+@pytest.mark.parametrize("model", ["rma-av", "uma-av"])
+def test_a_link_to_a_jammer_in_the_air_is_that_of_a_drone_there(model):
+    """At 120 m there always is line of sight, whichever end is up there."""
+    jammer = Node("j", "jammer", "device", (500.0, 0.0, 118.5), keys=(("jammer", '{"power":"30 dBm"}'),))
+    phones = [Node(f"p{k}", "phone", "device", (0.0, float(k), 0.0), radio=RADIO) for k in range(64)]
+    adapter = started(scene(station("bs", 0.0), *phones, jammer), model=model, interference=False, log=True)
+    truth = next(frame for frame in adapter.step(0.0, Inputs({}, [])) if frame.signal == "jamming")
+    channel = 10.0 * math.log10(51 * 12 * 30e3 / 20e6)  # part of its power on the resource blocks
+    loss = 30.0 + channel - truth["jn_down"] - float(power.noise(20e6, RADIO.noise_figure))
+    law = {"rma-av": aerial.RMA_AV, "uma-av": aerial.UMA_AV}[model]
+    args = (law, 500.0, 1.5, 120.0, 3.5e9)
+    assert np.median(np.abs(loss - aerial.los_loss(*args))) < 2.0 * aerial.shadowing(*args, True)
 
 
 @pytest.mark.parametrize("fading", ["rician", "rayleigh"])

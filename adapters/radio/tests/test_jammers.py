@@ -143,6 +143,51 @@ def test_events_and_failures_switch_a_jammer():
     assert adapter.finish()["jammers"]["j"] == {"radiated": pytest.approx(0.02), "steps_on": 2}
 
 
+def test_energy_is_power_times_the_time_of_the_run():
+    """A run of 100 s has a step at its end, after which nothing is sent."""
+    adapter = world(jammer("j", FAR, power="30 dBm"))
+    for time in range(101):
+        frames(adapter, float(time))
+    assert adapter.finish()["jammers"]["j"]["radiated"] == pytest.approx(100.0)
+
+
+def test_a_jammer_with_an_empty_battery_is_silent():
+    adapter = world(jammer("j", 110.0))
+    columns = {name: np.zeros(1) for name in ("level", "fraction", "power")}
+    seen = []
+    for time, empty in enumerate((False, True, False)):
+        left = Frame("battery", float(time), np.array([2], np.int32), {**columns, "empty": np.array([empty])})
+        seen.append(frames(adapter, float(time), battery=[left])["jammer"]["on"][0])
+    assert seen == [True, False, False]  # who is dead remains so
+
+
+@pytest.mark.parametrize("target", ["pdcch", "pucch"])
+def test_a_silent_jammer_of_control_channels_costs_nothing(target):
+    far = {"x": 900.0, "coverage": "-140 dBm"}
+    silent, alone = frames(world(jammer("j", 110.0, target=target, active=False), **far)), frames(world(**far))["link"]
+    assert -8.0 < alone["snr"][0] < -4.0  # where grants are lost without a jammer as well
+    assert alone["downlink_rate"][0] > 0.0
+    for name, column in alone.columns.items():
+        np.testing.assert_array_equal(silent["link"][name], column)
+
+
+@pytest.mark.parametrize("target", ["ssb", "pucch", "band"])
+def test_the_power_of_a_jammer_is_divided_among_channels(target):
+    """At the same place phones on n channels together receive what one phone receives."""
+
+    def heard(*carriers):
+        cells = [station(f"bs-{k}", 0.0, carrier=carrier) for k, carrier in enumerate(carriers)]
+        adapter = started(
+            scene(*cells, phone("p", 50.0), jammer("j", 100.0, target=target, bandwidth="40 MHz")),
+            log=True, **CALM,
+        )  # fmt: skip
+        return 10.0 ** (frames(adapter)["jamming"]["jn_down"][0] / 10.0)
+
+    two = [heard(3.49e9, 3.51e9), heard(3.51e9, 3.49e9)]
+    whole = heard(3.49e9) + heard(3.51e9) if target == "band" else heard(3.49e9)
+    assert sum(two) == pytest.approx(whole)
+
+
 def test_a_jammer_that_comes_nearer_takes_more():
     adapter = world(jammer("j", FAR))
     seen = []

@@ -162,6 +162,12 @@ def test_the_card_is_croissant(runs, tmp_path):
         ({"signals": ("ue",), "label": "jamming.loss - jamming.jn_up == high"}, "'high' is not SIGNAL.COLUMN"),
         ({"signals": (), "label": "on == 1", "blocks": 0}, "0 blocks"),
         ({"signals": (), "label": RULE}, "is not COLUMN"),
+        ({"signals": ("ue",), "label": RULE, "shares": (1.5, -0.5, 0.0)}, "0 or more"),
+        ({"signals": ("ue",), "label": RULE, "node": "p"}, "--node belongs to tables"),
+        ({"signals": ("ue",), "label": RULE, "blocks": 3}, "--blocks belongs to tables"),
+        ({"signals": ("ue", "jammer@*"), "label": RULE}, "'jammer' is the truth"),
+        ({"signals": ("ue", "impairment"), "label": RULE}, "'impairment' is the truth"),
+        ({"signals": ("ue", "jamming"), "label": RULE, "columns": ("jamming.js_down",)}, "'jamming' is the truth"),
         ({"signals": ("ue",), "label": RULE, "shares": (0.5, 0.1, 0.1)}, "add up"),
     ],
 )
@@ -173,6 +179,13 @@ def test_recipes_that_cannot_be_are_refused(keys, told):
 def test_a_signal_that_a_run_does_not_have_is_named(runs, tmp_path):
     with pytest.raises(SetupError, match=r"no signal 'host'; it has cell, gnb, impairment, jammer"):
         build([runs], Recipe(("host",), RULE), tmp_path / "set")
+
+
+def test_a_dropped_column_that_there_is_not_is_told(runs, tmp_path):
+    """It is the wrong one that would stay a feature; other logs need not have what is dropped by default."""
+    with pytest.raises(SetupError, match=r"--drop: there is no column 'mcss'; did you mean 'mcs'"):
+        build([runs], Recipe(("ue",), RULE, drop=("rnti", "mcss")), tmp_path / "set")
+    build([runs], Recipe(("link",), RULE), tmp_path / "set")
 
 
 def test_a_feature_that_is_the_label_and_repeated_rows_are_found(tmp_path):

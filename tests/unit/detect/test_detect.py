@@ -116,7 +116,7 @@ def test_thresholds_say_which_is_too_low():
 def test_the_limit_gives_the_false_alarms_that_were_asked_for(method, rate, rows):
     x, y = rows
     half = np.arange(len(x)) < 1000
-    detector = calibrated(fit(x[half], y[half], NAMES, method), x[~half], y[~half], rate)
+    detector = calibrated(fit(x[half], y[half], NAMES, method), x[~half], y[~half], rate, "rate")
     alarms = detector.alarm(x[~half])[~y[~half]].mean()
     assert alarms <= rate
     assert alarms >= rate - 2.0 / (~y[~half]).sum()
@@ -127,7 +127,7 @@ def test_the_limit_gives_the_false_alarms_that_were_asked_for(method, rate, rows
 def test_the_limit_is_the_best_of_those_that_keep_to_the_false_alarms(method, rate, rows):
     x, y = rows
     half = np.arange(len(x)) < 1000
-    detector = calibrated(fit(x[half], y[half], NAMES, method), x[~half], y[~half], rate, "best")
+    detector = calibrated(fit(x[half], y[half], NAMES, method), x[~half], y[~half], rate)
     score, label = detector.score(x[~half]), y[~half]
 
     def f1(limit):

@@ -68,7 +68,7 @@ def test_devices_get_sight_and_shadowing_as_often_as_the_tables_say():
     cells, frequency, law = np.array([[0.0, 0.0, 25.0]]), np.array([2e9]), aerial.UMA_AV
     aerial.receive(
         rows, position, np.zeros(n), np.full(n, np.inf), key, np.zeros(n, np.uint64), cells, np.zeros(1), frequency,
-        law, 1e5, shadow, sight, power,
+        law, 1e5, shadow, sight, power, False,
     )  # fmt: skip
     seen = aerial.in_sight(rows, np.zeros(n, np.int32), sight, np.full(n, ground), np.full(n, height), law)
     chance = aerial.los_probability(law, ground, height)

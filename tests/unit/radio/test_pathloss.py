@@ -32,6 +32,14 @@ def test_umi_line_of_sight_by_hand():
     assert pathloss.umi_los(100.0, 10.0, 1.5, 3.5e9) == pytest.approx(85.314, abs=0.01)
 
 
+@given(st.floats(10.0, 1000.0), st.floats(0.0, 120.0), st.floats(0.0, 120.0))
+def test_umi_line_of_sight_is_the_same_both_ways_at_any_height(ground, one, other):
+    """A jammer at 1 m beside a phone at 1 m is no cell: both ends may be low."""
+    there, back = (pathloss.umi_los(ground, *ends, 3.5e9) for ends in ((one, other), (other, one)))
+    assert np.isfinite(there)
+    assert there == pytest.approx(back)
+
+
 def test_umi_without_line_of_sight_by_hand():
     # 35.3 log10(100.36) + 22.4 + 21.3 log10(3.5)
     assert pathloss.umi_nlos(100.0, 10.0, 1.5, 3.5e9) == pytest.approx(104.644, abs=0.01)
