@@ -7,8 +7,8 @@ import json
 import math
 import os
 import re
-import signal
 import shutil
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
