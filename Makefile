@@ -25,7 +25,7 @@ test: $(DEV)  ## Lint, types and the test suite
 	$(BIN)/ruff format --check .
 	@# Tests that come first wait for namespaces and containers: types are examined meanwhile.
 	@$(BIN)/mypy > .types.txt 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow and not chaos" $(PYTEST); tests=$$?; \
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder -m "not slow and not chaos" $(PYTEST); tests=$$?; \
 	wait $$types; types=$$?; echo "mypy:"; cat .types.txt; rm -f .types.txt; \
 	[ $$tests = 0 ] && [ $$types = 0 ]
 

@@ -87,6 +87,15 @@ def _has(item: pytest.Item, *markers: str) -> bool:
     return any(item.get_closest_marker(name) for name in markers)
 
 
+def _together(item: pytest.Item) -> str:
+    """What names those tests that one worker runs in sequence, or ""."""
+    if _has(item, "slow", "chaos", "clients"):
+        # What really runs takes a core for itself: of the long ones one at a time, beside those that only compute.
+        return "docker" if _has(item, "netns", "docker") else ""
+    # The short ones of a folder use the same fixtures and compiled functions: each of three workers would make its own.
+    return "/".join(item.nodeid.partition("::")[0].split("/")[:3])
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """The beginning of a long text: some tests take megabytes, which each report of a test would repeat."""
     if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
@@ -104,9 +113,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker in used
     }
     for item in items:
-        # What really runs takes a core for itself: of the long ones one at a time, beside those that only compute.
-        if _has(item, "slow", "chaos") and _has(item, "netns", "docker") and not _has(item, "xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("docker"))
+        group = _together(item)
+        if group and not _has(item, "xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(group))
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -49,6 +49,21 @@ def _load_without_scipy() -> None:
         linalg.ensure_blas = look
 
 
+def _tell_without_shapes() -> None:
+    """Let an array that is assigned to a slice of another shape be told in numba's words for small machines.
+
+    Those for processors like ours have both shapes in them: each function that assigns to a slice had what
+    writes numbers and joins texts compiled into it, two seconds of work.
+    """
+    arrays: Any = importlib.import_module("numba.np.arrayobj")
+
+    def unequal(source: object, slices: object) -> None:
+        raise NotImplementedError
+
+    numba.extending.overload(unequal)(arrays.ol_raise_with_shape_context_generic)
+    arrays.raise_with_shape_context = unequal
+
+
 _HERE = Path(__file__)
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.MULTILINE
@@ -102,6 +117,7 @@ if os.environ.get("COSIM_CACHE") and not os.environ.get("NUMBA_CACHE_DIR"):
 elif not os.environ.get("NUMBA_CACHE_DIR") and not _keeps(os.environ, Path("~").expanduser()):
     _keep_for_once(os.environ)
 _load_without_scipy()
+_tell_without_shapes()
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 

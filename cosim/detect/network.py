@@ -102,7 +102,7 @@ def learn(x: Floats, y: NDArray[np.bool_], names: Sequence[str], seed: int) -> d
                     told = forward(layers, given[batch])
                     loss = nn.functional.binary_cross_entropy_with_logits(told, wanted[batch], pos_weight=weight)
                     optimiser.zero_grad()
-                    loss.backward()  # type: ignore[no-untyped-call]
+                    loss.backward()
                     optimiser.step()
                     schedule.step()
     finally:

@@ -1,16 +1,13 @@
 """Every registered adapter keeps the contract, with the example that it ships."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from cosim.contract import registry
 from cosim.contract.errors import SetupError
 from cosim.testing import check_adapter
+from tests.forked import COSIM
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("kernels")  # what these run compiles for a minute: one worker does it
 
 
 @pytest.mark.parametrize("name", registry.adapter_names())
@@ -21,8 +18,7 @@ def test_adapter_keeps_the_contract(name):
         pytest.skip(missing)
     if kind.isolated:  # it wants a process of its own, so give it one
         package = kind.config.partition(":")[0].rpartition(".")[0]
-        command = [sys.executable, "-m", "cosim.testing", package]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+        done = COSIM.run("cosim.testing", package)
         assert done.returncode == 0, done.stdout + done.stderr
         return
     try:

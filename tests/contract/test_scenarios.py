@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from tests.forked import cosim
 
+pytestmark = pytest.mark.xdist_group("kernels")  # what these run compiles for a minute: one worker does it
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
 OTHER_VERSION = 0.10  # relative; another SUMO or numpy moves single vehicles and tasks, not the picture

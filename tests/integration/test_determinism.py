@@ -35,7 +35,6 @@ def hello(tmp_path_factory) -> Path:
     return run("hello", tmp_path_factory.mktemp("hello"), "run.duration=90 s")
 
 
-@pytest.mark.xdist_group("determinism")
 @pytest.mark.parametrize(
     ("driver", "hashing", "isolated"),
     [
@@ -53,7 +52,6 @@ def test_hello_is_bit_equal(hello, tmp_path, driver, hashing, isolated):
     compare(hello, again)
 
 
-@pytest.mark.xdist_group("determinism")
 def test_another_seed_is_not(hello, tmp_path):
     compare(hello, run("hello", tmp_path, "run.duration=90 s", "run.seed=8"), equal=False)
 

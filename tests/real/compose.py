@@ -9,13 +9,13 @@ import secrets
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 import psutil
 
+from tests.forked import cosim
 from tests.real.follow import LIMIT, ROOT, until
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -40,7 +40,8 @@ def docker(*arguments: str, limit: float = LIMIT) -> str:
 
 def render(scenario: Path) -> Path:
     """The compose file that `cosim render` writes for a scenario's folder."""
-    subprocess.run([sys.executable, "-m", "cosim", "render", str(scenario)], cwd=ROOT, check=True, capture_output=True)
+    done = cosim("render", scenario)
+    assert done.returncode == 0, done.stderr
     return scenario / "compose.yaml"
 
 

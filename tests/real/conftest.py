@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.real import follow
@@ -23,8 +25,10 @@ def entered(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def expected(tmp_path_factory):
-    """A folder of the run with simulated nodes, as long as asked for."""
+    """A folder of the run with simulated nodes, as long as asked for; each is simulated once."""
     base = tmp_path_factory.mktemp("simulated")
-    return lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")
+    return functools.cache(
+        lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")
+    )

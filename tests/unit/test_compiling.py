@@ -154,6 +154,25 @@ def test_without_the_compiler_there_is_nothing_to_wait_for(toy):
     assert not list(toy.rglob("*.nbc"))
 
 
+SLICE = """\
+import numpy as np
+from cosim.compiling import entry
+
+@entry()
+def assign(array, values):
+    array[:] = values
+
+try:
+    assign(np.zeros(3), np.zeros(2))
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_slice_takes_no_array_of_another_shape_and_compiles_no_text_about_it(toy):
+    assert ask(toy, SLICE) == "cannot assign slice from input of different size"
+
+
 NAMES = """\
 from cosim.continuum import kernel
 from cosim.radio import cells

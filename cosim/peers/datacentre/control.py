@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.compiling import entry
+from cosim.compiling import codes, entry
 from cosim.continuum.jit import jit
 from cosim.peers.datacentre.detect import entries
 from cosim.peers.datacentre.layout import (
@@ -34,6 +34,8 @@ from cosim.peers.datacentre.layout import (
     Wan,
 )
 from cosim.peers.datacentre.tally import HostSums, View, is_over, judging, least_watts, pull, push, watts
+
+(_NONE,) = codes(1)
 
 
 @jit
@@ -356,7 +358,7 @@ def consolidate(
         if view.at[v] >= 0:
             push(b, hosts, kinds, m, view, rules, v, view.at[v])
     moved = np.empty(n + 1, np.int64)
-    count = 0
+    count = _NONE
     start = np.zeros(n_hosts)  # load with slow-downs
     for v in view.order:
         h = view.at[v]
@@ -411,7 +413,7 @@ def consolidate(
     closed = over | idle | (b.first < 0)
     shut = closed.copy()
     while rules.evacuate == 1:
-        h, least = -1, 1.0
+        h, least = _NONE - 1, 1.0
         for i in range(n_hosts):
             if not tried[i] and b.first[i] >= 0 and 0.0 < start[i] < least:
                 h, least = i, start[i]

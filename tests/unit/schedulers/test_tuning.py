@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from cosim.peers.interval import ContainerArrivals, Interval, azure_fog, static
 from cosim.schedulers.catalogue.experience import candidates, tried
 from cosim.schedulers.catalogue.networks import stored
@@ -14,6 +12,12 @@ from cosim.schedulers.catalogue.objective import Scale
 from cosim.schedulers.catalogue.training import prepared, surrogate_loss
 from cosim.schedulers.catalogue.tuning import TUNABLE, tuning
 from cosim.schedulers.models import interval_state
+
+
+@pytest.fixture(autouse=True)
+def torch():
+    """Imported by the worker that runs the tests alone: it takes three seconds."""
+    return pytest.importorskip("torch")
 
 
 def world(seed=3, **options):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,7 @@ from cosim.twin.jobs.edge_judgement import judge, repeated
 from cosim.twin.jobs.edge_telemetry import Telemetry, read
 from cosim.twin.models.edge import Replay, Requests
 from cosim.twin.search.meter import Budget
+from tests.forked import cosim
 from tests.unit.twin import edge_nodes
 
 ROOT = Path(__file__).parents[3]
@@ -190,13 +189,10 @@ def test_the_recording_is_predicted_far_better_than_before_calibration():
 
 
 def test_the_scenario_is_calibrated_from_the_command_line(tmp_path):
-    command = [sys.executable, "-m", "cosim", "calibrate", str(RECORDING.parent), "--runs", "500", "--json", "-q"]
-    command += ["--no-report", "--out", str(tmp_path), "--held-back", str(RECORDING)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    words = ["calibrate", RECORDING.parent, "--runs", 500, "--json", "-q", "--no-report", "--out", tmp_path]
+    done = cosim(*words, "--held-back", RECORDING)
     assert done.returncode == 0, done.stderr
     (overlay,) = tmp_path.rglob("*.calibration.yaml")
     values = YAML(typ="safe").load(overlay)["calibrated"]["edge"]["values"]
     assert float(values["resnet18.64"]["value"].split()[0]) == pytest.approx(0.079, rel=0.2)
-    nowhere = [*command[:-1], str(tmp_path / "none")]
-    done = subprocess.run(nowhere, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 2
+    assert cosim(*words, "--held-back", tmp_path / "none").returncode == 2
