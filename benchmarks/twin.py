@@ -1,6 +1,6 @@
 """What calibration achieves on data that it has not seen.
 
-python -m benchmarks.twin --job NAME [--data DIR] [--held-back DIR] [--quick] [--json]
+python -m benchmarks.twin --job NAME [--data DIR] [--held-back DIR] [--quick] [--services NAME ...] [--busy] [--json]
 
 Each job prints its figures before and after calibration, the noise floor of its data where there is
 one, CPU seconds and runs. `--data` holds the files somewhere below it (default: ../shared/data beside the
@@ -33,7 +33,7 @@ JOBS = {
     "service-exact": "benchmarks.twin_service_exact",
 }
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-Run = Callable[[Path | None, Path | None, bool], dict[str, object]]
+Run = Callable[..., dict[str, object]]  # of data, held_back, quick; of `service` more
 
 
 def tables(job: str, found: Mapping[str, object]) -> list[Table]:
@@ -67,11 +67,16 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--data", type=Path, help="folder of the data (default: ../shared/data)")
     options.add_argument("--held-back", type=Path, help="folder of data for the judgement only")
     options.add_argument("--quick", action="store_true", help="fewer seeds and cases")
+    options.add_argument("--services", nargs="+", default=[], metavar="NAME", help="which ones, of --job service")
+    options.add_argument("--busy", action="store_true", help="measure although others use the machine (--job service)")
     given = options.parse_args(arguments)
+    more = {"services": given.services, "busy": given.busy} if given.job == "service" else {}
+    if not more and (given.services or given.busy):
+        options.error("--services and --busy are of --job service")
     data = given.data or (DATA if DATA.is_dir() else None)
     try:
         run = cast(Run, import_module(JOBS[given.job]).run)
-        found = run(data, given.held_back, given.quick)
+        found = run(data, given.held_back, given.quick, **more)
     except CosimError as error:
         print(error, file=sys.stderr)
         return error.exit_code

@@ -4,9 +4,10 @@ Each service is measured under loads of 30 % and 55 % of what it can do, which a
 92 %, which are predicted: mean and 95th percentile of the response, and whether they lie in the predicted
 90 % bands. The loads that are predicted are recorded twice, with the same requests at the same times: `apart` is
 how far the second recording lies from the first one, and `again inside` whether it lies in the band as well.
-Every prediction replays the measured arrivals. The inference service comes first, then the kinds of
-`benchmarks.http_service`. Measured in the moment; where other programs use the machine, measuring is refused
-and the service counts as refused, with the reason.
+Every prediction replays the measured arrivals. Measured are `inference` and the kinds of `benchmarks.http_service`:
+two of them unless `--services` names others, since each takes six tables of 8 s and half a minute of
+computing. Measured in the moment; where other programs use the machine, measuring is refused and the service
+counts as refused, with the reason, unless `--busy` takes it as it is.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.http_service import KINDS
-from cosim.contract.errors import RunError
+from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.coverage import predictive
 from cosim.twin.scenario.study import study
@@ -28,6 +30,8 @@ from cosim.twin.search import Budget
 from cosim.twin.telemetry.here import measure
 
 LOADS, HELD_BACK, RUNS, DRAWS = (0.3, 0.55, 0.75, 0.92), 2, 2500, 200
+SERVICES = ("inference", *KINDS)
+_USUAL, _SECONDS = ("inference", "exponential"), 8.0  # services; s a load
 _OF = {"fixed": 15.0, "exponential": 20.0, "two": 30.0, "threads": 12.0, "mixed": 20.0,
        "modes": 15.0, "locked": 25.0, "async": 20.0}  # ms a request  # fmt: skip
 
@@ -61,11 +65,13 @@ def one(
     kind: str, seconds: float, *, seed: int = 1, slower: float = 1.0, busy: bool = False
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """Rows of the figures of one service, and what was found of it. Raises `RunError` where measuring is refused."""
+    _say(f"{kind}: measuring {len(LOADS)} loads, {(len(LOADS) + HELD_BACK) * seconds:.0f} s or more")
     with tempfile.TemporaryDirectory() as folder:
         with serving(kind, slower) as url:
             found = measure(
                 Path(folder), url=url, loads=LOADS, held_back=HELD_BACK, seconds=seconds, seed=seed, busy=busy
             )
+        _say(f"{kind}: calibrating with two loads, predicting {HELD_BACK}")
         problem = study(found.scenario, folder=Path(folder) / "work").problem
         answer = calibrate(problem, budget=Budget(RUNS), seed=seed)
         again = {round(100 * each.load): each for each in found.again}
@@ -107,18 +113,33 @@ def _within(rows: Sequence[Mapping[str, object]], name: str) -> str:
     return f"{sum(abs(float(str(row[name]))) <= 0.15 for row in rows)} of {len(rows)}"
 
 
-def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, object]:
-    """A row per service, load and figure; a row per service of what was found."""
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(
+    data: Path | None, held_back: Path | None, quick: bool, services: Sequence[str] = (), busy: bool = False
+) -> dict[str, object]:
+    """A row per service, load and figure; a row per service of what was found.
+
+    Raises `ScenarioError` for a name that is no service's.
+    """
     del data, held_back
+    unknown = [name for name in services if name not in SERVICES]
+    if unknown:
+        raise ScenarioError(Problem(f"there is no service '{unknown[0]}'", hint=f"these are: {', '.join(SERVICES)}"))
     rows: list[dict[str, object]] = []
-    services: list[dict[str, object]] = []
+    found: list[dict[str, object]] = []
     refused: list[dict[str, object]] = []
-    for kind in ("inference",) if quick else ("inference", *KINDS):
+    for kind in services or _USUAL[: 1 if quick else None]:
+        begun = time.monotonic()
         try:
-            some, told = one(kind, 8.0 if quick else 20.0)
+            some, told = one(kind, _SECONDS, busy=busy)
         except RunError as error:
             refused.append({"service": kind, "refused": str(error)})
+            _say(f"{kind}: {error}")
             continue
         rows += some
-        services.append(told)
-    return {"figures": rows, "services": services, "refused": refused, **judged(rows)}
+        found.append({**told, "s": time.monotonic() - begun})
+        _say(f"{kind}: {judged(some)['held back, inside']} predicted figures inside, {found[-1]['s']:.0f} s")
+    return {"figures": rows, "services": found, "refused": refused, **judged(rows)}

@@ -172,7 +172,10 @@ def _recorded(
     *,
     busy: bool,
 ) -> dict[tuple[int, int], Block]:
-    """The answers to each block, disturbed ones measured again at the end. Raises `RunError` for a busy machine."""
+    """The answers to each block, disturbed ones measured again at the end. Raises `RunError` for a busy machine.
+
+    Where it is `busy` as it was before, measuring again would help nothing.
+    """
     kept: dict[tuple[int, int], Block] = {}
     late: list[tuple[int, int]] = []
     most = len(slots) // 2
@@ -195,7 +198,7 @@ def _recorded(
                 "other times again. End the other programs, measure from a machine of its own, or take it as it is "
                 "with --busy"
             )
-    for slot in late:
+    for slot in late if len(late) <= most else ():
         found = record(slot)
         if found[1].severity < kept[slot][1].severity:
             kept[slot] = found

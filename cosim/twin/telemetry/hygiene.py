@@ -23,7 +23,7 @@ from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import correlation, lag
 from cosim.twin.telemetry.outliers import far, robust, spikes
-from cosim.twin.telemetry.timing import apart, gaps, runs, sampled
+from cosim.twin.telemetry.timing import apart, gaps, regular, runs, sampled, speeds
 
 Kind = Literal[
     "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
@@ -35,6 +35,8 @@ _MANY = 0.1  # of the values: so many may be another kind, and are never changed
 _FOLLOWS = 2.33  # deviations of a rank correlation of 0: what follows its load is above, but for 1 % by chance
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
 _CHANCE = 1e-6  # expected runs by chance, below which a run is told
+_ALONE = 1.5  # times as far from the median as all others: an outlier
+_OFTEN = 0.1  # share of the other values that are the same: no sensor that stood still
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
 
@@ -269,7 +271,8 @@ class _Examined:
         """A sensor that froze: one value in a run far longer than chance makes it in this signal.
 
         With a share p of repetitions outside of the runs, n rows hold n p^k runs of k repetitions. A
-        value that has several long runs is a state (idle), not a fault.
+        value that has several long runs is a state (idle), not a fault; so is one that events often repeat, as
+        requests do that wait for nothing.
         """
         values = self.values[rows]
         load = None if self.load is None else self.load[rows]
@@ -282,6 +285,8 @@ class _Examined:
         run = runs(values, max(least, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
         starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
         states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
+        if self.signal.times is not None and not regular(self.signal.times[rows]):
+            states |= {value for value in values[starts] if np.mean(np.isclose(rest, value)) > _OFTEN}
         run &= ~np.isin(values, list(states))
         if load is not None:  # few rows tell enough where the load is another one in most of them
             run &= runs(values, self.rules.stuck) | (len(np.unique(load[run])) > 0.5 * run.sum())
@@ -297,6 +302,10 @@ class _Examined:
     def _outliers(self, node: str, rows: NDArray[np.int64]) -> None:
         values = self.values[rows]
         apart_from_all = far(values, self.rules.outlier)
+        away = np.abs(values - np.nanmedian(values)) if apart_from_all.any() else np.zeros(1)
+        if apart_from_all.any() and away[apart_from_all].min() < _ALONE * np.nanmax(away[~apart_from_all], initial=0.0):
+            # A few that go on where the others end are no fault.
+            apart_from_all &= np.count_nonzero(apart_from_all) > 1 + _MANY * len(values)
         found = apart_from_all | spikes(values, self.rules.outlier)
         count = int(found.sum())
         if count == 0:
@@ -304,8 +313,10 @@ class _Examined:
         middle, scale = robust(values[np.isfinite(values)])
         worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
         if count > 1 + _MANY * len(values):
-            ordered = np.sort(values[np.isfinite(values)])
-            if float(np.diff(ordered).max()) < _APART * float(np.ptp(ordered)):
+            ordered, others = np.sort(values[found]), values[np.isfinite(values) & ~found]
+            between = [*(ordered[ordered > others.max()][:1] - others.max()),
+                       *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
+            if max(between, default=0.0) < _APART * float(np.ptp(values[np.isfinite(values)])):
                 return  # one kind, most of which are nearly equal: nothing is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._tell("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
@@ -342,6 +353,12 @@ class _Examined:
         if found is not None:
             message = f"{_count(found.number, 'gap')} in time, the longest {found.longest:g} s; "
             self._tell("gap", node, f"{message}{found.share:.1%} of the period is missing", found.number)
+        if self.signal.times is not None and regular(self.signal.times[rows]):
+            steps = np.diff(self.signal.times[rows])
+            again = int(((steps > 0.0) & (steps < 0.5 * np.median(steps)) & (np.diff(self.values[rows]) == 0.0)).sum())
+            if again >= max(3, 0.02 * len(rows)):
+                what = f"{again} rows follow too soon and say what the row before says: written again by an exporter?"
+                self._tell("duplicates", node, what, again)
 
     def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
         """A signal that follows the load of other rows: its meter has another clock than the load's."""
@@ -379,6 +396,11 @@ class _Examined:
                 f"begins {before:+g} s and ends {after:+g} s from the middle of all nodes: a gap, or another clock"
             )
             self._tell("period", node, message, len(spans[node]))
+        for node, faster in speeds(spans).items():
+            message = (
+                f"time goes {abs(faster):.2%} {'faster' if faster > 0.0 else 'slower'} than on other nodes: its clock"
+            )
+            self._tell("clock", node, message, len(spans[node]))
 
 
 def _count(count: int, noun: str) -> str:

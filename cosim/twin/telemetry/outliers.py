@@ -11,6 +11,7 @@ Mask = NDArray[np.bool_]
 
 _LEAST = 5  # values
 _LONG_TAIL = 4.0  # robust standard deviations of the logarithm
+_END, _ENDS = 0.1, 2.563  # share of values at an end; standard deviations between both ends of a normal law
 _WINDOW = 5  # neighbours, the value itself among them
 _SMOOTH = 0.1  # deviation from the neighbours over that from the median: below it a series is smooth
 
@@ -29,8 +30,9 @@ def robust(values: Floats) -> tuple[float, float]:
 def far(values: Floats, threshold: float) -> Mask:
     """(m,) which values are `threshold` robust standard deviations from the median; missing ones are not.
 
-    Values that are all positive may have a long tail, as response times do: then the logarithm must be
-    far off too, half as many deviations or `_LONG_TAIL`.
+    Where most values are alike, as responses of a server that is seldom busy, the deviation of the middle says little
+    of the others: then no tenth of all values at either end is far. Values that are all positive may have a long tail,
+    as response times do: then the logarithm must be far off too, half as many deviations or `_LONG_TAIL`.
     """
     kept = np.isfinite(values)
     if kept.sum() < _LEAST:
@@ -38,6 +40,9 @@ def far(values: Floats, threshold: float) -> Mask:
     middle, scale = robust(values[kept])
     with np.errstate(invalid="ignore"):
         found = kept & (np.abs(values - middle) > threshold * scale)
+        if found.mean() <= _END:
+            low, high = np.quantile(values[kept], [_END, 1.0 - _END])
+            found &= np.abs(values - middle) > threshold * float(high - low) / _ENDS
         if scale > 0.0 and values[kept].min() > 0.0:
             center, spread = robust(np.log(values[kept]))
             found &= np.abs(np.log(values) - center) > min(threshold / 2.0, _LONG_TAIL) * spread

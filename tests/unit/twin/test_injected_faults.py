@@ -152,6 +152,22 @@ def interpolated(rows: Rows) -> Rows:
     return found
 
 
+def averaged(rows: Rows) -> Rows:
+    """Values as an exporter gives them that averages over its last five."""
+    found, last = [rows[0]], dict[str, list[float]]()
+    for row in rows[1:]:
+        own = last.setdefault(row[1], [])
+        own.append(float(row[2]))
+        found.append([row[0], row[1], repr(sum(own[-5:]) / len(own[-5:])), row[3]])
+    return found
+
+
+def written_again(rows: Rows) -> Rows:
+    """Every eighth row once more, 0.2 s later."""
+    more = [[repr(float(row[0]) + 0.2), *row[1:]] for row in rows[1::8]]
+    return [rows[0], *sorted([*rows[1:], *more], key=lambda row: float(row[0]))]
+
+
 def two_meters(rows: Rows) -> Rows:
     return [*rows, *([row[0], "meter", repr(float(row[2]) * 0.9), row[3]] for row in rows[1:] if row[1] == "gate-1")]
 
@@ -232,6 +248,11 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
     "stuck for nine rows": (column("power", lambda _: "4.1", "gate-1", lambda k: 40 < k < 61), same, (), 0, "still"),
     "rounded": (column("power", lambda cell: repr(round(float(cell) * 2) / 2)), same, (), 0, "come in steps of 0.5"),
     "interpolated": (interpolated, same, (), 0, "straight lines between their neighbours"),
+    "averaged power": (averaged, same, (), 0, "averaged over a window"),
+    "averaged responses": (same, averaged, (), 0, "averaged over a window"),
+    "a clock 1 % fast": (column("time", times(1.01), "gate-2"), same, (), 0, "time goes 1.00% faster"),
+    "rows written again": (written_again, same, (), 0, "say what the row before says"),
+    "tasks written again": (same, written_again, (), 0, "rows that were written again"),
     "another load": (column("util", lambda cell: repr(1.0 - float(cell))), same, (), 0, "does not follow its load"),
     "rows in any order": (lambda rows: [rows[0], *rows[:0:-1]], same, (), 0, "time goes back"),
     "two meters of a node": (two_meters, same, (("util}", "util, names: {meter: gate-1}}"),), 0, "two meters"),
