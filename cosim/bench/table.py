@@ -8,14 +8,14 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import cosim.schedulers
 from cosim.bench import suite
+from cosim.children import pool
 from cosim.contract import errors
 from cosim.peers.interval.layout import POLICIES as COMPILED
 from cosim.results import student
@@ -133,8 +133,8 @@ def _runs(keys: Sequence[tuple[str, str, str, str, int]], workers: int) -> Itera
     if workers <= 1:
         yield from map(one, keys)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(one, key) for key in keys]):
+    with pool(workers) as processes:
+        for future in as_completed([processes.submit(one, key) for key in keys]):
             yield future.result()
 
 

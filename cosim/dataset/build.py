@@ -11,16 +11,15 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from cosim import version
+from cosim.children import pool
 from cosim.contract.errors import SetupError
 from cosim.contract.hints import did_you_mean
 from cosim.dataset.card import croissant
@@ -201,11 +200,12 @@ def _mapped(jobs: list[Job], workers: int, executor: str) -> Iterable[None]:
         return _on_ray(jobs, address or "auto", workers)
     if workers <= 1 or len(jobs) <= 1:
         return map(_write, jobs)
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), mp_context=get_context("spawn"))
-    try:
-        return list(pool.map(_write, jobs))
-    finally:
-        pool.shutdown()
+    return _in_processes(jobs, min(workers, len(jobs)))
+
+
+def _in_processes(jobs: list[Job], workers: int) -> Iterator[None]:
+    with pool(workers) as processes:
+        yield from processes.map(_write, jobs)
 
 
 def _on_ray(jobs: list[Job], address: str, workers: int) -> Iterable[None]:

@@ -9,7 +9,6 @@ kills those that have not ended after GRACE seconds, and leaves.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import json
@@ -25,11 +24,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from cosim.children import end_with
 from cosim.results.executor import Task, log_of
 from cosim.results.single import carry_out
 
 _LOOK = 0.2  # s between looks at the limits of the runs
-_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 @dataclass
@@ -219,7 +218,7 @@ def _run(task: Task, answer: int, server: int) -> NoReturn:
     code = 1
     try:
         os.setsid()
-        _die_with(server)
+        end_with(server)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _redirect(Path(task.base) / log_of(task))
@@ -234,14 +233,6 @@ def _run(task: Task, answer: int, server: int) -> NoReturn:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
-
-
-def _die_with(server: int) -> None:
-    """Be killed when the server dies, where the system (Linux) can do that."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != server:
-        os._exit(1)
 
 
 def _redirect(log: Path) -> None:

@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "compiling": {"machine_code"},
     "machine_code": set(),
     "supervisor": set(),
+    "children": set(),
     "talk": {"contract"},
     "continuum": {"compiling", "contract", "radio"},
     "peers": {"compiling", "contract", "continuum"},
@@ -41,7 +42,7 @@ MAY_IMPORT = {
     "predict": {"contract", "traces"},
     "schedulers": {"compiling", "contract", "continuum", "peers"},
     # Compares schedulers on a suite of its own; statistics are those of results.
-    "bench": {"contract", "peers", "schedulers", "results"},
+    "bench": {"children", "contract", "peers", "schedulers", "results"},
     # Many environments at once are many worlds of the interval model, in one compiled call.
     "envs": {"compiling", "contract", "scenario", "plan", "bus", "results", "schedulers", "continuum", "peers"},
     "scenario": {"contract"},
@@ -50,7 +51,7 @@ MAY_IMPORT = {
     # A run starts the programs of its real nodes.
     # Code is compiled before a run by living through a small example of each adapter.
     # The log of a base station counts the blocks of its channel.
-    "results": {"contract", "talk", "scenario", "plan", "bus", "launch", "testing", "radio"},
+    "results": {"children", "contract", "talk", "scenario", "plan", "bus", "launch", "testing", "radio"},
     # Readers of other simulators' files and of traces; what they make is a scenario's text.
     "importing": {"contract", "scenario", "continuum", "peers", "cluster", "traces"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
@@ -67,7 +68,7 @@ MAY_IMPORT = {
         "vehicles",
     },
     # Labelled data sets of runs, and detectors that are trained with them.
-    "dataset": {"compiling", "contract", "tables", "results"},
+    "dataset": {"children", "compiling", "contract", "tables", "results"},
     "detect": {"compiling", "contract", "dataset"},
     "report": {"contract", "plan", "bus", "results", "twin", "detect"},
     # What people import in Python: the verbs of the command line as functions.
