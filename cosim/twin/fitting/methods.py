@@ -20,6 +20,7 @@ SURROGATES = ("simtune", "hgp", "lstm")  # for simulators that are slow; see `co
 METHODS = ("least squares", "regression", "cma-es", "gradient", "halving", "bayesian", *SURROGATES)
 _SURFACE = 12  # runs per coefficient of a quadratic surface
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
+_DESCENTS = 4  # of least squares
 EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to run
 
 
@@ -125,7 +126,10 @@ def _begin(meter: Meter, given: Searching, count: int) -> Floats:
 
 
 def _least_squares(given: Searching) -> str:
-    """From the start and from the three best of some points all over the bounds."""
+    """From the start and from the best of some points all over the bounds, in the order of their losses.
+
+    So a budget that ends early has been spent where it is worth most, and the answer is no worse than any of them.
+    """
     if given.levels.any():
         hint = "use cma-es, or leave them out"
         raise ScenarioError(Mistake("least squares cannot search whole numbers and categories", "calibrate", hint=hint))
@@ -134,9 +138,10 @@ def _least_squares(given: Searching) -> str:
     d = len(given.start)
     count = min(16 * d, scout.room // 4)
     scout(np.concatenate([given.start[None], given.sample(count)]) if count else given.start[None])
-    starts = [given.start, *scout.points[:3]]
-    kept = [s for k, s in enumerate(starts) if not any(np.array_equal(s, other) for other in starts[:k])]
-    found, _ = least_squares(given.residuals, given.meter, np.stack(kept))
+    starts = scout.points[:_DESCENTS].reshape(-1, len(given.start))
+    if not (starts == given.start).all(axis=1).any():
+        starts = np.concatenate([starts[: _DESCENTS - 1], given.start[None]])
+    found, _ = least_squares(given.residuals, given.meter, starts)
     return found.stopped
 
 

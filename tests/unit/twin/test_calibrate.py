@@ -358,3 +358,25 @@ def test_what_the_data_exclude_is_not_gone_back_to_when_few_runs_are_left(seed, 
     assert [one.verdict for one in found.estimates] == ["fitted", "fitted"]
     assert 3.0 < found.value("a") < 40.0
     assert 1.0 < found.value("b") < 15.0
+
+
+def queue(values, seed):
+    """Times (n, 60) in s that tasks spend at one server, of works from 1 % to 10,000 % of what it can do."""
+    came = np.arange(60) * 0.1
+    ended, times = np.zeros(len(values)), []
+    for k, at in enumerate(came):
+        ended = np.maximum(ended, at) + values[:, k % 2]
+        times.append(ended - at)
+    return {"time": np.stack(times, axis=1)}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_start_far_away_does_not_use_up_a_small_budget(seed):
+    space = Space([Parameter(name, 1e-4, 10.0, scale="log", unit="s", start=3.0) for name in ("first", "second")])
+    rng = np.random.default_rng(seed)
+    measured = queue(np.array([[0.011, 0.005]]), 0)["time"][0] * rng.gamma(20.0, 0.05, 60)
+    case = Case({"time": MeasuredSignal(measured, "s", paired=True)}, queue)
+    answer = calibrate(CalibrationProblem("queue", space, case, deterministic=True), budget=Budget(200), seed=seed)
+    values = {one.name: one.value for one in answer.estimates}
+    assert values["first"] == pytest.approx(0.011, rel=0.2)
+    assert values["second"] == pytest.approx(0.005, rel=0.2)
