@@ -1,11 +1,11 @@
 """HTTP services on this machine at four loads, and the prediction of the two not fitted (`--job service`).
 
-Each service is measured under loads of 30 % and 55 % of what it can do, which are fitted, and of 75 % and
+Each service is measured under loads of 25 % and 45 % of what it can do, which are fitted, and of 62 % and
 92 %, which are predicted: mean and 95th percentile of the response, and whether they lie in the predicted
 90 % bands. The loads that are predicted are recorded twice, with the same requests at the same times: `apart` is
 how far the second recording lies from the first one, and `again inside` whether it lies in the band as well.
 Every prediction replays the measured arrivals. Measured are `inference` and the kinds of `benchmarks.http_service`:
-two of them unless `--services` names others, since each takes six tables of 8 s and half a minute of
+two of them unless `--services` names others, since each takes six tables of 12 s and half a minute of
 computing. Measured in the moment; where other programs use the machine, measuring is refused and the service
 counts as refused, with the reason, unless `--busy` takes it as it is.
 """
@@ -29,9 +29,9 @@ from cosim.twin.scenario.study import study
 from cosim.twin.search import Budget
 from cosim.twin.telemetry.here import measure
 
-LOADS, HELD_BACK, RUNS, DRAWS = (0.3, 0.55, 0.75, 0.92), 2, 2500, 200
+LOADS, HELD_BACK, RUNS, DRAWS = (0.25, 0.45, 0.62, 0.92), 2, 2500, 200
 SERVICES = ("inference", *KINDS)
-_USUAL, _SECONDS = ("inference", "exponential"), 8.0  # services; s a load
+_USUAL, _SECONDS = ("inference", "exponential"), 12.0  # services; s a load
 _OF = {"fixed": 15.0, "exponential": 20.0, "two": 30.0, "threads": 12.0, "mixed": 20.0,
        "modes": 15.0, "locked": 25.0, "async": 20.0}  # ms a request  # fmt: skip
 
