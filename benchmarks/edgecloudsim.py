@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import argparse
 import math
-import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +42,7 @@ from benchmarks.equivalence import (
 )
 from benchmarks.golden import DataError, Golden, read_golden, read_studies
 from benchmarks.measure import Table, parser, print_result
+from cosim.children import pool
 from cosim.peers.offloading.simulation import simulate
 from cosim.peers.offloading.study import Study
 
@@ -126,8 +125,8 @@ def simulated(studies: dict[str, Study], runs: int, jobs: int) -> Iterator[tuple
         return
     for study in {study.model: study for study in studies.values()}.values():
         get_ready(study)  # compiles once, for all processes
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        pending = {name: [pool.submit(carry_out, job) for job in todo] for name, todo in work.items()}
+    with pool(jobs) as processes:
+        pending = {name: [processes.submit(carry_out, job) for job in todo] for name, todo in work.items()}
         for name, futures in pending.items():
             yield name, [future.result() for future in futures]
 

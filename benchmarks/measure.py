@@ -15,10 +15,10 @@ import platform
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any, TypeVar
+
+from cosim.children import pool
 
 Found = TypeVar("Found")
 
@@ -96,7 +96,7 @@ def mapped(make: Callable[..., Found], *cases: Iterable[Any], workers: int) -> l
     """As `map`: `make` of every case, in their order, in `workers` processes of their own; 1: in this one."""
     if workers <= 1:
         return list(map(make, *cases))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as processes:
+    with pool(workers) as processes:
         return list(processes.map(make, *cases))
 
 

@@ -138,7 +138,8 @@ class Jammers(JammerSet):
                 if targets[j] == "band":
                     ssb[j, c] = jamming.overlap(*inner, first, last) / (last - first)
             if targets[j] in ("ssb", "pucch"):  # all of its power, divided among the channels on its band
-                whole[j] /= max(sum(dict(zip(channels, whole[j].tolist(), strict=True)).values()), 1e-300)
+                once = dict(zip(channels, whole[j].tolist(), strict=True))  # cells may share a channel
+                whole[j] /= max(sum(once.values()), 1e-300)
             if targets[j] == "ssb":
                 ssb[j] = whole[j]
         return ssb, whole

@@ -108,7 +108,7 @@ def image(task: Body, _clock: float, deadline: float) -> bytes:
     return filled(bytes(blurred), task["output"])
 
 
-class Connections:
+class ServiceConnections:
     """HTTP connections of one worker that stay open from task to task.
 
     A connection of its own for each task would cost a round trip, and TCP would begin with ten segments each time.
@@ -151,7 +151,7 @@ class Connections:
         self._open.clear()
 
 
-def forward(task: Body, service: str, deadline: float, connections: Connections | None = None) -> bytes:
+def forward(task: Body, service: str, deadline: float, connections: ServiceConnections | None = None) -> bytes:
     """The answer of the local service to the input, posted as it is; a kernel is a path below the service's."""
     address = urlsplit(service)
     path = f"{address.path.rstrip('/')}/{_kernel(task)}" if task["kernel"] else address.path or "/"
@@ -159,7 +159,7 @@ def forward(task: Body, service: str, deadline: float, connections: Connections 
 
 
 def call(
-    task: Body, clock: float, networks: Sequence[str], deadline: float, connections: Connections | None = None
+    task: Body, clock: float, networks: Sequence[str], deadline: float, connections: ServiceConnections | None = None
 ) -> Answer:
     """The answer of the inference service at `to`, which must lie in one of `networks`, to the task's input.
 
@@ -198,8 +198,10 @@ def _kernel(task: Body) -> str:
     return f"{task['kernel']}?size={task['size']}&output={task['output']}{least}"
 
 
-def _post(connections: Connections | None, host: str, port: int, path: str, data: bytes, deadline: float) -> bytes:
-    mine = connections or Connections()
+def _post(
+    connections: ServiceConnections | None, host: str, port: int, path: str, data: bytes, deadline: float
+) -> bytes:
+    mine = connections or ServiceConnections()
     try:
         status, reason, body = mine.post(host, port, path, data, deadline)
     except TimeoutError as error:

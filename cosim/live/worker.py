@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, MAX_PAYLOAD, STATUSES
-from cosim.live.work import LOCAL, Connections, FullError, LimitError, WorkError, call, forward
+from cosim.live.work import LOCAL, FullError, LimitError, ServiceConnections, WorkError, call, forward
 from cosim.talk.codec import Body, Data, Maybe, MessageSet, Number, OneOf, Text
 
 _PR_SET_PDEATHSIG = 1
@@ -54,7 +54,7 @@ def write(stream: BinaryIO, data: bytes) -> None:
 
 
 def do(
-    task: Body, clock: float, service: str, networks: Sequence[str] = (), connections: Connections | None = None
+    task: Body, clock: float, service: str, networks: Sequence[str] = (), connections: ServiceConnections | None = None
 ) -> Body:
     """How `task` ended, as the fields of an `ENDS`."""
     started = time.monotonic()
@@ -89,7 +89,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
     os.nice(5)  # so that the agent answers its gateway in time
     clock, service, networks = float(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    connections = Connections()
+    connections = ServiceConnections()
     incoming, outgoing = sys.stdin.buffer, sys.stdout.buffer
     while (data := read(incoming)) is not None:
         end = do(TASKS.unpack(data).body, clock, service, networks, connections)

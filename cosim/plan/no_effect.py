@@ -77,10 +77,8 @@ def _unheeded(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
 
 def _unstruck(loaded: Loaded, builder: SceneBuilder, k: int) -> Iterator[Problem]:
     """A warning of an event that fails or recovers only nodes of which no adapter has any notion."""
-    event, heeding = (
-        loaded.scenario.events[k],
-        {name: used for name, used in loaded.adapters.items() if "fail" in (used.kind.heeds or ())},
-    )
+    event = loaded.scenario.events[k]
+    heeding = {name: used for name, used in loaded.adapters.items() if "fail" in (used.kind.heeds or ())}
 
     def struck(node: Node) -> bool:
         return any(u.kind.strikes is None or u.kind.strikes(u.config, node) for u in heeding.values())

@@ -71,7 +71,7 @@ def test_connections_stay_open_and_are_made_again_when_the_service_has_closed_th
 
         thread = threading.Thread(target=serve)
         thread.start()
-        connections = work.Connections()
+        connections = work.ServiceConnections()
         port = listening.getsockname()[1]
         for _ in range(4):
             assert connections.post("127.0.0.1", port, "/", b"abc", time.monotonic() + 5)[2] == b"ok"
