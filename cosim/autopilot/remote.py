@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 import zmq
 
-from cosim.contract.errors import ProtocolError, SetupError
+from cosim.contract.errors import ProtocolError
 from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Number, Row, Table, Text, Whole
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.keys import Key
-from cosim.talk.sockets import Door
+from cosim.talk.sockets import Door, bounded, dial
 from cosim.vehicles import VehicleFleet
 from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
 from cosim.vehicles.terrain import MOST_CELLS, Terrain
@@ -278,20 +278,11 @@ class VehicleSession:
 
     def __init__(self, address: str, node: str, clock: Callable[[], float] = monotonic, key: Key | None = None) -> None:
         self.node, self._clock = node, clock
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        if key is not None:
-            self._socket.setsockopt(zmq.CURVE_PUBLICKEY, key.public.encode())
-            self._socket.setsockopt(zmq.CURVE_SECRETKEY, key.secret.encode())
-            self._socket.setsockopt(zmq.CURVE_SERVERKEY, key.server.encode())
-        self._socket.setsockopt(zmq.LINGER, 200)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, LARGEST + 8 * MOST_CELLS)
+        self._socket = bounded(zmq.Context.instance(), zmq.DEALER, LARGEST + 8 * MOST_CELLS, key=key)
+        self._socket.linger = 200
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
         self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what nobody hears is not said later
-        try:
-            self._socket.connect(address)
-        except zmq.ZMQError as error:
-            self._socket.close(0)
-            raise SetupError(f"cannot dial {address}: {error}") from error
+        dial(self._socket, address)
         self.welcome = False
         self._heard = self._said = -math.inf
 

@@ -8,26 +8,26 @@ import zmq
 
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array
+from cosim.talk import keys
 from cosim.talk.codec import MAX_BUFFER_BYTES, Body, Message, MessageSet
-from cosim.talk.columns import Buffers, check_size
+from cosim.talk.columns import Buffers
+from cosim.talk.sockets import Context, bounded
 
 BEAT = 2_000  # ms between two heartbeats of a connection to another host
 BEAT_LOST = 30_000  # ms without one after which the connection counts as lost
 
 
 class Channel:
-    """One end of a connection: `says` goes out, `hears` may come in.
+    """One end of a connection, whose `socket` is yet to be bound or dialled: `says` goes out, `hears` may come in.
 
     Columns are handed to the socket without a copy: they must not change before the far end has answered.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], says: MessageSet, hears: MessageSet) -> None:
-        self.socket = socket
+    def __init__(
+        self, context: Context, kind: int, says: MessageSet, hears: MessageSet, key: keys.Key | None = None
+    ) -> None:
+        self.socket = socket = bounded(context, kind, MAX_BUFFER_BYTES, waiting=(4, 16), key=key)
         self._says, self._hears = says, hears
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_BUFFER_BYTES)
-        socket.setsockopt(zmq.RCVHWM, 4)
-        socket.setsockopt(zmq.HANDSHAKE_IVL, 5_000)
         socket.setsockopt(zmq.RECONNECT_IVL, 10)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 1_000)
         # answered by ZeroMQ's own thread, so an adapter that holds the interpreter lock does not count as lost
@@ -36,7 +36,6 @@ class Channel:
 
     def send(self, kind: str, number: int, body: Body, arrays: Sequence[Array] = (), to: Sequence[bytes] = ()) -> None:
         """Send a message; `to` is the address of the far end on a socket that has several."""
-        check_size(arrays)
         head = self._says.pack(kind, body, number=number, sizes=[array.nbytes for array in arrays])
         if arrays:
             self.socket.send_multipart([*to, head, *[array.data for array in arrays]], zmq.NOBLOCK, copy=False)

@@ -23,7 +23,6 @@ from cosim.talk.codec import Body, Message
 from cosim.talk.columns import Buffers
 from cosim.talk.keys import Key
 from cosim.talk.pipe import LostError, Pipe
-from cosim.talk.sockets import unlock
 
 
 class RefusedError(Exception):
@@ -86,10 +85,8 @@ class SocketLink:
     """To a worker at `address`, by ZeroMQ; with `key`, which the worker must know."""
 
     def __init__(self, address: str, key: Key | None = None) -> None:
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._channel = Channel(self._socket, FROM_RUN, FROM_WORKER)
-        if key is not None:
-            unlock(self._socket, key)
+        self._channel = Channel(zmq.Context.instance(), zmq.DEALER, FROM_RUN, FROM_WORKER, key)
+        self._socket = self._channel.socket
         watched = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
         self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(watched))
         self._poller = zmq.Poller()

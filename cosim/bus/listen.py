@@ -41,8 +41,8 @@ class Listener:
         raise_descriptors()
         own = server_key(folder) if folder is not None else None
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket: zmq.Socket[bytes] = self._zmq.socket(zmq.ROUTER)
-        self._channel = Channel(self._socket, FROM_WORKER, FROM_RUN)
+        self._channel = Channel(self._zmq, zmq.ROUTER, FROM_WORKER, FROM_RUN)
+        self._socket = self._channel.socket
         if folder is not None and own is not None:
             Guard(self._zmq, folder)
             lock(self._socket, own)

@@ -21,13 +21,13 @@ import zmq
 from cosim import version
 from cosim.bus.link import PipeLink, RefusedError, SocketLink, WorkerLink, spawn
 from cosim.bus.process import Child
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, Inputs, Summary, json_value
 from cosim.contract.block import as_plain
 from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError
 from cosim.contract.frame import Array, Frame
 from cosim.talk import keys
 from cosim.talk.codec import Anything, Body, Message, Table
-from cosim.talk.columns import Buffers, Decoder, Encoder, expect, plain
+from cosim.talk.columns import Buffers, Decoder, Encoder, expect
 from cosim.talk.pipe import LostError
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class RemoteAdapter:
         self._key = key
         self.cpu_seconds = 0.0  # of the far end so far, as of its last answer
         self.pid = 0  # of the far end, once it has answered
-        self._config = plain(config, "config")
+        self._config = json_value(config, "config")
         self._open = contextlib.ExitStack()
         self._child: Child | None = None
         self._link: WorkerLink | None = None

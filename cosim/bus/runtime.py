@@ -17,13 +17,12 @@ from time import perf_counter
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from cosim.bus.schedule import Delivery, ScheduledAdapter, compile_schedule, deliver
-from cosim.contract.adapter import Adapter, Context, Summary
+from cosim.contract.adapter import Adapter, Context, Summary, json_value
 from cosim.contract.entities import Event
 from cosim.contract.errors import AdapterError, CosimError, ProtocolError, told
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Signal
 from cosim.plan.plan import AdapterPlan, Plan
-from cosim.talk.columns import plain
 
 log = logging.getLogger("cosim.bus")
 
@@ -351,7 +350,7 @@ def _ignore(_event: Event) -> None:
 def _summary(adapter: Adapter) -> Summary:
     """What `adapter` says at the end, as JSON values."""
     try:
-        told = plain(adapter.finish())
+        told = json_value(adapter.finish())
     except ProtocolError as error:
         raise TypeError(str(error)) from error
     if not isinstance(told, dict):

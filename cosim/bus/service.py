@@ -24,12 +24,12 @@ from pydantic import BaseModel
 
 from cosim import version
 from cosim.contract import trust
-from cosim.contract.adapter import Adapter, Context
+from cosim.contract.adapter import Adapter, Context, json_value
 from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError, told
 from cosim.contract.frame import Array
 from cosim.contract.registry import adapter_kind
 from cosim.talk.codec import Body, Message
-from cosim.talk.columns import Buffers, Decoder, Encoder, decode, plain
+from cosim.talk.columns import Buffers, Decoder, Encoder, decode
 from cosim.talk.pipe import LostError, Pipe
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class AdapterService:
             arrays: list[Array] = []
             items = session.encoder.frames(adapter.step(float(head.body["time"]), inputs), arrays)
             return items, arrays
-        return plain(adapter.finish()), ()  # "finish" is all that is left
+        return json_value(adapter.finish()), ()  # "finish" is all that is left
 
     def _greet(self, body: Body) -> None:
         if body["version"] != version():

@@ -29,7 +29,7 @@ from pydantic import Field as PydanticField
 from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Node, Scene
-from cosim.contract.errors import Problem
+from cosim.contract.errors import Problem, ProtocolError
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
 from cosim.contract.trust import Trusted
@@ -301,6 +301,23 @@ class AdapterKind:
         """An adapter that has not started yet."""
         adapter: Adapter = _import(self.factory)(config)
         return adapter
+
+
+def json_value(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSON value
+    """`value` as JSON values; numpy scalars and arrays, paths and tuples become what JSON has for them."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {str(key): json_value(entry, f"{where}.{key}") for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):  # of numpy, which whoever reads a scenario does without
+        return json_value(value.tolist(), where)
+    raise ProtocolError(f"{where} is a {type(value).__name__}, which is not a JSON value")
 
 
 def _class(target: str, base: type[T]) -> type[T]:

@@ -17,6 +17,7 @@ from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount
 from cosim.emulation.routing import Hop, Table
 from cosim.emulation.state import Health, LinkState, Position
+from cosim.talk.sockets import bounded
 
 RETRY = 1.0  # s without an answer after which everything is said again
 TURN = 20  # ms between looks at what has arrived, while waiting
@@ -43,12 +44,11 @@ class Client:
         self._counts: dict[LinkKey, PairCount] = {}
         self._earlier: dict[LinkKey, PairCount] = {}  # by services that are gone
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._commands, self._reports = self._zmq.socket(zmq.DEALER), self._zmq.socket(zmq.SUB)
+        self._commands = bounded(self._zmq, zmq.DEALER, message.MAX_MESSAGE, waiting=(1000, 16))
+        self._reports = bounded(self._zmq, zmq.SUB, message.MAX_MESSAGE, waiting=(1000, 1000))
         for socket in (self._commands, self._reports):
             socket.setsockopt(zmq.RECONNECT_IVL, 50)
             socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
-            socket.setsockopt(zmq.MAXMSGSIZE, message.MAX_MESSAGE)
-        self._commands.setsockopt(zmq.SNDHWM, 16)
         self._reports.setsockopt(zmq.SUBSCRIBE, b"")
         try:
             self._commands.connect(commands)

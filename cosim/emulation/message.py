@@ -21,7 +21,7 @@ from cosim.emulation.probing import Probe
 from cosim.emulation.protocol import PairCount, check
 from cosim.emulation.routing import Hop, Table, checked
 from cosim.emulation.state import Health, LinkState, Position
-from cosim.talk.codec import Data, Flag, List, Maybe, Message, MessageSet, Number, Row, Text, Whole
+from cosim.talk.codec import Data, Is, List, Maybe, Message, MessageSet, Number, Row, Text, Whole
 
 MAX_MESSAGE = 1 << 26  # B: all pairs of a thousand nodes
 MAX_NAMES = 4096
@@ -59,7 +59,7 @@ FROM_SERVICE = MessageSet(
             "ports": List(Row((NAME, NAME)), MAX_ROWS),
             "health": Row(
                 (
-                    Flag(),
+                    Is(bool),
                     Number(unknown=True),
                     Number(unknown=True),
                     _COUNT,

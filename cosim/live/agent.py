@@ -29,6 +29,7 @@ from cosim.live.work import LOCAL, local
 from cosim.live.worker_pool import WorkerPool
 from cosim.talk import keys
 from cosim.talk.codec import Body
+from cosim.talk.sockets import bounded, dial
 
 log = logging.getLogger("cosim.attach")
 
@@ -214,26 +215,15 @@ class Agent:
     def _connect(self) -> None:
         """A new socket, so that nothing of the last session is left in a queue."""
         self._disconnect(0)
-        socket: zmq.Socket[bytes] = self._zmq.socket(zmq.DEALER)
-        socket.linger = 0
-        socket.curve_publickey, socket.curve_secretkey = self._key.public.encode(), self._key.secret.encode()
-        socket.curve_serverkey = self._key.server.encode()
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
-        socket.setsockopt(zmq.SNDHWM, 256)
-        socket.setsockopt(zmq.RCVHWM, 128)
+        self._socket = socket = bounded(self._zmq, zmq.DEALER, MAX_MESSAGE, waiting=(128, 256), key=self._key)
         socket.setsockopt(zmq.RECONNECT_IVL, -1)  # we try again ourselves
-        socket.setsockopt(zmq.HEARTBEAT_IVL, 5_000)
-        socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 15_000)
         self._monitor = socket.get_monitor_socket(_WATCHED)
         try:
-            socket.connect(self._options.server)
-        except zmq.ZMQError as error:
-            socket.disable_monitor()
+            dial(socket, self._options.server)
+        except SetupError:
             self._monitor.close(0)
-            self._monitor = None
-            socket.close(0)
-            raise SetupError(f"'{self._options.server}' cannot be reached: {error}") from error
-        self._socket = socket
+            self._monitor = self._socket = None
+            raise
 
     def _disconnect(self, linger: int) -> None:
         if self._monitor is not None and self._socket is not None:

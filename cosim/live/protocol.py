@@ -9,7 +9,7 @@ monotonic clock, `wall` of its wall clock.
 from __future__ import annotations
 
 from cosim.inference.limits import MOST_HELD
-from cosim.talk.codec import Address, Data, Flag, List, Maybe, MessageSet, Number, OneOf, Row, Text, Whole
+from cosim.talk.codec import Data, Is, List, Maybe, MessageSet, Number, OneOf, Row, Text, Whole
 
 MAX_PAYLOAD = 8 << 20  # B of a task's input or output
 MAX_MESSAGE = MAX_PAYLOAD + (64 << 10)  # B
@@ -29,7 +29,9 @@ _SIZE, _INSTANCE = Number(0, 1e18), Data(SESSION)
 _POSITION = Row((Number(-90, 90), Number(-180, 180), Number(-20_000, 1e7)))  # latitude, longitude (deg), height (m)
 # address of the far end; rate (bit/s; 0: nothing gets through), delay, jitter (s) and loss of what is sent there;
 # None: not limited, none
-_LINK = Row((Address(), Maybe(Number(0, 1e15)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1))))
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_ADDRESS = Text(15, pattern=rf"({_OCTET}\.){{3}}{_OCTET}")  # IPv4
+_LINK = Row((_ADDRESS, Maybe(Number(0, 1e15)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1))))
 _GOODBYE = {"reason": Text(300)}
 
 FROM_AGENT = MessageSet(
@@ -87,7 +89,7 @@ FROM_GATEWAY = MessageSet(
             "node": _NAME,
             "lease": Number(0.01, 1e6),
             "interval": Number(0.001, 1e6),
-            "shaping": Flag(),
+            "shaping": Is(bool),
         },
         "refuse": {"reason": OneOf(REFUSALS), "detail": Text(300), "after": Maybe(Number(0, 1e6))},
         "ping": {"serial": Whole(0, 1 << 62)},
@@ -107,7 +109,7 @@ FROM_GATEWAY = MessageSet(
         "done": {"tasks": List(_TASK, MAX_TASKS)},  # their results have arrived
         "shape": {
             "serial": Whole(1, 1 << 62),
-            "all": Flag(),  # there are no other links than these; without any, nothing is shaped
+            "all": Is(bool),  # there are no other links than these; without any, nothing is shaped
             "links": List(_LINK, MAX_LINKS),
         },
         "goodbye": _GOODBYE,

@@ -9,11 +9,10 @@ an unchanged epoch costs one number, and the reader gets the very same `SlotTabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import compress
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array, Frame, SlotTable
-from cosim.talk.codec import MAX_BUFFER_BYTES, MAX_BUFFERS
+from cosim.talk.codec import MAX_BUFFER_BYTES
 
 DTYPES = frozenset(
     np.dtype(name).str
@@ -33,16 +32,6 @@ DTYPES = frozenset(
 _INT32 = np.dtype(np.int32).str
 
 T = TypeVar("T")
-
-
-def check_size(arrays: Sequence[Array]) -> None:
-    """Refuse arrays that are more than one message may hold."""
-    total = sum(array.nbytes for array in arrays)
-    if total > MAX_BUFFER_BYTES or len(arrays) > MAX_BUFFERS:
-        raise ProtocolError(
-            f"the frames of one step have {total} bytes in {len(arrays)} arrays; "
-            f"the limits are {MAX_BUFFER_BYTES} bytes and {MAX_BUFFERS} arrays"
-        )
 
 
 class Buffers:
@@ -97,7 +86,7 @@ class Encoder:
     def __init__(self) -> None:
         self._sent: dict[int, Sent] = {}  # by first slot
 
-    def frames(self, frames: Iterable[Frame], arrays: list[Array]) -> list[object]:
+    def frames(self, frames: Iterable[Frame], arrays: list[Array]) -> list[list[Any]]:
         """The header items of `frames`; their arrays are appended to `arrays`."""
         return [self._frame(frame, arrays) for frame in frames]
 
@@ -106,7 +95,7 @@ class Encoder:
         frames = [[signal, self.frames(of, arrays)] for signal, of in inputs.frames.items()]
         return [frames, [asdict(event) for event in inputs.events]]
 
-    def _frame(self, frame: Frame, arrays: list[Array]) -> list[object]:
+    def _frame(self, frame: Frame, arrays: list[Array]) -> list[Any]:
         if not isinstance(frame, Frame):
             raise ProtocolError(f"expected a Frame, found a {type(frame).__name__}")
         arrays.append(_sendable(frame.slot, frame, "slot", len(frame.slot)))
@@ -153,8 +142,8 @@ def changes(sent: Sent, ids: Sequence[str], generation: NDArray[np.int32]) -> ND
 class Decoder:
     """Turns header items and buffers back into frames; remembers the last table of every fleet."""
 
-    def __init__(self) -> None:
-        self._tables: dict[int, SlotTable] = {}  # by first slot
+    def __init__(self, tables: dict[int, SlotTable] | None = None) -> None:
+        self._tables = {} if tables is None else tables  # by first slot
         self._ids: dict[int, list[str]] = {}  # the ids of each, to be changed
 
     def frames(self, items: object, buffers: Buffers) -> list[Frame]:
@@ -235,25 +224,6 @@ def decode(kind: type[T], item: object) -> T:
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - any type that pydantic can check
     return TypeAdapter(kind)
-
-
-def plain(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSON value
-    """`value` as JSON values; numpy scalars and arrays, paths and tuples become what JSON has for them."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry, f"{where}.{key}") for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist(), where)
-    if isinstance(value, np.generic):
-        return plain(value.item(), where)
-    if isinstance(value, Path):
-        return str(value)
-    raise ProtocolError(f"{where} is a {type(value).__name__}, which is not a JSON value")
 
 
 def _sendable(array: object, frame: Frame, name: str, rows: int) -> Array:

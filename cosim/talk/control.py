@@ -7,7 +7,6 @@ read (`FILE`), by which `find` finds its way.
 
 from __future__ import annotations
 
-import hmac
 import json
 import logging
 import os
@@ -20,9 +19,9 @@ from typing import Any
 import zmq
 
 from cosim.contract.errors import CosimError, ProtocolError, ScenarioError, SetupError
-from cosim.talk.codec import Anything, Body, Flag, MessageSet, Table, Text
+from cosim.talk.codec import Anything, Body, Is, MessageSet, Table, Text
 from cosim.talk.doorkeeper import SMALL
-from cosim.talk.sockets import Closing, Door, each
+from cosim.talk.sockets import Closing, Door, bounded, dial, each
 
 log = logging.getLogger("cosim.control")
 
@@ -36,7 +35,7 @@ REQUESTS = MessageSet(
     "a client", {"request": {"token": Text(200, free=True), "do": Text(40), "with": Table(Anything(), 32)}}, MAX_REQUEST
 )
 ANSWERS = MessageSet(
-    "a run", {"answer": {"ok": Flag(), "error": Text(2000, free=True), "state": Table(Anything(), 1000)}}, MAX_ANSWER
+    "a run", {"answer": {"ok": Is(bool), "error": Text(2000, free=True), "state": Table(Anything(), 1000)}}, MAX_ANSWER
 )
 
 Act = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -57,7 +56,7 @@ def same_token(given: object, token: str) -> bool:
     """Whether `given` is `token`; takes equally long for every wrong one. An empty token is never right."""
     if not isinstance(given, str) or not token:
         return False
-    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+    return secrets.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 class ControlSocket(Closing):
@@ -158,13 +157,11 @@ def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **argu
     Raises `ControlError` when it is refused or when no answer comes within `timeout` s.
     """
     data = REQUESTS.pack("request", {"token": token, "do": verb, "with": arguments})
-    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER)
+    with zmq.Context() as context, bounded(context, zmq.DEALER, MAX_ANSWER) as socket:
         try:
-            socket.connect(address)
-        except zmq.ZMQError as error:
-            raise ControlError(f"'{address}' is no address of a run: {error}") from error
+            dial(socket, address)
+        except SetupError as error:
+            raise ControlError(str(error)) from error
         socket.send(data)
         if not socket.poll(max(int(timeout * 1e3), 1)):
             raise ControlError(f"the run at {address} does not answer; has it ended?")

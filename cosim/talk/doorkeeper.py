@@ -14,9 +14,11 @@ On sockets without keys the frames of admitted guests are looked at as well: siz
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import random
+import re
 import resource
 import selectors
 import shutil
@@ -41,7 +43,8 @@ PER_GUEST = 3  # descriptors: towards the guest, towards ZeroMQ, and ZeroMQ's ow
 _FOLDER = "cosim-door-"
 _SIGNATURE = 0xFF  # first byte of ZeroMQ's greeting
 _GREETING = 64  # B, ZMTP 3
-_READY = b"\x05READY"
+# The last command of a handshake: how long it is, in one byte or in eight, and its name.
+_READY = re.compile(rb"(\x04.|\x06.{8})\x05READY", re.DOTALL)
 _LARGEST_COMMAND = 1 << 16  # B
 
 
@@ -98,14 +101,8 @@ def affordable(wanted: Limits, needed: int = 0) -> Limits:
 def deserted(path: Path) -> bool:
     """Whether `path` is a Unix socket that a process left behind: nobody listens there any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:  # there is none, or its queue of newcomers is full, or it is of another type
-            return False
-    return False
+        probe.setblocking(False)  # its queue of newcomers may be full
+        return probe.connect_ex(str(path)) == errno.ECONNREFUSED
 
 
 def forget(path: Path) -> None:
@@ -229,13 +226,11 @@ class Doorkeeper:
         if scheme == "ipc" and rest:
             path = Path(rest)
             forget(path)
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
+            with contextlib.ExitStack() as failed:
+                listener = failed.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
                 listener.bind(rest)
                 listener.listen(128)
-            except OSError:
-                listener.close()
-                raise
+                failed.pop_all()
             self._own = path
             address = bind
         elif scheme == "tcp":
@@ -295,7 +290,7 @@ class Doorkeeper:
             except BlockingIOError:
                 return
             except OSError as error:  # no descriptors, or it has gone again
-                if error.errno is not None and error.errno in (23, 24):  # ENFILE, EMFILE
+                if error.errno in (errno.ENFILE, errno.EMFILE):
                     self._selector.unregister(self._listener)
                     self._paused = time.monotonic() + 0.1
                 return
@@ -344,7 +339,10 @@ class Doorkeeper:
             assert guest.inner is not None
             here, there = (guest.outer, guest.inner) if outer else (guest.inner, guest.outer)
             if mask & selectors.EVENT_WRITE:
-                self._drain(guest, here, guest.outward if outer else guest.inward)
+                left = guest.outward if outer else guest.inward
+                del left[: _send(here, left)]
+                if guest.ending and not guest.outward:
+                    self._end(guest, "")
             if mask & selectors.EVENT_READ:
                 self._carry(guest, here, there, outer)
             if guest in self._guests:
@@ -376,7 +374,7 @@ class Doorkeeper:
         """Look for READY in what our side says; False when there is no room for one more."""
         assert guest.said is not None
         guest.said += data[:4096]
-        if not _says_ready(guest.said):
+        if not _READY.search(guest.said, _GREETING):
             if len(guest.said) > 8192:
                 guest.said = None
             return True
@@ -386,11 +384,6 @@ class Doorkeeper:
             self._end(guest, "no room for more connections", loudly=True)
             return False
         return True
-
-    def _drain(self, guest: _Guest, to: socket.socket, left: bytearray) -> None:
-        del left[: _send(to, left)]
-        if guest.ending and not guest.outward:
-            self._end(guest, "")
 
     def _listen_for(self, guest: _Guest) -> None:
         """Read where there is room to pass it on, write where something is left."""
@@ -432,16 +425,3 @@ def _send(to: socket.socket, data: bytearray | memoryview) -> int:
         return to.send(data)
     except BlockingIOError:
         return 0
-
-
-def _says_ready(said: bytearray) -> bool:
-    """Whether our side has sent the command READY, the last of a handshake."""
-    at = _GREETING
-    while at + 2 <= len(said):
-        long = said[at] & 2
-        start = at + (9 if long else 2)
-        size = int.from_bytes(said[at + 1 : start], "big")
-        if said[start : start + len(_READY)] == _READY:
-            return True
-        at = start + size
-    return False

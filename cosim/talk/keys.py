@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosim.contract.errors import SetupError
+from cosim.talk.codec import Text
 
 SERVER = "server"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LONGEST = 4096  # B of a key file
-_Z85 = re.compile(r"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+_Z85 = r"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}"
+_KEY, _MAYBE = Text(40, pattern=_Z85), Text(40, pattern=f"({_Z85})?")
+_FIELDS = {"name": Text(100, pattern=NAME.pattern), "public": _KEY, "secret": _MAYBE, "server": _MAYBE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,8 @@ class Key:
 
     name: str
     public: str  # Z85, 40 characters
-    secret: str = ""
+    secret: str = field(default="", repr=False)  # must not get into logs
     server: str = ""  # public key of the gateway that it is for, if known
-
-    def __repr__(self) -> str:  # the secret must not get into logs
-        return f"Key({self.name!r}, {self.public!r})"
 
 
 def make(name: str, server: str = "") -> Key:
@@ -83,18 +83,10 @@ def read(path: Path, *, private: bool = True) -> Key:
         data = json.loads(text) if len(text) <= _LONGEST else None
     except ValueError:
         data = None
-    if not isinstance(data, dict):
-        raise SetupError(f"{path} is no key file; make one with  cosim live-key NAME")
-    fields = {name: data.get(name, "") for name in ("name", "public", "secret", "server")}
-    good = (
-        all(type(value) is str for value in fields.values())
-        and NAME.fullmatch(fields["name"])
-        and all(_Z85.fullmatch(fields[name]) for name in ("public", *(("secret",) if private else ())))
-        and (not fields["server"] or _Z85.fullmatch(fields["server"]))
-    )
-    if not good:
+    said = {name: data.get(name, "") for name in _FIELDS} if isinstance(data, dict) else {}
+    if not said or not all(_FIELDS[name](text) for name, text in said.items()) or (private and not said["secret"]):
         raise SetupError(f"{path} is no {'private ' if private else ''}key file; make one with  cosim live-key NAME")
-    return Key(fields["name"], fields["public"], fields["secret"] if private else "", fields["server"])
+    return Key(**said if private else {**said, "secret": ""})
 
 
 def server_key(folder: Path) -> Key:

@@ -85,32 +85,29 @@ class Writer:
 
     def write(self, arrays: Sequence[Array]) -> tuple[Placed, list[int]]:
         """Where the far end finds `arrays`, and the open files that it must be sent."""
-        places, announced, files = [0] * (2 * len(arrays)), list[int](), list[int]()
+        places = [0] * (2 * len(arrays))
+        announced: dict[int, int] = {}  # number and open file of segments that are new to the far end
         own: Sequence[int] = range(len(arrays))
         if self._forward:
-            own = [i for i, array in enumerate(arrays) if not self._name(array, i, places, announced, files)]
+            own = [i for i, array in enumerate(arrays) if not self._name(array, i, places, announced)]
         if own:
-            self._copy(arrays, own, places, announced, files)
-        return Placed(places, announced), files
+            self._copy(arrays, own, places, announced)
+        return Placed(places, list(announced)), list(announced.values())
 
-    def _copy(
-        self, arrays: Sequence[Array], own: Sequence[int], places: list[int], announced: list[int], files: list[int]
-    ) -> None:
+    def _copy(self, arrays: Sequence[Array], own: Sequence[int], places: list[int], announced: dict[int, int]) -> None:
         lane, self._turn = self._turn, (self._turn + 1) % LANES
         offsets, total = layout([arrays[i].nbytes for i in own])
         segment = self._lanes[lane]
         if segment is None or len(segment) < total:
             size = -(-max(total + total // 2, mmap.PAGESIZE) // mmap.PAGESIZE) * mmap.PAGESIZE
             segment = self._lanes[lane] = Segment.create(size)
-            announced.append(lane)
-            files.append(segment.fd)
+            announced[lane] = segment.fd
         for i, offset in zip(own, offsets, strict=True):
             array = arrays[i]
             np.ndarray(array.shape, array.dtype, segment, offset)[...] = array
-            places[2 * i] = lane
-            places[2 * i + 1] = offset
+            places[2 * i : 2 * i + 2] = lane, offset
 
-    def _name(self, array: Array, i: int, places: list[int], announced: list[int], files: list[int]) -> bool:
+    def _name(self, array: Array, i: int, places: list[int], announced: dict[int, int]) -> bool:
         """Whether `array` lies in a segment that the far end knows or learns of now."""
         base: object = array
         while isinstance(base, np.ndarray):
@@ -120,13 +117,11 @@ class Writer:
             return False
         number, known = self._known.get(segment.lane, (LANES + len(self._known), None))
         if known is not segment:
-            if number >= MAX_SEGMENTS or len(files) >= MAX_FILES:
+            if number >= MAX_SEGMENTS or len(announced) >= MAX_FILES:
                 return False
             self._known[segment.lane] = (number, segment)
-            announced.append(number)
-            files.append(segment.fd)
-        places[2 * i] = number
-        places[2 * i + 1] = array.__array_interface__["data"][0] - segment.address
+            announced[number] = segment.fd
+        places[2 * i : 2 * i + 2] = number, array.__array_interface__["data"][0] - segment.address
         return True
 
 

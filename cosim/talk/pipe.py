@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array
-from cosim.talk.codec import Body, Message, MessageSet
-from cosim.talk.columns import Buffers, check_size
+from cosim.talk.codec import Body, Message, MessageSet, check_sizes
+from cosim.talk.columns import Buffers
 from cosim.talk.memory import Reader, Writer, close_all
 
 CHUNK = 1 << 16  # B read at once
@@ -49,10 +49,10 @@ class Pipe:
 
     def send(self, kind: str, number: int, body: Body, arrays: Sequence[Array] = ()) -> None:
         """Send a message, or what fits; the rest leaves with `flush`."""
-        check_size(arrays)
+        sizes = [array.nbytes for array in arrays]
+        check_sizes(sizes)  # before anything is copied
         placed, files = self._writer.write(arrays) if arrays else (None, [])
         try:
-            sizes = [array.nbytes for array in arrays]
             head = self._says.pack(kind, body, number=number, sizes=sizes, placed=placed)
         except ProtocolError:
             self._writer = Writer(forward=self._forward)  # the far end never learns what this one has announced

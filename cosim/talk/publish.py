@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,26 +20,13 @@ from typing import Any
 import numpy as np
 import zmq
 
-from cosim.contract.errors import ProtocolError, SetupError
+from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array, Frame, SlotTable
-from cosim.talk.codec import (
-    MAX_BUFFER_BYTES,
-    Anything,
-    Data,
-    List,
-    Maybe,
-    Message,
-    MessageSet,
-    Number,
-    Row,
-    Table,
-    Texts,
-    Whole,
-)
-from cosim.talk.columns import Buffers, Decoder, Encoder, check_size, expect
+from cosim.talk.codec import MAX_BUFFER_BYTES, Anything, Data, Is, List, Message, MessageSet, Number, Row, Table, Whole
+from cosim.talk.columns import Buffers, Decoder, Encoder, expect
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.memory import ALIGN, layout
-from cosim.talk.sockets import Closing, Door
+from cosim.talk.sockets import Closing, Door, bounded, dial
 
 MAX_HEADER = 128 << 20  # B
 MAX_SCENE = 64 << 20  # B, unpacked
@@ -51,7 +37,7 @@ PUBLICATION = MessageSet(
         "frames": {
             "run": Data(8, least=8),  # tells the tables of this run from those of another one at the same address
             "time": Number(),  # s, simulated
-            "frames": List(Row((Anything(), Maybe(Whole()))), 4096),  # each with the first slot of its table
+            "frames": Anything(),  # as of an encoder that has sent the tables
             "tables": List(Row((Whole(), _EPOCH, Data(MAX_HEADER))), 4096),  # first slot, epoch, packed `TABLE`
             "scene": Data(MAX_HEADER),
             "state": Table(Anything(), 1000),
@@ -59,7 +45,7 @@ PUBLICATION = MessageSet(
     },
     MAX_HEADER,
 )
-TABLE = MessageSet("a run", {"table": {"ids": Texts(1 << 24), "generation": Data(1 << 26, unit=4)}}, MAX_HEADER)
+TABLE = MessageSet("a run", {"table": {"ids": List(Is(str), 1 << 24), "generation": Data(1 << 26, unit=4)}}, MAX_HEADER)
 # Subscriptions are all that observers have to say, and these are a few bytes.
 OBSERVERS = Limits(connections=32, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 LINGER = 1000  # ms that the last message of a run is still offered after its end
@@ -134,15 +120,12 @@ class Publisher(Closing):
         if not self.observed:
             return False
         arrays: list[Array] = []
-        items, tables = [], {}
+        items, tables = list[list[Any]](), {}
         for frame in frames:
-            bare = Frame(frame.signal, frame.time, frame.slot, frame.columns)
-            first = None
+            items += Encoder().frames([Frame(frame.signal, frame.time, frame.slot, frame.columns)], arrays)
             if frame.table is not None:
-                first = frame.table.first
-                tables[first] = [first, frame.table.epoch, self._encoded(frame.table)]
-            items.append([*Encoder().frames([bare], arrays), first])
-        check_size(arrays)
+                items[-1][-1] = known = [frame.table.first, frame.table.epoch]
+                tables[frame.table.first] = [*known, self._encoded(frame.table)]
         body = {
             "run": self._run, "time": float(time), "frames": items, "tables": list(tables.values()),
             "scene": self._scene, "state": dict(state()),
@@ -166,16 +149,10 @@ class Subscriber(Closing):
     """An observer's side of the publisher at `address`."""
 
     def __init__(self, address: str) -> None:
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
-        self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_BUFFER_BYTES)
+        self._socket = bounded(zmq.Context.instance(), zmq.SUB, 2 * MAX_BUFFER_BYTES)
         self._socket.setsockopt(zmq.CONFLATE, 1)  # keeps the newest message only
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
-        try:
-            self._socket.connect(address)
-        except zmq.ZMQError as error:
-            self._socket.close(0)
-            raise SetupError(f"cannot observe {address}: {error}") from error
+        dial(self._socket, address)
         self._run = b""
         self._scene: Mapping[str, Any] = {}
         self._tables: dict[int, SlotTable] = {}
@@ -190,12 +167,7 @@ class Subscriber(Closing):
             self._run, self._tables, self._scene = body["run"], {}, unpack_scene(body["scene"])
         for first, epoch, data in body["tables"]:
             self._learn(first, epoch, data)
-        frames = []
-        for content, first in body["frames"]:
-            (frame,) = Decoder().frames([content], buffers)
-            expect(first is None or first in self._tables, "a slot table is missing")
-            frame.table = None if first is None else self._tables[first]
-            frames.append(frame)
+        frames = Decoder(self._tables).frames(body["frames"], buffers)
         buffers.end()
         return TickSnapshot(message.number, float(body["time"]), tuple(frames), self._run, self._scene, body["state"])
 
@@ -235,7 +207,7 @@ def unpack_scene(data: bytes) -> dict[str, Any]:
 def assemble(head: bytes, arrays: list[Array]) -> bytes:
     """A message in one piece: length of the header, header, and the arrays at aligned places."""
     start = _start(len(head))
-    pieces: list[bytes | memoryview] = [struct.pack("<I", len(head)), head, bytes(start - 4 - len(head))]
+    pieces: list[bytes | memoryview] = [len(head).to_bytes(4, "little"), head, bytes(start - 4 - len(head))]
     offsets, total = layout([array.nbytes for array in arrays])
     for array, offset, following in zip(arrays, offsets, [*offsets, total][1:], strict=True):
         if array.nbytes:
@@ -246,7 +218,7 @@ def assemble(head: bytes, arrays: list[Array]) -> bytes:
 def disassemble(data: memoryview) -> tuple[Message, Buffers]:
     """The message in one piece, and its buffers."""
     expect(len(data) >= 4, "it is too short")
-    (length,) = struct.unpack_from("<I", data)
+    length = int.from_bytes(data[:4], "little")
     expect(4 + length <= len(data), "it is shorter than it says")
     message = PUBLICATION.unpack(data[4 : 4 + length])
     offsets, total = layout(message.sizes)

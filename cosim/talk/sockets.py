@@ -96,22 +96,37 @@ def lock(socket: zmq.Socket[bytes], own: keys.Key) -> None:
     socket.zap_domain = DOMAIN
 
 
-def unlock(socket: zmq.Socket[bytes], key: keys.Key) -> None:
-    """Have `socket` prove `key` to the server that the key is for."""
-    if not key.server:
+def bounded(
+    context: Context, kind: int, longest: int, *, waiting: tuple[int, int] = (128, 64), key: keys.Key | None = None
+) -> zmq.Socket[bytes]:
+    """A socket with limits: B of a part, and messages that wait on the way in and out, of each connection.
+
+    With `key`, it proves it to the server that the key is for; raises `SetupError` when the key does not name one.
+    """
+    if key is not None and not key.server:
         raise SetupError(f"the key '{key.name}' does not say which server it is for: its file has no 'server'")
-    socket.curve_publickey, socket.curve_secretkey = key.public.encode(), key.secret.encode()
-    socket.curve_serverkey = key.server.encode()
-
-
-def bound(socket: zmq.Socket[bytes], longest: int, *, waiting: tuple[int, int] = (128, 64)) -> None:
-    """Set the limits of `socket`: B of a part, and messages that wait on the way in and out, of each connection."""
+    socket: zmq.Socket[bytes] = context.socket(kind)
+    socket.linger = 0
     socket.setsockopt(zmq.MAXMSGSIZE, longest)
     socket.setsockopt(zmq.RCVHWM, waiting[0])
     socket.setsockopt(zmq.SNDHWM, waiting[1])
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE)
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT[0])
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT[1])
+    if key is not None:
+        socket.curve_publickey, socket.curve_secretkey = key.public.encode(), key.secret.encode()
+        socket.curve_serverkey = key.server.encode()
+    return socket
+
+
+def dial(socket: zmq.Socket[bytes], address: str) -> None:
+    """Connect `socket`, or close it and raise `SetupError`."""
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as error:
+        socket.close(0)
+        why = f"{error.strerror}; an address is tcp://HOST:PORT or ipc://PATH"
+        raise SetupError(f"cannot connect to '{address}': {why}") from error
 
 
 class Door:
@@ -139,9 +154,7 @@ class Door:
         self._zmq: Context = zmq.Context()
         self._guard: Guard | None = None
         try:
-            self.socket: zmq.Socket[bytes] = self._zmq.socket(kind)
-            self.socket.linger = 0
-            bound(self.socket, longest, waiting=waiting)
+            self.socket = bounded(self._zmq, kind, longest, waiting=waiting)
             if folder is not None and own is not None:
                 self._guard = Guard(self._zmq, folder)
                 lock(self.socket, own)

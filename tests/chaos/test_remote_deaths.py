@@ -227,7 +227,7 @@ def test_the_log_is_quoted(tmp_path):
 @pytest.mark.parametrize(
     ("do", "why"),
     [
-        ("huge frame", "have 2400000000 bytes in 2 arrays"),
+        ("huge frame", "has 2400000000 B in 2 arrays"),
         ("objects", "load.double has the type object, which does not travel"),
         ("lists", "load.double must be a numpy array, not list"),
         ("ragged", r"load.double has the shape \(2,\), expected \(3,\)"),

@@ -35,7 +35,7 @@ def refused(*arguments):
 
 def test_wrong_arguments_say_what_to_do(tmp_path, monkeypatch):
     assert "is not a run folder" in refused(tmp_path / "nowhere", "--port", 0)
-    assert "cannot observe" in refused("tcp://nowhere", "--port", 0)
+    assert "cannot connect to" in refused("tcp://nowhere", "--port", 0)
     monkeypatch.chdir(tmp_path)
     assert "make one with: cosim run" in refused("--port", 0)
     with socket.socket() as taken:

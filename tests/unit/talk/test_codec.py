@@ -15,10 +15,9 @@ from cosim.contract.errors import ProtocolError
 from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from cosim.talk.codec import (
     PROTOCOL,
-    Address,
     Anything,
     Data,
-    Flag,
+    Is,
     List,
     Maybe,
     MessageSet,
@@ -27,7 +26,6 @@ from cosim.talk.codec import (
     Row,
     Table,
     Text,
-    Texts,
     Whole,
 )
 from tests.unit.live.pair import READING
@@ -63,17 +61,18 @@ def good(field):
         case Whole(low, high):
             return st.integers(low, high)
         case Text(most, least, _, pattern):
-            text = st.text("abc-12", min_size=least, max_size=min(most, 9))
-            return text.filter(lambda value: field(value)) if pattern else text
+            return (
+                st.from_regex(pattern, fullmatch=True).filter(field)
+                if pattern
+                else st.text("abc-12", min_size=least, max_size=min(most, 9))
+            )
         case Data(most, unit, least):
             count = st.integers(-(-least // unit), max(-(-least // unit), min(most // unit, 3)))
             return count.flatmap(lambda n: st.binary(min_size=n * unit, max_size=n * unit))
         case OneOf(words):
             return st.sampled_from(words)
-        case Flag():
-            return st.booleans()
-        case Address():
-            return st.ip_addresses(v=4).map(str)
+        case Is(of):
+            return st.from_type(of)
         case Maybe(of):
             return st.none() | good(of)
         case List(of, most):
@@ -82,8 +81,6 @@ def good(field):
             return st.tuples(*map(good, fields)).map(list)
         case Table(of, most):
             return st.dictionaries(st.text(max_size=5), good(of), max_size=min(most, 3))
-        case Texts():
-            return st.lists(st.text(max_size=5), max_size=3)
         case Anything():
             return st.none() | st.integers(0, 9) | st.text(max_size=5)
     raise AssertionError(f"no values for {field}")
