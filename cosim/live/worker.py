@@ -6,8 +6,6 @@ length (4 bytes, big endian). It ends with its input, and with its agent.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -15,11 +13,11 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from cosim.children import end_with
 from cosim.live.protocol import FROM_GATEWAY, MAX_MESSAGE, MAX_PAYLOAD, STATUSES
 from cosim.live.work import LOCAL, FullError, LimitError, ServiceConnections, WorkError, call, forward
 from cosim.talk.codec import Body, Data, Maybe, MessageSet, Number, OneOf, Text
 
-_PR_SET_PDEATHSIG = 1
 _TIME = Maybe(Number(-1e12, 1e12))  # s, monotonic
 
 TASKS = MessageSet("an agent", {"task": FROM_GATEWAY.kinds["task"]}, MAX_MESSAGE)
@@ -84,8 +82,7 @@ def do(
 
 def main() -> None:
     """Serve until the input ends."""
-    with contextlib.suppress(OSError, AttributeError):  # without it the end of the input must do
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with(os.getppid())  # where the system cannot do that, the end of the input must do
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
     os.nice(5)  # so that the agent answers its gateway in time
     clock, service, networks = float(sys.argv[1]), sys.argv[2], sys.argv[3:]

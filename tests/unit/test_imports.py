@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "launch": {"contract", "talk", "telemetry", "plan", "emulation", "live", "inference"},
     # What names a machine's clock is told by the service and read by those that call it.
     # What shapes a machine's links is the same as for real nodes.
-    "live": {"contract", "talk", "inference.limits", "emulation"},
+    "live": {"children", "contract", "talk", "inference.limits", "emulation"},
     # Pictures of drones are rendered anew when somebody looks at them.
     "web": {"contract", "talk", "plan", "bus", "results", "vehicles.tiles", "vehicles.weeds"},
     "telemetry": {"contract"},
