@@ -90,8 +90,8 @@ def _has(item: pytest.Item, *markers: str) -> bool:
 def _together(item: pytest.Item) -> str:
     """What names those tests that one worker runs in sequence, or ""."""
     if _has(item, "slow", "chaos", "clients"):
-        # What really runs takes a core for itself: of the long ones one at a time, beside those that only compute.
-        return "docker" if _has(item, "netns", "docker") else ""
+        # What really runs takes a core: one in containers and one in namespaces at a time, beside those that compute.
+        return next((name for name in ("docker", "netns") if _has(item, name)), "")
     # The short ones of a folder use the same fixtures and compiled functions: each of three workers would make its own.
     return "/".join(item.nodeid.partition("::")[0].split("/")[:3])
 
