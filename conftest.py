@@ -7,6 +7,7 @@ skip for; continuous integration sets it, so that a green run means that they ha
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 import shutil
@@ -90,9 +91,8 @@ def _has(item: pytest.Item, *markers: str) -> bool:
 def _together(item: pytest.Item) -> str:
     """What names those tests that one worker runs in sequence, or ""."""
     if _has(item, "slow", "chaos", "clients"):
-        # What really runs waits for clocks most of the time, and must find a core when it does not: of the long ones one
-        # in containers and one in namespaces at a time, beside those that only compute.
-        return "docker" if _has(item, "docker") else "netns" if _has(item, "netns") else ""
+        # What really runs takes a core: one in containers and one in namespaces at a time, beside those that compute.
+        return next((name for name in ("docker", "netns") if _has(item, name)), "")
     # The short ones of a folder use the same fixtures and compiled functions: each of three workers would make its own.
     return "/".join(item.nodeid.partition("::")[0].split("/")[:3])
 
@@ -102,6 +102,17 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
         return f"{val[:_LONGEST_ID]!r}... ({len(val)})"
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among modules and tests, which stay: that was half of the time that it takes to make them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before groups are read

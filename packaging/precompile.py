@@ -1,8 +1,8 @@
-"""Compile what most first runs need into the package that is imported: `python packaging/precompile.py`.
+"""Compile what adapters need into the package that is imported: `python packaging/precompile.py`.
 
-Building a wheel does this, and so does `make` after it has installed a checkout; it takes about a minute. The machine
-code is used as long as it was made of the same sources, by the same numba and for the same kind of processor
-(see `cosim.compiling`). The other adapters compile at their first use.
+Building a wheel does this, and so does `make` after it has installed a checkout; it takes about a minute on two cores.
+The machine code is used as long as it was made of the same sources, by the same numba and for the same kind of
+processor (see `cosim.compiling`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,24 @@ import os
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-ADAPTERS = ("continuum", "radio", "vehicle", "wifi")
+PROCESSES = 4  # at most; each takes half a GB
+
+
+def _compile(name: str) -> None:
+    """Have what the adapter `name` needs compiled into the folder COSIM_CACHE."""
+    from cosim.results.compiled import compile_first
+
+    compile_first([name], lambda text: print(text, flush=True))
+    if name == "vehicle":  # its example has no camera that marks what it sees
+        import numpy as np
+
+        from cosim.vehicles.coverage import Coverage
+
+        one = np.zeros(1, np.int64)
+        Coverage(1, (0.0, 0.0, 1.0, 1.0)).look(one, np.zeros((1, 5)), one + 1)
 
 
 def precompile(folder: Path) -> int:
@@ -21,17 +36,16 @@ def precompile(folder: Path) -> int:
     os.environ["COSIM_CACHE"] = str(folder)
     for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT"):
         os.environ.pop(name, None)
+    from cosim.bus import scan
     from cosim.compiling import PRECOMPILED
+    from cosim.contract.registry import list_adapters
+    from cosim.results.compiled import uncompiled
 
     shutil.rmtree(PRECOMPILED, ignore_errors=True)
-    import numpy as np
-
-    from cosim.results.compiled import compile_first
-    from cosim.vehicles.coverage import Coverage
-
-    compile_first(ADAPTERS, lambda text: print(text, flush=True))
-    one = np.zeros(1, np.int64)  # the examples of the adapters have no camera that marks what it sees
-    Coverage(1, (0.0, 0.0, 1.0, 1.0)).look(one, np.zeros((1, 5)), one + 1)
+    scan.compile_all()
+    here = uncompiled(one.name for one in list_adapters() if one.kind)
+    with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1)) as pool:
+        list(pool.map(_compile, here))
     PRECOMPILED.mkdir()
     made = [file for file in folder.rglob("*") if file.suffix in (".nbi", ".nbc")]
     for file in made:

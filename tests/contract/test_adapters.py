@@ -7,7 +7,7 @@ from cosim.contract.errors import SetupError
 from cosim.testing import check_adapter
 from tests.forked import COSIM
 
-pytestmark = pytest.mark.xdist_group("kernels")  # what these run compiles for a minute: one worker does it
+pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 
 
 @pytest.mark.parametrize("name", registry.adapter_names())

@@ -17,6 +17,8 @@ from cosim.plan.compile import plan_of
 from cosim.results.session import run_plan
 from tests.contract.mutated import ROOT, SCENARIOS, mutant
 
+pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
+
 
 class Enough:
     """Ends a run after some ticks: what is refused is refused before."""

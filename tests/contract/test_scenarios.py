@@ -12,9 +12,10 @@ from ruamel.yaml import YAML
 
 from tests.forked import cosim
 
-pytestmark = pytest.mark.xdist_group("kernels")  # what these run compiles for a minute: one worker does it
+pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
+SCHEMA = json.loads((ROOT / "docs/schema/scenario.v1.json").read_text())
 OTHER_VERSION = 0.10  # relative; another SUMO or numpy moves single vehicles and tasks, not the picture
 
 
@@ -33,16 +34,18 @@ def installed(name: str) -> str:
         return ""
 
 
+def test_the_schema_is_one():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
 @every
 def test_is_valid_by_the_schema(folder):
-    schema = json.loads((ROOT / "docs/schema/scenario.v1.json").read_text())
-    data = YAML(typ="safe").load(folder / "scenario.cosim.yaml")
-    jsonschema.validate(data, schema, cls=jsonschema.Draft202012Validator)
+    jsonschema.Draft202012Validator(SCHEMA).validate(YAML(typ="safe").load(folder / "scenario.cosim.yaml"))
 
 
 def test_parameters_stand_for_any_value():
     """${NAME} is no number and no quantity, and an editor does not underline it."""
-    found = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/schema/scenario.v1.json").read_text()))
+    found = jsonschema.Draft202012Validator(SCHEMA)
     radio = {"model": "${MODEL}", "background": "${LOAD}", "log": "${LOG}"}
     swept = {
         "apiVersion": "cosim/v1", "kind": "Scenario", "name": "swept", "run": {"duration": "${T}", "seed": "${SEED}"},

@@ -11,7 +11,7 @@ import pytest
 import cosim
 from cosim.results.session import run
 
-pytestmark = pytest.mark.xdist_group("kernels")  # what these run compiles for a minute: one worker does it
+pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 BLOCK = "adapters.datacentre."
 

@@ -14,7 +14,7 @@ import cosim
 from cosim.continuum.power import PLATFORMS
 from cosim.results.session import run
 
-pytestmark = pytest.mark.xdist_group("kernels")  # what these run compiles for a minute: one worker does it
+pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 NUMBERED = {
     1: "energy-aware", 2: "sla-aware", 3: "job-types", 4: "disaster", 5: "price-shift", 6: "predictive-migration",

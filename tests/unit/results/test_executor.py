@@ -24,10 +24,25 @@ def task(base: Path, key: str = "a", overrides=SHORT, **more) -> Task:
     return Task(key * 64, str(HELLO), overrides, {"run.seed": 1}, str(base), **more)
 
 
+@pytest.fixture(scope="module")
+def executor():
+    """One worker whose runs are all forked from one process, which has been told to use two threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "2")
+        patch.delenv("NUMBA_NUM_THREADS", raising=False)
+        made = LocalExecutor(1)
+        with made.kept():
+            yield made
+
+
+def servers() -> list[psutil.Process]:
+    """What runs are forked from."""
+    return [p for p in psutil.Process().children() if "cosim.results.forkserver" in " ".join(p.cmdline())]
+
+
 def children() -> list[psutil.Process]:
     """The forked runs under this process."""
-    servers = [p for p in psutil.Process().children() if "cosim.results.forkserver" in " ".join(p.cmdline())]
-    return [child for server in servers for child in server.children()]
+    return [child for server in servers() for child in server.children()]
 
 
 def when_recording(base: Path, act) -> threading.Thread:
@@ -46,8 +61,8 @@ def when_recording(base: Path, act) -> threading.Thread:
     return thread
 
 
-def test_a_run_tells_its_folder_and_figures(tmp_path):
-    (result,) = LocalExecutor(1).run([task(tmp_path, basis="b")])
+def test_a_run_tells_its_folder_and_figures(executor, tmp_path):
+    (result,) = executor.run([task(tmp_path, basis="b")])
     assert (result.status, result.error, result.log, result.basis) == ("complete", "", "", "b")
     assert (tmp_path / result.run / "manifest.json").is_file()
     assert result.figures["tasks_created"] > 0
@@ -55,24 +70,24 @@ def test_a_run_tells_its_folder_and_figures(tmp_path):
     assert not list((tmp_path / "logs").iterdir())
 
 
-def test_a_run_that_cannot_start_stops_no_other(tmp_path):
+def test_a_run_that_cannot_start_stops_no_other(executor, tmp_path):
     tasks = [task(tmp_path, "a", ("run.step=7",)), task(tmp_path, "b")]
-    results = {result.key[0]: result for result in LocalExecutor(1).run(tasks)}
+    results = {result.key[0]: result for result in executor.run(tasks)}
     assert results["a"].status == "failed"
     assert "run.step" in results["a"].error
     assert results["b"].status == "complete"
 
 
-def test_a_killed_run_is_told_with_its_signal(tmp_path):
+def test_a_killed_run_is_told_with_its_signal(executor, tmp_path):
     thread = when_recording(tmp_path, lambda process: process.kill())
-    (result,) = LocalExecutor(1).run([task(tmp_path, overrides=PACED)])
+    (result,) = executor.run([task(tmp_path, overrides=PACED)])
     thread.join()
     assert (result.status, result.run) == ("failed", "")
     assert result.error == "the run's process was killed by SIGKILL"
 
 
-def test_a_run_past_its_limit_keeps_its_partial_results(tmp_path):
-    (result,) = LocalExecutor(1).run([task(tmp_path, overrides=PACED, limit=2.0)])
+def test_a_run_past_its_limit_keeps_its_partial_results(executor, tmp_path):
+    (result,) = executor.run([task(tmp_path, overrides=PACED, limit=2.0)])
     assert result.status == "partial"
     assert "limit of 2 s" in result.error
     assert json.loads((tmp_path / result.run / "manifest.json").read_text())["status"] == "partial"
@@ -115,13 +130,9 @@ def test_a_server_that_cannot_start_is_an_error(tmp_path, monkeypatch):
         list(LocalExecutor(1).run([task(tmp_path)]))
 
 
-def test_libraries_get_one_thread_unless_the_user_says_otherwise(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
-    seen = {}
-    thread = when_recording(tmp_path, lambda process: (seen.update(process.parent().environ()), process.terminate()))
-    list(LocalExecutor(1).run([task(tmp_path, overrides=PACED)]))
-    thread.join()
+def test_libraries_get_one_thread_unless_the_user_says_otherwise(executor, tmp_path):
+    list(executor.run([task(tmp_path)]))
+    (seen,) = (server.environ() for server in servers())
     assert (seen["OMP_NUM_THREADS"], seen["NUMBA_NUM_THREADS"]) == ("2", "1")
 
 
