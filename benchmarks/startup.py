@@ -3,6 +3,8 @@
 CPU seconds of whole processes, children included. The first round is cold (caches of disk and
 processor, compiled code) and stands apart; the figure is the best of the others. hello is run
 in every round too; `compiled` says per round whether code had to be compiled: only the first may.
+Python keeps its bytecode, as every installed package has it, also where the environment forbids it:
+compiling all sources again is a fifth of a short run.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ def start(*arguments: str) -> float:
     """CPU seconds of `cosim` with these arguments. Raises when it fails."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     begun = child_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "cosim", *arguments], capture_output=True, text=True, env=env, timeout=600, check=False

@@ -274,6 +274,8 @@ class VehicleAdapter:
         self._runner.tick()
         self._swarms.tick()
         self._ordered.tick()
+        if not len(self._pairs):
+            return
         done = np.append(self._runner.done, False)[self._worker_of_pair]
         if self._outside is not None:
             self._pairs.unready[:] = self._outside.unready()[self._pairs.drones]
@@ -281,6 +283,8 @@ class VehicleAdapter:
 
     def _weed(self, moved: Floats) -> None:
         """Book what targets covered, moving by `moved` m, in a row of a field while their drones followed them."""
+        if not len(self._pairs):
+            return
         working = np.append(self._runner.state == ph.WORKING, False)[self._worker_of_pair]
         followed = working & (self._pairs.phase == ph.FOLLOW)
         self._weeded += np.where(followed, self._pitch_of_pair * moved[self._pairs.targets], 0.0)
@@ -347,7 +351,8 @@ class VehicleAdapter:
 
     def _engagement(self, time: float) -> Frame:
         ended = self._pairs.log.take()
-        self._ended = np.concatenate([self._ended, ended])
+        if len(ended):
+            self._ended = np.concatenate([self._ended, ended])
         slots = self._roster.slots
         columns: dict[str, Array] = {
             "target": slots[self._pairs.targets[ended["pair"]]],
