@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,7 @@ from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
 from adapters.vehicle.looking import others
 from adapters.vehicle.mavlink import STEP, Mavlink
-from adapters.vehicle.members import Members
 from adapters.vehicle.ordered import OrderedCopters
-from adapters.vehicle.outside import Outside
-from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.proximity import ObstacleWatch
 from adapters.vehicle.roster import VehicleRoster
 from adapters.vehicle.signals import EVENTS
@@ -34,6 +32,11 @@ from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
 from cosim.vehicles.missions import MissionRunner
 from cosim.vehicles.receivers import PositionErrors
+
+if TYPE_CHECKING:
+    from adapters.vehicle.members import Members
+    from adapters.vehicle.outside import Outside
+    from adapters.vehicle.positions import AeroLoop
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
@@ -110,10 +113,16 @@ class VehicleAdapter:
             part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
             self._mavlink = Mavlink(context, self._fleet, roster, part)
         if context.scene.real:
+            from adapters.vehicle.members import Members  # most runs have no real nodes and need not load sockets
+
             self._members = Members(context, self._fleet, roster, config.real)
         if roster.outside or roster.moved:
+            from adapters.vehicle.outside import Outside
+
             self._outside = Outside(context, self._fleet, roster, config)
         if config.aeroloop is not None:
+            from adapters.vehicle.positions import AeroLoop
+
             self._aeroloop = AeroLoop(context, self._fleet, roster, config.aeroloop)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
