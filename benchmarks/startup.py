@@ -3,6 +3,8 @@
 CPU seconds of whole processes, children included. The first round is cold (caches of disk and
 processor, compiled code) and stands apart; the figure is the best of the others. hello is run
 in every round too; `compiled` says per round whether code had to be compiled: only the first may.
+Python keeps its bytecode, as every installed package has it, also where the environment forbids it:
+compiling all sources again is a fifth of a short run.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from benchmarks.measure import Table, child_seconds, parser, print_result, verdi
 
 ROOT = Path(__file__).parents[1]
 HELLO = str(ROOT / "scenarios" / "hello")
-TARGETS = {"help": 0.3, "check": 0.6, "run": None}  # CPU seconds
+TARGETS = {"help": 0.3, "check": 0.6, "run": 1.5}  # CPU seconds, warm
 
 
 def start(*arguments: str) -> float:
     """CPU seconds of `cosim` with these arguments. Raises when it fails."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     begun = child_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "cosim", *arguments], capture_output=True, text=True, env=env, timeout=600, check=False
@@ -57,8 +60,7 @@ def main() -> None:
     for name, target in TARGETS.items():
         cold, warm = rounds[0][name], min(one[name] for one in rounds[1:] or rounds)
         table.add([name, f"{cold:.2f}", f"{warm:.2f}{verdict(warm, target)}"])
-        met = None if target is None else warm <= target
-        data[name] = {"cold": cold, "warm": warm, "target": target, "met": met}
+        data[name] = {"cold": cold, "warm": warm, "target": target, "met": warm <= target}
     found = {"cpu_seconds": data, "compiled": compiled}
     print_result("startup", found, [table], as_json=options.json)
 

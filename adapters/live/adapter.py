@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,11 +30,13 @@ from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
 from cosim.inference.limits import MOST_HELD
 from cosim.launch.keys import name_of
-from cosim.live.gateway import Gateway
 from cosim.live.lease import NodeSlot
 from cosim.live.protocol import MAX_PAYLOAD
 from cosim.live.task_queue import QueuedTask
 from cosim.talk.codec import Body
+
+if TYPE_CHECKING:
+    from cosim.live.gateway import Gateway
 
 log = logging.getLogger("cosim.live")
 
@@ -99,6 +102,8 @@ class LiveAdapter:
         if context.pacing != REAL_TIME:
             log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
             return
+        from cosim.live.gateway import Gateway  # most runs have no real nodes and need not load sockets
+
         slots = [_slot(k, node, own) for k, node in self._nodes.items()]
         listen, folder = _started(context) if own else (config.listen, context.path(config.keys))
         self._gateway = Gateway(slots, folder, listen, queue=config.queue, control=Path(context.scratch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,7 @@ from adapters.vehicle.config import MavlinkPart, VehicleConfig
 from adapters.vehicle.hearing import Hearing
 from adapters.vehicle.looking import others
 from adapters.vehicle.mavlink import STEP, Mavlink
-from adapters.vehicle.members import Members
 from adapters.vehicle.ordered import OrderedCopters
-from adapters.vehicle.outside import Outside
-from adapters.vehicle.positions import AeroLoop
 from adapters.vehicle.proximity import ObstacleWatch
 from adapters.vehicle.roster import VehicleRoster
 from adapters.vehicle.signals import EVENTS
@@ -34,6 +32,11 @@ from cosim.vehicles.engagement import Engagements
 from cosim.vehicles.gusts import Gusts, turned
 from cosim.vehicles.missions import MissionRunner
 from cosim.vehicles.receivers import PositionErrors
+
+if TYPE_CHECKING:
+    from adapters.vehicle.members import Members
+    from adapters.vehicle.outside import Outside
+    from adapters.vehicle.positions import AeroLoop
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
@@ -110,10 +113,16 @@ class VehicleAdapter:
             part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
             self._mavlink = Mavlink(context, self._fleet, roster, part)
         if context.scene.real:
+            from adapters.vehicle.members import Members  # most runs have no real nodes and need not load sockets
+
             self._members = Members(context, self._fleet, roster, config.real)
         if roster.outside or roster.moved:
+            from adapters.vehicle.outside import Outside
+
             self._outside = Outside(context, self._fleet, roster, config)
         if config.aeroloop is not None:
+            from adapters.vehicle.positions import AeroLoop
+
             self._aeroloop = AeroLoop(context, self._fleet, roster, config.aeroloop)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -274,6 +283,8 @@ class VehicleAdapter:
         self._runner.tick()
         self._swarms.tick()
         self._ordered.tick()
+        if not len(self._pairs):
+            return
         done = np.append(self._runner.done, False)[self._worker_of_pair]
         if self._outside is not None:
             self._pairs.unready[:] = self._outside.unready()[self._pairs.drones]
@@ -281,6 +292,8 @@ class VehicleAdapter:
 
     def _weed(self, moved: Floats) -> None:
         """Book what targets covered, moving by `moved` m, in a row of a field while their drones followed them."""
+        if not len(self._pairs):
+            return
         working = np.append(self._runner.state == ph.WORKING, False)[self._worker_of_pair]
         followed = working & (self._pairs.phase == ph.FOLLOW)
         self._weeded += np.where(followed, self._pitch_of_pair * moved[self._pairs.targets], 0.0)
@@ -347,7 +360,8 @@ class VehicleAdapter:
 
     def _engagement(self, time: float) -> Frame:
         ended = self._pairs.log.take()
-        self._ended = np.concatenate([self._ended, ended])
+        if len(ended):
+            self._ended = np.concatenate([self._ended, ended])
         slots = self._roster.slots
         columns: dict[str, Array] = {
             "target": slots[self._pairs.targets[ended["pair"]]],

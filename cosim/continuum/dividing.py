@@ -241,9 +241,12 @@ def deal_rows(meta: NDArray[np.void], heads: Longs, counts: Longs) -> None:
                 t.newer = -1
 
 
-@jit
-def _rank(order: Longs, start: Longs, time: Floats, tie: Longs) -> bool:
-    """Write into `order` the numbers of the items by time, then `tie`, then number; `start` is room.
+@entry
+def rank(order: Longs, places: Longs, start: Longs, time: Floats, tie: Longs, part: int, parts: int) -> bool:
+    """Write into `order` the numbers of the items by time, then `tie`, then number.
+
+    Of `parts` equal spans of time only `part` is ordered, so that threads may share the work. `places` is where
+    each item is in `order`, not told with no room for it; `start` is room of this part.
 
     Buckets of time with few items each, and those of a bucket by insertion; False when one has many.
     """
@@ -254,23 +257,32 @@ def _rank(order: Longs, start: Longs, time: Floats, tie: Longs) -> bool:
     for k in range(count):
         least, most = min(least, time[k]), max(most, time[k])
     last = len(start) - 1
+    low, high = last * part // parts, last * (part + 1) // parts
     scale = (last - 1) / (most - least) if most > least else 0.0
     if not scale < math.inf:
         scale = 0.0
-    start[:] = 0
+    start[: high - low + 1] = 0
+    before = 0
     for k in range(count):
-        start[min(last - 1, int((time[k] - least) * scale)) + 1] += 1
-    for b in range(last):
+        b = min(last - 1, int((time[k] - least) * scale))
+        if low <= b < high:
+            start[b - low + 1] += 1
+        elif b < low:
+            before += 1
+    start[0] = before
+    for b in range(high - low):
         if start[b + 1] > _MANY:
             return False
         start[b + 1] += start[b]
+    end = start[high - low]
     for k in range(count):
         b = min(last - 1, int((time[k] - least) * scale))
-        order[start[b]] = k
-        start[b] += 1
-    for k in range(1, count):
+        if low <= b < high:
+            order[start[b - low]] = k
+            start[b - low] += 1
+    for k in range(before + 1, end):
         one, at = order[k], k
-        while at > 0:
+        while at > before:
             other = order[at - 1]
             if time[other] < time[one] or (
                 time[other] == time[one] and (tie[other] < tie[one] or (tie[other] == tie[one] and other < one))
@@ -279,6 +291,9 @@ def _rank(order: Longs, start: Longs, time: Floats, tie: Longs) -> bool:
             order[at] = other
             at -= 1
         order[at] = one
+    if len(places) > 0:
+        for k in range(before, end):
+            places[order[k]] = k
     return True
 
 
@@ -304,18 +319,23 @@ def gather(meta: NDArray[np.void], ended: Longs, done: Longs, size: int) -> None
 
 
 @entry
-def note(meta: NDArray[np.void], before: int, base: int, first: Longs, time: Floats, tie: Longs) -> None:
-    """Note when and by which source each task of this advance was made, and put free rows into order.
+def note(
+    meta: NDArray[np.void], rows: int, until: int, base: int, first: Longs, time: Floats, tie: Longs, flying: bool
+) -> None:
+    """Note when and by which source each task of this advance was made: those in `ended` from `rows` to `until`.
 
-    `before` rows of `ended` were there before; `first[k]` is how many tasks workers before worker k have made.
+    With `flying` also those that have not ended, and put free rows into order. `first[k]` is how many tasks workers
+    before worker k have made.
     """
     s = meta[0]
     loads = s.workload_count
-    for k in range(before, s.done):
+    for k in range(rows, until):
         row = memory.ended(s.ended, k)
         place = _place_of(row.serial, base, first)
         if place >= 0:
             time[place], tie[place] = row.created, row.device * loads + row.workload
+    if not flying:
+        return
     free = -1
     for i in range(s.task_room - 1, -1, -1):
         t = memory.task(s.tasks, i)
@@ -330,29 +350,25 @@ def note(meta: NDArray[np.void], before: int, base: int, first: Longs, time: Flo
 
 
 @entry
-def rank(order: Longs, start: Longs, time: Floats, tie: Longs) -> bool:
-    """As `_rank`, which see."""
-    return _rank(order, start, time, tie)
-
-
-@entry
-def renumber(meta: NDArray[np.void], before: int, base: int, first: Longs, order: Longs, serial: Longs) -> None:
-    """Give the tasks of this advance the numbers that follow `base`, in the order `order`; `serial` is room."""
+def renumber(
+    meta: NDArray[np.void], rows: int, until: int, base: int, first: Longs, places: Longs, flying: bool
+) -> None:
+    """Give the tasks of this advance the numbers that follow `base`, in the order `places`: rows as in `note`."""
     s = meta[0]
-    for k in range(len(order)):
-        serial[order[k]] = base + k
-    for k in range(before, s.done):
+    for k in range(rows, until):
         row = memory.ended(s.ended, k)
         place = _place_of(row.serial, base, first)
         if place >= 0:
-            row.serial = serial[place]
+            row.serial = base + places[place]
+    if not flying:
+        return
     for i in range(s.peak):
         t = memory.task(s.tasks, i)
         if t.phase != FREE:
             place = _place_of(t.serial, base, first)
             if place >= 0:
-                t.serial = serial[place]
-    s.serial = base + len(order)
+                t.serial = base + places[place]
+    s.serial = base + len(places)
 
 
 @entry

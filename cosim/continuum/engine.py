@@ -167,7 +167,8 @@ class Engine:
         """
         goodput = (1.0 - np.clip(np.asarray(loss, np.float64), 0.0, 1.0)) / 8.0
         values = np.stack([np.asarray(uplink) * goodput, np.asarray(downlink) * goodput, np.asarray(delay)], axis=1)
-        self._tell(kernel.RADIO, np.stack([self._nodes(slots), self._nodes(cell, least=-1)], axis=1), values)
+        rows = np.stack([self._nodes(slots), self._nodes(cell, least=-1)], axis=1)
+        self._tell(kernel.RADIO, *self._regions.tell_radio(self.state, rows, values))
 
     def set_links(self, links: ArrayLike, factor: ArrayLike, delay: ArrayLike, loss: ArrayLike) -> None:
         """From now on these fixed links differ so from their nominal values; factor 0 breaks a link.

@@ -173,14 +173,13 @@ def sorted_rows(s: State, threads: int = 1) -> dict[str, NDArray[Any]]:
 def _sorted_many(rows: NDArray[np.void], threads: int) -> dict[str, NDArray[Any]]:
     """The same in compiled code, which small systems do not wait for."""
     from cosim.continuum import dividing
+    from cosim.continuum.regions import order_by
 
     names = ENDED.names or ()
     words, fields, count = rows.view(np.int64), len(names), len(rows)
     time, serial = np.empty(count), np.empty(count, np.int64)
-    order = np.arange(count)
     in_order = dividing.keys(words, count, fields, names.index("ended"), names.index("serial"), time, serial)
-    if not in_order and not dividing.rank(order, np.empty(count // 2 + 2, np.int64), time, serial):
-        order = np.lexsort((serial, time))
+    order = np.arange(count) if in_order else order_by(time, serial, np.empty(0, np.int64), threads)
     columns = np.empty(fields * count, np.int64)
     ends = [count * k // threads for k in range(threads + 1)]
     turn = partial(dividing.turn, words.ctypes.data, words, order, fields)

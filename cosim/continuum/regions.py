@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +156,27 @@ class Regions:
             if target == until:
                 return s, True
 
+    def tell_radio(self, s: State, rows: Longs, values: NDArray[np.float64]) -> tuple[Longs, NDArray[np.float64]]:
+        """Tell devices about their radio in threads, see `kernel.act`; the rows that are left to be told.
+
+        A device that keeps its cell touches nothing but its own rows while events are in `State.due` only.
+        """
+        plain = s.meta["horizon"][0] == -np.inf and not len(s.batteries)
+        if self.threads == 1 or len(rows) < LARGE or not plain or not np.all(rows[1:, 0] > rows[:-1, 0]):
+            return rows, values
+        stays = s.nodes["cell"][rows[:, 0]] == rows[:, 1]
+        if not stays.all():
+            left = rows[~stays], values[~stays]
+            rows, values = rows[stays], values[stays]
+        else:
+            left = rows[:0], values[:0]
+        ends = len(rows) * np.arange(self.threads + 1) // self.threads
+        side_by_side([
+            partial(kernel.act, memory.world(s.meta), kernel.RADIO, 0.0, rows[first:last], values[first:last])
+            for first, last in pairwise(ends)
+        ])  # fmt: skip
+        return left
+
     def _divide(self, s: State, until: float) -> tuple[Longs, NDArray[np.int32]]:
         """Where each region's events begin among those that are dealt; and these."""
         events, nodes = len(s.due), len(s.nodes)
@@ -241,14 +263,43 @@ class Regions:
             s.tally[:] += worker.tally
             sums.merge(s.sums, worker.sums)
         first = np.cumsum([0, *made])
-        total = int(first[-1])
-        time, tie, order = np.empty(total), np.empty(total, np.int64), np.empty(total, np.int64)
-        dividing.note(memory.world(meta), before, base, first, time, tie)
-        if not dividing.rank(order, np.empty(total // 2 + 2, np.int64), time, tie):
-            order = np.lexsort((tie, time))
-        dividing.renumber(memory.world(meta), before, base, first, order, tie)
+        total, done, world = int(first[-1]), int(meta["done"][0]), memory.world(meta)
+        time, tie, places = np.empty(total), np.empty(total, np.int64), np.empty(total, np.int64)
+        cuts = _cuts(before, done, len(s.tasks), len(workers))
+        side_by_side([
+            partial(dividing.note, world, one, other, base, first, time, tie, other == done)
+            for one, other in pairwise(cuts)
+        ])  # fmt: skip
+        order_by(time, tie, places, len(workers))
+        side_by_side([
+            partial(dividing.renumber, world, one, other, base, first, places, other == done)
+            for one, other in pairwise(cuts)
+        ])  # fmt: skip
         meta["now"] = until
         return s
+
+
+def _cuts(first: int, last: int, more: int, parts: int) -> list[int]:
+    """Bounds of at most so many parts of the rows from `first` to `last`; the last part has `more` other rows to do."""
+    each = (last - first + more) // parts
+    return [*(first + k * each for k in range(parts) if k == 0 or first + k * each < last), last]
+
+
+def order_by(time: NDArray[np.float64], tie: Longs, places: Longs, threads: int) -> Longs:
+    """The numbers (n,) of items by time, then `tie`, then number; `places` (n,) or (0,): where each of them is."""
+    count = len(time)
+    parts = threads if count > _FEW else 1
+    order = np.empty(count, np.int64)
+    in_order: list[bool] = []
+
+    def rank(part: int) -> None:
+        in_order.append(dividing.rank(order, places, np.empty(count // 2 + 2, np.int64), time, tie, part, parts))
+
+    side_by_side([partial(rank, part) for part in range(parts)])
+    if not all(in_order):
+        order = np.lexsort((tie, time))
+        places[order[: len(places)]] = np.arange(len(places))
+    return order
 
 
 def _longer_ended(s: State, length: int) -> State:

@@ -136,6 +136,8 @@ class Engagements:
 
     def tick(self, links: Links, done: Flags | None = None) -> None:
         """Look at the fleet as it is now and tell the drones what to do; `done` (n,): the target has finished."""
+        if not len(self):
+            return  # most fleets: a twentieth of a short run
         now = self.fleet.now
         self.log.book(self.phase)
         self._tell(now, links)

@@ -244,7 +244,7 @@ class Logbook:
 
     def take(self) -> NDArray[np.void]:
         """The records that were closed and not taken yet; they are no longer in `records`."""
-        taken = np.concatenate([*self._closed, _blank(0)])
+        taken = np.concatenate(self._closed) if self._closed else _blank(0)
         self._closed = []
         return taken
 

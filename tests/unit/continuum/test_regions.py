@@ -48,6 +48,7 @@ CHANGES = st.one_of(
     st.tuples(st.just("radio"), DEVICE, st.integers(-1, 2 * TOWNS - 1), st.sampled_from([0.0, 1e6, 2e7])),
     st.tuples(st.just("move"), st.integers(0, TOWNS - 1), st.integers(0, 2 * TOWNS - 1)),
     st.tuples(st.just("move"), st.integers(0, TOWNS - 1), st.integers(0, 2 * TOWNS - 1)),
+    st.tuples(st.just("tell"), st.integers(0, 99), st.sampled_from([0, 1, 5])),
     st.tuples(st.just("fail"), st.integers(0, SLOTS)),
     st.tuples(st.just("recover"), st.integers(0, SLOTS)),
     st.tuples(st.just("link"), st.integers(0, TOWNS - 1), st.sampled_from([0.0, 0.3, 1.0])),
@@ -75,6 +76,13 @@ def history(made, seed, scheduler, steps, threads, large, **options):
                 here = [n for n in homes(slot) if engine.state.nodes["present"][n]]
                 for n in here:
                     engine.set_radio([n], rest, [4e6], [1e6], [0.002], [0.0])
+            elif what == "tell":  # all homes in one call; some of them change their cell or have no rate
+                here = np.flatnonzero(engine.state.nodes["present"][:SLOTS])[2 * TOWNS :]
+                cells = engine.state.nodes["cell"][here].copy()
+                if rest[0]:
+                    cells[slot % 3 :: rest[0]] = slot % (2 * TOWNS)
+                rates = np.where((here + slot) % 4 == 0, 0.0, 1e6 * (1 + (here + slot) % 5))
+                engine.set_radio(here, cells, rates, 2 * rates, np.full(len(here), 0.002), np.full(len(here), 0.1))
             elif what == "link":
                 engine.set_links([slot], rest, [0.01], [0.0])
             elif what == "vanish" and engine.state.nodes["present"][slot]:
@@ -124,6 +132,19 @@ def test_regions_change_no_bit(seed, scheduler, discipline, joined, hosts, wires
     whole = history(made, seed, scheduler, steps, 1, 10**9, drop_late=drop_late)
     for threads in (1, 2, 3):
         assert_same(whole, history(made, seed, scheduler, steps, threads, 1, drop_late=drop_late))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_sort_as_one_does(threads):
+    """Items by time, ties and numbers, with and without many at once, against numpy's sort."""
+    chance = np.random.default_rng(threads)
+    for count, times in ((0, 3), (1, 3), (7, 2), (3000, 10**6), (3000, 300), (3000, 2)):
+        time, tie = chance.integers(0, times, count) / 7.0, chance.integers(0, 3, count)
+        places = np.empty(count, np.int64)
+        order = regions.order_by(time, tie, places, threads)
+        assert np.array_equal(order, np.lexsort((np.arange(count), tie, time)))
+        assert np.array_equal(order[places], np.arange(count)) or count == 0
+        assert np.array_equal(places[order], np.arange(count))
 
 
 def count_regions(monkeypatch, made, scheduler):
