@@ -20,7 +20,6 @@ import duckdb
 
 from cosim.bus import loop_driver
 from cosim.bus.describe import describe
-from cosim.bus.graphs import load_graphs
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
@@ -132,8 +131,6 @@ def run_plan(
     run of this plan whose folder is filled anew, see `cosim.results.resume`. Errors before the
     first adapter has started are raised, and leave no folder; later ones are in the outcome.
     """
-    if driver == "mosaik":
-        load_graphs()  # now, as long as there is one thread
     launch = _launcher(plan, say)
     signals = signals_of(plan)
     adapters = build_adapters(plan)
