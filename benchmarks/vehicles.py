@@ -1,6 +1,6 @@
 """CPU time of vehicles: with MAVLink over UDP sockets and in flight alone, at 100 Hz, and in a study of engagements.
 
-python -m benchmarks.vehicles [--vehicles 300] [--fleet 10000] [--seconds 20] [--json]
+python -m benchmarks.vehicles [--vehicles 300] [--fleet 10000] [--seconds 20] [--stations 2] [--json]
 
 Simulated time is not paced, and telemetry gets the clock that it would have at 1 x, so that the figure
 is the load of real time without its waiting. A process of its own reads what the vehicles send; its
@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks import farm
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.autopilot import Autopilot
+from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
 from cosim.vehicles import Copter, VehicleFleet
@@ -62,21 +63,29 @@ def _scattered(count: int) -> VehicleFleet:
     return fleet
 
 
-def with_mavlink(vehicles: int, seconds: float) -> dict[str, float]:
-    """CPU s per simulated second of `vehicles` with default streams, one socket each."""
+def with_mavlink(vehicles: int, seconds: float, stations: int = 0) -> dict[str, float]:
+    """CPU s per simulated second of `vehicles`, one socket each.
+
+    With default streams, or with `stations` that each ask for all streams at 10 Hz.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * vehicles + 100
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, needed), hard), hard))
     fleet = _scattered(vehicles)
     here, there = multiprocessing.get_context("spawn").Pipe()
-    peers = -(-vehicles // GROUP)
+    groups = -(-vehicles // GROUP)
+    peers = groups * max(stations, 1)
     listener = multiprocessing.get_context("spawn").Process(target=_listen, args=(there, peers), daemon=True)
     listener.start()
     addresses = here.recv()
     pilots = [
         Autopilot(fleet, k, sysid=k % GROUP + 1, origin=(38.2, 21.7, 0.0), ready_after=0.0) for k in range(vehicles)
     ]
-    made = [Endpoint(pilot, [Address(*addresses[k // GROUP])]) for k, pilot in enumerate(pilots)]
+    made = [Endpoint(pilot, [Address(*at) for at in addresses[k // GROUP :: groups]]) for k, pilot in enumerate(pilots)]
+    ask = mavlink.MAVLink_request_data_stream_message(0, 0, 0, 10, 1).pack(mavlink.MAVLink(None, srcSystem=255))
+    for pilot in pilots if stations else ():
+        pilot.receive(ask, "station")
+        pilot.disconnect("station")
     endpoints = Endpoints(made)
     base, spent = fleet.now, 0.0
     for step in range(1, round((WARM_UP + seconds) / TICK) + 1):
@@ -129,15 +138,18 @@ def main() -> None:
     arguments.add_argument("--seconds", type=float, default=20.0, help="of simulated time")
     arguments.add_argument("--homes", type=int, nargs=2, default=farm.HOMES, metavar=("EAST", "NORTH"), help="study")
     arguments.add_argument("--positions", type=int, default=farm.POSITIONS, help="of the study's tractor")
+    arguments.add_argument(
+        "--stations", type=int, default=0, help="that ask for all streams at 10 Hz; 0: default streams"
+    )
     options = arguments.parse_args()
-    mavlink = with_mavlink(options.vehicles, options.seconds)
+    told_by = with_mavlink(options.vehicles, options.seconds, options.stations)
     alone = flight_alone(options.fleet, options.seconds)
     table = Table("vehicles at 100 Hz on one core", ["case", "vehicles", "CPU s per simulated s", "result"])
-    per_core = mavlink["vehicles_per_core"]
+    per_core = told_by["vehicles_per_core"]
     table.add([
         "MAVLink over UDP",
         f"{options.vehicles:,}",
-        f"{mavlink['cpu_per_simulated_second']:.3f}",
+        f"{told_by['cpu_per_simulated_second']:.3f}",
         f"{per_core:,.0f} vehicles per core{verdict(per_core, TARGET, at_least=True)}",
     ])  # fmt: skip
     faster = alone["times_real_time"]
@@ -152,7 +164,7 @@ def main() -> None:
     factor = study["times_real_time"]
     told = f"{factor:,.0f}{verdict(factor, farm.TARGET, at_least=True)}"
     pairs.add([f"{study['engagements']:,}", f"{study['simulated_s']:,.0f} s", f"{study['cpu_s']:.1f} s", told])
-    data = {"tick": TICK, "unit": "s", "mavlink": mavlink, "flight": alone, "study": study}
+    data = {"tick": TICK, "unit": "s", "mavlink": told_by, "flight": alone, "study": study}
     print_result("vehicles", data, [table, pairs], as_json=options.json)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
 
 ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = range(5)  # MAV_RESULT
-_FORCE_ARM, _FORCE_DISARM = 2989, 21196  # param2 that passes the checks: ArduPilot's, and that of both
+_FORCE_ARM, _FORCE_DISARM = 2989, 21196  # param2 that passes the checks: the first to arm only, the other to do both
 _FRAMES = {0, 3, 5, 6, *TERRAIN}  # MAV_FRAME of places; 0 and 5: above the sea
 _ABSOLUTE = {mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT}
 _FARTHEST = 50_000.0  # m from the origin at which ArduPilot takes a home
@@ -119,7 +119,7 @@ def _arm(a: Autopilot, order: Order) -> int:
         result = _told(a, a.pilot.disarm(whole(order.p[1]) == _FORCE_DISARM))
         return TEMPORARILY_REJECTED if px4 and result == FAILED else result
     # PX4 passes no checks for the sake of somebody outside
-    return _armed(a, not px4 and whole(order.p[1]) == _FORCE_ARM)
+    return _armed(a, not px4 and whole(order.p[1]) in (_FORCE_ARM, _FORCE_DISARM))
 
 
 def _armed(a: Autopilot, force: bool = False) -> int:
@@ -244,13 +244,39 @@ def _reposition(a: Autopilot, order: Order) -> int:
     return DENIED if reason else ACCEPTED
 
 
+def _orbit(a: Autopilot, order: Order) -> int:
+    """DO_ORBIT of PX4: round a place, or round where it is; the nose to the centre (param3 0) or along the way (3)."""
+    pilot, v = a.pilot, a.pilot.look()
+    if pilot.persona.frame == "rover":
+        return UNSUPPORTED
+    nowhere = math.isnan(order.latitude) and math.isnan(order.longitude)
+    if (
+        whole(order.p[2]) not in (0, 3)
+        or any(map(math.isinf, (*order.p, order.z)))
+        or not (nowhere or _somewhere(order))
+    ):
+        return DENIED
+    here = pilot.ground.place(v.x, v.y, v.z)
+    centre = Place(  # heights are above the sea whatever the frame, which MAVSDK leaves at one of relative heights
+        here.latitude if nowhere else order.latitude,
+        here.longitude if nowhere else order.longitude,
+        order.z if math.isfinite(order.z) else here.altitude,
+    )
+    reason = pilot.orbit(pilot.ground.local(centre), order.p[0], order.p[1], nose_in=whole(order.p[2]) == 0)
+    return ACCEPTED if reason is None else TEMPORARILY_REJECTED
+
+
 def _yaw(a: Autopilot, order: Order) -> int:
     if not 0.0 <= order.p[0] <= 360.0 or order.p[3] not in (0.0, 1.0):
         return FAILED
-    angle = math.radians(order.p[0])
+    a.equipment.look_at(None)  # the heading takes the place of what was looked at
+    heading, angle = a.pilot.look().heading, math.radians(order.p[0])
     if order.p[3] == 1.0:  # relative, in the direction of param3
-        angle = a.pilot.look().heading + (angle if order.p[2] >= 0.0 else -angle)
-    a.pilot.fleet.face([a.pilot.row], angle)
+        turn = angle if order.p[2] >= 0.0 else -angle
+    else:  # by the shorter way
+        turn = math.remainder(angle - heading, 2.0 * math.pi)
+    rate = math.radians(order.p[1]) if 0.0 < order.p[1] < math.inf else math.inf
+    a.pilot.swing(heading, turn, min(rate, float(a.pilot.fleet.frames["yaw_rate"][a.pilot.row])))
     return ACCEPTED
 
 
@@ -296,6 +322,8 @@ def _pause(a: Autopilot, order: Order) -> int:
 def _fence(a: Autopilot, order: Order) -> int:
     if a.pilot.persona.px4 or whole(order.p[0]) not in (0, 1, 2):
         return UNSUPPORTED
+    if whole(order.p[1]):
+        return _told(a, "Fence: all at once only")  # param2 names some of them
     if whole(order.p[0]) == 2:  # no floor is flown, so that it is off
         return ACCEPTED
     a.parameters.set("FENCE_ENABLE", order.p[0])
@@ -436,10 +464,14 @@ def _camera(a: Autopilot, order: Order) -> int:
 
 
 def _pictures(a: Autopilot, order: Order) -> int:
-    """IMAGE_START_CAPTURE: one picture; series by time are refused."""
-    if whole(order.p[2]) != 1:
+    """IMAGE_START_CAPTURE: one picture, or param3 of them (0: until stopped) every param2 s."""
+    count, period = whole(order.p[2]), order.p[1]
+    if count == 1:
+        a.equipment.shoot()
+    elif math.isfinite(order.p[2]) and count >= 0 and 0.0 < period < math.inf:
+        a.equipment.shoot_every(period, count or math.inf)
+    else:
         return FAILED
-    a.equipment.shoot()
     return ACCEPTED
 
 
@@ -454,6 +486,7 @@ def _picture_distance(a: Autopilot, order: Order) -> int:
 
 def _no_pictures(a: Autopilot, _: Order) -> int:
     a.equipment.every = 0.0
+    a.equipment.shoot_every(1.0, 0)
     return ACCEPTED
 
 
@@ -600,4 +633,8 @@ _COPTERS = {  # those that an ArduRover does not know
     mavlink.MAV_CMD_CONDITION_YAW, mavlink.MAV_CMD_DO_SET_ROI, mavlink.MAV_CMD_DO_SET_ROI_LOCATION,
     mavlink.MAV_CMD_DO_SET_ROI_NONE, mavlink.MAV_CMD_DO_SET_ROI_SYSID, mavlink.MAV_CMD_DO_PARACHUTE,
 }  # fmt: skip
-HANDLERS: dict[bool, dict[int, Handler]] = {True: _COMMON, False: {**_COMMON, **_ARDUPILOT}}  # by: whether it is PX4
+_PX4: dict[int, Handler] = {mavlink.MAV_CMD_DO_ORBIT: _orbit, mavlink.MAV_CMD_NAV_LOITER_UNLIM: _loiter}
+HANDLERS: dict[bool, dict[int, Handler]] = {
+    True: {**_COMMON, **_PX4},
+    False: {**_COMMON, **_ARDUPILOT},
+}  # by: whether it is PX4

@@ -83,7 +83,7 @@ class Autopilot:
         self.parameters.set("MAV_SYS_ID" if self.persona.px4 else "SYSID_THISMAV", sysid)
         self.pilot = Pilot(fleet, row, self.persona, Ground(origin), self.parameters, ready_after, timed)
         self.start = self.pilot.home  # m, local: origin of local positions
-        self.streams = Streams(fleet.now)
+        self.streams = Streams(fleet.now, ARDUPILOT_ONLY if self.persona.px4 else PX4_ONLY)
         self.wall = 0.0  # s, of the last `emit`
         self.place = self.pilot.place()
         self._missions = Missions(self)
@@ -138,8 +138,8 @@ class Autopilot:
 
     def handle(self, message: Message, link: Hashable) -> None:
         """Act on a decoded message, if it is for this vehicle: target 0 is for everybody."""
-        target = getattr(message, "target_system", getattr(message, "target", 0))
-        if target not in (0, self.sysid) or not self._takes(getattr(message, "target_component", 0)):
+        target = getattr(message, "target_system", getattr(message, "target", None))
+        if target not in (None, 0, self.sysid) or not self._takes(getattr(message, "target_component", 0)):
             return
         if message.get_srcSystem() == self.sysid:
             if message.get_srcComponent() == 1:
@@ -148,7 +148,7 @@ class Autopilot:
         kind = message.get_type()
         handler = _HANDLERS.get(kind)
         if handler is None and not kind.startswith("MISSION_"):
-            if kind in _ORDERS or (target == self.sysid and kind not in _ANSWERS):
+            if kind in _ORDERS or (target is not None and (target or kind not in _NEWS) and kind not in _ANSWERS):
                 self.setpoints.refuse(f"{kind} not emulated")
             return
         if self._tap is not None and kind not in _UNLOGGED:
@@ -187,7 +187,7 @@ class Autopilot:
         """What is to be sent now, by link. `now` s is the fleet's time, `wall` s any steady clock."""
         self.wall = wall
         self.watch(now)
-        pilot, due = self.pilot, now >= self.streams.next
+        pilot, due = self.pilot, self.streams.ready(now)
         news = pilot.changed or pilot.said or pilot.mission.reached
         beats = wall - self._beat >= self.period
         beats |= now >= self._next_beat - 1e-9 and wall - self._beat >= min(0.1, 0.8 * self.period)
@@ -300,10 +300,14 @@ class Autopilot:
 
     def _set_mode(self, message: Message, link: Hashable) -> None:
         name = self.persona.named(message.custom_mode)
-        reason = "no such mode" if name is None else self.pilot.set_mode(name)
+        if not message.base_mode & mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED:
+            reason: str | None = "a mode without MAV_MODE_FLAG_CUSTOM_MODE_ENABLED"
+            ack = commands.DENIED
+        else:
+            reason = "no such mode" if name is None else self.pilot.set_mode(name)
+            ack = commands.ACCEPTED if reason is None else commands.FAILED
         if reason:
             self.pilot.say(4, reason[:50])
-        ack = commands.ACCEPTED if reason is None else commands.FAILED
         self.reply(link, mavlink.MAVLink_command_ack_message(11, ack))  # ArduPilot acknowledges the message, too
         self.pilot.changed = True
 
@@ -423,12 +427,25 @@ class Autopilot:
     def _follow_target(self, message: Message, link: Hashable) -> None:
         self._follow.target(message)
 
+    def _tell_version(self, message: Message, link: Hashable) -> None:
+        self.send_now(mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION, link)
 
-# Messages for which there is no acknowledgement and that are not done: that is said in a text, as of all that are
-# meant for this system alone.
+
+# Messages without a target for which there is no acknowledgement and that are not done: that is said in a text, as of
+# all others that name this system, or every one.
 _ORDERS = {
-    "SET_ACTUATOR_CONTROL_TARGET", "SET_GPS_GLOBAL_ORIGIN", "SET_HOME_POSITION", "LANDING_TARGET", "MANUAL_SETPOINT",
-    "VISION_POSITION_ESTIMATE", "ODOMETRY", "GPS_INPUT", "GIMBAL_MANAGER_SET_ATTITUDE",
+    "LANDING_TARGET", "MANUAL_SETPOINT", "ODOMETRY", "GPS_INPUT", "VISION_POSITION_ESTIMATE", "VISION_SPEED_ESTIMATE",
+    "GLOBAL_VISION_POSITION_ESTIMATE", "VICON_POSITION_ESTIMATE", "ATT_POS_MOCAP", "OBSTACLE_DISTANCE",
+    "OBSTACLE_DISTANCE_3D", "DISTANCE_SENSOR", "OPTICAL_FLOW", "OPTICAL_FLOW_RAD", "SERIAL_CONTROL", "WIFI_CONFIG_AP",
+    "HIL_CONTROLS", "HIL_ACTUATOR_CONTROLS", "HIL_GPS", "HIL_SENSOR", "HIL_STATE", "HIL_STATE_QUATERNION",
+    "TRAJECTORY_REPRESENTATION_WAYPOINTS", "TRAJECTORY_REPRESENTATION_BEZIER", "TERRAIN_CHECK",
+    "DATA_TRANSMISSION_HANDSHAKE",
+}  # fmt: skip
+# What others tell everybody about themselves.
+_NEWS = {
+    "MOUNT_STATUS", "TUNNEL", "V2_EXTENSION", "GIMBAL_DEVICE_ATTITUDE_STATUS", "AUTOPILOT_STATE_FOR_GIMBAL_DEVICE",
+    "SUPPORTED_TUNES", "OPEN_DRONE_ID_BASIC_ID", "OPEN_DRONE_ID_LOCATION", "OPEN_DRONE_ID_AUTHENTICATION",
+    "OPEN_DRONE_ID_SELF_ID", "OPEN_DRONE_ID_SYSTEM", "OPEN_DRONE_ID_OPERATOR_ID", "OPEN_DRONE_ID_MESSAGE_PACK",
 }  # fmt: skip
 _ANSWERS = {"COMMAND_ACK", "LOG_REQUEST_END", "LOGGING_ACK", "GPS_INJECT_DATA", "TERRAIN_DATA"}  # they ask for nothing
 _SLOW = {mavlink.MAVLINK_MSG_ID_HOME_POSITION, mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE}
@@ -453,6 +470,7 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "RC_CHANNELS_OVERRIDE": Autopilot._override,
     "MANUAL_CONTROL": Autopilot._override,
     "HEARTBEAT": Autopilot._heartbeat,
+    "AUTOPILOT_VERSION_REQUEST": Autopilot._tell_version,
     "TIMESYNC": Autopilot._timesync,
     "PING": Autopilot._ping,
     "REQUEST_DATA_STREAM": Autopilot._data_stream,

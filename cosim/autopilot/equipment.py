@@ -29,6 +29,7 @@ class Equipment:
         self.every = 0.0  # m between two pictures, 0: none
         self.roi: tuple[float, float, float] | None = None  # m, local
         self.roi_system = 0  # system id that is looked at, 0: none
+        self._series = (math.inf, 1.0, 0.0)  # s of the next picture, s between two, how many are left
         self._last: tuple[float, float, float] | None = None  # m, where the last picture was taken
         self._flips: list[tuple[float, int]] = []  # s, relay
 
@@ -75,6 +76,10 @@ class Equipment:
             )
         )
 
+    def shoot_every(self, period: float, count: float) -> None:
+        """Take `count` pictures, `period` s apart, the first one now; 0 ends a series."""
+        self._series = (self._autopilot.pilot.fleet.now, max(period, 0.1), count)
+
     def look_at(self, place: Place | None, system: int = 0) -> None:
         """Turn the nose to a place, as a copter without a gimbal does; None: no more."""
         pilot = self._autopilot.pilot
@@ -95,6 +100,10 @@ class Equipment:
         while self._flips and self._flips[0][0] <= now:
             _, number = self._flips.pop(0)
             self.set_relay(number, not self.relays[number])
+        at, period, left = self._series
+        if left > 0 and now >= at - 1e-9:
+            self.shoot()
+            self._series = (max(at + period, now), period, left - 1)
         if not v.armed or v.landed:
             return
         if self.every > 0.0 and (self._last is None or math.dist(self._last, (v.x, v.y, v.z)) >= self.every):

@@ -116,8 +116,12 @@ class Mission:
     def load(self, items: list[Item]) -> None:
         """Replace the mission; one that is being flown goes on with the same number if it still can."""
         self.items = items
-        flying = self.state == ACTIVE
-        self.state = NOT_STARTED if len(items) > self._pilot.persona.first_item else NO_MISSION
+        flying, persona = self.state == ACTIVE, self._pilot.persona
+        self.state = NOT_STARTED if len(items) > persona.first_item else NO_MISSION
+        if flying and self.state == NO_MISSION and persona.px4 and persona.frame == "copter":
+            self._legs.clear()
+            self._pilot.say(4, "No valid mission available, loitering")
+            self._pilot.set_mode("HOLD")
         if flying and self.state != NO_MISSION:
             self._begin(min(self.current, len(items) - 1))
         else:
@@ -171,6 +175,12 @@ class Mission:
             return False
         pilot.fleet.start_mission([pilot.row])
         return True
+
+    @property
+    def turning(self) -> bool:
+        """Whether it flies the circles of LOITER_TURNS."""
+        v = self._pilot.view
+        return self.state == ACTIVE and bool(self._legs) and self._legs[0].waypoint.what == "turns" and v.stage == 1
 
     def end(self) -> None:
         """The vehicle is disarmed: if an item made it land, that item is done."""
@@ -255,9 +265,9 @@ class Mission:
         head = self._legs[0]
         self.current = head.seq
         self._due = [(pilot.fleet.now + after, near, item) for after, near, item in head.does]
-        self._do_due()
         what = head.waypoint.what
         if what == "return" or (what == "land" and pilot.persona.frame == "copter"):
+            self._do_due()
             self._returns = True  # the mode stays AUTO, as ArduPilot's does
             obeyed = pilot.fleet.go_home(rows) if what == "return" else pilot.fleet.land(rows)
             if not obeyed[0]:
@@ -271,8 +281,8 @@ class Mission:
         pilot.fleet.set_mission(pilot.row, ahead)
         if start:
             pilot.fleet.start_mission(rows, 0)
-        if not math.isnan(head.heading):
-            pilot.fleet.face(rows, head.heading)
+        pilot.fleet.face(rows, head.heading)  # a heading is kept for one leg
+        self._do_due()
 
     def _plan(self) -> None:
         while len(self._legs) < _AHEAD and self._next < len(self.items):
@@ -304,7 +314,7 @@ class Mission:
             waits = delay > 0.0 or near < math.inf
             if item.command == SPEED and item.param1 in (0.0, 1.0) and 0.0 < item.param2 < math.inf and not waits:
                 self._speed = item.param2
-            elif item.command == YAW and not waits:
+            elif item.command == YAW and not waits and item.param4 != 1.0 and not finite(item.param2):
                 heading = math.radians(finite(item.param1))
             elif item.command == DELAY:  # the leg goes on, what follows waits
                 delay += max(finite(item.param1), 0.0)
@@ -349,6 +359,8 @@ class Mission:
                 if command == SPLINE:
                     self._curve(seq, here, (x, y, z), home)
                 leg = Waypoint(x, y, z, self._stay(item), self._speed)
+                if pilot.persona.px4 and not rover and math.isfinite(item.param4):
+                    heading = math.radians(item.param4)  # ArduPilot has none of a waypoint's own
         self._legs.append(_Leg(leg, seq, heading=heading, does=does))
 
     def _curve(self, seq: int, start: tuple[float, float, float], end: tuple[float, float, float], home: float) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message, mavlink
-from cosim.autopilot.flight import ACTIVE, COPTERS, FLOWN, JUMP, NAVIGATION, TERRAIN, Item
+from cosim.autopilot.flight import ACTIVE, COPTERS, FLOWN, JUMP, NAV_DELAY, NAVIGATION, TERRAIN, Item
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
@@ -205,6 +205,9 @@ class Missions:
                 return _UNSUPPORTED
             if math.isnan(item.param1) and not persona.px4:
                 return _BAD_1
+            if item.command == NAV_DELAY and not item.param1 >= 0.0:
+                self._autopilot.pilot.say(4, "Mission: a delay until a time of day")
+                return _UNSUPPORTED
             if item.command == JUMP and not 0 <= item.param1 <= upload.last:
                 return _ERROR
         if item.frame not in _KIND_FRAMES.get(upload.kind, _FRAMES) and item.command in _PLACED:

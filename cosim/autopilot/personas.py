@@ -95,6 +95,7 @@ _PX4 = {
     "RTL": Mode(_px4(4, 5), "return"),
     "LAND": Mode(_px4(4, 6), "land"),
     "FOLLOW": Mode(_px4(4, 8), "follow"),
+    "ORBIT": Mode(_px4(3, 1), "circle", arms=False),
     "ACRO": Mode(_px4(5)),
     "OFFBOARD": Mode(_px4(6), "guided"),
     "STABILIZED": Mode(_px4(7)),

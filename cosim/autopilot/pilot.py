@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from cosim.autopilot.fence import Fence
@@ -43,6 +44,15 @@ _SHOWN: dict[int, Behaviour] = {
 }
 
 
+@dataclass(slots=True)
+class _Swing:
+    heading: float  # rad, from which it turns
+    turn: float  # rad
+    rate: float  # rad/s
+    since: float  # s
+    told: float = math.nan  # rad, the heading that was asked for last; NaN: none yet
+
+
 class Pilot:
     """Flies one row of a fleet the way a persona does.
 
@@ -75,6 +85,8 @@ class Pilot:
         self._station = -math.inf  # s, when the ground station was last heard
         self._lost_station = False
         self._weak = {"LOW": math.inf, "CRT": math.inf}  # s, since when the voltage is too low
+        self._nose_in = True  # whether it looks at the centre of a circle that it flies
+        self._swing: _Swing | None = None  # a turn at a rate that was asked for, under way
         show_vehicle(self, timed)
 
     @property
@@ -193,6 +205,10 @@ class Pilot:
             self.mission.start()
         elif behaviour == "circle":
             v = self.look()
+            self._nose_in = not int(self.parameters.get("CIRCLE_OPTIONS")) & 2
+            if self.persona.px4:
+                self.orbit((v.x, v.y, v.z), math.nan, math.nan)
+                return
             radius = self.parameters.get("CIRCLE_RADIUS", 1000.0) / 100.0
             rate = math.radians(self.parameters.get("CIRCLE_RATE", 20.0))
             limit = math.sqrt(0.5 * float(self.fleet.frames["accel"][self.row]) * max(radius, 0.01))  # AC_Circle
@@ -204,6 +220,25 @@ class Pilot:
             self.take_off(self.parameters["MIS_TAKEOFF_ALT"])
         else:
             self.fleet.hold(rows)
+
+    def orbit(
+        self, centre: tuple[float, float, float], radius: float, speed: float, *, nose_in: bool = True
+    ) -> str | None:
+        """PX4's ORBIT round `centre` (m, local) at `radius` m, below 0 anticlockwise, with `speed` m/s.
+
+        NaN: 1 m, 1 m/s. The radius is 1 to 1000 m, the speed 10 m/s and what 2 m/s^2 allow at most (FlightTaskOrbit).
+        """
+        far = 1.0 if math.isnan(radius) else max(1.0, min(abs(radius), 1000.0))
+        fast = 1.0 if math.isnan(speed) else min(abs(speed), 10.0, math.sqrt(2.0 * far))
+        if not self.fleet.circle([self.row], [centre], far, math.copysign(fast, radius))[0]:
+            return "not flying"
+        self.mode, self._nose_in, self.changed = self.persona.doing("circle"), nose_in, True
+        return None
+
+    def _face_centre(self, v: Any) -> None:  # noqa: ANN401
+        """Round a circle the nose points to its centre."""
+        if (v.mode == layout.CIRCLE and self._nose_in) or (v.mode == layout.MISSION and self.mission.turning):
+            self.fleet.face([self.row], math.atan2(v.circle_x - v.x, v.circle_y - v.y))
 
     def take_off(self, height: float) -> str | None:
         """Rise to `height` m above home. PX4 changes its mode for it, ArduPilot has to be in GUIDED."""
@@ -332,6 +367,24 @@ class Pilot:
             return True
         return self.behaviour == "mission" and self.mission.proceed()
 
+    def swing(self, heading: float, turn: float, rate: float) -> None:
+        """Turn from `heading` (rad) by `turn` rad at `rate` rad/s, and keep the heading then."""
+        self._swing = _Swing(heading, turn, rate, self.fleet.now)
+        self._go_on_turning(self.look())
+
+    def _go_on_turning(self, v: Any) -> None:  # noqa: ANN401
+        swing = self._swing
+        if swing is None:
+            return
+        if not math.isnan(swing.told) and v.target_heading != swing.told:
+            self._swing = None  # another order has come
+            return
+        gone = min(swing.rate * (self.fleet.now - swing.since), abs(swing.turn))
+        swing.told = swing.heading + math.copysign(gone, swing.turn)
+        self.fleet.face([self.row], swing.told)
+        if gone >= abs(swing.turn):
+            self._swing = None
+
     def turn(self, rate: float) -> None:
         """Turn at `rate` rad/s as long as the present order holds."""
         self.fleet.turn([self.row], rate)
@@ -393,6 +446,8 @@ class Pilot:
             return
         self.mission.update()
         v = self.view = self.look()  # it may have given orders
+        self._go_on_turning(v)
+        self._face_centre(v)
         if v.mode not in _FITTING[self.behaviour] and not self.mission.flies(v.mode):
             behaviour = _SHOWN.get(v.mode, "hold")
             if behaviour == "return":

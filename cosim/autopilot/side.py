@@ -58,6 +58,9 @@ def settings(driven: Driven) -> dict[str, float]:
         "WPNAV_SPEED_UP": 100.0 * float(a["climb"]),
         "WPNAV_SPEED_DN": 100.0 * float(a["descent"]),
         "WPNAV_ACCEL": 100.0 * float(a["accel"]),
+        "WPNAV_ACCEL_Z": 100.0 * float(a["climb_accel"]),
+        "LAND_SPEED": 100.0 * float(a["land_speed"]),
+        "RTL_ALT": 100.0 * float(a["return_height"]),
         "ANGLE_MAX": 100.0 * math.degrees(float(a["tilt"])),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 # Hz on the simulated clock, as ArduPilot ships them roughly (SR*_ parameters).
 DEFAULT: dict[int, float] = {
@@ -35,16 +36,18 @@ MOST = 200.0  # Hz of one message on the wall clock
 # Messages per second of wall time to which telemetry may grow when time is sped up: a client that
 # pauses for a second must not lose answers to a full buffer, which holds some 260 datagrams.
 BUSY = 200.0
+_ROUNDING = 1e-6  # s by which sums of steps may be off
 
 
 class Streams:
     """The rates of one vehicle."""
 
-    def __init__(self, now: float) -> None:
-        self.rates = dict(DEFAULT)
+    def __init__(self, now: float, without: Iterable[int] = ()) -> None:
+        """`without`: messages that this autopilot does not have."""
+        self.rates = {message: rate for message, rate in DEFAULT.items() if message not in set(without)}
         self.next = now  # s, when something may be due
-        self._due = dict.fromkeys(DEFAULT, now)
-        self._sent = dict.fromkeys(DEFAULT, -math.inf)  # s of wall time
+        self._due = dict.fromkeys(self.rates, now)
+        self._sent = dict.fromkeys(self.rates, -math.inf)  # s of wall time
 
     def set(self, message: int, rate: float, now: float) -> None:
         """Send `message` at `rate` Hz, 0: never."""
@@ -53,9 +56,13 @@ class Streams:
         self._sent.setdefault(message, -math.inf)
         self.next = now
 
+    def ready(self, now: float) -> bool:
+        """Whether something may be due at `now` s."""
+        return now >= self.next - _ROUNDING
+
     def due(self, now: float, wall: float) -> list[int]:
         """The messages to be sent now. What comes too soon on the wall clock is left out, not put off."""
-        if now < self.next:
+        if not self.ready(now):
             return []
         room = max(1.0, BUSY / max(sum(self.rates.values()), 1.0))
         found, upcoming = [], now + 1.0
@@ -63,10 +70,10 @@ class Streams:
             if rate <= 0.0:
                 continue
             due = self._due[message]
-            if now >= due - 1e-9:
+            if now >= due - _ROUNDING:
                 due = self._due[message] = max(due + 1.0 / rate, now)
                 # 0.8: at the pace of the wall clock, its jitter must not leave messages out
-                if wall - self._sent[message] >= max(0.8 / (rate * room), 0.8 / MOST):
+                if wall - self._sent[message] >= max(0.8 / (rate * room), 0.8 / MOST) - _ROUNDING:
                     self._sent[message] = wall
                     found.append(message)
             upcoming = min(upcoming, due)

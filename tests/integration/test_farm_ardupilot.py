@@ -15,7 +15,7 @@ COLUMNS = ("number", "outcome", "reason", "t_command", "t_engage", "error_mean",
 
 
 def engagements(overrides, folder):
-    outcome = cosim.run(FARM / "scenario.cosim.yaml", overrides=overrides, out=folder)
+    outcome = cosim.run(FARM / "fixed-times.cosim.yaml", overrides=overrides, out=folder)
     assert outcome.error is None
     run = cosim.load(outcome.folder)
     rows = run.sql(f'SELECT {", ".join(COLUMNS)} FROM engagement ORDER BY "number"').fetchall()
@@ -35,13 +35,16 @@ def test_every_engagement_of_the_farm_is_flown(tmp_path):
         theirs, run = engagements(overrides, tmp_path / "theirs")
     finally:
         sitl.close()
-    assert len(ours) == len(theirs) == 3
+    assert len(ours) == len(theirs) == 4
     for built_in, own in zip(ours, theirs, strict=True):
         assert own["outcome"] == "completed"
         assert own["reason"] == built_in["reason"]
-        assert own["t_command"] == pytest.approx(built_in["t_command"], abs=3.0)
-        # 2 s from arming to the motors, 0.75 s to spin up, and a gentler beginning of the climb
-        assert 0.5 < own["t_engage"] - built_in["t_engage"] < 5.0
-        assert own["error_mean"] == pytest.approx(built_in["error_mean"], abs=0.1)
-        assert own["charge_landing"] == pytest.approx(built_in["charge_landing"], abs=0.03)
+        assert own["t_command"] == built_in["t_command"]
+        later = own["t_engage"] - built_in["t_engage"]
+        if built_in["number"] in (1, 4):  # from the ground, and no turn on the headland on the way
+            # 2 s from arming to the motors, 0.75 s to spin up, and a gentler beginning of the climb
+            assert 0.5 < later < 5.0
+            assert own["error_mean"] == pytest.approx(built_in["error_mean"], abs=0.1)
+        assert abs(later) < 12.0
+        assert own["charge_landing"] == pytest.approx(built_in["charge_landing"], abs=0.03, nan_ok=True)
     assert run.sql('SELECT "at" FROM autopilot').fetchall() == []

@@ -40,7 +40,7 @@ def test_is_not_ready_at_first_and_says_so():
 def test_a_forced_arming_passes_the_checks():
     s = station(ready_after=100.0)
     assert s.command(400, 1) == 4
-    assert s.command(400, 1, 21196) == 4  # ArduPilot: to disarm only
+    assert s.command(400, 1, 12345) == 4
     assert s.command(400, 1, 2989) == 0
     s = station("px4", ready_after=100.0)
     assert s.command(400, 1, 21196) == 1  # PX4 passes no checks for somebody outside

@@ -167,6 +167,74 @@ def test_it_flies_a_circle_and_turns_of_a_mission():
     assert s.autopilot.pilot.mission.state == 5
 
 
+def test_px4_orbits_a_place_with_its_nose_to_it():
+    s = flying("px4")
+    x, y, _ = s.place(30, 0)
+    s.send("command_int", 1, 1, 5, 34, 0, 0, -15.0, 4.0, 0.0, math.nan, x, y, 75.0)
+    assert [m.result for m in s.collect() if m.get_type() == "COMMAND_ACK"] == [0]
+    s.until(lambda v: math.hypot(v.x - 30.0, v.y) < 15.5)
+    s.run(10.0)
+    v = s.autopilot.pilot.look()
+    assert math.hypot(v.x - 30.0, v.y) == pytest.approx(15.0, abs=0.5)
+    assert (v.z, math.hypot(v.vx, v.vy)) == pytest.approx((15.0, 4.0), abs=0.3)
+    assert (v.x - 30.0) * v.vy - v.y * v.vx > 0.0  # a radius below 0: anticlockwise
+    assert abs(math.remainder(math.atan2(30.0 - v.x, -v.y) - v.heading, 2.0 * math.pi)) < 0.3
+    assert s.last("HEARTBEAT").custom_mode == 3 << 16 | 1 << 24
+    assert s.command(34, 15, 4, 2) == 2  # a heading without a rule
+    assert s.command(17) == 0
+    assert s.autopilot.pilot.mode == "HOLD"
+
+
+def test_pictures_come_in_series():
+    s = station()
+    assert s.command(2000, 0, 0.5, 3) == 0
+    s.run(3.0)
+    assert [m.get_type() for m in s.heard].count("CAMERA_FEEDBACK") == 3
+    assert s.command(2000, 0, 0.5, 0) == 0
+    s.run(1.0)
+    assert s.command(2001) == 0
+    assert "CAMERA_FEEDBACK" not in [m.get_type() for m in s.run(1.0)]
+    assert s.command(2000, 0, 0.0, 3) == 4
+
+
+def test_a_yaw_turns_at_its_rate_and_ends_what_was_looked_at():
+    s = flying()
+    x, y, _ = s.place(0, 100)
+    assert s.command(195, 0, 0, 0, 0, x / 1e7, y / 1e7) == 0
+    s.run(2.0)
+    assert s.command(115, 90, 10, 1, 0) == 0
+    s.run(4.0)
+    assert math.degrees(s.autopilot.pilot.look().heading) == pytest.approx(40.0, abs=12.0)
+    s.run(8.0)
+    assert math.degrees(s.autopilot.pilot.look().heading) == pytest.approx(90.0, abs=1.0)
+    assert s.command(115, 270, 45, 1, 1) == 0  # clockwise, by the longer way
+    s.run(3.0)
+    assert 180.0 < math.degrees(s.autopilot.pilot.look().heading) % 360.0 < 240.0
+
+
+def test_headings_of_missions_hold_for_a_leg():
+    s = flying()
+    home, first, second = (0, 16, 0, 0, 0, 0, *s.place(0, 0)), s.place(60, 0, 10), s.place(60, 60, 10)
+    turn = (3, 115, 90.0, 0, -1.0, 1.0, 0, 0, 0.0)  # to the left of where it looks
+    assert s.upload([home, turn, (3, 16, 0, 0, 0, 0, *first), (3, 16, 0, 0, 0, 0, *second)]) == 0
+    s.command(176, 1, AUTO)
+    s.until(lambda v: v.x > 30.0)
+    assert math.degrees(s.autopilot.pilot.look().heading) % 360.0 == pytest.approx(270.0, abs=2.0)
+    s.until(lambda v: v.y > 30.0)
+    assert abs(math.degrees(s.autopilot.pilot.look().heading)) < 10.0
+    s = flying("px4")
+    assert (
+        s.upload([(3, 16, 0, 0, 0, 90.0, *s.place(0, 60, 10)), (3, 16, 0, 0, 0, math.nan, *s.place(0, 120, 10))]) == 0
+    )
+    assert s.command(300) == 0
+    s.until(lambda v: v.y > 30.0)
+    assert math.degrees(s.autopilot.pilot.look().heading) == pytest.approx(90.0, abs=2.0)
+    s.send("mission_clear_all", 1, 1, 0)
+    s.run(0.3)
+    assert s.autopilot.pilot.mode == "HOLD"
+    assert "No valid mission available, loitering" in s.texts()
+
+
 def test_a_delay_holds_the_next_command_and_not_the_leg():
     s = flying()
     legs = [(3, 16, 0, 0, 0, 0, *s.place(0, up, 10)) for up in (0, 150)]

@@ -70,6 +70,7 @@ LONG = [
     ("ardupilot", "flies", 193, (7.0,), DENIED),
     ("ardupilot", "flies", 207, (NAN,), DENIED),
     ("ardupilot", "flies", 207, (INF,), DENIED),
+    ("ardupilot", "flies", 207, (1.0, 4.0), FAILED),  # some of the fences
     ("ardupilot", "flies", 241, (1.0,), FAILED),
     ("px4", "flies", 241, (1.0,), TEMPORARILY_REJECTED),
     ("ardupilot", "stands", 208, (-1.0,), FAILED),
@@ -376,6 +377,10 @@ def test_another_station_does_not_keep_arducopter_from_its_fail_safe():
         ("play_tune", (1, 1, b"A"), "STATUSTEXT"),
         ("mount_control", (1, 1, 0, 0, 0, 0), "STATUSTEXT"),
         ("gimbal_manager_set_attitude", (1, 1, 0, 0, [1, 0, 0, 0], 0, 0, 0), "STATUSTEXT"),
+        ("gimbal_manager_set_pitchyaw", (0, 0, 0, 0, 0.1, 0.1, 0, 0), "STATUSTEXT"),  # meant for everybody
+        ("att_pos_mocap", (0, [1, 0, 0, 0], 0, 0, 0), "STATUSTEXT"),  # without a target
+        ("autopilot_version_request", (1, 1), "AUTOPILOT_VERSION"),
+        ("set_mode", (1, 0, 4), "STATUSTEXT"),  # without MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
         ("mission_set_current", (1, 1, 7), "STATUSTEXT"),
     ],
 )
@@ -406,6 +411,14 @@ def test_every_message_is_sent_when_asked_for_or_refused(persona):
         assert (result == ACCEPTED) == any(m.get_msgId() == number for m in s.heard if m.get_type() != "COMMAND_ACK")
         assert (result == ACCEPTED) == (number in known - ({136} if persona == "ardupilot" else set()))
         assert (s.command(511, number, 1e6) == ACCEPTED) == (number in known)
+
+
+def test_rates_are_kept_in_steps_of_half_a_frame():
+    s = station()
+    assert s.command(511, 30, 50_000) == ACCEPTED
+    s.send("request_data_stream", 1, 1, 2, 10, 1)
+    heard = [m.get_type() for m in s.run(2.0, step=0.01)]
+    assert (heard.count("ATTITUDE"), heard.count("SYS_STATUS")) == pytest.approx((40, 20), abs=1)
 
 
 def test_heartbeats_come_as_often_as_asked():
