@@ -9,6 +9,8 @@ DEV    := $(VENV)/.installed-dev
 JOBS   ?= 3
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
+# Threads of OpenMP (PyTorch, scikit-learn) wait for one another in loops: on busy cores they do little else.
+export OMP_NUM_THREADS ?= 1
 # The suites start hundreds of processes; without kept bytecode each compiles all sources again, for a second.
 unexport PYTHONDONTWRITEBYTECODE
 
