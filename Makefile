@@ -40,7 +40,7 @@ chaos: $(DEV)  ## Tests that kill, hang and starve processes
 clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their environments (network needed)
 	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m clients tests/clients $(PYTEST)
 
-# Containers and namespaces are one group on one worker; the rest fills the cores while they wait for the clock.
+# Containers are one group on one worker and namespaces another; the rest fills the cores while they wait for the clock.
 long: $(DEV)  ## The slow and the chaos suites and the clients of others side by side
 	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
 
