@@ -115,6 +115,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # extension modules tell of what is never freed
+
+
 @pytest.hookimpl(tryfirst=True)  # before groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     required = set(os.environ.get("COSIM_REQUIRE", "").split())

@@ -165,5 +165,4 @@ if __name__ == "__main__":
     if (job := _serve(answers)) is None:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    atexit.register(gc.unfreeze)
     _become(job)

@@ -3,11 +3,11 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import COSIM
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
@@ -70,8 +70,7 @@ NEEDS = {
 
 
 def benchmark(name: str, *arguments: str) -> str:
-    command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=550)
+    done = COSIM.run(f"benchmarks.{name}", *arguments, timeout=550)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
