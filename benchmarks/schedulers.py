@@ -165,7 +165,12 @@ def main() -> None:
     arguments.add_argument(
         "--job", choices=["corais", "edges", "mail", "metanet", "network", "table", "tuned"], default="corais"
     )
-    arguments.add_argument("--out", type=Path, default=Path("bench/schedulers"), help="results of the table")
+    arguments.add_argument(
+        "--out",
+        type=Path,
+        default=Path("bench/schedulers"),
+        help="folder of results of table, metanet and tuned: what is there is not run again",
+    )
     arguments.add_argument("--seeds", type=int, default=5, help="of all jobs but corais")
     arguments.add_argument("--workers", type=int, default=1, help="processes")
     arguments.add_argument("--instances", type=int, default=30, help="per family and scale")
@@ -177,6 +182,7 @@ def main() -> None:
     arguments.add_argument("--length", type=float, default=1200.0, help="s of a day, of mail")
     arguments.add_argument("--days", type=int, default=6, help="of mail")
     arguments.add_argument("--intervals", type=int, help="of metanet (1000) and tuned (40)")
+    arguments.add_argument("--policies", nargs="+", help="of metanet: these beside it; default: all")
     arguments.add_argument(
         "--weights", type=Path, help="of corais and network: folder with the network's and ablations'"
     )
@@ -199,7 +205,9 @@ def main() -> None:
     if options.job == "metanet":
         from benchmarks import metanet  # needs torch
 
-        data, tables = metanet.compare(options.seeds, options.intervals or 1000, options.workers)
+        data, tables = metanet.compare(
+            options.seeds, options.intervals or 1000, options.workers, options.out / "metanet.jsonl", options.policies
+        )
         print_result("schedulers", {"job": "metanet", **data}, tables, as_json=options.json)
         return
     if options.job == "tuned":
