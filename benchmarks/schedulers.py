@@ -14,7 +14,7 @@ over the floor, and, in the family without backlogs, over that of longest-first 
 
 `metanet`: choosing the scheduler anew in each of `--intervals`, see `benchmarks.metanet`.
 
-`tuned`: SimTune's Algorithm 1 around six schedulers, see `benchmarks.tuned`; `--intervals`, by default 40.
+`tuned`: SimTune's tables, its Algorithm 1 around six schedulers, see `benchmarks.tuned`; `--intervals`, by default 40.
 
 `mail`: MAIL-MMSG, see `benchmarks.mail`; `--length` s of each day that policies are judged on, `--days` of logs to
 learn clients from and as many to judge them on.
@@ -182,7 +182,9 @@ def main() -> None:
     arguments.add_argument("--length", type=float, default=1200.0, help="s of a day, of mail")
     arguments.add_argument("--days", type=int, default=6, help="of mail")
     arguments.add_argument("--intervals", type=int, help="of metanet (1000) and tuned (40)")
-    arguments.add_argument("--policies", nargs="+", help="of metanet: these beside it; default: all")
+    arguments.add_argument("--policies", nargs="+", help="of metanet (those beside it) and tuned; default: all")
+    arguments.add_argument("--tuners", nargs="+", help="of tuned, beside values set by hand; default: all")
+    arguments.add_argument("--hosts", type=int, nargs="+", default=(), help="of tuned: sizes of fleets, by 6")
     arguments.add_argument(
         "--weights", type=Path, help="of corais and network: folder with the network's and ablations'"
     )
@@ -213,7 +215,10 @@ def main() -> None:
     if options.job == "tuned":
         from benchmarks import tuned  # needs torch
 
-        data, tables = tuned.compare(options.seeds, options.intervals or 40, options.workers)
+        data, tables = tuned.compare(
+            options.seeds, options.intervals or 40, options.workers, options.out / "tuned.jsonl", hosts=options.hosts,
+            schedulers=options.policies, tuners=options.tuners,
+        )  # fmt: skip
         print_result("schedulers", {"job": "tuned", **data}, tables, as_json=options.json)
         return
     if options.job == "mail":
