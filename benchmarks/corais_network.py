@@ -19,7 +19,7 @@ from cosim.schedulers.corais import baselines, families, network, search
 from cosim.schedulers.corais.families import Scale
 from cosim.schedulers.corais.problem import Instance, makespan
 
-DRAWS = {"greedy": 0, "100": 100, "1k": 1000}
+DRAWS = {"greedy": 0, "100": 100, "1k": 1000, "4k": 4000}
 MINE = network.VARIANTS[0]
 
 
@@ -54,6 +54,8 @@ def values(instance: Instance, number: int, seed: int, weights: Path) -> dict[st
         **{f"random, {name}": baselines.random(instance, n, rng) for name, n in DRAWS.items() if n},
     }
     for variant in network.VARIANTS:
+        if not (weights / f"{variant}.npz").is_file():
+            continue
         held = network.stored(weights, variant)
         for name, n in DRAWS.items():
             decisions[f"{variant}, {name}"] = network.solve(instance, held, count=n, seed=number)

@@ -7,8 +7,8 @@ results already; the order of the papers; whether `search` is with the best in e
 plain rules and, with `--weights`, the network and its ablations, by family and scale; for large instances the makespan
 over the floor, and, in the family without backlogs, over that of longest-first placement.
 
-`network`: CoRaiS' network from the folder `--weights` against its ablations and plain rules, see
-`benchmarks.corais_network`; `--instances` of `--family` and `--scale`.
+`network`: CoRaiS' network, as shipped or from the folder `--weights`, against its ablations, as far as they are there,
+and plain rules, see `benchmarks.corais_network`; `--instances` of `--family` and `--scale`.
 
 `edges`: the prototype with five real edges, see `benchmarks.five_edges`; `--rounds` of each cell.
 
@@ -230,10 +230,13 @@ def main() -> None:
     if options.job == "network":
         from benchmarks import corais_network
 
-        if options.weights is None:
-            raise SystemExit("--job network needs --weights FOLDER, made by cosim.schedulers.corais.train")
         data, tables = corais_network.compare(
-            options.family, tuple(options.scale), options.instances, options.seed, options.weights, options.workers
+            options.family,
+            tuple(options.scale),
+            options.instances,
+            options.seed,
+            options.weights or network.SHIPPED,
+            options.workers,
         )
         print_result("schedulers", {"job": "network", **data}, tables, as_json=options.json)
         return

@@ -155,5 +155,5 @@ def solve(instance: Instance, weights: Weights, *, count: int = 0, seed: int = 0
     rng = np.random.default_rng(seed)
     ends = likely.cumsum(axis=1)
     ends[:, -1] = 1.0
-    draws = ((rng.random(instance.requests)[:, None] > ends).sum(axis=1) for _ in range(count))
-    return best_of(instance, [greedy, *draws])
+    draws = (rng.random((count, instance.requests))[..., None] > ends).sum(axis=-1)
+    return best_of(instance, np.concatenate([greedy[None], draws]))
