@@ -190,6 +190,7 @@ def main() -> None:
     )
     arguments.add_argument("--family", choices=sorted(families.FAMILIES), default="corais", help="of network")
     arguments.add_argument("--scale", type=int, nargs=3, default=(10, 5, 50), help="edges, of the region, requests")
+    arguments.add_argument("--descend", type=int, default=0, help="of network: steps on each instance, beside it")
     arguments.add_argument("--nodes", choices=["process", "containers"], default="process", help="of edges")
     arguments.add_argument("--rounds", type=int, default=1, help="of edges")
     arguments.add_argument("--requests", type=int, nargs="+", default=[50, 100, 200, 500, 1000], help="of edges")
@@ -237,6 +238,7 @@ def main() -> None:
             options.seed,
             options.weights or network.SHIPPED,
             options.workers,
+            options.descend,
         )
         print_result("schedulers", {"job": "network", **data}, tables, as_json=options.json)
         return
