@@ -130,7 +130,9 @@ def resumed(
         have[missing[k]] = found
         if file is not None:
             with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps({"case": missing[k], "code": made_by, "found": found}) + "\n")
+                # A line of a run that was killed may be cut short: it is ended first.
+                begin = "\n" if out.tell() and file.read_bytes()[-1:] != b"\n" else ""
+                out.write(begin + json.dumps({"case": missing[k], "code": made_by, "found": found}) + "\n")
         left = (time.monotonic() - begun) / done * (len(missing) - done)
         print(f"{done}/{len(missing)}  {missing[k]}, some {left:.0f} s left", file=sys.stderr)
     return [have[name] for name in cases]

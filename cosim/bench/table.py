@@ -120,6 +120,8 @@ def fill(
     ]
     missing = [key for key in wanted if key not in have]
     with (folder / FILE).open("a", encoding="utf-8") as file:
+        if file.tell() and (folder / FILE).read_bytes()[-1:] != b"\n":
+            file.write("\n")  # a last line that was cut short swallows no other
         for done, (_, row) in enumerate(as_they_come(one, [(key,) for key in missing], workers), 1):
             file.write(json.dumps(vars(row)) + "\n")
             file.flush()
