@@ -13,13 +13,17 @@ same state, all tried by `branch`. `rollout` takes that least in each interval.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import Table, mapped, verdict
+import cosim.peers.interval
+import cosim.schedulers
+from benchmarks.measure import Table, resumed, verdict
 from cosim.bench import suite
+from cosim.contract.errors import SetupError
 from cosim.results import student
 from cosim.schedulers import scheduler
 from cosim.schedulers.catalogue.dqn_selector import train as selector
@@ -37,7 +41,14 @@ WORLD = "fleet"
 LEARNING = 100  # intervals of each policy to learn from: the paper's
 SEED = 900  # of these
 REGRET, SHARE, USED = 0.25, 0.05, 3  # asked
+_SCHEDULERS = Path(cosim.schedulers.__file__).parent
+CODE = (
+    Path(__file__), Path(suite.__file__), Path(cosim.peers.interval.__file__).parent, *_SCHEDULERS.glob("*.py"),
+    _SCHEDULERS / "catalogue",
+)  # fmt: skip
 PRICED = ("metanet", "ucb", "dqn-selector", "rollout")  # made for USD per task; with * for energy and response
+ALWAYS = ("metanet", "least-loaded")
+NAMES = (*ALWAYS, *POOL, "ucb", "dqn-selector", "rollout", *(f"{one}*" for one in PRICED))
 
 
 @decides("interval")
@@ -55,8 +66,8 @@ class _Alone(Chooser):
         self.rows.append(meta.Heard(seen, policy, cost, following))
 
 
-def learned(intervals: int, seed: int) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Weights of MetaNet and of the DQN for the fleet and USD per task."""
+def learned(intervals: int, seed: int) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Weights of MetaNet and of the DQN for the fleet and USD per task, as lists of their rows."""
     rows: list[meta.Heard] = []
     for k in range(len(POOL)):
         one, policy = _world().begin(seed), _Alone(k)
@@ -64,7 +75,9 @@ def learned(intervals: int, seed: int) -> tuple[dict[str, Floats], dict[str, Flo
         one.decide_by(per_interval(decided, one))
         one.run(intervals)
         rows += policy.rows
-    return meta.fitted(rows, seed, 60)[0], selector.fitted(rows, seed, 6, 12)[0]
+    both = meta.fitted(rows, seed, 60)[0], selector.fitted(rows, seed, 6, 12)[0]
+    first, second = ({name: value.tolist() for name, value in one.items()} for one in both)
+    return first, second
 
 
 @decides("interval")
@@ -101,7 +114,7 @@ def _world() -> suite.World:
     return next(one for one in suite.worlds() if one.name == WORLD)
 
 
-def made(name: str, weights: tuple[dict[str, Floats], dict[str, Floats]]) -> Any:
+def made(name: str, weights: Sequence[dict[str, Floats]]) -> Any:
     """A policy of the comparison; those with * are as shipped."""
     priced: dict[str, Callable[[], Chooser]] = {
         "metanet": lambda: MetaNet(weights=weights[0], cost=dollars),
@@ -112,7 +125,7 @@ def made(name: str, weights: tuple[dict[str, Floats], dict[str, Floats]]) -> Any
     return priced[name]() if name in priced else scheduler(name.removesuffix("*")).policy("interval")
 
 
-def ran(name: str, seed: int, intervals: int, weights: tuple[dict[str, Floats], dict[str, Floats]]) -> dict[str, Any]:
+def ran(name: str, seed: int, intervals: int, weights: Sequence[dict[str, Floats]]) -> dict[str, Any]:
     """One run: USD per task that ended, energy (kWh), response (s), and how often each policy was chosen."""
     policy: Any = name if name == "least-loaded" else made(name, weights)
     watched = Regretted(policy, "dollars" if name == "metanet" else "objective") if "metanet" in name else None
@@ -141,13 +154,23 @@ def ahead(mine: Sequence[float], other: Sequence[float]) -> dict[str, Any]:
     return {"ratio": float(np.exp(value)), "upper": float(np.exp(value + half)), "holds": bool(value + half <= 0.0)}
 
 
-def compare(seeds: int, intervals: int, workers: int) -> tuple[dict[str, Any], list[Table]]:
-    """The claim, its regret, and the same for ours."""
-    weights = learned(LEARNING, SEED)
-    names = ("least-loaded", *POOL, *PRICED, *(f"{one}*" for one in PRICED))
-    order = sorted(names, key=lambda name: ("rollout" not in name, "metanet" not in name))  # long ones first
-    calls = [(name, seed, intervals, weights) for name in order for seed in suite.SEEDS[:seeds]]
-    rows = mapped(ran, *zip(*calls, strict=True), workers=workers)
+def compare(
+    seeds: int, intervals: int, workers: int, file: Path | None = None, policies: Sequence[str] | None = None
+) -> tuple[dict[str, Any], list[Table]]:
+    """The claim, its regret, and the same for ours; of `policies` alone where there are some; those of
+    `ALWAYS` are. What `file` holds is not made again. Raises `SetupError` for a policy that is not there.
+    """
+    strange = sorted(set(policies or ()) - set(NAMES))
+    if strange:
+        raise SetupError(f"--policies: there is no {', '.join(strange)}; there are {', '.join(NAMES)}")
+    names = [name for name in NAMES if not policies or name in (*ALWAYS, *policies)]
+    (said,) = resumed(learned, {f"weights, {LEARNING} intervals, seed {SEED}": (LEARNING, SEED)}, file, CODE)
+    weights = [{name: np.array(value, np.float64) for name, value in one.items()} for one in said]
+    calls = {
+        f"{name}, seed {seed}, {intervals} intervals": (name, seed, intervals, weights)
+        for seed in suite.SEEDS[:seeds] for name in names
+    }  # fmt: skip
+    rows = resumed(ran, calls, file, CODE, workers=workers)
     by = {(row["policy"], row["seed"]): row for row in rows}
     used = suite.SEEDS[:seeds]
 
@@ -176,17 +199,22 @@ def compare(seeds: int, intervals: int, workers: int) -> tuple[dict[str, Any], l
         ["against", "metanet, USD", "rollout, USD", "metanet*, objective", "rollout*, objective"],
     )
     for other in (*POOL, "ucb", "dqn-selector"):
-        cells = []
+        cells: list[str] = []
         for figure, mark in (("dollars", ""), ("objective", "*")):
             rival = other if other in POOL else other + mark
             for mine in ("metanet" + mark, "rollout" + mark):
+                if mine not in names or rival not in names:
+                    cells.append("")
+                    continue
                 one = ahead(values(mine, figure), values(rival, figure))
                 claims.append({"of": mine, "to": rival, "figure": figure, **one})
                 cells.append(f"{one['ratio']:.3f} ({one['upper']:.3f}){'' if one['holds'] else ' no'}")
         asked.add([other, *cells])
     used_by = Table("share of the intervals", ["policy", *POOL, "used", "regret", "static best"])
     choices = []
-    for name in (*PRICED, *(f"{one}*" for one in PRICED)):
+    for name in names:
+        if name.removesuffix("*") not in PRICED:
+            continue
         shares = np.mean([by[name, seed]["shares"] for seed in used], axis=0)
         often = int((shares >= SHARE).sum())
         regret = [by[name, seed]["regret"] for seed in used]

@@ -7,14 +7,14 @@ results already; the order of the papers; whether `search` is with the best in e
 plain rules and, with `--weights`, the network and its ablations, by family and scale; for large instances the makespan
 over the floor, and, in the family without backlogs, over that of longest-first placement.
 
-`network`: CoRaiS' network from the folder `--weights` against its ablations and plain rules, see
-`benchmarks.corais_network`; `--instances` of `--family` and `--scale`.
+`network`: CoRaiS' network, as shipped or from the folder `--weights`, against its ablations, as far as they are there,
+and plain rules, see `benchmarks.corais_network`; `--instances` of `--family` and `--scale`.
 
 `edges`: the prototype with five real edges, see `benchmarks.five_edges`; `--rounds` of each cell.
 
 `metanet`: choosing the scheduler anew in each of `--intervals`, see `benchmarks.metanet`.
 
-`tuned`: SimTune's Algorithm 1 around six schedulers, see `benchmarks.tuned`; `--intervals`, by default 40.
+`tuned`: SimTune's tables, its Algorithm 1 around six schedulers, see `benchmarks.tuned`; `--intervals`, by default 40.
 
 `mail`: MAIL-MMSG, see `benchmarks.mail`; `--length` s of each day that policies are judged on, `--days` of logs to
 learn clients from and as many to judge them on.
@@ -165,7 +165,12 @@ def main() -> None:
     arguments.add_argument(
         "--job", choices=["corais", "edges", "mail", "metanet", "network", "table", "tuned"], default="corais"
     )
-    arguments.add_argument("--out", type=Path, default=Path("bench/schedulers"), help="results of the table")
+    arguments.add_argument(
+        "--out",
+        type=Path,
+        default=Path("bench/schedulers"),
+        help="folder of results of table, metanet and tuned: what is there is not run again",
+    )
     arguments.add_argument("--seeds", type=int, default=5, help="of all jobs but corais")
     arguments.add_argument("--workers", type=int, default=1, help="processes")
     arguments.add_argument("--instances", type=int, default=30, help="per family and scale")
@@ -177,11 +182,15 @@ def main() -> None:
     arguments.add_argument("--length", type=float, default=1200.0, help="s of a day, of mail")
     arguments.add_argument("--days", type=int, default=6, help="of mail")
     arguments.add_argument("--intervals", type=int, help="of metanet (1000) and tuned (40)")
+    arguments.add_argument("--policies", nargs="+", help="of metanet (those beside it) and tuned; default: all")
+    arguments.add_argument("--tuners", nargs="+", help="of tuned, beside values set by hand; default: all")
+    arguments.add_argument("--hosts", type=int, nargs="+", default=(), help="of tuned: sizes of fleets, by 6")
     arguments.add_argument(
         "--weights", type=Path, help="of corais and network: folder with the network's and ablations'"
     )
     arguments.add_argument("--family", choices=sorted(families.FAMILIES), default="corais", help="of network")
     arguments.add_argument("--scale", type=int, nargs=3, default=(10, 5, 50), help="edges, of the region, requests")
+    arguments.add_argument("--descend", type=int, default=0, help="of network: steps on each instance, beside it")
     arguments.add_argument("--nodes", choices=["process", "containers"], default="process", help="of edges")
     arguments.add_argument("--rounds", type=int, default=1, help="of edges")
     arguments.add_argument("--requests", type=int, nargs="+", default=[50, 100, 200, 500, 1000], help="of edges")
@@ -199,13 +208,18 @@ def main() -> None:
     if options.job == "metanet":
         from benchmarks import metanet  # needs torch
 
-        data, tables = metanet.compare(options.seeds, options.intervals or 1000, options.workers)
+        data, tables = metanet.compare(
+            options.seeds, options.intervals or 1000, options.workers, options.out / "metanet.jsonl", options.policies
+        )
         print_result("schedulers", {"job": "metanet", **data}, tables, as_json=options.json)
         return
     if options.job == "tuned":
         from benchmarks import tuned  # needs torch
 
-        data, tables = tuned.compare(options.seeds, options.intervals or 40, options.workers)
+        data, tables = tuned.compare(
+            options.seeds, options.intervals or 40, options.workers, options.out / "tuned.jsonl", hosts=options.hosts,
+            schedulers=options.policies, tuners=options.tuners,
+        )  # fmt: skip
         print_result("schedulers", {"job": "tuned", **data}, tables, as_json=options.json)
         return
     if options.job == "mail":
@@ -217,10 +231,14 @@ def main() -> None:
     if options.job == "network":
         from benchmarks import corais_network
 
-        if options.weights is None:
-            raise SystemExit("--job network needs --weights FOLDER, made by cosim.schedulers.corais.train")
         data, tables = corais_network.compare(
-            options.family, tuple(options.scale), options.instances, options.seed, options.weights, options.workers
+            options.family,
+            tuple(options.scale),
+            options.instances,
+            options.seed,
+            options.weights or network.SHIPPED,
+            options.workers,
+            options.descend,
         )
         print_result("schedulers", {"job": "network", **data}, tables, as_json=options.json)
         return

@@ -5,9 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from multiprocessing import get_context
+from typing import Any, TypeVar
+
+Found = TypeVar("Found")
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
@@ -23,3 +27,16 @@ def end_with(parent: int) -> None:
 def pool(workers: int) -> ProcessPoolExecutor:
     """An executor of `workers` fresh interpreters that end with this process."""
     return ProcessPoolExecutor(workers, get_context("spawn"), end_with, (os.getpid(),))
+
+
+def as_they_come(
+    make: Callable[..., Found], cases: Sequence[tuple[Any, ...]], workers: int
+) -> Iterator[tuple[int, Found]]:
+    """The position of each case and `make` of it, whichever ends first, by so many processes; 1: in this one."""
+    if workers <= 1:
+        yield from ((k, make(*case)) for k, case in enumerate(cases))
+        return
+    with pool(workers) as processes:
+        waiting = {processes.submit(make, *case): k for k, case in enumerate(cases)}
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()

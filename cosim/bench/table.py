@@ -7,15 +7,14 @@ import importlib
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cosim.schedulers
 from cosim.bench import suite
-from cosim.children import pool
+from cosim.children import as_they_come
 from cosim.contract import errors
 from cosim.peers.interval.layout import POLICIES as COMPILED
 from cosim.results import student
@@ -59,7 +58,7 @@ def entry(name: str) -> Entry:
     """
     root = Path(cosim.schedulers.__file__).parent
     if name in COMPILED:
-        return Entry(name, "Apache-2.0", 0, _digest([*Path(suite.__file__).parents[1].glob("peers/interval/*.py")]))
+        return Entry(name, "Apache-2.0", 0, digest([*Path(suite.__file__).parents[1].glob("peers/interval/*.py")]))
     found = scheduler(name)
     found.policy("interval")
     target = POLICIES[name][0] if name in POLICIES else name
@@ -79,7 +78,7 @@ def entry(name: str) -> Entry:
     licence = "Apache-2.0" if name in POLICIES else str(getattr(made, "licence", "not stated"))
     size = sum(path.stat().st_size for path in known)
     code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
-    return Entry(name, licence, size, _digest([file, *known, *beside, *code]))
+    return Entry(name, licence, size, digest([file, *known, *beside, *code]))
 
 
 def _beside(file: Path) -> list[Path]:
@@ -89,7 +88,8 @@ def _beside(file: Path) -> list[Path]:
     return [path for path in modules if path.parent == file.parent and path.is_file()] + weights
 
 
-def _digest(files: Iterable[Path]) -> str:
+def digest(files: Iterable[Path]) -> str:
+    """Of the names and the contents of files."""
     found = hashlib.sha256()
     for file in sorted(set(files)):
         found.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -120,22 +120,15 @@ def fill(
     ]
     missing = [key for key in wanted if key not in have]
     with (folder / FILE).open("a", encoding="utf-8") as file:
-        for done, row in enumerate(_runs(missing, workers), 1):
+        if file.tell() and (folder / FILE).read_bytes()[-1:] != b"\n":
+            file.write("\n")  # a last line that was cut short swallows no other
+        for done, (_, row) in enumerate(as_they_come(one, [(key,) for key in missing], workers), 1):
             file.write(json.dumps(vars(row)) + "\n")
             file.flush()
             have[row.entry, row.digest, row.suite, row.world, row.seed] = row
             if told is not None:
                 told(done, len(missing), row)
     return [have[key] for key in wanted]
-
-
-def _runs(keys: Sequence[tuple[str, str, str, str, int]], workers: int) -> Iterator[Row]:
-    if workers <= 1:
-        yield from map(one, keys)
-        return
-    with pool(workers) as processes:
-        for future in as_completed([processes.submit(one, key) for key in keys]):
-            yield future.result()
 
 
 def one(key: tuple[str, str, str, str, int]) -> Row:

@@ -15,7 +15,7 @@
 
 Observations are dicts of padded arrays with masks: what a policy sees, see `cosim.schedulers.state` for
 the columns and `cosim.envs.spaces` for the padding. A policy of `cosim.schedulers` and a trained agent
-thus decide on the same figures.
+thus decide on the same figures; `scaled` wraps an environment for nets.
 """
 
 from __future__ import annotations
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
     from cosim.envs.central import ContinuumEnv, OffloadEnv
     from cosim.envs.corais import CoRaiSEnv
     from cosim.envs.multi import MultiEdge
+    from cosim.envs.spaces import scaled
     from cosim.envs.vector import ContinuumVectorEnv
     from cosim.envs.virtual import VirtualPlatformEnv
 
-__all__ = ["CoRaiSEnv", "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "VirtualPlatformEnv"]
+__all__ = [
+    "CoRaiSEnv", "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "VirtualPlatformEnv", "scaled",
+]  # fmt: skip
 
 _PLACES = {
     "ContinuumEnv": "central", "OffloadEnv": "central", "ContinuumVectorEnv": "vector", "CoRaiSEnv": "corais",
-    "MultiEdge": "multi", "VirtualPlatformEnv": "virtual",
+    "MultiEdge": "multi", "VirtualPlatformEnv": "virtual", "scaled": "spaces",
 }  # fmt: skip
 
 gymnasium.register(

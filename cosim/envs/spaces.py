@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.schedulers.state import HOST, KEEP, LOCAL, TASK, Floats, State, matrix
 
+AnyEnv = TypeVar("AnyEnv", gymnasium.Env[Any, Any], gymnasium.vector.VectorEnv[Any, Any, Any])
+
 MOST = 1e15  # stands for infinity, and bounds all figures
 UNKNOWN = -1.0  # stands for what a model does not say
 ANSWERS = 2  # besides the hosts: 0 keep, 1 the task's own device, 2 + h host h
 Observation = dict[str, NDArray[Any]]
+
+# Of `scaled`, by column; 1 where none is named. The same for all scenarios, so that a net can go from one to another.
+UNITS = {
+    "speed": 1e9, "demand": 1e9, "own_speed": 1e9, "work": 1e9, "memory": 1e9, "input": 1e6, "output": 1e6,
+    "power": 100.0, "idle_power": 100.0, "full_power": 100.0, "task": 100.0,
+}  # fmt: skip
+BOUND = 10.0  # of what is scaled: 11,000 units and more, and infinity
 
 
 def observation_space(hosts: int, tasks: int) -> spaces.Dict:
@@ -49,6 +59,40 @@ def observe(state: State | None, hosts: int, tasks: int, rows: NDArray[np.int64]
     found["host_mask"][:] = state.hosts["up"] != 0.0
     found["task_mask"][:count] = 1
     return found
+
+
+def scaled(env: AnyEnv) -> AnyEnv:
+    """The environment, single or vector, with figures that a net can take: asinh(x / unit), float32 within `BOUND`.
+
+    `UNITS` has the units: Gcycles, GB of memory, MB to send, 100 W, else those of the columns. `UNKNOWN` stays what it
+    is. Keys, shapes and masks are the same, so `gymnasium.wrappers.FlattenObservation` and others can follow. Raises
+    `ValueError` for an environment that does not show hosts and tasks.
+    """
+    given: Any = env
+    many = isinstance(env, gymnasium.vector.VectorEnv)
+    one: Any = given.single_observation_space if many else given.observation_space
+    if not isinstance(one, spaces.Dict) or not {"hosts", "tasks", "reach"} <= set(one):
+        raise ValueError("scaled takes an environment that shows hosts, tasks and reach, such as cosim/Continuum-v1")
+    units = {
+        name: np.array([UNITS.get(column, 1.0) for column in record.names or ()])
+        for name, record in (("hosts", HOST), ("tasks", TASK))
+    } | {"reach": np.ones(1)}
+
+    def change(seen: Observation) -> Observation:
+        found = dict(seen)
+        for name, unit in units.items():
+            value = np.clip(np.arcsinh(seen[name] / unit), -BOUND, BOUND)
+            found[name] = np.where(seen[name] == UNKNOWN, UNKNOWN, value).astype(np.float32)
+        return found
+
+    space = spaces.Dict(
+        {name: spaces.Box(-BOUND, BOUND, part.shape, np.float32) if name in units else part
+         for name, part in one.items()}
+    )  # fmt: skip
+    wrappers = gymnasium.wrappers
+    options: Any = {"single_observation_space": space} if many else {"observation_space": space}
+    found: Any = (wrappers.vector if many else wrappers).TransformObservation(given, change, **options)
+    return cast(AnyEnv, found)
 
 
 def sizes(tasks: int, watts: float = 1.0) -> None:

@@ -8,6 +8,7 @@ not carried out (`branch`). Learning needs torch (extra `learn`).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from cosim.schedulers.catalogue.objective import Scale
 from cosim.schedulers.catalogue.sequential import PAIR_INPUT, scores
 from cosim.schedulers.catalogue.training import library, prepared, surrogate_loss
 from cosim.schedulers.models import interval_state, per_interval
-from cosim.schedulers.state import Floats, State
+from cosim.schedulers.state import Floats, Records, State
 
 TUNABLE = ("pso", "ga", "dqn", "a3c", "gobi", "gosh")  # SimTune's six, in its order
 _CANDIDATES = 24  # decisions that a surrogate learns from per interval
@@ -51,9 +52,14 @@ class Tuning:
         found: NDArray[np.int64] = np.asarray(per_interval(self.policy, twin)(twin.state()), np.int64)
         return found
 
-    def learn(self, twin: Interval) -> None:
-        """Take in what the model says of other decisions in its state. Nothing of the model changes."""
+    def learn(self, twin: Interval, answers: Callable[[NDArray[np.int64]], Records] | None = None) -> None:
+        """Take in what is said of other decisions in the model's state: by `answers`, without any by its `branch`.
+
+        Nothing of the model changes.
+        """
         state = interval_state(twin, twin.state())
+        if answers is not None:
+            state = state._replace(branch=answers)
         self._scale.see(state)
         if len(state.tasks):
             self._learn(state)

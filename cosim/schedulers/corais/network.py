@@ -148,12 +148,16 @@ def chances(instance: Instance, w: Weights) -> Floats:
 
 def solve(instance: Instance, weights: Weights, *, count: int = 0, seed: int = 0) -> Decision:
     """The likeliest edge of each request; with `count` the best of that and so many joint draws."""
-    likely = chances(instance, weights)
+    return drawn(instance, chances(instance, weights), count, seed)
+
+
+def drawn(instance: Instance, likely: Floats, count: int, seed: int = 0) -> Decision:
+    """The likeliest decision by chances (requests, edges), or the best of it and `count` joint draws."""
     greedy: Decision = likely.argmax(axis=1)
     if count < 1:
         return greedy
     rng = np.random.default_rng(seed)
     ends = likely.cumsum(axis=1)
     ends[:, -1] = 1.0
-    draws = ((rng.random(instance.requests)[:, None] > ends).sum(axis=1) for _ in range(count))
-    return best_of(instance, [greedy, *draws])
+    draws = (rng.random((count, instance.requests))[..., None] > ends).sum(axis=-1)
+    return best_of(instance, np.concatenate([greedy[None], draws]))

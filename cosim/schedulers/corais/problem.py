@@ -65,15 +65,16 @@ def makespan(instance: Instance, decision: Decision) -> float:
 
 
 def responses(instance: Instance, decision: Decision) -> Floats:
-    """(edges,) response time in s of every edge under `decision`, eq. 13.
+    """(edges,) response time in s of every edge under `decision`, eq. 13; of several (K, requests), (K, edges).
 
     Raises `ValueError` for a decision that names no edge of the region.
     """
     chosen = np.ascontiguousarray(decision, np.int64)
-    if chosen.shape != (instance.requests,) or np.any((chosen < 0) | (chosen >= instance.edges)):
+    wrong = chosen.ndim not in (1, 2) or chosen.shape[-1] != instance.requests
+    if wrong or np.any((chosen < 0) | (chosen >= instance.edges)):
         raise ValueError(f"a decision names one of {instance.edges} edges for each of {instance.requests} requests")
-    found: Floats = _responses(chosen, *instance.arrays())
-    return found
+    found: Floats = _responses(np.atleast_2d(chosen), *instance.arrays())
+    return found.reshape(*chosen.shape[:-1], -1)
 
 
 @part
@@ -90,21 +91,22 @@ def response(own: float, coming: float, arrival: float, leaving: float) -> float
 
 @entry()
 def _responses(
-    decision: Decision, place: Floats, slope: Floats, offset: Floats, replicas: NDArray[np.int64], own_work: Floats,
-    coming_work: Floats, coming: Floats, leaving: Floats, source: NDArray[np.int64], target: NDArray[np.int64],
-    size: Floats, output: Floats, transfer: float,
+    decisions: NDArray[np.int64], place: Floats, slope: Floats, offset: Floats, replicas: NDArray[np.int64],
+    own_work: Floats, coming_work: Floats, coming: Floats, leaving: Floats, source: NDArray[np.int64],
+    target: NDArray[np.int64], size: Floats, output: Floats, transfer: float,
 ) -> Floats:  # fmt: skip
-    own, other, arrival, last = own_work.copy(), coming_work.copy(), coming.copy(), leaving.copy()
-    for z in range(len(decision)):
-        q = decision[z]
-        work = (slope[q] * size[z] + offset[q]) / replicas[q]
-        if q == source[z]:
-            own[q] += work
-        else:
-            other[q] += work
-            arrival[q] = max(arrival[q], transfer * size[z] * distance(place, source[z], q))
-        last[q] = max(last[q], transfer * output[z] * distance(place, q, target[z]))
-    found = np.empty(len(slope))
-    for q in range(len(slope)):
-        found[q] = response(own[q], other[q], arrival[q], last[q])
+    found = np.empty((len(decisions), len(slope)))
+    for k in range(len(decisions)):
+        own, other, arrival, last = own_work.copy(), coming_work.copy(), coming.copy(), leaving.copy()
+        for z in range(len(source)):
+            q = decisions[k, z]
+            work = (slope[q] * size[z] + offset[q]) / replicas[q]
+            if q == source[z]:
+                own[q] += work
+            else:
+                other[q] += work
+                arrival[q] = max(arrival[q], transfer * size[z] * distance(place, source[z], q))
+            last[q] = max(last[q], transfer * output[z] * distance(place, q, target[z]))
+        for q in range(len(slope)):
+            found[k, q] = response(own[q], other[q], arrival[q], last[q])
     return found

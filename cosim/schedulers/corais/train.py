@@ -66,6 +66,37 @@ def alternatives(torch: Any, found: list[Instance], drawn: Any) -> Any:  # noqa:
     return torch.maximum(here, elsewhere)
 
 
+def descend(instances: list[Instance], chances: list[Floats], steps: int, seed: int) -> list[Floats]:
+    """Chances (requests, edges) of each instance after `steps` of `train`'s gradient on themselves, from `chances` on.
+
+    What requests that are decided independently can reach, whatever network says how. All of the same size.
+    """
+    torch = library()
+    torch.manual_seed(seed)
+    logits = torch.tensor(np.log(np.array(chances) + 1e-9), dtype=torch.float32, requires_grad=True)
+    optimiser = torch.optim.Adam([logits], lr=0.1)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, steps)
+    for _ in range(steps):
+        likely = torch.distributions.Categorical(logits=logits)
+        slope, _ = _slopes(torch, instances, likely)
+        loss = (likely.probs * slope).sum((1, 2)).sum() - ENTROPY * likely.entropy().mean(1).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    found = torch.softmax(logits, -1).detach().numpy().astype(np.float64)
+    return list(found)
+
+
+def _slopes(torch: Any, found: list[Instance], likely: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """(B, Z, Q) of the expected makespan, over its mean, by the chances; (B, S) s, makespans of draws."""
+    drawn = likely.sample((DRAWS,)).transpose(0, 1)  # (B, S, Z)
+    with torch.no_grad():
+        tried = alternatives(torch, found, drawn)
+        value = tried.gather(-1, drawn[..., None])[..., 0, 0]
+        return tried.mean(1) / value.mean(1)[:, None, None], value
+
+
 def train(
     variant: str, seed: int, batches: int, instances: int, out: Path | None = None, *, family: str = "corais"
 ) -> dict[str, Any]:
@@ -97,11 +128,7 @@ def train(
         seen = [columns(one) for one in found]
         edges, requests = (torch.from_numpy(np.stack(part)).float() for part in zip(*seen, strict=True))
         likely = torch.distributions.Categorical(logits=scores(torch, held, edges, requests, norm))
-        drawn = likely.sample((DRAWS,)).transpose(0, 1)  # (B, S, Z)
-        with torch.no_grad():
-            tried = alternatives(torch, found, drawn)
-            value = tried.gather(-1, drawn[..., None])[..., 0, 0]  # (B, S)
-            slope = tried.mean(1) / value.mean(1)[:, None, None]  # of the expected makespan, by the chances
+        slope, value = _slopes(torch, found, likely)
         loss = (likely.probs * slope).sum((1, 2)).mean() - ENTROPY * likely.entropy().mean()
         optimiser.zero_grad()
         loss.backward()

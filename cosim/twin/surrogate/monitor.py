@@ -89,9 +89,14 @@ class Testbed:
         known = [hosts[name] / max(float(hosts[name].max()), 1e-12) for name in ("mips", "ram", "latency")]
         self._known = np.stack(known, axis=1)
         self._full = float(power.max(axis=1).sum()) * model.length
-        self._past = np.zeros((model.steps - 1, 2 * len(hosts)))
+        self.past: Floats = np.zeros((model.steps - 1, 2 * len(hosts)))  # W of the intervals before
         self._response = 0.0
-        self.energy = self.present = 0.0  # J, and seconds of containers in the system, over all that was enacted
+        self.figures: list[dict[str, float]] = []  # of `Interval.step`, of all intervals that were enacted
+
+    @property
+    def energy(self) -> float:
+        """J of all intervals that were enacted."""
+        return sum(row["energy"] for row in self.figures)
 
     def view(self) -> IntervalView:
         """What a scheduler decides about."""
@@ -99,7 +104,7 @@ class Testbed:
 
     def series(self, view: IntervalView, decisions: Decisions) -> Floats:
         """(T, 2 H) W of the interval about to pass under `decisions`."""
-        return np.concatenate([self._past, self.step(view, decisions)[None]])
+        return np.concatenate([self.past, self.step(view, decisions)[None]])
 
     def step(self, view: IntervalView, decisions: Decisions) -> Floats:
         """(2 H,) shares of MIPS demanded and memory used per host, once `decisions` are enacted."""
@@ -121,10 +126,9 @@ class Testbed:
         view = self.view()
         series, graph = self.series(view, decisions), self.graph(view)
         figures = self.simulation.step(decisions)
-        self.energy += figures["energy"]
-        self.present += figures["present"]
+        self.figures.append(figures)
         qos = self._qos(figures)
-        self._past = series[1:]
+        self.past = series[1:]
         return Row(series, graph, qos)
 
     def _qos(self, figures: dict[str, float]) -> Floats:
@@ -133,6 +137,11 @@ class Testbed:
             intervals = figures["response"] / figures["completed"] / self.model.length
             self._response = intervals / (intervals + _USUAL)
         return np.array([min(figures["energy"] / self._full, 1.0), self._response])
+
+    def unscaled(self, qos: Floats) -> tuple[Floats, Floats]:
+        """J of an interval and s of response that normalised figures (n, 2) stand for."""
+        share = np.clip(qos[:, 1], 0.0, 0.99)
+        return qos[:, 0] * self._full, _USUAL * share / (1.0 - share) * self.model.length
 
     def at(self, snapshot: IntervalSnapshot) -> Interval:
         """This simulation in the state of another one of the same model.

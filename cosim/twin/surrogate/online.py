@@ -6,13 +6,16 @@ agrees with what was measured, by the tree search (6), make data for other decis
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import process_time
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.peers.interval import Interval
+from cosim.peers.interval import Interval, IntervalView
+from cosim.peers.interval.layout import FIGURE
 from cosim.peers.interval.simulator import IntervalSnapshot
 from cosim.twin.surrogate import tree
 from cosim.twin.surrogate.encoding import Encoding
@@ -23,6 +26,7 @@ from cosim.twin.surrogate.placement import LearnedPlacement
 Floats = NDArray[np.float64]
 
 Moment = tuple[IntervalSnapshot, float]  # of `Testbed.snapshot`
+Answers = Callable[[NDArray[np.int64]], NDArray[np.void]]  # of decisions (K, C), as `Interval.branch` is asked
 
 _WEIGHTS = np.full(len(QOS), 1.0 / len(QOS))
 _DRAWS = 2  # of Monte-Carlo dropout per question
@@ -36,7 +40,7 @@ class Online:
     `generator` makes the data of line 7: the surrogate as in the paper, or the simulator itself (the
     paper's "w/o LoFi"); `agree` says whose answers line 6 brings near the measured ones; `offline` says what the
     scheduler learned first: data of the simulator, or of the surrogate ("w/o HiFi"). `tune` off keeps the parameters
-    ("human set").
+    ("human set"). A `TunedScheduler` learns first in `beforehand` intervals of the simulator at the start parameters.
     """
 
     intervals: int = 40
@@ -46,6 +50,7 @@ class Online:
     generator: Literal["surrogate", "simulator"] = "surrogate"
     agree: Literal["surrogate", "simulator"] = "surrogate"
     offline: Literal["surrogate", "simulator"] = "simulator"
+    beforehand: int = 12
     tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=8, step=0.15))
 
 
@@ -58,8 +63,8 @@ class TunedScheduler(Protocol):
     def decide(self, twin: Interval) -> NDArray[np.int64]:
         """(k, 2) decisions, slot and host."""
 
-    def learn(self, twin: Interval) -> None:
-        """Lines 7 and 8, from what the simulator says of other decisions by `branch`."""
+    def learn(self, twin: Interval, answers: Answers | None = None) -> None:
+        """Lines 7 and 8, from what is said of other decisions: by `answers`, without any by `twin.branch`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +76,7 @@ class History:
     window_gap: Floats  # (n,) of the parameters that line 6 found, over its window, as told by whom it asks
     simulator_gap: Floats  # (n,) of the simulator one interval ahead, under the parameters before the interval
     start_gap: Floats  # (n,) the same under the parameters of the beginning
+    seconds: Floats  # (n, 3) of CPU: the decision, the parameters (line 6), and what the scheduler learns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +115,48 @@ def scheduler(prepared: Prepared, unit: Floats, *, offline: str = "simulator", s
     return learner
 
 
+def _answers(
+    prepared: Prepared, testbed: Testbed, view: IntervalView, unit: Floats, past: Floats, response: float
+) -> Answers:
+    """The surrogate's answers about decisions at the state of `view`, under the parameters at `unit` (d,).
+
+    `past` is W of the intervals before, `response` the normalised response that was measured last. The answer's energy
+    is that of the interval; its response stands for the time of all containers by Little's law: a decision under which
+    they take twice as long as measured has twice as much of it. What is left for later intervals is not in an answer.
+    """
+    graph, features = testbed.graph(view), Encoding(prepared.model.space).features(unit)
+    lately = max(float(testbed.unscaled(np.array([[0.0, response]]))[1][0]), prepared.model.length)
+
+    def said(rows: NDArray[np.int64]) -> NDArray[np.void]:
+        series = []
+        for row in rows:
+            chosen = (row >= 0) & (row != view.host)
+            step = testbed.step(view, np.stack([view.slot[chosen], row[chosen]], axis=1))
+            series.append(np.concatenate([past, step[None]]))
+        every = np.repeat(features, len(rows), axis=0)
+        qos = prepared.network.predict(np.array(series), graph[None], every, draws=_DRAWS).mean(axis=0)
+        energy, response = testbed.unscaled(np.asarray(qos, np.float64))
+        figures = np.zeros(len(rows), FIGURE)
+        figures["energy"] = energy
+        figures["present"] = response / lately * len(view.slot) * prepared.model.length
+        figures["waiting"] = ((rows < 0) & (view.host < 0)).sum(axis=1)
+        return figures
+
+    return said
+
+
+def _beforehand(prepared: Prepared, tuned: TunedScheduler, start: Floats, how: Online, seed: int) -> None:
+    """What `tuned` learns before it meets the system: on the simulator at the parameters `start` (d,)."""
+    stream = int(np.random.SeedSequence([seed, 0x6F66]).generate_state(1)[0])
+    simulated = prepared.model.testbed(prepared.model.space.values(start)[0], stream)
+    for _ in range(how.beforehand):
+        decisions = tuned.decide(simulated.simulation)
+        surrogate = how.offline == "surrogate"
+        moment = simulated.view(), start, simulated.past, simulated.snapshot()[1]
+        tuned.learn(simulated.simulation, _answers(prepared, simulated, *moment) if surrogate else None)
+        simulated.enact(decisions)
+
+
 def run(
     prepared: Prepared,
     reality: Testbed,
@@ -126,29 +174,36 @@ def run(
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x6F6E]))
     learner = LearnedPlacement() if tuned else scheduler(prepared, start, offline=how.offline, seed=seed)
     unit, seen, met = np.asarray(start, np.float64), list[Row](), list[tuple[Moment, Floats, Decisions]]()
-    rows: list[tuple[Floats, Floats, float, float, float]] = []
+    rows: list[tuple[Floats, Floats, float, float, float, list[float]]] = []
     values = model.space.values(unit)[0]
     first = now = model.testbed(values, seed)
+    if tuned:
+        _beforehand(prepared, tuned, unit, how, seed)
     for t in range(how.intervals):
         view = reality.view()
         graph = reality.graph(view)
         before = reality.step(view, np.empty((0, 2), np.int64))
         state = reality.snapshot()
+        marks = [process_time()]
         decisions = tuned.decide(now.at(state[0])) if tuned else learner.decide(view, before, graph)
+        marks.append(process_time())
         options = [] if tuned else [random_decisions(view, random) for _ in range(how.candidates)]
         series = np.array([reality.series(view, option) for option in options])
-        row = reality.enact(decisions)
+        past, row = reality.past, reality.enact(decisions)
         seen, met = [*seen, row][-how.window :], [*met, (state, row.qos, decisions)][-how.window :]
         gaps = [_norm(row.qos - simulated.foretold(*state, decisions)) for simulated in (now, first)]
         told = float("nan")
+        marks.append(process_time())
         if how.tune:
             if how.agree == "simulator":
                 unit, told = _by_simulator(model, met, unit, seed, random)
             else:
                 unit, told = _line_6(prepared, seen, unit, how, seed + t)
             now = model.testbed(model.space.values(unit)[0], seed)
+        marks.append(process_time())
         if tuned:
-            tuned.learn(now.at(state[0]))
+            said = None if how.generator == "simulator" else _answers(prepared, now, view, unit, past, state[1])
+            tuned.learn(now.at(state[0]), said)
         else:
             if how.generator == "simulator":
                 qos = np.array([now.foretold(*state, option) for option in options])
@@ -157,7 +212,8 @@ def run(
                 graphs = np.repeat(graph[None], len(options), axis=0)
                 qos = prepared.network.predict(series, graphs, features, draws=_DRAWS).mean(axis=0)
             learner.tune(series[:, -1], graph[None], qos)
-        rows.append((row.qos, model.space.values(unit)[0], told, *gaps))
+        spent = [marks[1] - marks[0], marks[3] - marks[2], process_time() - marks[3]]
+        rows.append((row.qos, model.space.values(unit)[0], told, *gaps, spent))
     return History(*(np.array(column) for column in zip(*rows, strict=True))), learner
 
 

@@ -110,13 +110,14 @@ def test_results_are_resumed_and_a_cut_line_is_run_again(tmp_path):
     assert told[-1] == (4, 4)
     file = tmp_path / table.FILE
     lines = file.read_text().splitlines()
-    file.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40] + "\n")
+    file.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40])
     told.clear()
     again = table.fill(tmp_path, entries, ["small"], [1, 2], told=lambda done, total, row: told.append((done, total)))
     assert told == [(1, 1)]
     assert [(one.entry, one.seed) for one in again] == [
         ("first-fit", 1), ("best-fit", 1), ("first-fit", 2), ("best-fit", 2)
     ]  # fmt: skip
+    assert len(table.read(tmp_path)) == 4
 
 
 def test_another_suite_or_other_code_is_run_anew(tmp_path, monkeypatch):

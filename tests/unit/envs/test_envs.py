@@ -82,6 +82,18 @@ def test_gymnasium_accepts_the_environment(scenario, name, adapter):
     for one, two in zip(first, again, strict=True):
         assert all(np.array_equal(one[key], two[key]) for key in one)
     assert any(not np.array_equal(a["tasks"], b["tasks"]) for a, b in zip(first, other, strict=False))
+    shown, _ = played(cosim.envs.scaled(env), 5)  # the same figures, as a net can take them
+    for plain, one in zip(first, shown, strict=True):
+        assert np.array_equal(plain["task_mask"], one["task_mask"])
+        for key in ("hosts", "tasks", "reach"):
+            assert one[key].dtype == np.float32
+            assert np.abs(one[key]).max() <= 10.0
+            assert np.array_equal(plain[key] == -1.0, one[key] == -1.0)
+        assert np.sinh(one["hosts"][:, 2].astype(float)) * 1e9 == pytest.approx(plain["hosts"][:, 2], rel=1e-5)
+        assert (one["reach"][plain["reach"] == 1e15] == 10.0).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a wrapper
+        check_env(cosim.envs.scaled(env.unwrapped), skip_render_check=True)
     env.close()
 
 

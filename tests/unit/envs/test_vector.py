@@ -8,7 +8,7 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium.vector import AutoresetMode  # noqa: E402
 
 from cosim.contract.errors import ScenarioError  # noqa: E402
-from cosim.envs import ContinuumVectorEnv  # noqa: E402
+from cosim.envs import ContinuumVectorEnv, scaled  # noqa: E402
 
 INTERVALS, SEEDS, ROWS = 12, 8, 6
 ID = "cosim/Continuum-v1"
@@ -106,13 +106,18 @@ def test_it_is_a_vector_environment_of_the_library(scenario):
     single = gymnasium.make(ID, scenario=scenario, tasks=ROWS, disable_env_checker=True)
     assert env.single_observation_space == single.observation_space
     assert env.single_action_space == single.action_space
-    single.close()
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(env.action_space.sample())
     first, _ = env.reset(seed=4)
     kept = {name: array.copy() for name, array in first.items()}
     after, *_ = env.step(env.action_space.sample())
     assert all(np.array_equal(first[name], kept[name]) for name in first)  # copies
+    shown, _ = scaled(env).reset(seed=4)
+    assert scaled(env).observation_space.contains(shown)
+    assert shown["tasks"].shape == kept["tasks"].shape
+    assert shown["tasks"] == pytest.approx(np.stack([scaled(single).reset(seed=4 + k)[0]["tasks"] for k in range(2)]))
+    single.close()
+    env.step(env.action_space.sample())
     again, info = env.reset(seed=[4, 5], options={"reset_mask": np.array([True, False])})
     for name in kept:
         assert np.array_equal(again[name][0], kept[name][0])

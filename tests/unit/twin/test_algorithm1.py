@@ -177,7 +177,7 @@ class Watched:
     """A scheduler that leaves everything where it is, and remembers what it is shown."""
 
     def __init__(self):
-        self.speeds, self.states, self.learned = [], [], []
+        self.speeds, self.states, self.learned, self.answers = [], [], [], []
 
     def decide(self, twin):
         view = twin.state()
@@ -185,8 +185,10 @@ class Watched:
         self.states.append(view.remaining)
         return NONE
 
-    def learn(self, twin):
+    def learn(self, twin, answers=None):
         self.learned.append(twin.state().remaining)
+        stay = np.full((1, len(twin.state().slot)), -1)
+        self.answers.append(None if answers is None else (answers(stay), twin.branch(stay)))
 
 
 def test_a_tuned_scheduler_sees_the_state_of_reality_under_the_simulators_parameters(prepared):
@@ -196,13 +198,43 @@ def test_a_tuned_scheduler_sees_the_state_of_reality_under_the_simulators_parame
     model = Model(MODEL.fleet, MODEL.workload, space, steps=3)
     reality, watched = model.testbed(np.array([0.5]), 77), Watched()
     first = reality.view()
-    how = online.Online(intervals=3, tune=False)
+    how = online.Online(intervals=3, tune=False, generator="simulator", beforehand=2)
     online.run(
         online.Prepared(model, prepared.network, prepared.learned, prepared.trace), reality, space.units([1.0])[0],
         online=how, tuned=watched,
     )  # fmt: skip
-    np.testing.assert_array_equal(watched.states[0], first.remaining)
-    assert watched.speeds == [pytest.approx(2.0 * first.mips.sum())] * 3
+    np.testing.assert_array_equal(watched.states[2], first.remaining)  # after two that it learned in beforehand
+    assert watched.speeds == [pytest.approx(2.0 * first.mips.sum())] * 5
+    assert watched.answers == [None] * 5
     for decided, learned in zip(watched.states, watched.learned, strict=True):
         np.testing.assert_array_equal(decided, learned)
     assert reality.energy > 0.0
+
+
+@pytest.mark.parametrize(("offline", "generator", "whose"), [
+    ("simulator", "surrogate", [False] * 4 + [True] * 3), ("surrogate", "simulator", [True] * 4 + [False] * 3),
+])  # fmt: skip
+def test_a_tuned_scheduler_learns_from_the_surrogate_unless_that_is_left_out(prepared, offline, generator, whose):
+    from cosim.twin.surrogate import online
+
+    asked = []
+
+    class Half:
+        """A network that says half of full load, and a response of twice what was usual: 4 intervals are 0.5."""
+
+        def predict(self, series, graph, features, draws):
+            asked.append(series)
+            return np.tile([0.5, 0.8], (draws, len(features), 1))
+
+    reality, watched = MODEL.testbed(MODEL.space.values(START)[0], 77), Watched()
+    how = online.Online(intervals=3, tune=False, offline=offline, generator=generator, beforehand=4)
+    held = online.Prepared(MODEL, Half(), prepared.learned, prepared.trace)
+    online.run(held, reality, START, online=how, tuned=watched)
+    assert [one is not None for one in watched.answers] == whose
+    full = MODEL.length * sum(kind.power[-1] for kind in (MODEL.fleet.types[k] for k in MODEL.fleet.place))
+    for said, simulated in filter(None, watched.answers):
+        assert said["energy"] == pytest.approx(0.5 * full)
+        assert said["waiting"] == simulated["waiting"]
+        tasks = said["present"] / (16.0 * MODEL.length)  # 0.8 are 16 intervals, and nothing has ended: 1 was taken
+        assert tasks == pytest.approx(simulated["present"] / MODEL.length, abs=1.0)
+    assert all(series.shape[1] == MODEL.steps for series in asked)
