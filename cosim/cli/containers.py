@@ -6,18 +6,23 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from cosim.cli.console import count, note
+from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
-from cosim.launch.deployment import CLEARED, RUN, Deployment, require_engine
+from cosim.launch.deployment import RUN, Deployment, require_engine
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
-Ended = dict[str, Any]  # status, folder, report, error, figures: as `cosim run --json` prints them
+Ended = dict[
+    str, Any
+]  # status, folder, report, error, figures: as `cosim run --json` prints them, and `text` for people
+_LAST_WORDS = 5.0  # s for what the run has said to arrive
 
 
 def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out: Path, *, quiet: bool) -> Ended:
@@ -28,18 +33,25 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
     """
     values = [value for value in overrides if not value.startswith("run.nodes=")]
     builds = checkout(scenario) is not None or brings_sources()
-    deployment = Deployment(plan, scenario, runs=out, values=values, build=builds)
-    require_engine()
-    if not quiet:
-        note("building images, which takes minutes the first time" if builds else "starting containers")
     code: int | None = None
-    with contextlib.suppress(KeyboardInterrupt), deployment:
-        if not quiet:
-            note(f"{count(len(deployment.services), 'container')} of project {deployment.name} are up")
-            _dashboard(deployment)
-        with _copied(deployment, quiet):
-            code = deployment.wait()
-    return _outcome(deployment, plan.name, code)
+    said: list[str] = []
+    with Waiting(quiet=quiet) as waiting:
+        deployment = Deployment(plan, scenario, runs=out, values=values, build=builds, progress=waiting.tell)
+        require_engine()
+        with contextlib.suppress(KeyboardInterrupt), deployment:
+            waiting.done()
+            if not quiet:
+                note(f"{count(len(deployment.services), 'container')} of project {deployment.name} are up")
+                _dashboard(deployment)
+            with _heard(deployment, quiet) as said:
+                try:
+                    code = deployment.wait()
+                except KeyboardInterrupt:
+                    if not quiet:
+                        note("ending the run, which writes what it has")
+                    deployment.stop()
+                    raise
+    return _outcome(deployment, plan.name, code, "".join(said).strip())
 
 
 def _dashboard(deployment: Deployment) -> None:
@@ -48,33 +60,45 @@ def _dashboard(deployment: Deployment) -> None:
 
 
 @contextlib.contextmanager
-def _copied(deployment: Deployment, quiet: bool) -> Any:  # noqa: ANN401 - a context manager
-    """Write what the run says to the error stream while the block lasts."""
-    if quiet:
-        yield
-        return
+def _heard(deployment: Deployment, quiet: bool) -> Iterator[list[str]]:
+    """What the run prints as its result, line by line; what it says besides goes to the error stream meanwhile."""
     process = deployment.follow(RUN)
     assert process.stdout is not None
-    reader = threading.Thread(target=_copy, args=(process.stdout,), daemon=True)
-    reader.start()
+    assert process.stderr is not None
+    result: list[str] = []
+    readers = [
+        threading.Thread(target=_copy, args=(process.stdout, result.append), daemon=True),
+        threading.Thread(target=_copy, args=(process.stderr, _ignore if quiet else _show), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
     try:
-        yield
+        yield result
     finally:
-        with contextlib.suppress(Exception):
-            reader.join(timeout=2.0)
+        end = time.monotonic() + _LAST_WORDS
+        for reader in readers:
+            reader.join(timeout=max(0.0, end - time.monotonic()))
         process.terminate()
         process.wait()
 
 
-def _copy(source: IO[str]) -> None:
+def _copy(source: IO[str], to: Callable[[str], object]) -> None:
     with source:
         for line in source:
-            sys.stderr.write(line.removeprefix(CLEARED))
-            sys.stderr.flush()
+            to(line)
 
 
-def _outcome(deployment: Deployment, name: str, code: int | None) -> Ended:
-    """What the run left in its folder. Raises `RunError` when it left none."""
+def _show(line: str) -> None:
+    sys.stderr.write(line)
+    sys.stderr.flush()
+
+
+def _ignore(_line: str) -> None:
+    pass
+
+
+def _outcome(deployment: Deployment, name: str, code: int | None, text: str) -> Ended:
+    """What the run left in its folder, and `text` that it printed. Raises `RunError` when it left no folder."""
     folder = deployment.folder
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     report = folder / "report.html"
@@ -92,4 +116,5 @@ def _outcome(deployment: Deployment, name: str, code: int | None) -> Ended:
         "report": str(report) if report.is_file() else None,
         "error": error,
         "figures": figures,
+        "text": text,
     }

@@ -80,14 +80,16 @@ def divided(
     elsewhere: Mapping[str, Sequence[str]],
 ) -> tuple[str, dict[str, str]]:
     """The compose file of the machine with the run, and those of other machines by their name in `elsewhere`, which
-    says the nodes of each. Otherwise as `render`.
+    says the nodes of each. All have the project name of the scenario, so that volumes of keys are called the same on
+    every machine. Otherwise as `render`.
     """  # fmt: skip
     document = _document(plan, scenario, beside, repository, overrides)
     others = take_out(document, elsewhere)
     if carrier(plan, "containers").kernel:
         hint = "take backend linkd"
         raise ScenarioError(Problem("traffic control carries no links between machines", "adapters.network", hint=hint))
-    return _written(plan, document), {name: _written(plan, other) for name, other in others.items()}
+    named = {name: {"name": plan.name, **other} for name, other in others.items()}
+    return _written(plan, {"name": plan.name, **document}), {name: _written(plan, one) for name, one in named.items()}
 
 
 def _document(
