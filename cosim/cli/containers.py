@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 import threading
 import time
@@ -15,27 +16,29 @@ from cosim.cli.console import count, note
 from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
-from cosim.launch.deployment import RUN, Deployment, require_engine
+from cosim.launch.deployment import ENDS, RUN, Deployment, require_engine
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
-Ended = dict[
-    str, Any
-]  # status, folder, report, error, figures: as `cosim run --json` prints them, and `text` for people
+# Status, folder, report, error and figures, as `cosim run --json` prints them; besides `text` for people, and whether
+# they were `told` the error.
+Ended = dict[str, Any]
 _LAST_WORDS = 5.0  # s for what the run has said to arrive
 
 
 def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out: Path, *, quiet: bool) -> Ended:
     """Run the scenario with its nodes as containers, and tell how it ended.
 
-    Ctrl-C ends the run, which writes its results and report first. Raises `SetupError` where there is no container
-    engine and `RunError` when something does not start; nothing is left running.
+    Ctrl-C, SIGTERM or the end of the terminal ends the run, which writes its results and report first. Raises
+    `SetupError` where there is no container engine and `RunError` when something does not start; nothing is left
+    running.
     """
     values = [value for value in overrides if not value.startswith("run.nodes=")]
     builds = checkout(scenario) is not None or brings_sources()
     code: int | None = None
     said: list[str] = []
-    with Waiting(quiet=quiet) as waiting:
+    heard = _Shown()
+    with _ended_by_signals(), Waiting(quiet=quiet) as waiting:
         deployment = Deployment(plan, scenario, runs=out, values=values, build=builds, progress=waiting.tell)
         require_engine()
         with contextlib.suppress(KeyboardInterrupt), deployment:
@@ -43,7 +46,7 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
             if not quiet:
                 note(f"{count(len(deployment.services), 'container')} of project {deployment.name} are up")
                 _dashboard(deployment)
-            with _heard(deployment, quiet) as said:
+            with _heard(deployment, quiet, heard) as said:
                 try:
                     code = deployment.wait()
                 except KeyboardInterrupt:
@@ -51,7 +54,24 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
                         note("ending the run, which writes what it has")
                     deployment.stop()
                     raise
-    return _outcome(deployment, plan.name, code, "".join(said).strip())
+    return _outcome(deployment, plan.name, code, "".join(said).strip(), heard.error)
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP are heard as Ctrl-C is, so that no container stays, unless they are ignored, as by nohup."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in ENDS if signal.getsignal(number) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _dashboard(deployment: Deployment) -> None:
@@ -60,7 +80,7 @@ def _dashboard(deployment: Deployment) -> None:
 
 
 @contextlib.contextmanager
-def _heard(deployment: Deployment, quiet: bool) -> Iterator[list[str]]:
+def _heard(deployment: Deployment, quiet: bool, shown: _Shown) -> Iterator[list[str]]:
     """What the run prints as its result, line by line; what it says besides goes to the error stream meanwhile."""
     process = deployment.follow(RUN)
     assert process.stdout is not None
@@ -68,7 +88,7 @@ def _heard(deployment: Deployment, quiet: bool) -> Iterator[list[str]]:
     result: list[str] = []
     readers = [
         threading.Thread(target=_copy, args=(process.stdout, result.append), daemon=True),
-        threading.Thread(target=_copy, args=(process.stderr, _ignore if quiet else _show), daemon=True),
+        threading.Thread(target=_copy, args=(process.stderr, _ignore if quiet else shown.show), daemon=True),
     ]
     for reader in readers:
         reader.start()
@@ -88,25 +108,38 @@ def _copy(source: IO[str], to: Callable[[str], object]) -> None:
             to(line)
 
 
-def _show(line: str) -> None:
-    sys.stderr.write(line)
-    sys.stderr.flush()
+class _Shown:
+    """What the run says besides, on the error stream, and whether the reason why it ended was among it."""
+
+    def __init__(self) -> None:
+        self.error = False
+
+    def show(self, line: str) -> None:
+        """Write a line."""
+        self.error = self.error or line.startswith("error: ")
+        sys.stderr.write(line)
+        sys.stderr.flush()
 
 
 def _ignore(_line: str) -> None:
     pass
 
 
-def _outcome(deployment: Deployment, name: str, code: int | None, text: str) -> Ended:
+def _outcome(deployment: Deployment, name: str, code: int | None, text: str, told: bool) -> Ended:
     """What the run left in its folder, and `text` that it printed. Raises `RunError` when it left no folder."""
-    folder = deployment.folder
+    try:
+        folder = deployment.folder
+    except RunError:
+        if code is None:
+            raise RunError("ended before the run began; nothing is left of it") from None
+        raise
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     report = folder / "report.html"
     figures: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, KeyError):
         found = json.loads((folder / "metrics.json").read_text("utf-8"))["figures"]
         figures = {key: figure["value"] for key, figure in found.items()}
-    error = manifest.get("error") or (f"the run ended with exit code {code}" if code else None)
+    error = (manifest.get("error") or {}).get("message") or (f"the run ended with exit code {code}" if code else None)
     if code is None and not error:
         error = "interrupted"
     return {
@@ -117,4 +150,5 @@ def _outcome(deployment: Deployment, name: str, code: int | None, text: str) -> 
         "error": error,
         "figures": figures,
         "text": text,
+        "told": told,
     }

@@ -216,8 +216,9 @@ def _run_containers(plan: Plan, scenario: Path, overrides: list[str], out: Path,
     found = run_in_containers(plan, scenario, overrides, out, quiet=quiet)
     lines = [f"{found['scenario']}: {found['status']}", f"results  {found['folder']}", f"report   {found['report']}"]
     said = found.pop("text") or "\n".join(lines if found["report"] else lines[:2])  # killed, it has printed nothing
+    told = found.pop("told")
     emit(found, as_json, said)
     if found["error"]:
-        if not as_json:
+        if not as_json and not told:
             note(f"error: {found['error']}")
         raise typer.Exit(RunError.exit_code)

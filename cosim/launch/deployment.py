@@ -6,17 +6,19 @@ script leaves is listed by `docker compose ls -a` and removed by `docker compose
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +36,7 @@ CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
 BUILD = "building images"
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
 _LOOK = 0.2  # s between two looks
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
@@ -239,8 +242,10 @@ class Deployment:
         if self._file is None:
             return
         try:
-            self.stop()
-            self._compose("down", "--volumes", "--timeout", "1")
+            with contextlib.suppress(KeyboardInterrupt):  # whoever cannot wait loses what the run has not written yet
+                self.stop()
+            with _undisturbed():
+                self._compose("down", "--volumes", "--timeout", "1")
         finally:
             self._file.unlink(missing_ok=True)
             self._file = None
@@ -299,6 +304,20 @@ class Deployment:
         if done.returncode:
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
         return done.stdout
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Neither this process nor those that it starts meanwhile hear Ctrl-C, SIGTERM or the end of the terminal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _has_image(name: str) -> bool:

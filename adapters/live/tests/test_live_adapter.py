@@ -62,7 +62,8 @@ def workload(rate=20.0, **fields):
 def context(tmp_path, scene, pacing=1.0):
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    return Context("live", scene, PERIOD, 10.0, (1, 2), str(tmp_path), str(scratch), pacing, services_in(os.environ))
+    services = {name: at for name, at in services_in(os.environ).items() if name in ADAPTER.services}
+    return Context("live", scene, PERIOD, 10.0, (1, 2), str(tmp_path), str(scratch), pacing, services)
 
 
 def adapter(tmp_path, *nodes, workloads=(), pacing=1.0, geo=None, start=True, **config):
