@@ -38,7 +38,7 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
     code: int | None = None
     said: list[str] = []
     heard = _Shown()
-    with _ended_by_signals(), Waiting(quiet=quiet) as waiting:
+    with ended_by_signals(), Waiting(quiet=quiet) as waiting:
         deployment = Deployment(plan, scenario, runs=out, values=values, build=builds, progress=waiting.tell)
         require_engine()
         with contextlib.suppress(KeyboardInterrupt), deployment:
@@ -58,7 +58,7 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP are heard as Ctrl-C is, so that no container stays, unless they are ignored, as by nohup."""
 
     def end(_number: int, _frame: object) -> None:
