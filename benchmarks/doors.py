@@ -52,12 +52,12 @@ def house(folder: Path) -> None:
     threading.excepthook = lambda args: thread_died.append(f"{args.thread}: {args.exc_value}")
     slots = [NodeSlot(k, f"node-{k}", f"node-{k}", 3.0, 0.2, False, False) for k in range(3)]
     frame = Frame("load", 0.0, np.arange(10, dtype=np.int32), {"x": np.arange(10.0)})
-    gateway = Gateway(slots, folder / "keys", "tcp://127.0.0.1:*")
+    gateway = Gateway(slots, [(folder / "keys", "tcp://127.0.0.1:*")])
     with (
         Publisher() as publisher,
         ControlSocket(lambda verb, _: {"verb": verb}, "s3cret", verbs=("state",)) as control,
     ):
-        names = {"gateway": gateway.address, "publisher": publisher.address, "control": control.address}
+        names = {"gateway": gateway.addresses[0], "publisher": publisher.address, "control": control.address}
         print(json.dumps(names), flush=True)
         threads, begun = threading.active_count(), _memory()
         found = {"written": 0, "failed": 0, "files": 0, "memory": 0}

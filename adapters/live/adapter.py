@@ -34,6 +34,7 @@ from cosim.live.lease import NodeSlot
 from cosim.live.protocol import MAX_PAYLOAD
 from cosim.live.task_queue import QueuedTask
 from cosim.talk.codec import Body
+from cosim.talk.keys import SERVER
 
 if TYPE_CHECKING:
     from cosim.live.gateway import Gateway
@@ -67,7 +68,12 @@ class LiveAdapter:
         ours = {k: node for k, node in every.items() if node.runs is not None}  # started with the run, where real
         elsewhere = {k: node for k, node in every.items() if node.runs is None}
         own = bool(scene.real and ours)
-        self._nodes = ours if own else elsewhere or every
+        folder = context.path(config.keys)
+        optional = all(node.missing == "model" for node in elsewhere.values())
+        if own and elsewhere and optional and not (folder / f"{SERVER}.key").exists():
+            log.info("%s simulated: no keys in %s", ", ".join(node.id for node in elsewhere.values()), folder)
+            elsewhere = {}
+        self._nodes = {**ours, **elsewhere} if own else elsewhere or every
         self._period = context.period
         self._devices = {k: node.id for k, node in every.items()}
         self._told: set[str] = set()
@@ -91,7 +97,7 @@ class LiveAdapter:
         self._work: dict[tuple[int, int], float] = {}  # cycles of the next tasks of a slot and workload
         self._policy = policy_of(context.told.get(config.model), scene) if self._arrivals else None
         self._choice = Choice(scene, self._policy)
-        self._shaping = Shaping(scene, {} if own else elsewhere)
+        self._shaping = Shaping(scene, elsewhere)
         if not own and not elsewhere:
             if every:
                 log.info("nodes are not real in this run: %s simulated", ", ".join(node.id for node in every.values()))
@@ -104,10 +110,12 @@ class LiveAdapter:
             return
         from cosim.live.gateway import Gateway  # most runs have no real nodes and need not load sockets
 
-        slots = [_slot(k, node, own) for k, node in self._nodes.items()]
-        listen, folder = _started(context) if own else (config.listen, context.path(config.keys))
-        self._gateway = Gateway(slots, folder, listen, queue=config.queue, control=Path(context.scratch))
-        log.info("live machines attach at %s", self._gateway.address)
+        doors = [_started(context)] if own else []
+        if elsewhere or not own:
+            doors.append((folder, context.service("outside") or config.listen))
+        slots = [_slot(k, node, own and k in ours, len(doors) - 1) for k, node in self._nodes.items()]
+        self._gateway = Gateway(slots, doors, queue=config.queue, control=Path(context.scratch))
+        log.info("live machines attach at %s", self._gateway.addresses[-1])
         self._await(self._gateway, needed)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -199,7 +207,7 @@ class LiveAdapter:
                     + (
                         "its log says why"
                         if node.runs is not None
-                        else f"start one with  cosim attach --key {node.live.key}.key --server {gateway.address}"
+                        else f"start one with  cosim attach --key {node.live.key}.key --server {gateway.addresses[-1]}"
                     )
                 )
             log.info("waiting for %s", ", ".join(missing))
@@ -337,18 +345,19 @@ class _Body:
         }  # fmt: skip
 
 
-def _started(context: Context) -> tuple[str, Path]:
-    """Where the nodes that were started with the run attach, and the folder of keys made for them."""
+def _started(context: Context) -> tuple[Path, str]:
+    """The folder of keys made for the nodes that were started with the run, and where they attach."""
     listen, folder = context.service("gateway"), context.service("keys")
     if not listen or not folder:
         raise SetupError(
             "no address and no keys for live nodes; `cosim run --nodes netns` and the compose file set COSIM_GATEWAY "
             "and COSIM_KEYS"
         )
-    return listen, Path(folder)
+    return Path(folder), listen
 
 
-def _slot(number: int, node: Node, own: bool) -> NodeSlot:
+def _slot(number: int, node: Node, own: bool, last: int) -> NodeSlot:
+    """The place of a node; machines that the run has not started come by the last door."""
     live = node.live
     assert live is not None
     return NodeSlot(
@@ -359,4 +368,5 @@ def _slot(number: int, node: Node, own: bool) -> NodeSlot:
         live.interval,
         live.tasks,
         live.shaping and not own,  # the network adapter shapes what the run has started
+        0 if own else last,
     )

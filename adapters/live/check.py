@@ -76,17 +76,7 @@ def _unattended(context: Context) -> list[Problem]:
     ours = [node for node in every if node.runs is not None]  # started with the run, where real
     found = list[Problem]()
     own = bool(context.scene.real and ours)
-    if own:
-        found += [
-            Problem(
-                f"no machine can take the place of '{node.id}' while other live nodes run here",
-                f"nodes.{node.id}.missing",
-                hint="write 'missing: model', or let it have 'runs'",
-            )
-            for node in every
-            if node.runs is None and node.missing != "model"
-        ]
-    needed = [node.id for node in every if (node in ours) == own and node.missing != "model"]
+    needed = [node.id for node in every if (own or node not in ours) and node.missing != "model"]
     if needed and context.pacing != REAL_TIME:
         hint = "write  run: {pacing: real-time}, or  missing: model  to simulate them"
         found.append(Problem(f"live nodes ({', '.join(needed)}) need a run in real time", "run.pacing", hint=hint))

@@ -4,42 +4,74 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from cosim.cli.console import count, note
+from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
-from cosim.launch.deployment import CLEARED, RUN, Deployment, require_engine
+from cosim.launch.deployment import ENDS, RUN, Deployment, require_engine
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
-Ended = dict[str, Any]  # status, folder, report, error, figures: as `cosim run --json` prints them
+# Status, folder, report, error and figures, as `cosim run --json` prints them; besides `text` for people, and whether
+# they were `told` the error.
+Ended = dict[str, Any]
+_LAST_WORDS = 5.0  # s for what the run has said to arrive
 
 
 def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out: Path, *, quiet: bool) -> Ended:
     """Run the scenario with its nodes as containers, and tell how it ended.
 
-    Ctrl-C ends the run, which writes its results and report first. Raises `SetupError` where there is no container
-    engine and `RunError` when something does not start; nothing is left running.
+    Ctrl-C, SIGTERM or the end of the terminal ends the run, which writes its results and report first. Raises
+    `SetupError` where there is no container engine and `RunError` when something does not start; nothing is left
+    running.
     """
     values = [value for value in overrides if not value.startswith("run.nodes=")]
     builds = checkout(scenario) is not None or brings_sources()
-    deployment = Deployment(plan, scenario, runs=out, values=values, build=builds)
-    require_engine()
-    if not quiet:
-        note("building images, which takes minutes the first time" if builds else "starting containers")
     code: int | None = None
-    with contextlib.suppress(KeyboardInterrupt), deployment:
-        if not quiet:
-            note(f"{count(len(deployment.services), 'container')} of project {deployment.name} are up")
-            _dashboard(deployment)
-        with _copied(deployment, quiet):
-            code = deployment.wait()
-    return _outcome(deployment, plan.name, code)
+    said: list[str] = []
+    heard = _Shown()
+    with ended_by_signals(), Waiting(quiet=quiet) as waiting:
+        deployment = Deployment(plan, scenario, runs=out, values=values, build=builds, progress=waiting.tell)
+        require_engine()
+        with contextlib.suppress(KeyboardInterrupt), deployment:
+            waiting.done()
+            if not quiet:
+                note(f"{count(len(deployment.services), 'container')} of project {deployment.name} are up")
+                _dashboard(deployment)
+            with _heard(deployment, quiet, heard) as said:
+                try:
+                    code = deployment.wait()
+                except KeyboardInterrupt:
+                    if not quiet:
+                        note("ending the run, which writes what it has")
+                    deployment.stop()
+                    raise
+    return _outcome(deployment, plan.name, code, "".join(said).strip(), heard.error)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP are heard as Ctrl-C is, so that no container stays, unless they are ignored, as by nohup."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in ENDS if signal.getsignal(number) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _dashboard(deployment: Deployment) -> None:
@@ -48,41 +80,66 @@ def _dashboard(deployment: Deployment) -> None:
 
 
 @contextlib.contextmanager
-def _copied(deployment: Deployment, quiet: bool) -> Any:  # noqa: ANN401 - a context manager
-    """Write what the run says to the error stream while the block lasts."""
-    if quiet:
-        yield
-        return
+def _heard(deployment: Deployment, quiet: bool, shown: _Shown) -> Iterator[list[str]]:
+    """What the run prints as its result, line by line; what it says besides goes to the error stream meanwhile."""
     process = deployment.follow(RUN)
     assert process.stdout is not None
-    reader = threading.Thread(target=_copy, args=(process.stdout,), daemon=True)
-    reader.start()
+    assert process.stderr is not None
+    result: list[str] = []
+    readers = [
+        threading.Thread(target=_copy, args=(process.stdout, result.append), daemon=True),
+        threading.Thread(target=_copy, args=(process.stderr, _ignore if quiet else shown.show), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
     try:
-        yield
+        yield result
     finally:
-        with contextlib.suppress(Exception):
-            reader.join(timeout=2.0)
+        end = time.monotonic() + _LAST_WORDS
+        for reader in readers:
+            reader.join(timeout=max(0.0, end - time.monotonic()))
         process.terminate()
         process.wait()
 
 
-def _copy(source: IO[str]) -> None:
+def _copy(source: IO[str], to: Callable[[str], object]) -> None:
     with source:
         for line in source:
-            sys.stderr.write(line.removeprefix(CLEARED))
-            sys.stderr.flush()
+            to(line)
 
 
-def _outcome(deployment: Deployment, name: str, code: int | None) -> Ended:
-    """What the run left in its folder. Raises `RunError` when it left none."""
-    folder = deployment.folder
+class _Shown:
+    """What the run says besides, on the error stream, and whether the reason why it ended was among it."""
+
+    def __init__(self) -> None:
+        self.error = False
+
+    def show(self, line: str) -> None:
+        """Write a line."""
+        self.error = self.error or line.startswith("error: ")
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
+def _ignore(_line: str) -> None:
+    pass
+
+
+def _outcome(deployment: Deployment, name: str, code: int | None, text: str, told: bool) -> Ended:
+    """What the run left in its folder, and `text` that it printed. Raises `RunError` when it left no folder."""
+    try:
+        folder = deployment.folder
+    except RunError:
+        if code is None:
+            raise RunError("ended before the run began; nothing is left of it") from None
+        raise
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     report = folder / "report.html"
     figures: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, KeyError):
         found = json.loads((folder / "metrics.json").read_text("utf-8"))["figures"]
         figures = {key: figure["value"] for key, figure in found.items()}
-    error = manifest.get("error") or (f"the run ended with exit code {code}" if code else None)
+    error = (manifest.get("error") or {}).get("message") or (f"the run ended with exit code {code}" if code else None)
     if code is None and not error:
         error = "interrupted"
     return {
@@ -92,4 +149,6 @@ def _outcome(deployment: Deployment, name: str, code: int | None) -> Ended:
         "report": str(report) if report.is_file() else None,
         "error": error,
         "figures": figures,
+        "text": text,
+        "told": told,
     }

@@ -137,7 +137,10 @@ def _containers() -> Finding:
     engine = _says("docker", "version", "--format", "{{.Server.Version}}")
     if not engine:
         return Finding("containers", "optional", "no engine answers; start Docker, or join the group 'docker'")
-    return Finding("containers", "ok", f"docker {engine}, compose {compose}")
+    listed = _says("docker", "compose", "ls", "--all", "--quiet").split()
+    ours = [name for name in listed if re.fullmatch(r"cosim-.+-[0-9a-f]{8}", name)]
+    left = f"; up, or left by runs that died: {', '.join(ours)} (docker compose -p NAME down -v)" if ours else ""
+    return Finding("containers", "ok", f"docker {engine}, compose {compose}{left}")
 
 
 def _says(*command: str) -> str:

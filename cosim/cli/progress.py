@@ -11,6 +11,7 @@ from cosim.cli.console import interactive, note
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+    from rich.status import Status
 
     from cosim.plan.plan import Plan
 
@@ -18,6 +19,7 @@ LOADING = 1_000_000  # new objects until Python's cycle collector looks at them,
 _REDRAW = 0.1  # s between two updates of the bar
 _TELLING = 0.05  # part of the run from which its pace says how long the rest will take
 _LINE = 15.0  # s between two lines where nobody looks at a bar
+_MOMENT = 3.0  # s that nobody needs to be told of
 
 
 class RunProgress:
@@ -80,3 +82,45 @@ class RunProgress:
             share = tick / self._plan.ticks
             left = f", {(now - self._begun) * (1 - share) / share:.0f} s left" if share > _TELLING else ""
             note(f"{self._plan.name}: {self._plan.time(tick):.0f} of {self._plan.duration:.0f} s{left}")
+
+
+class Waiting:
+    """Tells what is being waited for: a line that changes for people, a line now and then for log files."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._status: Status | None = None
+        self._begun = time.monotonic()
+        self._next = self._begun + _MOMENT
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.done()
+
+    def done(self) -> None:
+        """It is over; may be called twice."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        self._quiet = True
+
+    def tell(self, text: str) -> None:
+        """What is going on now; said again whenever it goes on."""
+        now = time.monotonic()
+        if self._quiet or (not interactive() and now < self._next):
+            return
+        elapsed = f" ({now - self._begun:.0f} s)" if now - self._begun > _MOMENT else ""
+        if not interactive():
+            self._next = now + _LINE
+            note(text + elapsed)
+        elif self._status is None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(text, spinner="line")
+            self._status.start()
+        else:
+            self._status.update(f"{text}{elapsed}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -80,8 +81,8 @@ def render(
                     + ("" if root else "; images are not built from here"),
                     *([remark] if remark else []),
                     *(f"warning: {warning}" for warning in plan.warnings),
-                    *(f"{machine}: {target.parent / f'compose.{machine}.yaml'}" for machine in others),
-                    f"start it: {compose} up",
+                    *_elsewhere(others),
+                    f"{'then start it here' if others else 'start it'}: {compose} up",
                     "then, where things are:",
                     f"  dashboard: {compose} port dashboard 8080",
                     *(f"  {line}" for line in ports[:_SHOWN]),
@@ -89,6 +90,13 @@ def render(
                 ]
             ),
         )
+
+
+def _elsewhere(machines: Iterable[str]) -> Iterator[str]:
+    """What is to be done for each of the other machines, before the run is started."""
+    for machine in machines:
+        file = f"compose.{machine}.yaml"
+        yield f"on {machine}, with the keys of its nodes if they have some: docker compose -f {file} up --no-build"
 
 
 def _machines(texts: list[str]) -> dict[str, list[str]]:

@@ -215,8 +215,10 @@ def _run_containers(plan: Plan, scenario: Path, overrides: list[str], out: Path,
         raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))
     found = run_in_containers(plan, scenario, overrides, out, quiet=quiet)
     lines = [f"{found['scenario']}: {found['status']}", f"results  {found['folder']}", f"report   {found['report']}"]
-    emit(found, as_json, "\n".join(lines if found["report"] else lines[:2]))
+    said = found.pop("text") or "\n".join(lines if found["report"] else lines[:2])  # killed, it has printed nothing
+    told = found.pop("told")
+    emit(found, as_json, said)
     if found["error"]:
-        if not as_json:
+        if not as_json and not told:
             note(f"error: {found['error']}")
         raise typer.Exit(RunError.exit_code)

@@ -112,6 +112,7 @@ SERVICES = {
     "reports": "COSIM_REPORTS",  # and says there what became of packets
     "vehicles": "COSIM_VEHICLES",  # programs of real vehicles attach there
     "gateway": "COSIM_GATEWAY",  # agents of real nodes attach there
+    "outside": "COSIM_OUTSIDE",  # and machines that the run has not started there, where their address is another
     "keys": "COSIM_KEYS",  # folder of the keys made for this run
     "metrics": "COSIM_METRICS",  # HOST:PORT of the first node's metrics
 }

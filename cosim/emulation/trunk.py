@@ -47,6 +47,8 @@ BATCH = 32  # frames of an interface before others have their turn
 GREETINGS = 16  # at a time
 GREETING = 5.0  # s for the far end to prove that it knows the secret
 LEAST = 16  # B of a secret
+SILENT = 15  # s without a sign of life, until a connection counts as broken; frames that old are worth nothing
+AGAIN = 60.0  # s until the same complaint is told once more
 _HEAD = struct.Struct("!BHI")  # what, number of the interface, length
 
 Watch = Callable[[int | socket.socket, int, Callable[[int], None] | None], None]
@@ -64,6 +66,7 @@ class Line:
         self.dropped = 0  # frames
         self.ended = False
         away.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        _notice(away)
         for one in (away, here):
             one.setblocking(False)
         watch(away, selectors.EVENT_READ, self._from_away)
@@ -200,6 +203,7 @@ class Trunk:
         self._selector = selectors.DefaultSelector()
         self._lines: list[Line] = []
         self._greeted: deque[tuple[socket.socket, socket.socket]] = deque()
+        self._told: dict[str, float] = {}  # complaint -> when
         self._closed = False
         self._greeting = threading.BoundedSemaphore(GREETINGS)
         self._bell, self._ringing = socket.socketpair()
@@ -255,10 +259,17 @@ class Trunk:
             else:
                 self._ringing.send(b"!")
         except (OSError, CosimError) as error:
-            log.warning("%s", error)
+            self._complain(str(error))
             accepted.close()
         finally:
             self._greeting.release()
+
+    def _complain(self, text: str) -> None:
+        """Log `text`, unless it was said a moment ago: sidecars try again every second."""
+        now = time.monotonic()
+        if now - self._told.get(text, -AGAIN) >= AGAIN:
+            self._told = {text: now}
+            log.warning("%s", text)
 
     def _begin(self, _events: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -297,7 +308,11 @@ def far(to: tuple[str, int], sidecars: Path, key: bytes, mode: int = 0o660) -> T
     """The end beside sidecars, which look for a network service at `sidecars`. OSError when it cannot be had."""
 
     def other(here: socket.socket) -> tuple[socket.socket, socket.socket]:
-        away = socket.create_connection(to, GREETING)
+        try:
+            away = socket.create_connection(to, GREETING)
+        except OSError as error:
+            reason = error.strerror or error
+            raise RunError(f"waiting for the first machine: no trunk at {to[0]}:{to[1]} yet ({reason})") from error
         try:
             asked = secrets.token_bytes(32)
             away.sendall(asked + _proof(key, b"far", _exactly(away, 32)))
@@ -337,6 +352,18 @@ def _long(found: bytes, where: str) -> bytes:
     if len(found) < LEAST:
         raise SetupError(f"{where} has {len(found)} B, fewer than {LEAST}; make it by  openssl rand -hex 32")
     return found
+
+
+def _notice(link: socket.socket) -> None:
+    """Have the kernel end a connection whose other machine or wire is gone, which nothing else would tell."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, SILENT // 3),
+        (socket.TCP_KEEPINTVL, SILENT // 3),
+        (socket.TCP_KEEPCNT, 2),
+        (socket.TCP_USER_TIMEOUT, 1000 * SILENT),
+    ):
+        link.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _proof(key: bytes, end: bytes, asked: bytes) -> bytes:

@@ -36,6 +36,7 @@ LINKS = 5601  # link states, from the run to the network service
 REPORTS = 5602  # what it reports
 VEHICLES = 5603  # grants of time, to the programs of vehicles
 GATEWAY = 5604  # live nodes
+OUTSIDE = 5606  # machines that attach and that the run has not started
 SOCKETS = "/run/cosim"
 PROCESSES = 2048  # of a container; a fork bomb in a node ends there
 KEY = "/run/cosim-key"  # folder with a node's private key
@@ -80,14 +81,16 @@ def divided(
     elsewhere: Mapping[str, Sequence[str]],
 ) -> tuple[str, dict[str, str]]:
     """The compose file of the machine with the run, and those of other machines by their name in `elsewhere`, which
-    says the nodes of each. Otherwise as `render`.
+    says the nodes of each. All have the project name of the scenario, so that volumes of keys are called the same on
+    every machine. Otherwise as `render`.
     """  # fmt: skip
     document = _document(plan, scenario, beside, repository, overrides)
     others = take_out(document, elsewhere)
     if carrier(plan, "containers").kernel:
         hint = "take backend linkd"
         raise ScenarioError(Problem("traffic control carries no links between machines", "adapters.network", hint=hint))
-    return _written(plan, document), {name: _written(plan, other) for name, other in others.items()}
+    named = {name: {"name": plan.name, **other} for name, other in others.items()}
+    return _written(plan, {"name": plan.name, **document}), {name: _written(plan, one) for name, one in named.items()}
 
 
 def _document(
@@ -190,6 +193,12 @@ def _document(
             "mem_limit": "1g",
         },
     }  # fmt: skip
+    listen = _outside(plan)
+    if listen:
+        orchestrator = services["orchestrator"]
+        orchestrator["environment"]["COSIM_OUTSIDE"] = f"tcp://0.0.0.0:{OUTSIDE}"
+        orchestrator["ports"] = [f"${{COSIM_ATTACH:-{listen}}}:{OUTSIDE}"]
+        orchestrator["networks"] = [*orchestrator["networks"], "front"]
     attached = [node.node for node in nodes if node.keyed]
     if attached:
         services["keys"] = _keys(attached, folder, made)
@@ -234,6 +243,19 @@ def _written(plan: Plan, document: dict[str, Any]) -> str:
     text = io.StringIO()
     yaml.dump(document, text)
     return HEAD.format(name=plan.name) + text.getvalue()
+
+
+def _outside(plan: Plan) -> str:
+    """Where machines attach that the run does not start, as compose writes ports of the host: HOST:PORT, HOST: for a
+    free port; "" when no node is for such a machine.
+    """  # fmt: skip
+    if not any(node.live is not None and node.runs is None for _, node in plan.scene.computers()):
+        return ""
+    for adapter in plan.adapters:
+        if adapter.use == "live":
+            host, _, port = str(adapter.config.get("listen", "")).removeprefix("tcp://").rpartition(":")
+            return f"{'0.0.0.0' if host == '*' else host or '127.0.0.1'}:{'' if port == '*' else port}"
+    return ""
 
 
 def _neural(plan: Plan) -> bool:

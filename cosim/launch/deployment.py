@@ -6,14 +6,19 @@ script leaves is listed by `docker compose ls -a` and removed by `docker compose
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +35,14 @@ ANSWER = 120.0  # s, for the engine to answer
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
+BUILD = "building images"
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
 _LOOK = 0.2  # s between two looks
+_LAST = 25  # lines of a build that failed
+_STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
+_CERTIFICATES = (
+    "hint: if your network intercepts TLS, say COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its are"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,8 @@ class Deployment:
     as `--set` takes them; the plan should be compiled with the same ones. `variables` are those of the compose
     file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
     themselves (`observability`). With `build` the images are built first, from the checkout, or from the installed
-    package when one of ours is missing; otherwise ours have to be there already.
+    package when one of ours is missing; otherwise ours have to be there already. `progress` is told what is being
+    done whenever something takes its next step, often while images are built.
     """
 
     def __init__(
@@ -83,6 +96,7 @@ class Deployment:
         variables: Mapping[str, str] | None = None,
         profiles: Sequence[str] = (),
         build: bool = False,
+        progress: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Raises `ScenarioError` when a node cannot be real. Needs no engine yet."""
         scenario = scenario.resolve()
@@ -97,6 +111,7 @@ class Deployment:
         self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
         self._environment = {**os.environ, **(variables or {}), "COSIM_RUNS": str(self.runs)}
+        self._progress = progress
         self._before = self._folders()
         self._file: Path | None = None
 
@@ -145,12 +160,13 @@ class Deployment:
             if self._build and (self._sources is None or self.missing):
                 if self._sources is not None:
                     lay_out(Path(self._sources.name) / "checkout")
-                self._compose("build", "--quiet", limit=BUILDING)
+                self._build_images()
             elif self.missing:
                 raise RunError(
                     f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
                     "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
                 )
+            self._progress("starting containers")
             self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
         except BaseException:
             self.close()
@@ -179,9 +195,16 @@ class Deployment:
         return self._compose("logs", "--no-color", "--no-log-prefix", service).replace(CLEARED, "")
 
     def follow(self, service: str = RUN) -> subprocess.Popen[str]:
-        """A process that writes to its standard output what the service writes, from its start to its end."""
-        command = self._command("logs", "--follow", "--no-color", "--no-log-prefix", service)
-        return subprocess.Popen(command, env=self._environment, stdout=subprocess.PIPE, text=True)
+        """A process that writes what the service writes, from its start to its end, to the same one of its two pipes.
+
+        Ctrl-C at the terminal does not end it, so that the last words of a service are heard.
+        """
+        container = self._compose("ps", "--all", "--quiet", service).strip()
+        return subprocess.Popen(
+            ["docker", "logs", "--follow", container],
+            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace", start_new_session=True,
+        )  # fmt: skip
 
     def run(self, service: str, command: Sequence[str]) -> CommandResult:
         """Run a command in the service's container and wait for its end."""
@@ -207,16 +230,22 @@ class Deployment:
             raise RunError(f"port {port} of '{service}' is not shown on this machine")
         return found
 
+    def stop(self) -> None:
+        """End the run, and wait until it has written what it has, for `GRACE` s at most."""
+        subprocess.run(
+            self._command("stop", "--timeout", str(GRACE), RUN),
+            env=self._environment, capture_output=True, timeout=ANSWER, check=False,
+        )  # fmt: skip
+
     def close(self) -> None:
-        """End the run, wait until it has written what it has, and remove containers, networks and volumes."""
+        """End the run as `stop` does, and remove containers, networks and volumes."""
         if self._file is None:
             return
         try:
-            subprocess.run(
-                self._command("stop", "--timeout", str(GRACE), RUN),
-                env=self._environment, capture_output=True, timeout=ANSWER, check=False,
-            )  # fmt: skip
-            self._compose("down", "--volumes", "--timeout", "1")
+            with contextlib.suppress(KeyboardInterrupt):  # whoever cannot wait loses what the run has not written yet
+                self.stop()
+            with _undisturbed():
+                self._compose("down", "--volumes", "--timeout", "1")
         finally:
             self._file.unlink(missing_ok=True)
             self._file = None
@@ -232,6 +261,37 @@ class Deployment:
         place = ["--project-directory", str(self._root), "--file", str(self._file)]
         return ["docker", "compose", "--project-name", self.name, *place, *self._profiles, *words]
 
+    def _build_images(self) -> None:
+        """Have compose build, and tell of every step. Raises `RunError` with its last words when it fails."""
+        self._progress(BUILD)
+        process = subprocess.Popen(
+            self._command("build"),
+            env={**self._environment, "COMPOSE_PROGRESS": "plain", "BUILDKIT_PROGRESS": "plain"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        assert process.stdout is not None
+        last: deque[str] = deque(maxlen=_LAST)
+        end = threading.Timer(BUILDING, process.kill)
+        end.start()
+        step, hint = BUILD, ""
+        try:
+            with process.stdout:
+                for line in process.stdout:
+                    last.append(re.sub(r"^#\d+ (\d+\.\d+ )?", "", line))
+                    hint = _CERTIFICATES if "certificate verify failed" in line.lower() else hint
+                    found = _STEP.search(line)
+                    step = f"{BUILD}, {found[1] or found[2]}" if found else step
+                    self._progress(step)
+            process.wait()
+        finally:
+            end.cancel()
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+        if process.returncode:
+            text, _, _ = "".join(last).partition("\n------")  # what follows says the same once more
+            raise RunError(f"the images cannot be built:\n{text.strip()}\n{hint}".rstrip())
+
     def _compose(self, *words: str, limit: float = ANSWER) -> str:
         """What `docker compose WORDS` prints. Raises `RunError` when it fails or takes longer than `limit` s."""
         environment = {**self._environment, "COMPOSE_PROGRESS": "quiet"}
@@ -244,6 +304,20 @@ class Deployment:
         if done.returncode:
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
         return done.stdout
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Neither this process nor those that it starts meanwhile hear Ctrl-C, SIGTERM or the end of the terminal."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _has_image(name: str) -> bool:

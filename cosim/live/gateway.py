@@ -7,6 +7,7 @@ and the doorkeeper bounds how many may be in theirs.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import logging
@@ -38,14 +39,20 @@ _FAREWELL = 500  # ms for the last messages to leave
 
 
 class Gateway:
-    """Listens at `address` for the agents of `slots`. `listen` is a ZeroMQ address; port `*` lets the system choose.
+    """Listens for the agents of `slots` at `doors`: each has a folder of keys and a ZeroMQ address, whose port may be
+    `*` for the system to choose. `addresses` are theirs, in the same order; a slot says by which its machine comes.
 
     `control` is a folder that gets `control.json`, by which `cosim nodes` finds its way. Raises `SetupError` when
-    the address or the keys cannot be used.
+    an address or keys cannot be used.
     """
 
     def __init__(
-        self, slots: Sequence[NodeSlot], folder: Path, listen: str, *, queue: int = 256, control: Path | None = None
+        self,
+        slots: Sequence[NodeSlot],
+        doors: Sequence[tuple[Path, str]],
+        *,
+        queue: int = 256,
+        control: Path | None = None,
     ) -> None:
         self.roster = Roster(slots, random=os.urandom, queue=queue, boot=boot_id())
         self.lock = threading.RLock()
@@ -56,13 +63,16 @@ class Gateway:
         self._failure: BaseException | None = None
         self._unsent: list[Out] = []  # by other threads
         limits = Limits(connections=2 * len(slots) + 16)  # a machine that comes back may still have its old one
-        self._door = Door(listen, MAX_MESSAGE, limits, folder=folder, needed=len(slots))
-        self._socket, self.address, self.public = self._door.socket, self._door.address, self._door.public
+        self._doors: list[Door] = []
         try:
+            for number, (folder, listen) in enumerate(doors):
+                needed = sum(slot.door == number for slot in slots)
+                self._doors.append(Door(listen, MAX_MESSAGE, limits, folder=folder, needed=needed))
             self._control = None if control is None else self._controlled(control)
         except BaseException:
-            self._door.close()
+            self._shut()
             raise
+        self.addresses = [door.address for door in self._doors]
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._serve, name="live-gateway", daemon=True)
         self._thread.start()
@@ -123,7 +133,7 @@ class Gateway:
     @property
     def refused(self) -> int:
         """Connections whose key was unknown."""
-        return self._door.refused
+        return sum(door.refused for door in self._doors)
 
     def close(self, reason: str = "the run has ended") -> None:
         """Tell everybody and stop; may be called twice."""
@@ -156,19 +166,26 @@ class Gateway:
                 self._failure = failure
                 self._changed.notify_all()
         finally:
-            self._door.close(_FAREWELL)
+            self._shut(_FAREWELL)
+
+    def _shut(self, linger: int = 0) -> None:
+        for door in self._doors:
+            door.close(linger)
 
     def _loop(self) -> None:
         poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
+        takes = {door.socket: functools.partial(self._take, number) for number, door in enumerate(self._doors)}
+        for socket in takes:
+            poller.register(socket, zmq.POLLIN)
         poller.register(self._wake_out, zmq.POLLIN)
         ticked = 0.0
         while True:
             ready = dict(poller.poll(self._pause()))
             if self._wake_out in ready:
                 os.read(self._wake_out, 4096)
-            if self._socket in ready:
-                each(self._socket, _BATCH, self._take)
+            for socket, take in takes.items():
+                if socket in ready:
+                    each(socket, _BATCH, take)
             now = time.monotonic()
             with self._changed:
                 while self._due and self._due[0][0] <= now:
@@ -190,19 +207,20 @@ class Gateway:
             due = self._due[0][0] - time.monotonic() if self._due else _IDLE
         return math.ceil(max(0.0, min(_IDLE, due)) * 1e3)
 
-    def _take(self, parts: Sequence[zmq.Frame]) -> None:
+    def _take(self, door: int, parts: Sequence[zmq.Frame]) -> None:
         now, wall = time.monotonic(), time.time()
         if len(parts) != 2:
             self.roster.counts["malformed"] += 1
             return
         name = parts[1].get("User-Id")
         with self.lock:
-            self._send(self.roster.receive(parts[0].bytes, str(name), parts[1].bytes, now, wall))
+            peer = bytes((door,)) + parts[0].bytes
+            self._send(self.roster.receive(peer, str(name), parts[1].bytes, now, wall, door))
 
     def _send(self, out: Sequence[Out]) -> None:
         for peer, data in out:
             try:
-                self._socket.send_multipart([peer, data], zmq.NOBLOCK)
+                self._doors[peer[0]].socket.send_multipart([peer[1:], data], zmq.NOBLOCK)
             except zmq.ZMQError:  # gone, or its queue is full: tasks are sent again, all else is out of date by then
                 self.roster.counts["not-sent"] += 1
 
@@ -212,10 +230,10 @@ class Gateway:
         with self.lock:
             if verb == "nodes":
                 return {
-                    "address": self.address,
+                    "address": self.addresses[-1],
                     "nodes": self.roster.table(now),
-                    "refused_keys": self._door.refused,
-                    "turned_away": self._door.turned_away,
+                    "refused_keys": self.refused,
+                    "turned_away": sum(door.turned_away for door in self._doors),
                     "left_out": dict(self.roster.counts),
                 }
             name = str(arguments.get("node", ""))

@@ -28,6 +28,7 @@ class NodeSlot:
     interval: float  # s between two reports
     tasks: bool
     shaping: bool
+    door: int = 0  # by which of the gateway's doors its machine comes; keys of others are other keys
 
 
 @dataclass(slots=True)

@@ -52,8 +52,8 @@ class Roster:
 
     # -- what arrives ------------------------------------------------------------------------
 
-    def receive(self, peer: bytes, key: str, data: bytes, now: float, wall: float) -> list[Out]:
-        """Take the message `data` of the connection `peer`, which proved to own the key named `key`."""
+    def receive(self, peer: bytes, key: str, data: bytes, now: float, wall: float, door: int = 0) -> list[Out]:
+        """Take the message `data` of the connection `peer`, which proved at `door` to own the key named `key`."""
         lease = self._by_peer.get(peer)
         if not self._limits.setdefault(key, Limits()).take(len(data), now):
             self.counts["flood"] += 1
@@ -64,7 +64,7 @@ class Roster:
             self.counts["malformed"] += 1
             return self._strike(lease, now, "too many messages that break the protocol")
         if message.kind == "hello":
-            return self._hello(peer, key, message, now)
+            return self._hello(peer, key, door, message, now)
         if lease is None or message.session != lease.session:
             self.counts["no-session"] += 1
             return [self._refuse(peer, message.session, "no-session")]
@@ -94,14 +94,14 @@ class Roster:
             self._end(lease, "left", body["reason"], now)
         return []
 
-    def _hello(self, peer: bytes, key: str, message: Message, now: float) -> list[Out]:
+    def _hello(self, peer: bytes, key: str, door: int, message: Message, now: float) -> list[Out]:
         nonces = self._hellos.setdefault(key, deque(maxlen=_NONCES))
         if message.session in nonces:
             self.counts["repeated"] += 1
             return []
         nonces.append(message.session)
         node, instance = message.body["node"], message.body["instance"]
-        mine = [i for i, standing in enumerate(self.standings) if standing.slot.key == key]
+        mine = [i for i, one in enumerate(self.standings) if (one.slot.door, one.slot.key) == (door, key)]
         if not node and len(mine) == 1:
             number = mine[0]
         elif node in self._by_node and self._by_node[node] in mine:

@@ -62,7 +62,8 @@ def workload(rate=20.0, **fields):
 def context(tmp_path, scene, pacing=1.0):
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    return Context("live", scene, PERIOD, 10.0, (1, 2), str(tmp_path), str(scratch), pacing, services_in(os.environ))
+    services = {name: at for name, at in services_in(os.environ).items() if name in ADAPTER.services}
+    return Context("live", scene, PERIOD, 10.0, (1, 2), str(tmp_path), str(scratch), pacing, services)
 
 
 def adapter(tmp_path, *nodes, workloads=(), pacing=1.0, geo=None, start=True, **config):
@@ -125,7 +126,7 @@ def test_machines_report_move_and_run_tasks(tmp_path, agents):
         listen="tcp://127.0.0.1:*",
     )
     try:
-        agents("pi", made._gateway.address, position="fixed:39.001,22.0,5")
+        agents("pi", made._gateway.addresses[-1], position="fixed:39.001,22.0,5")
         assert made._gateway.wait_for(["pi"], 15) == []
         steps = list(paced(made, 12))
         resources = steps[-1]["resources"]
@@ -159,7 +160,7 @@ def test_two_machines_share_the_tasks(tmp_path, agents):
     made = adapter(tmp_path, live("a"), live("b"), workloads=(workload(40.0),), offload={"detect": {}})
     try:
         for name in ("a", "b"):
-            agents(name, made._gateway.address)
+            agents(name, made._gateway.addresses[-1])
         assert made._gateway.wait_for(["a", "b"], 15) == []
         hosts = [host for step in paced(made, 8) for host in step["task"]["host"].tolist()]
         assert set(hosts) == {1, 2}

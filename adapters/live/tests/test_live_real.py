@@ -17,19 +17,20 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.tests.test_live_adapter import checked, context, live, workload
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene, SlotRange
-from cosim.contract.errors import RunError, ScenarioError, SetupError
+from cosim.contract.errors import RunError, SetupError
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Software, Wifi
 from cosim.contract.signals import TASK_STATUS
 from cosim.inference.kernels import Kernel
 from cosim.inference.service import application
 from cosim.inference.station import Station
-from cosim.launch.keys import PRIVATE, provide
+from cosim.launch.keys import PRIVATE, name_of, provide
 from cosim.live import agent
 from cosim.live.lease import Lease, NodeSlot
 from cosim.live.roster import Roster
 from cosim.live.task_queue import QueuedTask
 from cosim.results.ledgers import ledger_faults
+from cosim.talk import keys
 
 WIFI = Wifi()
 RUNS = Software(image="vedgenode")
@@ -66,8 +67,9 @@ def gateway(tmp_path, monkeypatch):
     monkeypatch.setenv("COSIM_KEYS", str(tmp_path / "gateway"))
     started = []
 
-    def begin(name, **options):
-        made = agent.Agent(agent.Options(nodes[name] / PRIVATE, address, name, concurrency=2, clock=1e9, **options))
+    def begin(name, key=None, server=address, **options):
+        key = key or nodes[name] / PRIVATE
+        made = agent.Agent(agent.Options(key, server, name, concurrency=2, clock=1e9, **options))
         thread = threading.Thread(target=made.run)
         thread.start()
         started.append((made, thread))
@@ -129,10 +131,42 @@ def test_a_launcher_must_have_said_where(tmp_path, monkeypatch):
         start(tmp_path, scene(real("edge")))
 
 
-def test_machines_from_elsewhere_cannot_come_besides(tmp_path, gateway):
-    del gateway
-    with pytest.raises(ScenarioError, match="'pi' while other live nodes run here"):
-        start(tmp_path, scene(real("edge"), live("pi", missing="wait")))
+def test_machines_from_elsewhere_come_besides_by_a_door_of_their_own(tmp_path, gateway, monkeypatch):
+    server = keys.server_key(tmp_path / "keys")
+    private = {}
+    for name in ("pi", name_of("edge")):  # the latter is called like the key of a node that the run starts
+        private[name], public = keys.write(keys.make(name, server.public), tmp_path / name)
+        public.rename(tmp_path / "keys" / public.name)
+    outside = f"ipc://{tmp_path}/outside"
+    monkeypatch.setenv("COSIM_OUTSIDE", outside)
+    false = agent.Agent(agent.Options(private[name_of("edge")], outside, "edge"))
+    threads = [threading.Thread(target=false.run)]
+    gateway("pi", key=private["pi"], server=outside)
+    threads[0].start()
+    found = scene(real("edge", wait=1.5), live("pi", missing="wait"))
+    try:
+        with pytest.raises(RunError, match=r"'edge' within 1\.5 s; its log says why"):
+            start(tmp_path, found)  # the machine at the outer door is not the node that the run starts
+    finally:
+        false.stop("the test is over")
+        threads[0].join(15)
+    gateway("edge")
+    made = start(tmp_path, found)
+    try:
+        assert made._gateway.absent(["edge", "pi"]) == []
+        assert checked(made.step(0.0, Inputs()))["resources"]["present"].tolist() == [True, True]
+    finally:
+        made.close()
+
+
+def test_without_keys_a_machine_that_need_not_come_is_simulated(tmp_path, gateway):
+    gateway("edge")
+    made = start(tmp_path, scene(real("edge"), live("pi", missing="model")))
+    try:
+        assert len(made._gateway.addresses) == 1
+        assert not (tmp_path / "keys").exists()
+    finally:
+        made.close()
 
 
 def test_the_service_of_a_node_does_the_work(tmp_path, gateway, service):

@@ -161,7 +161,7 @@ def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, allo
     try:
         made.start(context(tmp_path, Scene.build(nodes, (), (wire(0, 1, 3e6),))))
         shaper = Function(calls.append) if allowed else None
-        attached = agents("lab", made._gateway.address, node="edge", shaper=shaper, tasks=False)
+        attached = agents("lab", made._gateway.addresses[-1], node="edge", shaper=shaper, tasks=False)
         assert made._gateway.wait_for(["edge"], 15) == []
         end, told = time.monotonic() + 60, {}
         while not told.get("reports") and time.monotonic() < end:

@@ -157,6 +157,18 @@ def test_a_false_near_end_gets_no_frames(tmp_path, service, caplog):
             node.close()
 
 
+def test_a_first_machine_that_is_not_up_yet_is_told_once(tmp_path, caplog):
+    with socket.create_server(("127.0.0.1", 0)) as ended:
+        nobody = ended.getsockname()
+    other = trunk.far(nobody, tmp_path / "far.sock", KEY)
+    with running(other):
+        for _ in range(3):
+            with handover.connect(tmp_path / "far.sock") as link:
+                link.settimeout(LIMIT)
+                assert link.recv(1) == b""
+    assert caplog.text.count("waiting for the first machine: no trunk at 127.0.0.1") == 1
+
+
 def test_a_stranger_who_says_nothing_holds_nobody_up(tmp_path, service):
     backend, _, _ = service
     one, other = ends(tmp_path)

@@ -82,6 +82,24 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
     assert ("secrets" in found) == builds
 
 
+@pytest.mark.parametrize(
+    ("listen", "shown"),
+    [("", "127.0.0.1:"), (", listen: 'tcp://*:5580'", "0.0.0.0:5580"), (", listen: 'tcp://10.0.0.1:*'", "10.0.0.1:")],
+)
+def test_only_for_machines_from_elsewhere_the_run_can_be_reached(tmp_path, listen, shown):
+    live = EDGE.replace("vedgenode", "vedgenode, live: {}")
+    pi = "{kind: edge, cpu: 1 x 1 GHz, live: {key: pi}}"
+    for nodes, ports in (
+        ({"edge": live, "pi": pi}, [f"${{COSIM_ATTACH:-{shown}}}:5606"]),
+        ({"edge": live}, None),
+    ):
+        made = plan(tmp_path, adapters=f", live: {{keys: keys{listen}}}", **nodes)
+        text = render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None)
+        run = YAML(typ="safe").load(text)["services"]["orchestrator"]
+        assert run.get("ports") == ports
+        assert ("front" in run["networks"]) == ("COSIM_OUTSIDE" in run["environment"]) == bool(ports)
+
+
 def test_sidecars_know_their_neighbours_and_nodes_their_names(tmp_path):
     made = plan(tmp_path, uav_1=DRONE, host=EDGE)
     services = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None))["services"]

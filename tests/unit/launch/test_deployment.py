@@ -1,10 +1,12 @@
 """What becomes of a deployment when `docker` fails or is not there, with a small program in its place."""
 
 import json
+import signal
 import stat
 
 import pytest
 
+from cosim.cli.containers import ended_by_signals
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch import sources
 from cosim.launch.deployment import Deployment, require_engine
@@ -14,6 +16,9 @@ STAND_IN = """#!/bin/sh
 echo "$*" >> "$CALLS"
 case "$*" in
   *"$FAILS"*) echo "no such thing" >&2; exit 17;;
+  *" build") printf '#7 [cosim python 1/2] FROM x\n#7 CACHED\n#9 [vedgenode packages 3/3] RUN pip\n'
+    echo '#9 1.5 certificate verify FAILED'
+    exit "$BUILT";;
   *" ps "*) echo '{"State": "exited", "ExitCode": 3}';;
   *" port "*) echo "127.0.0.1:8081";;
   *"config --images"*) printf 'continuum-cosim/cosim:latest\ngrafana/grafana\n';;
@@ -32,6 +37,7 @@ def calls(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     monkeypatch.setenv("CALLS", str(found))
     monkeypatch.setenv("FAILS", "nothing fails")
+    monkeypatch.setenv("BUILT", "0")
     return lambda: found.read_text().splitlines() if found.exists() else []
 
 
@@ -95,7 +101,51 @@ def test_an_installed_package_builds_an_image_that_is_missing(calls, tmp_path, m
         assert (folder / "cosim/launch/entry.py").is_file() is not there
         assert not (folder / "cosim/precompiled").exists()
     assert not folder.parent.exists()
-    assert len([line for line in calls() if " build --quiet" in line]) == (not there)
+    assert len([line for line in calls() if line.endswith(" build")]) == (not there)
+
+
+@pytest.mark.parametrize("code", ["0", "1"])
+def test_the_steps_of_a_build_are_told_and_why_it_fails(calls, tmp_path, monkeypatch, code):
+    monkeypatch.setenv("BUILT", code)
+    made, told = plan(tmp_path / "world", uav=DRONE, host=EDGE), []
+    scenario = tmp_path / "world" / "scenario.cosim.yaml"
+    deployment = Deployment(made, scenario, runs=tmp_path / "runs", build=True, progress=told.append)
+    if code == "0":
+        with deployment:
+            pass
+    else:
+        with pytest.raises(RunError, match=r"(?s)cannot be built:.*verify FAILED\nhint: .*COSIM_CA="), deployment:
+            pass
+        assert not [line for line in calls() if " up " in line]
+    steps = ["building images", "building images, python 1/2", "building images, packages 3/3"]
+    assert list(dict.fromkeys(told)) == [*steps, *(["starting containers"] if code == "0" else [])]
+
+
+def test_what_is_being_removed_is_removed_whatever_is_pressed(calls, deployment, monkeypatch):
+    def pressed(*_words, **_how):
+        raise KeyboardInterrupt
+
+    deployment.start()
+    monkeypatch.setattr(deployment, "stop", pressed)
+    with monkeypatch.context() as patched:
+        compose = deployment._compose
+
+        def down(*words, **limit):
+            signal.raise_signal(signal.SIGINT)
+            return compose(*words, **limit)
+
+        patched.setattr(deployment, "_compose", down)
+        deployment.close()
+    assert calls()[-1].endswith("down --volumes --timeout 1")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_terminated_ends_as_by_ctrl_c(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), ended_by_signals():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
 
 
 @pytest.mark.parametrize(("fails", "said"), [("compose version", "no compose plugin"), ("info", "no container engine")])

@@ -30,6 +30,7 @@ def test_a_node_goes_with_its_sidecar_and_the_rest_stays(tmp_path):
     assert set(others["h2"]["volumes"]) == {"sockets", "key-host"}
     for document in (main, *others.values()):
         assert document["networks"]["management"]["external"]
+        assert document["name"] == made.name  # so volumes of keys are called the same everywhere
     assert "control" not in others["h2"]["networks"]
     sidecar = others["h2"]["services"]["host-net"]
     assert sidecar["environment"] == whole["services"]["host-net"]["environment"]

@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def gateway(folder, tmp_path):
-    gateway = Gateway([slot("pi", lease=3.0, interval=0.2)], folder, "tcp://127.0.0.1:*", queue=4, control=tmp_path)
+    gateway = Gateway([slot("pi", lease=3.0, interval=0.2)], [(folder, "tcp://127.0.0.1:*")], queue=4, control=tmp_path)
     yield gateway
     gateway.close()
 
@@ -50,7 +50,7 @@ class Attached:
     """An agent in a thread."""
 
     def __init__(self, gateway, key, **options):
-        self.agent = agent.Agent(agent.Options(key, gateway.address, concurrency=1, **options))
+        self.agent = agent.Agent(agent.Options(key, gateway.addresses[0], concurrency=1, **options))
         self.code = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -92,7 +92,7 @@ def raw(gateway, tmp_path):
 
     def connect(name="pi", **options):
         key = keys.read(tmp_path / f"{name}.key") if name else None
-        opened.append(Raw(gateway.address, key, **options))
+        opened.append(Raw(gateway.addresses[0], key, **options))
         return opened[-1]
 
     yield connect
@@ -152,7 +152,7 @@ def test_an_agent_that_reaches_nobody_or_somebody_else_says_so_and_seeks_on(gate
     attached = Attached(gateway, tmp_path / "lost.key")
     try:
         said = eventually(lambda: attached.agent._member.said)
-        assert said == f"nobody answers at {gateway.address}, or not the gateway whose key is in the key file"
+        assert said == f"nobody answers at {gateway.addresses[0]}, or not the gateway whose key is in the key file"
         assert attached.agent._member.state in ("seeking", "asking")
     finally:
         attached.stop()
@@ -244,7 +244,7 @@ def test_no_run_is_an_error_that_says_what_to_do(tmp_path):
 
 def test_an_address_that_is_taken_is_named(gateway, folder):
     with pytest.raises(SetupError, match="cannot listen at tcp"):
-        Gateway([slot()], folder, gateway.address)
+        Gateway([slot()], [(folder, gateway.addresses[0])])
 
 
 def test_nothing_is_left_after_close(gateway, tmp_path):
