@@ -189,6 +189,8 @@ class _Examined:
         return self.values
 
     def _tell(self, kind: Kind, node: str, message: str, count: int) -> None:
+        if kind in self.signal.usual:
+            return
         subject = f"{self.name} of {node}" if node else self.name
         self.findings.append(Finding(kind, subject, message, count, self.name))
 

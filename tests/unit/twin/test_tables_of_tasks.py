@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cosim.twin.scenario.handling import rows_told
+from cosim.twin.scenario.rows import rows_told
 from cosim.twin.scenario.recording import Series
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
 
