@@ -65,6 +65,7 @@ class Case:
     # Of signals of tasks, how these follow one another (`cosim.twin.telemetry.order`), by ORDER and the signal's name;
     # `course` answers with the same of simulations.
     order: Mapping[str, Floats] = field(default_factory=dict)
+    tasks: frozenset[str] = frozenset()  # paired signals whose values are durations of tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)

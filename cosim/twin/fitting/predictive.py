@@ -18,6 +18,7 @@ import numpy as np
 from cosim.twin.problem import ORDER, Case, Floats, MeasuredSignal
 from cosim.twin.telemetry import order
 from cosim.twin.telemetry.order import correlation, ranks
+from cosim.twin.telemetry.outliers import robust
 
 Figure = Callable[[Floats], float]
 
@@ -25,6 +26,10 @@ _LEAST = 40  # values of a signal, below which its figures tell nothing
 _FAR, _OUTSIDE = 4.0, 3.5  # standard deviations: told; told when it is outside of all simulated figures too
 _SHARE = 1.5  # deviations of a figure that is told because all together are off
 _ODD = 1.2  # of the way from the median to the 99th percentile of a group's chi squared in simulations: told
+_PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
+_SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
+_VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
+_SLIGHT = 0.02  # correlation, share, place: differences that are no matter, where simulations are all alike
 _NEVER = 0.02  # share of tasks that are answered before an earlier one, where no simulated one is
 _EARLY = 0.1  # of the values: the beginning
 
@@ -264,7 +269,41 @@ def _in_queue(name: str, known: Floats, rows: list[Floats], draws: Floats, part:
             low = float(made[0, k])
             found.append(Unexplained(name, figure, float(known[k]), low, low, np.inf, ORDERLY, part))
     remedies = dict.fromkeys(order.FIGURES, ORDERLY)
-    return [*found, *_far_off(name, part, _Figures(remedies, known, made, draws, {}))]
+    return [*found, *_far_off(name, part, _Figures(remedies, known, made, draws, {}), _SLIGHT)]
+
+
+def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
+    """Of tasks that are made again and compared one by one, at `values` (d,): which of them took another time."""
+    told = []
+    made = case.simulate(values[None], seed)
+    for name in case.tasks:
+        real, row = case.observed[name].values, np.asarray(made[name], np.float64)[0]
+        kept = np.isfinite(real) & np.isfinite(row)
+        real, row = real[kept], row[kept]
+        if len(real) < _LEAST:
+            continue
+        subject = f"'{name}'{f' ({part})' if part else ''}"
+        off = real - row
+        middle, scale = robust(off)
+        usual = max(scale, _SAME * float(np.median(real)))
+        far = np.abs(off - middle) > _PAIRED * usual
+        if (real > 0.0).all() and (row > 0.0).all():  # long ones differ by more
+            ratio = np.log(real / row)
+            center, spread = robust(ratio)
+            far &= np.abs(ratio - center) > _PAIRED * max(spread, _SAME)
+        along = correlation(ranks(real), ranks(row))
+        if np.ptp(row) > _VARIED * np.median(row) and along < _ALONG:
+            told.append(
+                f"tasks of {subject} do not take longer where those made again do (rank correlation {along:.2f}): "
+                f"{ORDERLY}"
+            )
+        elif far.sum() >= _FEW and far.mean() > _SOME_PAIRS:
+            told.append(
+                f"{int(far.sum())} of {len(real)} tasks of {subject} took another time than when they are made again, "
+                f"such as {real[far][0]:.4g} instead of {row[far][0]:.4g}, while the others agree within {usual:.2g}: "
+                "values that were changed, or a cause that only some tasks have"
+            )
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +324,8 @@ class _Figures:
         return _Figures(remedies, self.real[kept], self.made[:, kept], self.draws, groups)
 
 
-def _far_off(name: str, part: str, figures: _Figures) -> list[Unexplained]:
-    """The figures that are too far off, the farthest of each remedy."""
+def _far_off(name: str, part: str, figures: _Figures, slight: float = 0.0) -> list[Unexplained]:
+    """The figures that are too far off, the farthest of each remedy; by `slight` at least from all simulated ones."""
     figures = figures.usable()
     chosen, real, made = list(figures.remedies), figures.real, figures.made
     if not chosen:
@@ -297,7 +336,10 @@ def _far_off(name: str, part: str, figures: _Figures) -> list[Unexplained]:
     told = {max(groups.get(group, range(len(chosen))), key=lambda k: abs(away[k])) for group in odd}
     worst: dict[str, Unexplained] = {}
     for k, figure in enumerate(chosen):
-        outside = not made[:, k].min() <= real[k] <= made[:, k].max()
+        low, high = made[:, k].min(), made[:, k].max()
+        outside = not low <= real[k] <= high
+        if low - slight < real[k] < high + slight and slight > 0.0 and np.ptp(made[:, k]) < slight:
+            continue
         if (
             abs(away[k]) > _FAR
             or (outside and abs(away[k]) > _OUTSIDE)

@@ -31,6 +31,8 @@ _DEVIATIONS = 4.0
 _SMOOTHER = 3.5  # deviations
 _NEAREST = 12  # simulations whose mean is nearest; at the ends of the bounds queues move as slowly as averages
 _WINDOW = 60  # values of a moving average, at most
+_SOME = 60  # tasks, that tell whether fast ones are missing
+_EDGE, _SHORT, _FASTER = 0.02, 0.2, 1.5  # share near the least; the least over the median, and over the fastest answers
 _LATE, _ALIKE = 5.0, 0.5  # times the time between answers, share of it by which responses differ
 _NEAR = 0.2  # of the least response
 _OFTEN = 0.1  # share of simulations
@@ -62,6 +64,7 @@ def signs(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floa
         rows = [row for row in rows if len(row) >= LEAST]
         if pairs[label][0].column == "response" and len(values) >= LEAST:
             told += [f"{subject}: {what}" for what in _late(pairing.measured, rows)]
+            told += [f"{subject}: {what}" for what in fast_ones_missing(pairing.measured, rows)]
         if len(values) >= LEAST and rows and np.ptp(values) > 0.0:
             told += [f"{subject}: {what}" for what in _unlike(values, rows, smooth.setdefault(name, []))]
     for name, off in smooth.items():
@@ -113,6 +116,36 @@ def _late(measured: Rows, rows: list[Floats]) -> Iterator[str]:
             f"every response takes {least:.4g} s or more, all are alike, and answers follow one another after "
             f"{often:.3g} s: is the end stamped by another clock? Else the way is that long"
         )
+
+
+def fast_ones_missing(measured: Rows, rows: list[Floats]) -> Iterator[str]:
+    """Responses that begin at one length though the server is faster, in bursts: only slow ones were written down.
+
+    A least service time, and a way of constant length, begin as sharply; but then there are simulations that do too.
+    """
+    values, times = measured.values, measured.times
+    apart = spacings(times, values)
+    apart = apart[np.isfinite(apart)]
+    kept = np.isfinite(values) & np.isfinite(times)
+    values, times = values[kept], np.sort(times[kept])
+    if len(values) < _SOME or len(apart) < LEAST:
+        return
+    least, middle = float(values.min()), float(np.median(values))
+    sharp = any(row.min() > _SHORT * np.median(row) and _at_edge(row) > _EDGE for row in rows)
+    fast = float(np.quantile(apart, 0.1))
+    counts = np.histogram(times, bins=len(times) // 5)[0]
+    bursts = (float(counts.var(ddof=1) / counts.mean()) - 1.0) * np.sqrt((len(counts) - 1) / 2.0)
+    if not sharp and _at_edge(values) > _EDGE and least > max(_SHORT * middle, _FASTER * fast) and bursts > _DEVIATIONS:
+        yield (
+            f"no response is shorter than {least:.4g} s and many are hardly longer, answers follow one another after "
+            f"{fast:.3g} s, and tasks come in bursts: were fast ones left out, by a logger with a threshold?"
+        )
+
+
+def _at_edge(values: Floats) -> float:
+    """Share of values that are hardly above the least one."""
+    least = float(values.min())
+    return float(np.mean(values <= least + 0.05 * (float(np.median(values)) - least)))
 
 
 def _unlike(values: Floats, rows: list[Floats], smooth: list[Floats]) -> Iterator[str]:

@@ -138,7 +138,7 @@ nodes:
 links:
   - {{between: [client, worker], rate: 100 Gbit/s, delay: {1e3 * way:.4g} ms, jitter: {1e3 * way:.4g} ms}}
 workloads:
-  ask: {{from: client, arrivals: poisson 1 Hz, work: {_work(station, 1.0)}}}
+  ask: {{from: client, arrivals: poisson 1 Hz, work: "{_work(station, 1.0)}"}}
 calibrate:
   recordings:
 {recordings}
@@ -153,7 +153,10 @@ calibrate:
 
 
 def _work(station: ServiceStation, factor: float) -> str:
-    return f"log-normal {1e3 * station.service * factor:.5g} Mcycles +- {100 * station.spread:.3g} %"
+    share, times = station.slow_share, station.slow_times
+    usual = 1e3 * station.service / (1.0 + share * (times - 1.0))  # of the first mode
+    second = f", {100 * share:.3g} % x {times:.4g}" if share > 0.0 else ""
+    return f"log-normal {usual * factor:.5g} Mcycles +- {100 * station.spread:.3g} %{second}"
 
 
 def _name(folder: Path) -> str:

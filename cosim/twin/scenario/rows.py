@@ -14,7 +14,7 @@ from cosim.scenario.calibrate import SPACING
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.recording import RecordingReader, Series
 from cosim.twin.telemetry.order import ranks
-from cosim.twin.telemetry.quantities import Rows, spacings
+from cosim.twin.telemetry.quantities import Rows
 from cosim.twin.telemetry.timing import regular
 
 LEAST = 30  # values of a node
@@ -22,10 +22,7 @@ _NODES = 24  # of a signal, that are looked at one by one
 _FEW, _TIES = 3, 0.02  # number and share of tasks created together
 _WARM = 3.5  # deviations
 _SURE = 1e-4  # expected gaps of such a length by chance
-_SOME = 60  # tasks, that tell whether fast ones are missing
-_BURSTS = 4.0  # deviations
 _OTHER_LOAD = 2.5  # deviations by which the times between tasks change with time: no warm-up can be told
-_EDGE, _SHORT, _FASTER = 0.02, 0.2, 1.5  # share near the least; the least over the median, and over the fastest answers
 _SIZES = 5.0  # times the mean that the scenario says, of replayed sizes
 
 
@@ -51,8 +48,6 @@ def rows_told(recording: RecordingReader) -> list[str]:
                 continue
             if one.quantity.of_tasks:
                 told += [f"{subject}: {what}" for what in _arrivals(times, recording)]
-                if one.quantity.column == "response":
-                    told += [f"{subject}: {what}" for what in _fast_ones_missing(rows)]
                 continue
             double = len(times) - len(np.unique(times))
             if double > 0.1 * len(times):
@@ -66,30 +61,6 @@ def rows_told(recording: RecordingReader) -> list[str]:
             every = np.sort(one.rows.times[np.isfinite(one.rows.times)])
             told += [f"{label}: {what}" for what in _silent(every, recording)]
     return told
-
-
-def _fast_ones_missing(rows: Rows) -> Iterator[str]:
-    """Responses that begin at one length though the server is faster, in bursts: only slow ones were written down.
-
-    A least service time, and a way of constant length, begin as sharply; but then tasks come as they did before.
-    """
-    values, times = rows.values, rows.times
-    apart = spacings(times, values)
-    apart = apart[np.isfinite(apart)]
-    kept = np.isfinite(values) & np.isfinite(times)
-    values, times = values[kept], np.sort(times[kept])
-    if len(values) < _SOME or len(apart) < LEAST:
-        return
-    least, middle = float(values.min()), float(np.median(values))
-    at_edge = float(np.mean(values <= least + 0.05 * (middle - least)))
-    fast = float(np.quantile(apart, 0.1))
-    counts = np.histogram(times, bins=len(times) // 5)[0]
-    bursts = (float(counts.var(ddof=1) / counts.mean()) - 1.0) * np.sqrt((len(counts) - 1) / 2.0)
-    if at_edge > _EDGE and least > max(_SHORT * middle, _FASTER * fast) and bursts > _BURSTS:
-        yield (
-            f"no response is shorter than {least:.4g} s and many are hardly longer, answers follow one another after "
-            f"{fast:.3g} s, and tasks come in bursts: were fast ones left out, by a logger with a threshold?"
-        )
 
 
 def _warming(devices: list[Rows]) -> Iterator[str]:

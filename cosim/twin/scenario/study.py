@@ -155,6 +155,12 @@ def _together(part: str, sides: Sequence[_Side]) -> Case:
         ", ".join([*names, *([times] if times != "all times" or not names else [])]),
         course,
         {name: of.known for side in sides for name, (_, of) in side.order(part).items()},
+        frozenset(
+            name
+            for side in sides
+            for name, (quantity, pairing) in side.parts[part].items()
+            if quantity.duration and pairing.paired
+        ),
     )
 
 

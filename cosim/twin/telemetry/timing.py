@@ -68,7 +68,9 @@ def gaps(times: Floats, factor: float) -> Gaps | None:
     steps = np.diff(different)
     usual = float(np.median(steps))
     if not regular(times):
-        factor, usual = _RANDOM * factor, max(usual, float(steps.mean()))
+        between = steps[steps > _RANDOM * usual]  # of batches, from one to the next
+        batches = between if len(between) > _OF_BATCHES * len(steps) else steps
+        factor, usual = _RANDOM * factor, max(usual, float(batches.mean()))
     wide = steps > factor * usual
     if not wide.any():
         return None
