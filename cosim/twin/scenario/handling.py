@@ -40,11 +40,9 @@ _TIES = 0.02  # share of tasks created together
 
 
 def courses(recording: RecordingReader) -> Pairs:
-    """The values of every measured node in order of time, by signal and node; of spacings none."""
+    """The values of every measured node in order of time, by signal and node."""
     found = {}
     for name, one in recording.series.items():
-        if one.quantity.column == SPACING:
-            continue
         for k, rows in of_each_node(one):
             quantity = one.quantity if k < 0 else replace(one.quantity, nodes=(k,))
             found[f"{name}\1{k}"] = quantity, Pairing(quantity, rows, paired=False, ordered=True)
@@ -55,14 +53,16 @@ def signs(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floa
     """What no simulation (n, m) of `pairs` comes near, by signal and node."""
     told: list[str] = []
     smooth: dict[str, list[Floats]] = {}
-    for label, (_, pairing) in pairs.items():
+    for label, (quantity, pairing) in pairs.items():
+        if quantity.column == SPACING:
+            continue  # rows that only a busy server has do not follow one another
         name, _, number = label.partition("\1")
         subject = recording.label(name) + (f" of {recording.nodes.name(int(number))}" if int(number) >= 0 else "")
         values = pairing.measured.values[np.argsort(pairing.measured.times, kind="stable")]
         values = values[np.isfinite(values)]
         rows = [row[np.isfinite(row)] for row in simulated[label]]
         rows = [row for row in rows if len(row) >= LEAST]
-        if pairs[label][0].column == "response" and len(values) >= LEAST:
+        if quantity.column == "response" and len(values) >= LEAST:
             told += [f"{subject}: {what}" for what in _late(pairing.measured, rows)]
             told += [f"{subject}: {what}" for what in fast_ones_missing(pairing.measured, rows)]
         if len(values) >= LEAST and rows and np.ptp(values) > 0.0:
