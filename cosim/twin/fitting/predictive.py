@@ -30,6 +30,7 @@ _PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by whic
 _SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
 _VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
 _SLIGHT = 0.02  # correlation, share, place: differences that are no matter, where simulations are all alike
+_UNEVEN = 0.2  # of the gap between tasks that are created at even times in all simulations
 _NEVER = 0.02  # share of tasks that are answered before an earlier one, where no simulated one is
 _EARLY = 0.1  # of the values: the beginning
 
@@ -196,9 +197,10 @@ class Unexplained:
     def __str__(self) -> str:
         where = f"'{self.signal}'{f' ({self.part})' if self.part else ''}"
         made = f"simulated {self.low:.3g} to {self.high:.3g}"
+        off = f"{abs(self.deviations):.0f} deviations off" if np.isfinite(self.deviations) else "in no simulation"
         return (
             f"the model cannot make the {self.figure} of {where}: measured {self.measured:.3g}, {made} "
-            f"({abs(self.deviations):.0f} deviations off): {self.remedy}"
+            f"({off}): {self.remedy}"
         )
 
 
@@ -263,9 +265,10 @@ def _in_queue(name: str, known: Floats, rows: list[Floats], draws: Floats, part:
     """What is off in how tasks follow one another."""
     made = np.array(rows)
     found = []
-    for k, figure in enumerate(order.FIGURES):
+    for figure, most in ((order.OVERTAKEN, _NEVER), (order.GAPS, _UNEVEN)):
         # Where no simulation ever does something, deviations are without a measure.
-        if figure == order.OVERTAKEN and float(np.ptp(made[:, k])) == 0.0 and known[k] > made[0, k] + _NEVER:
+        k = order.FIGURES.index(figure)
+        if float(np.ptp(made[:, k])) < 1e-6 and known[k] > made[0, k] + most:
             low = float(made[0, k])
             found.append(Unexplained(name, figure, float(known[k]), low, low, np.inf, ORDERLY, part))
     remedies = dict.fromkeys(order.FIGURES, ORDERLY)
@@ -325,20 +328,25 @@ class _Figures:
 
 
 def _far_off(name: str, part: str, figures: _Figures, slight: float = 0.0) -> list[Unexplained]:
-    """The figures that are too far off, the farthest of each remedy; by `slight` at least from all simulated ones."""
+    """The figures that are too far off, the farthest of each remedy.
+
+    With `slight` only single ones that are outside of all simulated ones, which differ by so much at least.
+    """
     figures = figures.usable()
     chosen, real, made = list(figures.remedies), figures.real, figures.made
     if not chosen:
         return []
     groups = {group: [chosen.index(figure) for figure in some] for group, some in figures.groups.items() if some}
-    away, odd = _deviations(real, made, figures.draws, {"all": list(range(len(chosen))), **groups})
+    if not slight:
+        groups["all"] = list(range(len(chosen)))
+    away, odd = _deviations(real, made, figures.draws, groups)
     together = "all" in odd
-    told = {max(groups.get(group, range(len(chosen))), key=lambda k: abs(away[k])) for group in odd}
+    told = {max(groups[group], key=lambda k: abs(away[k])) for group in odd}
     worst: dict[str, Unexplained] = {}
     for k, figure in enumerate(chosen):
         low, high = made[:, k].min(), made[:, k].max()
         outside = not low <= real[k] <= high
-        if low - slight < real[k] < high + slight and slight > 0.0 and np.ptp(made[:, k]) < slight:
+        if slight > 0.0 and (abs(away[k]) < _FAR or low - slight < real[k] < high + slight):
             continue
         if (
             abs(away[k]) > _FAR

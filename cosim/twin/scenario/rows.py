@@ -21,6 +21,7 @@ LEAST = 30  # values of a node
 _NODES = 24  # of a signal, that are looked at one by one
 _FEW, _TIES = 3, 0.02  # number and share of tasks created together
 _WARM = 3.5  # deviations
+_MATTERS = 1.02  # times as long as later, of what a warm-up is told of
 _SURE = 1e-4  # expected gaps of such a length by chance
 _OTHER_LOAD = 2.5  # deviations by which the times between tasks change with time: no warm-up can be told
 _SIZES = 5.0  # times the mean that the scenario says, of replayed sizes
@@ -89,7 +90,9 @@ def _warming(devices: list[Rows]) -> Iterator[str]:
         found.append(_fading(took, place))
         early.append(float(took[place < 0.1].mean()) if (place < 0.1).any() else np.nan)
         late.append(float(took[place >= 0.5].mean()))
-    if found and max(float(np.max(one)) for one in (*found, np.sum(found, axis=0) / np.sqrt(len(found)))) > _WARM:
+    if not found or np.nanmean(early) < _MATTERS * np.mean(late):
+        return
+    if max(float(np.max(one)) for one in (*found, np.sum(found, axis=0) / np.sqrt(len(found)))) > _WARM:
         yield (
             f"a task took the server {np.nanmean(early):.3g} s at first and {np.mean(late):.3g} s in the second half, "
             "fading: a warm-up; leave it out with 'fit: {from: ...}'"

@@ -20,6 +20,7 @@ _DEVICES = 24  # that are looked at one by one
 _TOP = 0.04  # share of the longest responses
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to a third
 OVERTAKEN = "share of tasks that are answered before an earlier one"
+GAPS = "spread of the gaps between tasks"
 # Of the tasks of one device, in the mean over the devices.
 _OWN = (
     "response by the answers awaited",
@@ -32,6 +33,7 @@ _OWN = (
     "longest times between answers",
     "times between answers at first",
     "times between answers in the first tenths",
+    GAPS,
 )
 # Of all tasks, whose servers may be the same.
 _ALL = ("response of all by the tasks found", "response of all after one of the longest")
@@ -77,6 +79,7 @@ def _figures(created: Floats, response: Floats) -> Floats:
     if n < _LEAST or np.ptp(created) == 0.0:
         return np.full(len(_OWN), np.nan)
     order = np.argsort(created, kind="stable")
+    gaps = np.quantile(np.diff(created[order]), [0.1, 0.5, 0.9])
     rounding = 1e-6 * float(np.median(response))  # clocks have so few digits; what is alike shall not be ranked by them
     created, response = created[order], np.round(response[order] / rounding) * rounding if rounding else response
     ended = created + response
@@ -104,6 +107,7 @@ def _figures(created: Floats, response: Floats) -> Floats:
         float(places[np.minimum(longest + 1, n - 1)].mean()) / n,
         float(np.log(high / middle)) if middle > 0.0 else 0.0,
         *(correlation(took_ranks, course) for course in courses),
+        float((gaps[2] - gaps[0]) / gaps[1]) if gaps[1] > 0.0 else 0.0,
     ])  # fmt: skip
 
 
