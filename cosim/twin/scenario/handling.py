@@ -91,7 +91,11 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
         if len(values) < LEAST or not rows:
             continue
         found = [{f.kind for f in examine({"": MeasuredSignal(row)})[1]} for row in rows]
-        often = {kind for kind in ("outliers", "stuck") if sum(kind in one for one in found) >= _OFTEN * len(rows)}
+        often = {
+            kind
+            for kind in ("outliers", "stuck", "steps", "limit")
+            if sum(kind in one for one in found) >= _OFTEN * len(rows)
+        }
         if _beyond(values, rows, _SLACK_OF_FEW)[0].any():
             often.discard("outliers")
         own = kinds.setdefault(name, often)
