@@ -76,7 +76,7 @@ def size(law: Law, key: int, n: int, purpose: int) -> float:
 def cycles(law: Law, key: int, n: int, own: int = 0) -> float:
     """A draw of work from the law, of either mode; `own` is added to the purposes of a stage."""
     usual = size(law, key, n, own + WORK)
-    return usual * law.times if law.share > 0.0 and uniform(key, n, own + draw.SLOW) < law.share else usual
+    return usual * law.times if law.share > 0.0 and uniform(key, n, own + int(draw.SLOW)) < law.share else usual
 
 
 @dataclass(frozen=True, slots=True)

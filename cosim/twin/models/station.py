@@ -241,7 +241,8 @@ def _levels(recordings: Sequence[Recorded], station: ServiceStation, seed: int) 
 
 def _draws(count: int, random: np.random.Generator) -> Floats:
     """(4, count) random numbers: normal ones of services, even ones of both ways and of the mode."""
-    return np.stack([random.standard_normal(count), *random.random((3, count))])
+    modes = random.spawn(1)[0].random(count)
+    return np.stack([random.standard_normal(count), random.random(count), random.random(count), modes])
 
 
 def _responses(arrivals: Floats, draws: Floats, station: ServiceStation, factor: float = 1.0) -> Floats:
