@@ -14,7 +14,6 @@ from cosim.continuum import network
 from cosim.continuum.engine import Engine
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
-from cosim.contract.laws import Law
 from cosim.contract.node_keys import Cell, Radio
 from cosim.radio import power
 
@@ -184,9 +183,5 @@ def _sizes(scene: Scene) -> Floats:
     weight = np.array([load.rate * len(slots_of(load.sources)) for load in scene.workloads])
     if not len(weight) or weight.sum() <= 0.0:
         return np.zeros(2)
-    means = [[8.0 * _mean(law) for law in (load.input, load.output)] for load in scene.workloads]
+    means = [[8.0 * law.mean for law in (load.input, load.output)] for load in scene.workloads]
     return np.asarray(np.average(np.array(means), axis=0, weights=weight))
-
-
-def _mean(law: Law) -> float:
-    return 0.5 * (law.a + law.b) if law.law == "uniform" else law.a

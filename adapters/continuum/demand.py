@@ -30,6 +30,7 @@ def graph(load: Workload, law: LawOf) -> tuple[Stage, ...]:
         Stage(
             law(stage.work), law(stage.output), stage.after, stage.pinned,
             ACCELERATORS.index(stage.accelerator) if stage.accelerator else -1, law(stage.operations),
+            (stage.work.share, stage.work.times),
         )
         for stage in load.graph
     )  # fmt: skip

@@ -107,7 +107,8 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
         present=np.arange(scene.capacity) < len(scene.nodes),
         workloads=tuple(
             Stream(
-                rate=load.rate, work=_law(load.work), input=_law(load.input), output=_law(load.output),
+                rate=load.rate, work=_law(load.work), slow=(load.work.share, load.work.times),
+                input=_law(load.input), output=_law(load.output),
                 periodic=load.arrivals == "every", deadline=load.deadline, share=load.share, active=load.active,
                 priority=config.priorities.get(load.name, 0),
                 idle=load.idle, start=load.start, stop=load.stop, memory=load.memory, storage=load.storage,

@@ -96,7 +96,7 @@ def _oversized(scene: Scene, config: IntervalConfig, hosts: Sequence[Node], wher
     room = max((node.memory or math.inf for node in hosts), default=math.inf)
     for load in scene.workloads:
         own = config.containers.get(load.name)
-        demand, memory = (own.demand if own and own.demand else config.demand), _mean(load.input)
+        demand, memory = (own.demand if own and own.demand else config.demand), load.input.mean
         if demand > cycles:
             path = f"{where}.containers.{load.name}.demand" if own and own.demand else f"{where}.demand"
             text = f"containers of '{load.name}' demand {demand / 1e9:g} GHz, the largest host has {cycles / 1e9:g} GHz"
@@ -113,7 +113,7 @@ def _workload(scene: Scene, config: IntervalConfig) -> ContainerWorkload:
     for k, load in enumerate(scene.workloads):
         own = config.containers.get(load.name)
         demand[k, 0, 0] = (own.demand if own and own.demand else config.demand) / MEGA
-        demand[k, 0, 1] = _mean(load.input) / MEGA
+        demand[k, 0, 1] = load.input.mean / MEGA
         peak[k] = (own.peak if own and own.peak else config.peak) / MEGA
     names = tuple(load.name for load in scene.workloads) or ("none",)
     one = np.ones(count, np.int64)
@@ -124,11 +124,10 @@ def _workload(scene: Scene, config: IntervalConfig) -> ContainerWorkload:
     return workload.replay(np.empty((0, 4)))
 
 
-def _mean(law: Law) -> float:
-    return (law.a + law.b) / 2.0 if law.law == "uniform" else law.a
-
-
 def _draw(law: Law, chance: np.random.Generator, count: int) -> NDArray[np.float64]:
+    if law.share > 0.0:
+        usual = _draw(replace(law, share=0.0), chance, count)
+        return np.where(chance.random(count) < law.share, law.times * usual, usual)
     if law.law == "exponential":
         return chance.exponential(law.a, count)
     if law.law == "uniform":

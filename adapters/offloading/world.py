@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from adapters.offloading.config import ApplicationBlock, EnergyBlock, Host, OffloadingConfig, PlaceBlock
 from cosim.contract.entities import Fleet, Node, Scene, Workload
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.contract.laws import Law
 from cosim.peers.offloading.quirks import compatible
 from cosim.peers.offloading.study import Application, EdgePlace, Energy, Links, Study, Vm
 
@@ -141,10 +140,6 @@ class _Reader:
             self.wrong(path, "the model has no 'start' and 'stop'", "remove them")
 
 
-def _mean(law: Law) -> float:
-    return 0.5 * (law.a + law.b) if law.law == "uniform" else law.a
-
-
 def _exact(value: float) -> float:
     """`value` without the error in the last digits that a change of unit leaves."""
     return float(f"{value:.14g}")
@@ -158,9 +153,9 @@ def _application(workload: Workload, block: ApplicationBlock) -> Application:
         interarrival=_exact(1.0 / workload.rate),
         active=workload.active if on_off else _exact(1.0 / workload.rate),  # with no idle time: any length will do
         idle=workload.idle if on_off else 0.0,
-        upload=_exact(_mean(workload.input) / KILO),
-        download=_exact(_mean(workload.output) / KILO),
-        length=_exact(_mean(workload.work) / MEGA),
+        upload=_exact(workload.input.mean / KILO),
+        download=_exact(workload.output.mean / KILO),
+        length=_exact(workload.work.mean / MEGA),
         cores=block.cores,
         cloud_probability=_exact(100.0 * block.cloud_probability),
         delay_sensitivity=block.delay_sensitivity,

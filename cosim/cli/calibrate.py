@@ -172,10 +172,13 @@ def _own_service(
         held_back = 1 if len(tables) > 1 else 0
         found = scenario_of(out / f"{tables[0].stem}-service", tables, held_back=held_back, seed=seed)
     station = found.identified.station
+    share, times = station.slow_share, station.slow_times
+    second = f" ({share:.0%} of them {times:.3g} times as long as the others)" if share > 0.0 else ""
     turn = "all at once" if station.sharing else "in order of arrival"
     say(
-        f"found: {station.servers} server{'s' if station.servers > 1 else ''}, {turn}, {_words(station.service)} +- "
-        f"{station.spread:.0%} a request, {_words(station.latency)} besides, at most {station.capacity:.3g} a second; "
+        f"found: {station.servers} server{'s' if station.servers > 1 else ''}, {turn}, "
+        f"{_words(station.service)} +- {station.spread:.0%} a request{second}, {_words(station.latency)} besides, "
+        f"at most {station.capacity:.3g} a second; "
         f"loads {', '.join(f'{load:.0%}' for load in found.loads)}; "
         f"its level varies by {found.identified.levels.deviation:.1%}"
     )

@@ -73,6 +73,12 @@ def size(law: Law, key: int, n: int, purpose: int) -> float:
     return law.a
 
 
+def cycles(law: Law, key: int, n: int, own: int = 0) -> float:
+    """A draw of work from the law, of either mode; `own` is added to the purposes of a stage."""
+    usual = size(law, key, n, own + WORK)
+    return usual * law.times if law.share > 0.0 and uniform(key, n, own + int(draw.SLOW)) < law.share else usual
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task that a source makes."""
@@ -155,10 +161,10 @@ class Source:
         load, key = self._load, self._key
         brought, chance = size(load.input, key, n, INPUT), uniform(key, n, PART)
         if not load.graph:
-            back, work = size(load.output, key, n, OUTPUT), size(load.work, key, n, WORK)
+            back, work = size(load.output, key, n, OUTPUT), cycles(load.work, key, n)
             return Task(at, self._slot, brought, back, work, brought, 0.0, chance, uniform(key, n, CHOICE))
         made = [
-            (stage.pinned, size(stage.work, key, n, own + WORK), size(stage.output, key, n, own + OUTPUT))
+            (stage.pinned, cycles(stage.work, key, n, own), size(stage.output, key, n, own + OUTPUT))
             for own, stage in ((16 * (1 + k), stage) for k, stage in enumerate(load.graph))
         ]
         onboard = sum(work for pinned, work, _ in made if pinned)

@@ -261,6 +261,7 @@ WORKLOAD = _record(
     ("sensitivity", "f8"),  # c in the slow-down 1 + c (f_max / f - 1)
     ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"),
     ("operations_law", "i8"), ("accelerator", "i8"),  # kind of accelerator, -1: none
+    ("slow_share", "f8"), ("slow_times", "f8"),  # of its tasks, and by what their work is larger
     ("first_stage", "i8"), ("stages", "i8"),  # its graph; 0: plain tasks
 )  # fmt: skip
 
@@ -268,7 +269,7 @@ TRACED = _record(("time", "f8"), ("input", "f8"), ("output", "f8"), ("work", "f8
 
 STAGE = _record(
     ("work_a", "f8"), ("work_b", "f8"), ("output_a", "f8"), ("output_b", "f8"),
-    ("operations_a", "f8"), ("operations_b", "f8"),
+    ("operations_a", "f8"), ("operations_b", "f8"), ("slow_share", "f8"), ("slow_times", "f8"),
     ("work_law", "i8"), ("output_law", "i8"), ("operations_law", "i8"), ("accelerator", "i8"),
     ("first_after", "i8"), ("afters", "i8"),  # the stages that get its output, in `afters`
     ("first_before", "i8"), ("befores", "i8"),  # the stages whose outputs it needs, in `befores`

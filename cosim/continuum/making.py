@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cosim.continuum import memory
-from cosim.continuum.draw import CHOICE, INPUT, OPERATIONS, OUTPUT, WORK, size, uniform
+from cosim.continuum.draw import CHOICE, INPUT, OPERATIONS, OUTPUT, SLOW, WORK, size, uniform
 from cosim.continuum.ending import end
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import COMPLETED, INPUT_OFFERED, NEW, NOBODY, STATUSES, TRACE, Record
@@ -25,7 +25,10 @@ def _stage(s: Record, k: int, number: int, bytes_: float, at: int, brought: int,
     t.created = now
     t.uploaded = t.started = t.computed = math.nan
     t.input, t.output = bytes_, stage_output(s, k, number)
-    t.work = t.rest = size(stage.work_law, stage.work_a, stage.work_b, job.key, job.draw, own + WORK)
+    t.work = size(stage.work_law, stage.work_a, stage.work_b, job.key, job.draw, own + WORK)
+    if stage.slow_share > 0.0 and uniform(job.key, job.draw, own + SLOW) < stage.slow_share:
+        t.work *= stage.slow_times
+    t.rest = t.work
     t.accelerator, t.operations = stage.accelerator, 0.0
     if stage.accelerator >= 0:
         t.operations = size(
@@ -104,7 +107,10 @@ def make(s: Record, k: int, n: int, now: float) -> int:
     t.uploaded = t.started = t.computed = math.nan
     t.input = size(work.input_law, work.input_a, work.input_b, source.key, n, INPUT)
     t.output = size(work.output_law, work.output_a, work.output_b, source.key, n, OUTPUT)
-    t.work = t.rest = size(work.work_law, work.work_a, work.work_b, source.key, n, WORK)
+    t.work = size(work.work_law, work.work_a, work.work_b, source.key, n, WORK)
+    if work.slow_share > 0.0 and uniform(source.key, n, SLOW) < work.slow_share:
+        t.work *= work.slow_times
+    t.rest = t.work
     if work.arrivals == TRACE:
         traced = memory.traced(s.trace, source.first_row + n - 1)
         t.input = traced.input if traced.input == traced.input else t.input

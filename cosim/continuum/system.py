@@ -88,6 +88,7 @@ class Stage:
     pinned: bool = False  # runs on the device
     accelerator: int = -1  # kind of accelerator that it needs after its work, -1: none
     operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there, a law
+    slow: tuple[float, float] = (0.0, 1.0)  # share of the tasks, and by how many times their work is larger
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +127,7 @@ class Stream:
     accelerator: int = -1  # kind of accelerator that a task needs after its work, -1: none
     operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there
     priority: int = 0  # class of its tasks where processors serve by priority, the lowest first
+    slow: tuple[float, float] = (0.0, 1.0)  # share of the tasks, and by how many times their work is larger
     sensitivity: float = 1.0  # c of the slow-down 1 + c (f_max / f - 1) at clock f
 
 
@@ -274,6 +276,7 @@ def _workloads(system: System) -> NDArray[np.void]:
             row["arrivals"] = TRACE
         for name in ("input", "output", "work", "operations"):
             row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(load, name)
+        row["slow_share"], row["slow_times"] = load.slow
     return rows
 
 
@@ -291,6 +294,7 @@ def _graphs(system: System, workloads: NDArray[np.void]) -> tuple[NDArray[np.voi
             row = rows[first + k]
             for name in ("work", "output", "operations"):
                 row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(stage, name)
+            row["slow_share"], row["slow_times"] = stage.slow
             following = [first + after for after, other in enumerate(load.graph) if k in other.after]
             row["first_after"], row["afters"], row["pinned"] = len(afters), len(following), stage.pinned
             row["accelerator"] = stage.accelerator

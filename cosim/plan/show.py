@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cosim.contract.entities import Event, Fleet, Link, Node, Scene, SlotRange, Workload
@@ -167,6 +168,9 @@ def _slots(scene: Scene, parts: Iterable[SlotRange]) -> str:
 
 
 def _law(law: Law, unit: str) -> str:
+    if law.share > 0.0:
+        usual = _law(replace(law, share=0.0), unit)
+        return f"{usual}, {100.0 * law.share:g} % x {law.times:g}"
     if law.law == "uniform":
         return f"{_number(law.a, unit)}..{_number(law.b, unit)}"
     return ("" if law.law == "fixed" else "~ ") + _number(law.a, unit)

@@ -38,6 +38,7 @@ class MeasuredSignal:
     origin: Literal["measured", "modelled"] = "measured"  # a figure that was computed is not a measurement
     times: Floats | None = None  # (m,) s since the start of the part, for charts and windows
     groups: tuple[str, ...] | None = None  # (m,) such as node or service, for tables by group
+    usual: frozenset[str] = frozenset()  # kinds of findings that simulations of it show as well, and nobody is told
 
     @property
     def span(self) -> float:
@@ -47,6 +48,7 @@ class MeasuredSignal:
         return span if span > 0.0 else 1.0
 
 
+ORDER = "order of "
 Observed = Mapping[str, MeasuredSignal]
 # Values by parameter -> what follows from them for a scenario, by name and as fields are written.
 Results = Callable[[Mapping[str, Value]], Mapping[str, Any]]
@@ -60,6 +62,10 @@ class Case:
     simulate: Simulate
     name: str = ""  # what part it is: "rows 1 to 100"
     course: Simulate | None = None  # where `simulate` answers with quantiles: the values in order of time
+    # Of signals of tasks, how these follow one another (`cosim.twin.telemetry.order`), by ORDER and the signal's name;
+    # `course` answers with the same of simulations.
+    order: Mapping[str, Floats] = field(default_factory=dict)
+    tasks: frozenset[str] = frozenset()  # paired signals whose values are durations of tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)

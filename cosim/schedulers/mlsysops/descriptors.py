@@ -17,7 +17,6 @@ from ruamel.yaml.error import YAMLError
 
 from cosim.contract.entities import Node, Scene, Workload
 from cosim.contract.geo import LocalFrame
-from cosim.contract.laws import Law
 
 Document = dict[str, Any]
 
@@ -71,7 +70,7 @@ def application_descriptor(scene: Scene, name: str) -> Document:
 
 
 def _component(load: Workload, clock: float) -> Document:
-    work = sum(_mean(stage.work) for stage in load.graph) if load.graph else _mean(load.work)
+    work = sum(stage.work.mean for stage in load.graph) if load.graph else load.work.mean
     rate = load.rate if load.arrivals in ("poisson", "every") and load.rate > 0.0 else 1.0
     found: Document = {
         "metadata": {"name": load.name, "uid": load.name},
@@ -87,10 +86,6 @@ def _component(load: Workload, clock: float) -> Document:
         metric = {"application_metric_id": metric_of(load.name, "seconds"), "target": load.deadline}
         found["qos_metrics"] = [{**metric, "relation": "lower_or_equal"}]
     return found
-
-
-def _mean(law: Law) -> float:
-    return (law.a + law.b) / 2.0 if law.law == "uniform" else law.a
 
 
 MEASURES = ("seconds", "late", "failed", "rate")  # of the tasks of a component that ended

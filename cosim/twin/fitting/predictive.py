@@ -15,7 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.problem import Case, Floats, MeasuredSignal
+from cosim.twin.problem import ORDER, Case, Floats, MeasuredSignal
+from cosim.twin.telemetry import order
+from cosim.twin.telemetry.order import correlation, ranks
+from cosim.twin.telemetry.outliers import robust
 
 Figure = Callable[[Floats], float]
 
@@ -23,6 +26,12 @@ _LEAST = 40  # values of a signal, below which its figures tell nothing
 _FAR, _OUTSIDE = 4.0, 3.5  # standard deviations: told; told when it is outside of all simulated figures too
 _SHARE = 1.5  # deviations of a figure that is told because all together are off
 _ODD = 1.2  # of the way from the median to the 99th percentile of a group's chi squared in simulations: told
+_PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
+_SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
+_VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
+_SLIGHT = 0.02  # correlation, share, place: differences that are no matter, where simulations are all alike
+_UNEVEN = 0.2  # of the gap between tasks that are created at even times in all simulations
+_NEVER = 0.02  # share of tasks that are answered before an earlier one, where no simulated one is
 _EARLY = 0.1  # of the values: the beginning
 
 
@@ -58,8 +67,8 @@ def _modes(values: Floats) -> float:
 
 def _together(values: Floats) -> float:
     """Rank correlation of values that follow one another."""
-    ranks = _ranks(values)
-    return _correlation(ranks[:-1], ranks[1:])
+    places = ranks(values)
+    return correlation(places[:-1], places[1:])
 
 
 def _far_together(values: Floats) -> float:
@@ -68,12 +77,12 @@ def _far_together(values: Floats) -> float:
     if count < 8:
         return 0.0
     means = values[: 10 * count].reshape(count, 10).mean(axis=1)
-    return _correlation(means[:-1], means[1:])
+    return correlation(means[:-1], means[1:])
 
 
 def _four_apart(values: Floats) -> float:
-    ranks = _ranks(values)
-    return _correlation(ranks[:-4], ranks[4:])
+    places = ranks(values)
+    return correlation(places[:-4], places[4:])
 
 
 def _steps(values: Floats) -> float:
@@ -85,7 +94,7 @@ def _steps(values: Floats) -> float:
 
 def _drift(values: Floats) -> float:
     """Rank correlation with time."""
-    return _correlation(_ranks(values), np.arange(len(values), dtype=np.float64))
+    return correlation(ranks(values), np.arange(len(values), dtype=np.float64))
 
 
 def _beginning(values: Floats) -> float:
@@ -126,16 +135,6 @@ def _ratio(a: float, b: float) -> float:
     return float(np.log(a / b)) if a > 0.0 and b > 0.0 else 0.0
 
 
-def _ranks(values: Floats) -> Floats:
-    ranks = np.empty(len(values))
-    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
-    return ranks
-
-
-def _correlation(a: Floats, b: Floats) -> float:
-    return float(np.corrcoef(a, b)[0, 1]) if np.ptp(a) > 0.0 and np.ptp(b) > 0.0 else 0.0
-
-
 def _level(at: float) -> Figure:
     def level(values: Floats) -> float:
         found = float(np.quantile(values, at))
@@ -146,6 +145,10 @@ def _level(at: float) -> Figure:
 
 LAW = "try another law of service times or sizes, or a cause that only some values have (contention, a second mode)"
 _BURSTS = "try arrivals in bursts (bag), a quota group that throttles, or other work on the node"
+ORDERLY = (
+    "look at which response belongs to which task and at clocks, leave the beginning out, or let tasks be served in "
+    "another order or elsewhere"
+)
 _FOLLOW = "follow the run with --follow, or fit a shorter time"
 # Figure -> what it says, its function, whether it needs the order of time, what to try.
 FIGURES: dict[str, tuple[Figure, bool, str]] = {
@@ -194,9 +197,10 @@ class Unexplained:
     def __str__(self) -> str:
         where = f"'{self.signal}'{f' ({self.part})' if self.part else ''}"
         made = f"simulated {self.low:.3g} to {self.high:.3g}"
+        off = f"{abs(self.deviations):.0f} deviations off" if np.isfinite(self.deviations) else "in no simulation"
         return (
             f"the model cannot make the {self.figure} of {where}: measured {self.measured:.3g}, {made} "
-            f"({abs(self.deviations):.0f} deviations off): {self.remedy}"
+            f"({off}): {self.remedy}"
         )
 
 
@@ -233,31 +237,117 @@ def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Do
         found += _of(name, signal, some, draws[kept], part)
         means = np.array([row.mean() for row in some])
         levels.append(float((np.nanmean(signal.values) - means.mean()) / max(float(means.std(ddof=1)), 1e-300)))
+        if ORDER + name in case.order:
+            queued = [np.asarray(run[ORDER + name], np.float64)[0] for run in runs]
+            whole = np.array([bool(np.isfinite(row).all()) for row in queued])
+            if whole.sum() >= 10:
+                rows = [row for row, one in zip(queued, whole.tolist(), strict=True) if one]
+                found += _in_queue(name, case.order[ORDER + name], rows, draws[whole], part)
     return Doubt(tuple(found), tuple(levels))
 
 
 def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
+    """What is off in the law of the values and in how they change with time."""
     values, ordered = _in_order(signal)
     quantiles = all(bool((np.diff(row) >= 0.0).all()) for row in rows)  # not in order of time
     chosen = [figure for figure, (_, in_order, _) in FIGURES.items() if not in_order or (ordered and not quantiles)]
     real = np.array([FIGURES[figure][0](values) for figure in chosen])
     made = np.array([[FIGURES[figure][0](row) for figure in chosen] for row in rows])
-    usable = np.isfinite(made).all(axis=0) & np.isfinite(real) & (made.std(axis=0) > 1e-12)
-    chosen = [figure for figure, one in zip(chosen, usable.tolist(), strict=True) if one]
+    remedies = {figure: FIGURES[figure][2] for figure in chosen}
+    groups = {
+        "law": [figure for figure in chosen if not FIGURES[figure][1]],
+        "drift": [figure for figure in chosen if FIGURES[figure][2] == _FOLLOW],
+    }
+    return _far_off(name, part, _Figures(remedies, real, made, draws, groups))
+
+
+def _in_queue(name: str, known: Floats, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
+    """What is off in how tasks follow one another."""
+    made = np.array(rows)
+    found = []
+    for figure, most in ((order.OVERTAKEN, _NEVER), (order.GAPS, _UNEVEN)):
+        # Where no simulation ever does something, deviations are without a measure.
+        k = order.FIGURES.index(figure)
+        if float(np.ptp(made[:, k])) < 1e-6 and known[k] > made[0, k] + most:
+            low = float(made[0, k])
+            found.append(Unexplained(name, figure, float(known[k]), low, low, np.inf, ORDERLY, part))
+    remedies = dict.fromkeys(order.FIGURES, ORDERLY)
+    return [*found, *_far_off(name, part, _Figures(remedies, known, made, draws, {}), _SLIGHT)]
+
+
+def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
+    """Of tasks that are made again and compared one by one, at `values` (d,): which of them took another time."""
+    told = []
+    made = case.simulate(values[None], seed)
+    for name in case.tasks:
+        real, row = case.observed[name].values, np.asarray(made[name], np.float64)[0]
+        kept = np.isfinite(real) & np.isfinite(row)
+        real, row = real[kept], row[kept]
+        if len(real) < _LEAST:
+            continue
+        subject = f"'{name}'{f' ({part})' if part else ''}"
+        off = real - row
+        middle, scale = robust(off)
+        usual = max(scale, _SAME * float(np.median(real)))
+        far = np.abs(off - middle) > _PAIRED * usual
+        if (real > 0.0).all() and (row > 0.0).all():  # long ones differ by more
+            ratio = np.log(real / row)
+            center, spread = robust(ratio)
+            far &= np.abs(ratio - center) > _PAIRED * max(spread, _SAME)
+        along = correlation(ranks(real), ranks(row))
+        if np.ptp(row) > _VARIED * np.median(row) and along < _ALONG:
+            told.append(
+                f"tasks of {subject} do not take longer where those made again do (rank correlation {along:.2f}): "
+                f"{ORDERLY}"
+            )
+        elif far.sum() >= _FEW and far.mean() > _SOME_PAIRS:
+            told.append(
+                f"{int(far.sum())} of {len(real)} tasks of {subject} took another time than when they are made again, "
+                f"such as {real[far][0]:.4g} instead of {row[far][0]:.4g}, while the others agree within {usual:.2g}: "
+                "values that were changed, or a cause that only some tasks have"
+            )
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Figures that are held against simulations."""
+
+    remedies: Mapping[str, str]  # by figure
+    real: Floats  # (k,)
+    made: Floats  # (n, k)
+    draws: Floats  # (n, d) values with which they were made
+    groups: Mapping[str, Sequence[str]]  # that are looked at together, besides all
+
+    def usable(self) -> _Figures:
+        """Those that are numbers and differ."""
+        kept = np.isfinite(self.made).all(axis=0) & np.isfinite(self.real) & (self.made.std(axis=0) > 1e-12)
+        remedies = {name: remedy for (name, remedy), one in zip(self.remedies.items(), kept, strict=True) if one}
+        groups = {name: [figure for figure in group if figure in remedies] for name, group in self.groups.items()}
+        return _Figures(remedies, self.real[kept], self.made[:, kept], self.draws, groups)
+
+
+def _far_off(name: str, part: str, figures: _Figures, slight: float = 0.0) -> list[Unexplained]:
+    """The figures that are too far off, the farthest of each remedy.
+
+    With `slight` only single ones that are outside of all simulated ones, which differ by so much at least.
+    """
+    figures = figures.usable()
+    chosen, real, made = list(figures.remedies), figures.real, figures.made
     if not chosen:
         return []
-    real, made = real[usable], made[:, usable]
-    groups = {
-        "all": list(range(len(chosen))),
-        "law": [k for k, figure in enumerate(chosen) if not FIGURES[figure][1]],
-        "drift": [k for k, figure in enumerate(chosen) if FIGURES[figure][2] == _FOLLOW],
-    }
-    away, odd = _deviations(real, made, draws, {name: group for name, group in groups.items() if group})
+    groups = {group: [chosen.index(figure) for figure in some] for group, some in figures.groups.items() if some}
+    if not slight:
+        groups["all"] = list(range(len(chosen)))
+    away, odd = _deviations(real, made, figures.draws, groups)
     together = "all" in odd
-    told = {max(groups[name], key=lambda k: abs(away[k])) for name in odd}
+    told = {max(groups[group], key=lambda k: abs(away[k])) for group in odd}
     worst: dict[str, Unexplained] = {}
     for k, figure in enumerate(chosen):
-        outside = not made[:, k].min() <= real[k] <= made[:, k].max()
+        low, high = made[:, k].min(), made[:, k].max()
+        outside = not low <= real[k] <= high
+        if slight > 0.0 and (abs(away[k]) < _FAR or low - slight < real[k] < high + slight):
+            continue
         if (
             abs(away[k]) > _FAR
             or (outside and abs(away[k]) > _OUTSIDE)
@@ -265,7 +355,7 @@ def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, pa
             or k in told
         ):
             low, high = np.quantile(made[:, k], [0.05, 0.95])
-            remedy = FIGURES[figure][2]
+            remedy = figures.remedies[figure]
             one = Unexplained(name, figure, float(real[k]), float(low), float(high), float(away[k]), remedy, part)
             if remedy not in worst or abs(worst[remedy].deviations) < abs(away[k]):
                 worst[remedy] = one

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.scenario.calibrate import SPACING
-from cosim.twin.problem import Floats
-from cosim.twin.scenario.recording import Pairs, RecordingReader, Series
+from cosim.twin.problem import Floats, MeasuredSignal
+from cosim.twin.scenario.recording import Pairs, RecordingReader
+from cosim.twin.scenario.rows import LEAST, grid, of_each_node
+from cosim.twin.telemetry.hygiene import examine
 from cosim.twin.telemetry.quantities import Pairing, Rows, spacings
-from cosim.twin.telemetry.timing import regular
 
-_LEAST = 30  # values of a node
-_NODES = 24  # of a signal, that are looked at one by one
 _BEYOND, _FEW = 0.02, 3  # share and number of values that no simulation reaches: told
 _FEW_SHARE = 0.1  # of values, that a rare event may make
 _SLACK, _SLACK_OF_FEW = 0.05, 0.5  # of the largest and the smallest simulated value; where less than a tenth is beyond
@@ -32,45 +31,41 @@ _DEVIATIONS = 4.0
 _SMOOTHER = 3.5  # deviations
 _NEAREST = 12  # simulations whose mean is nearest; at the ends of the bounds queues move as slowly as averages
 _WINDOW = 60  # values of a moving average, at most
-_SURE = 1e-4  # expected gaps of such a length by chance
-_LATE, _ALIKE = 5.0, 0.5  # times the time between answers, share of it by which responses differ
 _SOME = 60  # tasks, that tell whether fast ones are missing
-_OTHER_LOAD = 2.5  # deviations by which the times between tasks change with time: no warm-up can be told
 _EDGE, _SHORT, _FASTER = 0.02, 0.2, 1.5  # share near the least; the least over the median, and over the fastest answers
-_SIZES = 5.0  # times the mean that the scenario says, of replayed sizes
+_LATE, _ALIKE = 5.0, 0.5  # times the time between answers, share of it by which responses differ
+_NEAR = 0.2  # of the least response
+_OFTEN = 0.1  # share of simulations
 _TIES = 0.02  # share of tasks created together
 
 
 def courses(recording: RecordingReader) -> Pairs:
-    """The values of every measured node in order of time, by signal and node; of spacings none."""
+    """The values of every measured node in order of time, by signal and node."""
     found = {}
     for name, one in recording.series.items():
-        if one.quantity.column == SPACING:
-            continue
-        for k, rows in _by_node(one):
+        for k, rows in of_each_node(one):
             quantity = one.quantity if k < 0 else replace(one.quantity, nodes=(k,))
             found[f"{name}\1{k}"] = quantity, Pairing(quantity, rows, paired=False, ordered=True)
     return found
-
-
-def _by_node(one: Series) -> Iterator[tuple[int, Rows]]:
-    """(node, its rows); -1 for rows that name none."""
-    numbers = np.unique(one.rows.nodes).tolist()
-    for k in numbers if len(numbers) <= _NODES else ():
-        yield k, one.rows.only(one.rows.nodes == k)
 
 
 def signs(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floats]) -> list[str]:
     """What no simulation (n, m) of `pairs` comes near, by signal and node."""
     told: list[str] = []
     smooth: dict[str, list[Floats]] = {}
-    for label, (_, pairing) in pairs.items():
+    for label, (quantity, pairing) in pairs.items():
+        if quantity.column == SPACING:
+            continue  # rows that only a busy server has do not follow one another
         name, _, number = label.partition("\1")
         subject = recording.label(name) + (f" of {recording.nodes.name(int(number))}" if int(number) >= 0 else "")
-        values = pairing.measured.values[np.isfinite(pairing.measured.values)]
+        values = pairing.measured.values[np.argsort(pairing.measured.times, kind="stable")]
+        values = values[np.isfinite(values)]
         rows = [row[np.isfinite(row)] for row in simulated[label]]
-        rows = [row for row in rows if len(row) >= _LEAST]
-        if len(values) >= _LEAST and rows and np.ptp(values) > 0.0:
+        rows = [row for row in rows if len(row) >= LEAST]
+        if quantity.column == "response" and len(values) >= LEAST:
+            told += [f"{subject}: {what}" for what in _late(pairing.measured, rows)]
+            told += [f"{subject}: {what}" for what in fast_ones_missing(pairing.measured, rows)]
+        if len(values) >= LEAST and rows and np.ptp(values) > 0.0:
             told += [f"{subject}: {what}" for what in _unlike(values, rows, smooth.setdefault(name, []))]
     for name, off in smooth.items():
         if off and float(np.max([*off, np.sum(off, axis=0) / np.sqrt(len(off))])) > _SMOOTHER:
@@ -79,6 +74,82 @@ def signs(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floa
                 "over a window or interpolated, or with a cause that the scenario lacks"
             )
     return told
+
+
+def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[str]]:
+    """Signal -> what looks like a fault of a sensor in its values and is there in simulations (n, m) of `pairs` too.
+
+    Responses of a server of constant speed that is seldom busy are all alike, but for few that are far from them.
+    Outliers beyond all that is simulated stay outliers.
+    """
+    kinds: dict[str, set[str]] = {}
+    for label, (_, pairing) in pairs.items():
+        name = label.partition("\1")[0]
+        values = pairing.measured.values[np.isfinite(pairing.measured.values)]
+        rows = [row[np.isfinite(row)] for row in simulated[label]]
+        rows = [row for row in rows if len(row) >= LEAST]
+        if len(values) < LEAST or not rows:
+            continue
+        found = [{f.kind for f in examine({"": MeasuredSignal(row)})[1]} for row in rows]
+        often = {
+            kind
+            for kind in ("outliers", "stuck", "steps", "limit")
+            if sum(kind in one for one in found) >= _OFTEN * len(rows)
+        }
+        if _beyond(values, rows, _SLACK_OF_FEW)[0].any():
+            often.discard("outliers")
+        own = kinds.setdefault(name, often)
+        own &= often
+    return {name: frozenset(found) for name, found in kinds.items() if found}
+
+
+def _late(measured: Rows, rows: list[Floats]) -> Iterator[str]:
+    """Responses that are all as long, where answers follow one another much faster: another clock stamps the ends.
+
+    A long way, and many servers of constant speed, do the same; but then there are simulations like that.
+    """
+    values = measured.values[np.isfinite(measured.values)]
+    apart = spacings(measured.times, measured.values)
+    apart = apart[np.isfinite(apart)]
+    if len(apart) < LEAST:
+        return
+    least, often = float(values.min()), float(np.median(apart))
+    alike = any(abs(row.min() / least - 1.0) < _NEAR and np.ptp(row) < _ALIKE * row.min() for row in rows)
+    if least > _LATE * often > 0.0 and float(np.ptp(values)) < _ALIKE * least and not alike:
+        yield (
+            f"every response takes {least:.4g} s or more, all are alike, and answers follow one another after "
+            f"{often:.3g} s: is the end stamped by another clock? Else the way is that long"
+        )
+
+
+def fast_ones_missing(measured: Rows, rows: list[Floats]) -> Iterator[str]:
+    """Responses that begin at one length though the server is faster, in bursts: only slow ones were written down.
+
+    A least service time, and a way of constant length, begin as sharply; but then there are simulations that do too.
+    """
+    values, times = measured.values, measured.times
+    apart = spacings(times, values)
+    apart = apart[np.isfinite(apart)]
+    kept = np.isfinite(values) & np.isfinite(times)
+    values, times = values[kept], np.sort(times[kept])
+    if len(values) < _SOME or len(apart) < LEAST:
+        return
+    least, middle = float(values.min()), float(np.median(values))
+    sharp = any(row.min() > _SHORT * np.median(row) and _at_edge(row) > _EDGE for row in rows)
+    fast = float(np.quantile(apart, 0.1))
+    counts = np.histogram(times, bins=len(times) // 5)[0]
+    bursts = (float(counts.var(ddof=1) / counts.mean()) - 1.0) * np.sqrt((len(counts) - 1) / 2.0)
+    if not sharp and _at_edge(values) > _EDGE and least > max(_SHORT * middle, _FASTER * fast) and bursts > _DEVIATIONS:
+        yield (
+            f"no response is shorter than {least:.4g} s and many are hardly longer, answers follow one another after "
+            f"{fast:.3g} s, and tasks come in bursts: were fast ones left out, by a logger with a threshold?"
+        )
+
+
+def _at_edge(values: Floats) -> float:
+    """Share of values that are hardly above the least one."""
+    least = float(values.min())
+    return float(np.mean(values <= least + 0.05 * (float(np.median(values)) - least)))
 
 
 def _unlike(values: Floats, rows: list[Floats], smooth: list[Floats]) -> Iterator[str]:
@@ -94,7 +165,7 @@ def _unlike(values: Floats, rows: list[Floats], smooth: list[Floats]) -> Iterato
             "scenario makes within the bounds: another unit or scale, a word for a missing value, or too narrow bounds"
         )
         values = values[~outside]
-    if len(values) < _LEAST or np.ptp(values) == 0.0:
+    if len(values) < LEAST or np.ptp(values) == 0.0:
         return
     step = grid(values)
     alike = [np.round(row / step) * step if step > 0.0 else row for row in rows]
@@ -129,18 +200,6 @@ def _beyond(values: Floats, rows: list[Floats], slack: float) -> tuple[NDArray[n
     more = slack * max(abs(low), abs(high)) if low < 0.0 else 0.0
     below = values < (low - more if low < 0.0 else low / (1.0 + slack))
     return below | (values > high * (1.0 + slack) + more), low, high
-
-
-def grid(values: Floats) -> float:
-    """The step that all values are multiples of; 0 if there is none that can be told from none."""
-    found = np.unique(values)
-    steps = np.diff(found)
-    steps = steps[steps > 1e-4 * np.ptp(values)]
-    if len(steps) < 2 or len(found) > 2000:
-        return 0.0
-    step = float(steps.min())
-    places = (found - found[0]) / step
-    return step if np.abs(places - np.round(places)).max() < 0.02 else 0.0
 
 
 def _commonest(values: Floats) -> tuple[float, float]:
@@ -187,192 +246,3 @@ def _smoothness(values: Floats) -> Floats:
     apart = range(1, max(min(_WINDOW, len(values) // 5), 3))
     alike = [float(np.mean(steps[:-k] * steps[k:]) / np.mean(steps**2)) for k in apart]
     return np.array([alike[0], -min(alike[1:])])
-
-
-def rows_told(recording: RecordingReader) -> list[str]:
-    """What the rows of tables say without any simulation: two meters of a node, copies of a node, times of tasks."""
-    told: list[str] = []
-    for name, one in recording.series.items():
-        if not one.from_file or not one.timed or one.quantity.column == SPACING:
-            continue
-        label = recording.label(name)
-        nodes = list(_by_node(one))
-        for k, rows in nodes:
-            subject = label + (f" of {recording.nodes.name(k)}" if k >= 0 else "")
-            times = rows.times[np.isfinite(rows.times)]
-            if len(times) < _LEAST:
-                continue
-            if one.quantity.of_tasks:
-                told += [f"{subject}: {what}" for what in (*_arrivals(times, recording), *_late(one, rows))]
-                continue
-            double = len(times) - len(np.unique(times))
-            if double > 0.1 * len(times):
-                told.append(
-                    f"{subject}: {double} rows have the time of another row and another value: two meters of one node?"
-                )
-        told += _copied(label, recording, nodes)
-        if one.quantity.column == "response":
-            told += [f"{label}: {what}" for what in _warming([rows for _, rows in nodes])]
-        if one.quantity.of_tasks and len(nodes) > 1:
-            every = np.sort(one.rows.times[np.isfinite(one.rows.times)])
-            told += [f"{label}: {what}" for what in _silent(every, recording)]
-    return told
-
-
-def _late(one: Series, rows: Rows) -> Iterator[str]:
-    """Responses that are all as long, where answers follow one another much faster: another clock stamps the ends."""
-    if one.quantity.column != "response":
-        return
-    values = rows.values[np.isfinite(rows.values)]
-    apart = spacings(rows.times, rows.values)
-    apart = apart[np.isfinite(apart)]
-    if len(apart) < _LEAST or not len(values):
-        return
-    least, usual = float(values.min()), float(np.median(apart))
-    if least > _LATE * usual > 0.0 and float(np.ptp(values)) < _ALIKE * least:
-        yield (
-            f"every response takes {least:.4g} s or more, all are alike, and answers follow one another after "
-            f"{usual:.3g} s: is the end stamped by another clock? Else the way is that long"
-        )
-    yield from _fast_ones_missing(rows, apart)
-
-
-def _fast_ones_missing(rows: Rows, apart: Floats) -> Iterator[str]:
-    """Responses that begin at one length though the server is faster, in bursts: only slow ones were written down.
-
-    A least service time, and a way of constant length, begin as sharply; but then tasks come as they did before.
-    """
-    values, times = rows.values, rows.times
-    kept = np.isfinite(values) & np.isfinite(times)
-    values, times = values[kept], np.sort(times[kept])
-    if len(values) < _SOME:
-        return
-    least, middle = float(values.min()), float(np.median(values))
-    at_edge = float(np.mean(values <= least + 0.05 * (middle - least)))
-    fast = float(np.quantile(apart, 0.1))
-    counts = np.histogram(times, bins=len(times) // 5)[0]
-    bursts = (float(counts.var(ddof=1) / counts.mean()) - 1.0) * np.sqrt((len(counts) - 1) / 2.0)
-    if at_edge > _EDGE and least > max(_SHORT * middle, _FASTER * fast) and bursts > _DEVIATIONS:
-        yield (
-            f"no response is shorter than {least:.4g} s and many are hardly longer, answers follow one another after "
-            f"{fast:.3g} s, and tasks come in bursts: were fast ones left out, by a logger with a threshold?"
-        )
-
-
-def _warming(devices: list[Rows]) -> Iterator[str]:
-    """Whether tasks took longer at first, and ever less so.
-
-    What a server took for a task is the time from its coming, or from the end of the one before, to its end. Its ranks
-    are held against exponential courses; the chance of that is widened by how ranks hang together.
-    """
-    found: list[Floats] = []
-    early, late = [], []
-    for rows in devices:
-        kept = np.isfinite(rows.values) & np.isfinite(rows.times)
-        created, ended = rows.times[kept], rows.times[kept] + rows.values[kept]
-        order = np.argsort(ended, kind="stable")
-        created, ended = created[order], ended[order]
-        if len(ended) < _LEAST or np.ptp(created) == 0.0:
-            continue
-        took = ended - np.maximum(created, np.concatenate([[-np.inf], ended[:-1]]))
-        place = (created - created.min()) / np.ptp(created)
-        came = np.sort(created)
-        apart = _fading(np.diff(came), (came[1:] - came[0]) / np.ptp(came))
-        if np.abs(apart).max() > _OTHER_LOAD or np.ptp(took) == 0.0:
-            continue  # another load at first: several servers are then as unlike as slow ones
-        found.append(_fading(took, place))
-        early.append(float(took[place < 0.1].mean()) if (place < 0.1).any() else np.nan)
-        late.append(float(took[place >= 0.5].mean()))
-    if found and max(float(np.max(one)) for one in (*found, np.sum(found, axis=0) / np.sqrt(len(found)))) > _SMOOTHER:
-        yield (
-            f"a task took the server {np.nanmean(early):.3g} s at first and {np.mean(late):.3g} s in the second half, "
-            "fading: a warm-up; leave it out with 'fit: {from: ...}'"
-        )
-
-
-def _fading(values: Floats, place: Floats) -> Floats:
-    """(4,) deviations by which ranks of values follow courses that fade, at the places (0 to 1) where they are."""
-    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(np.float64)
-    ranks = (ranks - ranks.mean()) / ranks.std()
-    together = 1.0 + 2.0 * sum(float(np.mean(ranks[:-k] * ranks[k:])) for k in range(1, 11))
-    courses = np.exp(-place / np.array([[0.02], [0.05], [0.1], [0.2]]))
-    courses = (courses - courses.mean(axis=1, keepdims=True)) / courses.std(axis=1, keepdims=True)
-    return np.asarray(courses @ ranks / np.sqrt(len(values) * max(together, 0.5)))
-
-
-def _arrivals(times: Floats, recording: RecordingReader) -> Iterator[str]:
-    """What is odd about the times at which tasks of one device were created."""
-    times = np.sort(times)
-    spacing = float(np.ptp(times)) / max(len(times) - 1, 1)
-    ties = int((np.diff(times) == 0.0).sum())
-    step = grid(times)
-    laws = {load.arrivals.law for load in recording.loaded.scenario.workloads.values()}
-    by_chance = len(times) * (step if step > 1e-6 else 0.0) / spacing if spacing > 0.0 else 0.0
-    if laws <= {"poisson"} and not regular(times) and ties > max(_FEW, _TIES * len(times), 3.0 * by_chance):
-        yield f"{ties} tasks were created at the same time as another of their device: tried again, and counted twice?"
-    elif laws <= {"poisson"} and step > 0.2 * spacing and ties > 0.1 * len(times):
-        yield f"times of creation come in steps of {step:.3g} s, and tasks every {spacing:.3g} s: rounded"
-    places = round(float(np.ptp(times)) / step) + 1 if step > 0.0 else 0
-    if not ties and 1.05 * len(times) < places < 4 * len(times):
-        missing = f"{places - len(times)} of {places} tasks are missing"
-        yield f"{missing}: the others were created every {step:.4g} s or a multiple of it"
-    yield from _silent(times, recording)
-
-
-def _silent(times: Floats, recording: RecordingReader) -> Iterator[str]:
-    """A time without tasks that a Poisson process has not."""
-    scenario = recording.loaded.scenario
-    if recording.block.replay is not None or len(times) < _LEAST:
-        return
-    if any(w.arrivals.law != "poisson" or w.active or w.idle for w in scenario.workloads.values()):
-        return
-    gaps = np.diff(times)
-    longest = float(gaps.max())
-    rate = (len(times) - 1) / (float(np.ptp(times)) - longest) if np.ptp(times) > longest else 0.0
-    if len(times) * np.exp(-rate * longest) < _SURE:
-        at = float(times[int(np.argmax(gaps))])
-        yield f"no task was created for {longest:.3g} s after {at:.4g} s, of {rate:.3g} a second: rows are missing"
-
-
-def sizes_told(recording: RecordingReader) -> list[str]:
-    """What is odd about the sizes of replayed tasks, held against the workload's own law."""
-    told: list[str] = []
-    replay = recording.block.replay
-    if replay is None or recording.tasks is None:
-        return told
-    for name, load in recording.loaded.scenario.workloads.items():
-        rows = recording.tasks.get(name, ())
-        for k, size in enumerate(replay.sizes, start=2):
-            law = getattr(load, size)
-            values = np.array([np.nan if row[k] is None else row[k] for row in rows], np.float64)
-            if law is None or law.mean <= 0.0 or not len(values) or not np.isfinite(values).any():
-                continue
-            subject = f"replay: {size} of '{name}'"
-            lost, zero = int(np.isnan(values).sum()), int((values == 0.0).sum())
-            if lost:
-                told.append(f"{subject}: {lost} of {len(values)} tasks have none; they are drawn by the workload's law")
-            if zero:
-                told.append(f"{subject}: {zero} of {len(values)} are 0: a word for a missing value?")
-            if not (values > 0.0).any():
-                continue
-            middle = float(np.median(values[values > 0.0]))
-            ratio = max(middle / law.mean, law.mean / middle)
-            binary = law.law == "fixed" and any(abs(ratio / 1.024**n - 1.0) < 1e-3 for n in (1, 2, 3))
-            if ratio > _SIZES or binary:
-                what = "a unit by 1024 and one by 1000" if binary else f"say the unit with 'units: {{{size}: UNIT}}'"
-                told.append(f"{subject}: in the middle {middle:.4g}, and the scenario says {law.mean:.4g}: {what}")
-    return told
-
-
-def _copied(label: str, recording: RecordingReader, nodes: list[tuple[int, Rows]]) -> Iterator[str]:
-    """Nodes with the same values at the same times."""
-    for i, (a, one) in enumerate(nodes):
-        for b, other in nodes[i + 1 :]:
-            _, here, there = np.intersect1d(one.times, other.times, return_indices=True)
-            first, second = one.values[here], other.values[there]
-            if len(here) < 12 or np.ptp(first) == 0.0 or len(np.unique(first)) < 0.3 * len(first):
-                continue
-            same = float(np.mean(first == second))
-            if same > 0.5:
-                names = f"{recording.nodes.name(a)} and {recording.nodes.name(b)}"
-                yield f"{label}: {same:.0%} of the values of {names} are the same at the same times: one is a copy"

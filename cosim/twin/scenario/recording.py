@@ -85,6 +85,8 @@ class RecordingReader:
         self.warnings: list[str] = []
         self._origin: dict[str, Literal["measured", "modelled"]] = {}
         self._unpaired: set[str] = set()
+        self._findings: dict[str, list[Finding]] = {}
+        self._usual: dict[str, frozenset[str]] = {}
         self._zero = 0.0  # s since 1970 that is time 0
         described: dict[str, Described] = dict(CATALOGUE)
         for used in loaded.adapters.values():
@@ -252,7 +254,9 @@ class RecordingReader:
         loads = {label: one.loads} if one.loads is not None else None
         cleaned, findings = examine({label: signal}, loads=loads)
         about_node = {"lying node", "no values", "constant"}
-        self.warnings += told([f for f in findings if one.from_file or f.kind in about_node])
+        kept_findings = [f for f in findings if one.from_file or f.kind in about_node]
+        self._findings[name] = kept_findings
+        self.warnings += told(kept_findings)
         values = cleaned[label].values
         out = [k for k in one.nodes if not np.isfinite(values[rows.nodes == k]).any()]
         kept = ~np.isin(rows.nodes, out)
@@ -462,7 +466,8 @@ class RecordingReader:
         times = None if bags or spaced or not timed else rows.times
         groups = None if (rows.nodes < 0).any() else tuple(self.nodes.name(k) for k in rows.nodes.tolist())
         unit = unit_of(self.block.observed[name].signal, self._units)
-        return MeasuredSignal(rows.values, unit, paired, 1.0, self._origin.get(name, "measured"), times, groups)
+        origin, usual = self._origin.get(name, "measured"), self._usual.get(name, frozenset())
+        return MeasuredSignal(rows.values, unit, paired, 1.0, origin, times, groups, usual)
 
     def label(self, name: str) -> str:
         """The signal's name, after that of the recording where there are several."""
@@ -475,6 +480,18 @@ class RecordingReader:
             for name in self.block.observed
             if label == self.label(name) or label.startswith(f"{self.label(name)} ")
         )
+
+    def excuse(self, name: str, kinds: frozenset[str]) -> None:
+        """Tell no findings of these kinds about a signal: simulations of it show them as well."""
+        for line in told(self._findings.get(name, [])):
+            self.warnings.remove(line)
+        self._findings[name] = [f for f in self._findings.get(name, []) if f.kind not in kinds]
+        self.warnings += told(self._findings[name])
+        self._usual[name] = kinds
+
+    def timed(self, label: str) -> bool:
+        """Whether the rows of a signal have times."""
+        return self.series[self.declared(label)].timed
 
     def conditions(self) -> dict[str, tuple[str, str]]:
         """The sizes of the tasks that were recorded, by the field of their law."""

@@ -4,7 +4,8 @@
     found.scenario, found.identified.station
 
 One table per load, with the times of a request in a column `created` (or sent, arrival, start) and `ended`
-(or answered, finished, end). What stations there are is asked of all tables but the last ones,
+(or answered, finished, end), or how long it took in `duration` (or response, latency, elapsed). A name may end with a
+unit, as `start_ms`. What stations there are is asked of all tables but the last ones,
 which are held back (`cosim.twin.models.station`); the scenario frees the service time and the latency.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +27,13 @@ from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import failures
-from cosim.twin.telemetry.tables import read, stamps
+from cosim.twin.telemetry.tables import numbers, read, stamps
 
 CAME = ("created", "sent", "arrival", "arrived", "start", "begin")
 ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure")
+LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")
+_UNIT = re.compile(r"^(.*?)[ _.-]?[(\[]?(s|ms|us|ns)[)\]]?$")
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST = 40  # requests of a table
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
 _STEP = 1.0  # s of the simulation
@@ -40,7 +45,9 @@ class RequestTable:
 
     file: Path
     came: str  # the columns
-    answered: str
+    answered: str  # or how long it took
+    lasted: bool  # the latter
+    units: tuple[str | None, str | None]  # of both, where their names say them
     created: Floats
     ended: Floats
 
@@ -82,26 +89,45 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
 def requests(path: Path) -> RequestTable:
     """The requests of a table. Raises `ScenarioError` that says what it lacks."""
     table = read(path)
-    came, answered = (_column(path, table.columns, names) for names in (CAME, ANSWERED))
+    came, since = _column(path, table.columns, CAME)
+    lasted = _named(table.columns, ANSWERED) is None and _named(table.columns, LASTED) is not None
+    answered, unit = _column(path, table.columns, LASTED if lasted else ANSWERED)
     findings: list[Finding] = []
-    begin, end = (stamps(table.column(name), name, None, findings) for name in (came, answered))
-    kept = np.isfinite(begin.seconds) & np.isfinite(end.seconds) & (end.seconds >= begin.seconds)
+    begin = stamps(table.column(came), came, since, findings)
+    if lasted:
+        ends = begin.seconds + numbers(table.column(answered), answered, findings) * _SECONDS[unit or "s"]
+    elif unit != since:
+        hint = f"'{came}' and '{answered}' are taken for the two times"
+        raise ScenarioError(Problem("the two times have different units", file=path, hint=hint))
+    else:
+        ends = stamps(table.column(answered), answered, unit, findings).seconds
+    kept = np.isfinite(begin.seconds) & np.isfinite(ends) & (ends >= begin.seconds)
     kept &= ~failures(table, "requests", findings)
     if kept.sum() < _LEAST:
         text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
         raise ScenarioError(Problem(text, file=path, hint=f"'{came}' and '{answered}' are taken for the two times"))
     order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
     first = begin.seconds[order[0]] if begin.absolute else min(0.0, float(begin.seconds[order[0]]))
-    return RequestTable(path, came, answered, begin.seconds[order] - first, end.seconds[order] - first)
+    return RequestTable(path, came, answered, lasted, (since, unit), begin.seconds[order] - first, ends[order] - first)
 
 
-def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> str:
-    known = {column.strip().lower(): column for column in columns}
-    found = next((known[name] for name in names if name in known), None)
+def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> tuple[str, str | None]:
+    """A column and the unit that its name ends with."""
+    found = _named(columns, names)
     if found is None:
+        others = f", nor {', '.join(LASTED)}" if names == ANSWERED else ""
         hint = f"{did_you_mean(names[0], columns, otherwise='columns')}; or write the scenario: docs/twin.md"
-        raise ScenarioError(Problem(f"no column is called {', '.join(names)}", file=path, hint=hint))
+        raise ScenarioError(Problem(f"no column is called {', '.join(names)}{others}", file=path, hint=hint))
     return found
+
+
+def _named(columns: Iterable[str], names: Sequence[str]) -> tuple[str, str | None] | None:
+    plain = {column.strip().lower(): (column, None) for column in columns}
+    with_unit = {
+        match[1]: (column, match[2]) for column in columns if (match := _UNIT.match(column.strip().lower())) is not None
+    }
+    known: dict[str, tuple[str, str | None]] = {**with_unit, **plain}
+    return next((known[name] for name in names if name in known), None)
 
 
 def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identified: Identified) -> str:
@@ -117,11 +143,15 @@ def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identifi
     count = len(identified.levels.windows)
     varies = min(identified.levels.deviation * math.sqrt(1.0 + 1.0 / count), 0.9)
     first = tables[0]
-    same = all((one.came, one.answered) == (first.came, first.answered) for one in tables)
+    same = all((one.came, one.answered, one.units) == (first.came, first.answered, first.units) for one in tables)
     if not same:
         hint = "give the columns the same names in all tables"
         raise ScenarioError(Problem("the tables have different columns", file=tables[-1].file, hint=hint))
-    between = f"between: [{first.came}, {first.answered}], time: {first.came}, paired: false"
+    came, answered = json.dumps(first.came), json.dumps(first.answered)
+    units = f", time-unit: {first.units[0]}" if first.units[0] else ""
+    between = f"between: [{came}, {answered}], time: {came}{units}, paired: false"
+    if first.lasted:
+        between = f"column: {answered}, unit: {first.units[1] or 's'}, time: {came}{units}, paired: false"
     low, high = (_work(station, factor) for factor in (0.6, 1.7))
     way = max(station.latency, _LATENCY) / 2.0
     return f"""\
@@ -138,11 +168,11 @@ nodes:
 links:
   - {{between: [client, worker], rate: 100 Gbit/s, delay: {1e3 * way:.4g} ms, jitter: {1e3 * way:.4g} ms}}
 workloads:
-  ask: {{from: client, arrivals: poisson 1 Hz, work: {_work(station, 1.0)}}}
+  ask: {{from: client, arrivals: poisson 1 Hz, work: "{_work(station, 1.0)}"}}
 calibrate:
   recordings:
 {recordings}
-  replay: {{sizes: [], time: {first.came}}}
+  replay: {{sizes: [], time: {came}{units}}}
   observed:
     response: {{signal: task.response, {between}}}
     spacing: {{signal: task.spacing, {between}}}
@@ -153,7 +183,10 @@ calibrate:
 
 
 def _work(station: ServiceStation, factor: float) -> str:
-    return f"log-normal {1e3 * station.service * factor:.5g} Mcycles +- {100 * station.spread:.3g} %"
+    share, times = station.slow_share, station.slow_times
+    usual = 1e3 * station.service / (1.0 + share * (times - 1.0))  # of the first mode
+    second = f", {100 * share:.3g} % x {times:.4g}" if share > 0.0 else ""
+    return f"log-normal {usual * factor:.5g} Mcycles +- {100 * station.spread:.3g} %{second}"
 
 
 def _name(folder: Path) -> str:

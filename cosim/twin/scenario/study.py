@@ -23,8 +23,8 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.units import show
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
-from cosim.twin.problem import CalibrationProblem, Case
-from cosim.twin.scenario import checking, handling
+from cosim.twin.problem import ORDER, CalibrationProblem, Case
+from cosim.twin.scenario import checking, handling, rows
 from cosim.twin.scenario.batched import BatchedRuns, Pairs
 from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
@@ -32,6 +32,7 @@ from cosim.twin.scenario.replay import WHOLE, Placed, Span, shifted, traces
 from cosim.twin.scenario.whole import WholeRuns
 from cosim.twin.space import Parameter, Prior, Space, Value
 from cosim.twin.telemetry.hygiene import vetted
+from cosim.twin.telemetry.order import Order
 from cosim.twin.telemetry.quantities import Pairing, Quantity
 
 if TYPE_CHECKING:
@@ -149,7 +150,17 @@ def _together(part: str, sides: Sequence[_Side]) -> Case:
     names = [side.recording.name for side in sides if side.recording.name]
     times = _times(sides[0].parts[part])
     return Case(
-        observed, simulate, ", ".join([*names, *([times] if times != "all times" or not names else [])]), course
+        observed,
+        simulate,
+        ", ".join([*names, *([times] if times != "all times" or not names else [])]),
+        course,
+        {name: of.known for side in sides for name, (_, of) in side.order(part).items()},
+        frozenset(
+            name
+            for side in sides
+            for name, (quantity, pairing) in side.parts[part].items()
+            if quantity.duration and pairing.paired
+        ),
     )
 
 
@@ -254,8 +265,10 @@ class _Side:
             told = self.simulator(values, 1, {**alone, **courses})
             self.recording.warnings += checking.still(self.recording, alone, told)
             self.recording.warnings += checking.crossed(self.recording, alone, told)
+            for name, kinds in handling.usual(courses, told).items():
+                self.recording.excuse(name, kinds)
             self.recording.warnings += handling.signs(self.recording, courses, told)
-        self.recording.warnings += [*handling.rows_told(self.recording), *handling.sizes_told(self.recording)]
+        self.recording.warnings += [*rows.rows_told(self.recording), *rows.sizes_told(self.recording)]
         self.shared, self.parts = self._cut()
         self._check(base, self.shared.run(values, 1))
         return cost
@@ -289,7 +302,15 @@ class _Side:
             name: (quantity, Pairing(quantity, pairing.measured, paired=pairing.paired, ordered=True))
             for name, (quantity, pairing) in self.parts[part].items()
         }
-        return self.simulator(np.atleast_2d(values), seed, pairs)
+        return self.simulator(np.atleast_2d(values), seed, {**pairs, **self.order(part)})
+
+    def order(self, part: str) -> dict[str, tuple[Quantity, Order]]:
+        """How tasks follow one another, of each signal with their responses; not of pairs, which say it themselves."""
+        return {
+            f"{ORDER}{name}": (quantity, Order(quantity, pairing.measured))
+            for name, (quantity, pairing) in self.parts[part].items()
+            if quantity.of_tasks and quantity.column == "response" and not pairing.paired and self.recording.timed(name)
+        }
 
 
 def _moved(loaded: Loaded, window: Span) -> list[str]:

@@ -31,6 +31,7 @@ Kind = Literal[
     "failed", "load",
 ]  # fmt: skip
 
+_FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
 _FOLLOWS = 2.33  # deviations of a rank correlation of 0: what follows its load is above, but for 1 % by chance
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
@@ -140,17 +141,18 @@ def vetted(problem: Task, *, rules: Rules | None = None) -> Task:
     """
     uniform = sum(parameter.prior.law == "uniform" for parameter in problem.space.parameters)
     observed, findings = examine(problem.fit.observed, parameters=uniform, rules=rules)
-    warnings = [f"fitted data: {line}" for line in told(findings)]
+    warnings = [f"{_FITTED}{line}" for line in told(findings)]
     held_back = problem.held_back
     if held_back is not None:
         try:
             kept, findings = examine(held_back.observed, rules=rules)
             held_back = replace(held_back, observed=kept)
-            warnings += [f"data held back: {line}" for line in told(findings)]
+            warnings += [f"{_HELD_BACK}{line}" for line in told(findings)]
         except ScenarioError as error:
             held_back = None
             warnings.append(f"nothing could be held back: {error}")
-    fresh = tuple(line for line in warnings if line not in problem.warnings)
+    known = {*problem.warnings, *(f"{part}{line}" for line in problem.warnings for part in (_FITTED, _HELD_BACK))}
+    fresh = tuple(line for line in warnings if line not in known)
     return replace(
         problem,
         fit=replace(problem.fit, observed=observed),
@@ -189,6 +191,8 @@ class _Examined:
         return self.values
 
     def _tell(self, kind: Kind, node: str, message: str, count: int) -> None:
+        if kind in self.signal.usual:
+            return
         subject = f"{self.name} of {node}" if node else self.name
         self.findings.append(Finding(kind, subject, message, count, self.name))
 

@@ -162,9 +162,11 @@ class Pairing:
         measured one, and of a task that has not ended at `end` the time up to there, if that is longer.
         """
         if not self.paired:
-            found = simulated.values[self._quantity.within(simulated) & np.isfinite(simulated.values)]
+            inside = self._quantity.within(simulated) & np.isfinite(simulated.values)
+            found = simulated.values[inside]
             self.met = max(self.met, len(found))
             if self.ordered:
+                found = found[np.argsort(simulated.times[inside], kind="stable")]  # tasks come in order of their ends
                 return np.concatenate([found[: self.count], np.full(max(self.count - len(found), 0), np.nan)])
             if not len(found):
                 return np.full(self.count, np.nan)

@@ -13,6 +13,7 @@ from cosim.twin.problem import Floats
 Mask = NDArray[np.bool_]
 _STEPS = 20  # of a sampler, that tell how fast its clock goes
 _SPEED = 0.002, 0.05  # by which clocks differ: below it is no matter, above it rows are sampled less often
+_OF_BATCHES = 0.05  # share of the steps that are much wider than the others, where rows come in batches
 _RANDOM = 10.0  # times as wide a step is needed of arrivals at random
 
 
@@ -46,7 +47,8 @@ def regular(times: Floats) -> bool:
     if len(steps) < 3:
         return False
     usual = float(np.median(steps))
-    return float(np.median(np.abs(steps - usual))) <= 0.2 * usual and float(steps.mean()) <= _RANDOM * usual
+    batches = float(np.mean(steps > _RANDOM * usual)) > _OF_BATCHES or float(steps.mean()) > _RANDOM * usual
+    return not batches and float(np.median(np.abs(steps - usual))) <= 0.2 * usual
 
 
 def sampled(times: Floats) -> bool:
@@ -66,7 +68,9 @@ def gaps(times: Floats, factor: float) -> Gaps | None:
     steps = np.diff(different)
     usual = float(np.median(steps))
     if not regular(times):
-        factor, usual = _RANDOM * factor, max(usual, float(steps.mean()))
+        between = steps[steps > _RANDOM * usual]  # of batches, from one to the next
+        batches = between if len(between) > _OF_BATCHES * len(steps) else steps
+        factor, usual = _RANDOM * factor, max(usual, float(batches.mean()))
     wide = steps > factor * usual
     if not wide.any():
         return None

@@ -26,13 +26,19 @@ laws = st.builds(
     st.floats(1.0, 1e6),
     st.floats(0.0, 1e6),
 )
+works = st.builds(
+    lambda law, share, times: Law(law.law, law.a, law.b, share, times),
+    laws,
+    st.sampled_from([0.0, 0.3]),
+    st.floats(0.5, 40.0),
+)
 loads = st.builds(
     lambda **given: Workload("w", (SlotRange(0, 3),), deadline=math.inf, **given),
     arrivals=st.sampled_from(["poisson", "every"]),
     rate=st.floats(0.1, 5.0),
     input=laws,
     output=laws,
-    work=laws,
+    work=works,
     share=st.sampled_from([1.0, 0.5]),
     active=st.sampled_from([0.0, 3.0]),
     idle=st.just(4.0),
@@ -49,7 +55,8 @@ def made(pairs, seed):
     """Tasks that the engine makes up to END, of three hosts that work on their own."""
     streams = [
         Stream(
-            rate=load.rate, work=coded(load.work), input=coded(load.input), output=coded(load.output),
+            rate=load.rate, work=coded(load.work), slow=(load.work.share, load.work.times),
+            input=coded(load.input), output=coded(load.output),
             periodic=load.arrivals == "every", share=load.share, active=load.active, idle=load.idle,
             start=load.start, stop=min(load.stop, END), graph=graph,
         )

@@ -51,6 +51,25 @@ def test_spacings_are_the_service_times_of_a_server_that_is_busy():
     assert np.array_equal(late[::-1], found, equal_nan=True)
 
 
+def test_durations_and_units_in_names_say_the_same_as_two_times(tmp_path):
+    created = np.cumsum(np.full(60, 0.1))
+    took = np.linspace(0.01, 0.09, 60)
+    plain = requests(table(tmp_path / "plain.csv", created, created + took))
+    for names, first, second in (
+        (("start_ms", "end_ms"), 1e3 * created, 1e3 * (created + took)),
+        (("Sent (us)", "Answered (us)"), 1e6 * created, 1e6 * (created + took)),
+        (("sent", "duration_ms"), created, 1e3 * took),
+        (("created_ms", "elapsed"), 1e3 * created, took),
+    ):
+        found = requests(table(tmp_path / "other.csv", first, second, names))
+        assert found.created == pytest.approx(plain.created, abs=2e-6)
+        assert found.ended == pytest.approx(plain.ended, abs=2e-6)
+    with pytest.raises(ScenarioError, match="the two times have different units"):
+        requests(table(tmp_path / "mixed.csv", created, created + took, ("sent", "answered_ms")))
+    with pytest.raises(ScenarioError, match=r"no column is called ended.*, nor duration"):
+        requests(table(tmp_path / "none.csv", created, took, ("sent", "status")))
+
+
 def test_what_did_not_end_spaces_nothing():
     found = spacings(np.array([0.0, 1.0, 2.0]), np.array([3.0, np.nan, 2.5]))
     assert np.isnan(found[:2]).all()

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cosim.twin.scenario.handling import rows_told
+from cosim.twin.scenario.handling import fast_ones_missing
 from cosim.twin.scenario.recording import Series
+from cosim.twin.scenario.rows import rows_told
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
 
 SERVICE, LOAD, COUNT = 0.015, 0.6, 900
@@ -23,8 +24,8 @@ def responses(arrivals, works, servers=1):
     return ends - arrivals
 
 
-def told(created, values):
-    """What the table of one device is told to be."""
+def told(created, values, simulated=()):
+    """What the table of one device is told to be, beside simulated responses."""
     rows = Rows(values, created, np.zeros(len(values), np.int64), np.zeros(len(values), np.int64))
     scenario = SimpleNamespace(workloads={"ask": SimpleNamespace(arrivals=SimpleNamespace(law="trace"))})
     recording = SimpleNamespace(
@@ -34,7 +35,7 @@ def told(created, values):
         loaded=SimpleNamespace(scenario=scenario),
         block=SimpleNamespace(replay=True),
     )
-    return "\n".join(rows_told(recording))
+    return "\n".join([*rows_told(recording), *fast_ones_missing(rows, list(simulated))])
 
 
 def drawn(shape, seed):
@@ -63,7 +64,8 @@ def test_a_logger_that_leaves_fast_ones_out_is_told(shape, seed):
     arrivals, works = drawn(shape, seed)
     values = responses(arrivals, works)
     slow = values > np.median(values)
-    assert "were fast ones left out" in told(arrivals[slow], values[slow])
+    scaled = [responses(arrivals, factor * works) for factor in (0.5, 1.0, 1.3)]
+    assert "were fast ones left out" in told(arrivals[slow], values[slow], scaled)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -92,3 +92,20 @@ def test_few_requests_tell_nothing():
     times = np.arange(10.0)
     with pytest.raises(ValueError, match="20 requests"):
         identify([(times, times + 0.1)])
+
+
+def test_two_modes_are_told_from_one():
+    """A cache that misses in a fifth of the requests; and none, where a wide law alone makes long responses."""
+    cache = ServiceStation(1, False, 0.02, 0.1, 0.0, slow_share=0.2, slow_times=8.0)
+    found = identify(recorded(cache, (0.3, 0.5), 500), servers=(1,)).station
+    assert abs(found.slow_share - 0.2) < 0.05
+    assert abs(found.slow_times / 8.0 - 1.0) < 0.25
+    assert abs(found.service / 0.02 - 1.0) < 0.15
+    wide = ServiceStation(1, False, 0.02, 0.5, 0.0)
+    assert identify(recorded(wide, (0.3, 0.5), 500), servers=(1,)).station.slow_share == 0.0
+
+
+def test_the_mean_of_two_modes_is_that_of_the_station():
+    one = ServiceStation(1, False, 0.02, 0.3, 0.0, slow_share=0.2, slow_times=8.0)
+    alone = np.arange(20_000.0)  # nobody waits
+    assert abs(one.responses(alone, np.random.default_rng(1)).mean() / 0.02 - 1.0) < 0.05
