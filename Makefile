@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 # What a run needs, and what tests and development need besides.
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
-# One more than two cores have: tests wait for namespaces, sockets and processes half of the time.
-JOBS   ?= 3
+# Two more than two cores have: tests wait for namespaces, sockets and processes half of the time.
+JOBS   ?= 4
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
 # Threads of OpenMP (PyTorch, scikit-learn) wait for one another in loops: on busy cores they do little else.

@@ -22,13 +22,23 @@ def _compile(name: str) -> None:
     from cosim.results.compiled import compile_first
 
     compile_first([name], lambda text: print(text, flush=True))
-    if name == "vehicle":  # its example has no camera that marks what it sees
-        import numpy as np
 
-        from cosim.vehicles.coverage import Coverage
 
-        one = np.zeros(1, np.int64)
-        Coverage(1, (0.0, 0.0, 1.0, 1.0)).look(one, np.zeros((1, 5)), one + 1)
+def _camera() -> None:
+    """What vehicles have in many scenarios and not in the adapter's example: a camera that marks what it sees."""
+    import numpy as np
+
+    from cosim.vehicles.coverage import Coverage
+
+    one = np.zeros(1, np.int64)
+    Coverage(1, (0.0, 0.0, 1.0, 1.0)).look(one, np.zeros((1, 5)), one + 1)
+
+
+def _machines() -> None:
+    """What nodes have in many scenarios and not in the adapter's example: batteries, clocks, accelerators."""
+    from cosim.continuum.equipment import place
+
+    place()
 
 
 def precompile(folder: Path) -> int:
@@ -45,7 +55,9 @@ def precompile(folder: Path) -> int:
     scan.compile_all()
     here = uncompiled(one.name for one in list_adapters() if one.kind)
     with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1)) as pool:
-        list(pool.map(_compile, here))
+        jobs = [pool.submit(_machines), pool.submit(_camera), *(pool.submit(_compile, name) for name in here)]
+        for job in jobs:
+            job.result()
     PRECOMPILED.mkdir()
     made = [file for file in folder.rglob("*") if file.suffix in (".nbi", ".nbc")]
     for file in made:

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
 NEEDS = {"city-study": ["libsumo", "matplotlib"], "train-a-policy": ["torch", "gymnasium"], "twin": ["scipy"]}
-LONG = ("city-study", "train-a-policy")
+LONG = ("city-study", "train-a-policy", "twin")
 
 found = importlib.util.spec_from_file_location("notebook_pages", ROOT / "docs/notebooks/pages.py")
 pages = importlib.util.module_from_spec(found)

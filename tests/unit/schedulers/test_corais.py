@@ -81,6 +81,7 @@ def test_large_instances_are_placed_at_the_floor_without_tables(monkeypatch):
     assert makespan(hard, search.solve(hard)) < makespan(hard, baselines.local(hard))
 
 
+@pytest.mark.slow
 def test_the_family_gives_the_published_gaps_of_methods_without_a_network():
     """Gap-M of Local and Predicted at (10, 5, 50): 1.9602 and 1.9752 in the paper, over its own instances."""
     gaps = []
