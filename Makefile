@@ -43,7 +43,7 @@ clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their envi
 
 # Containers are one group on one worker and namespaces another; the rest fills the cores while they wait for the clock.
 long: $(DEV)  ## The slow and the chaos suites and the clients of others side by side
-	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
