@@ -18,6 +18,7 @@ DEFAULT: dict[int, float] = {
     74: 4.0,  # VFR_HUD
     147: 1.0,  # BATTERY_STATUS
     193: 1.0,  # EKF_STATUS_REPORT
+    230: 0.5,  # ESTIMATOR_STATUS, of PX4 in its place
     242: 0.5,  # HOME_POSITION
     245: 1.0,  # EXTENDED_SYS_STATE
 }

@@ -54,7 +54,7 @@ while len(names) < count and time.monotonic() < end:
 assert len(names) == count > 200, (len(names), count)
 print("ok parameters")
 until("GPS_RAW_INT", lambda m: m.fix_type >= 3)
-until("EKF_STATUS_REPORT", lambda m: m.flags & 0x31F == 0x31F)
+until("ESTIMATOR_STATUS" if PX4 else "EKF_STATUS_REPORT", lambda m: m.flags & 0x31F == 0x31F)
 home = until("HOME_POSITION")
 print("ok ready")
 
