@@ -220,9 +220,15 @@ class Autopilot:
         encoder.seq = (encoder.seq + 1) % 256
 
     def broadcast(self, message: Message) -> None:
-        """Send `message` over all links."""
-        for link in self._links:
-            self.reply(link, message)
+        """Send `message` over all links; those that are not signed differ in their number only."""
+        made = b""
+        for link, to in self._links.items():
+            if not made or to.encoder.signing.sign_outgoing:
+                self.reply(link, message)
+                made = b"" if to.encoder.signing.sign_outgoing else self._out[-1][1]
+            else:
+                self._out.append((link, _numbered(made, to.encoder.seq, message.crc_extra)))
+                to.encoder.seq = (to.encoder.seq + 1) % 256
 
     def knows(self, message: int) -> bool:
         """Whether it can send the message with this number."""
@@ -429,6 +435,13 @@ class Autopilot:
 
     def _tell_version(self, message: Message, link: Hashable) -> None:
         self.send_now(mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION, link)
+
+
+def _numbered(frame: bytes, number: int, extra: int) -> bytes:
+    """A frame of MAVLink 2 without a signature, with another sequence number and its check sum (`extra`: CRC_EXTRA)."""
+    inside = frame[1:4] + bytes((number,)) + frame[5:-2]
+    check: int = mavlink.x25crc(inside + bytes((extra,))).crc
+    return frame[:1] + inside + check.to_bytes(2, "little")
 
 
 # Messages without a target for which there is no acknowledgement and that are not done: that is said in a text, as of
