@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 # What a run needs, and what tests and development need besides.
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
-# Two more than two cores have: tests wait for namespaces, sockets and processes half of the time.
-JOBS   ?= 4
+# One more than two cores have: tests wait for namespaces, sockets and processes half of the time.
+JOBS   ?= 3
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
 export OPENBLAS_NUM_THREADS ?= 1
 # Threads of OpenMP (PyTorch, scikit-learn) wait for one another in loops: on busy cores they do little else.
@@ -43,7 +43,7 @@ clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their envi
 
 # Containers are one group on one worker and namespaces another; the rest fills the cores while they wait for the clock.
 long: $(DEV)  ## The slow and the chaos suites and the clients of others side by side
-	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
