@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 NAMES = Path("/etc/resolv.conf")
 TABLE = "cosim_names"
 PERIOD = 2.0  # s between two looks: a host that is started again may have another address
+FAREWELL = 0.5  # s for a look that is under way at the end; the engine may take ten to say that a host is not there
 
 
 def addresses(name: str) -> set[str]:
@@ -92,19 +93,23 @@ class Management:
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
-        """Make the routes, and keep them as they should be until `close`."""
+        """Make the routes to the first host, those to others once their names are known, and keep them until `close`.
+
+        A service that is not started has no name, which an engine without a way to the Internet says after ten seconds.
+        """
         if not self._hosts:
             return
-        self.look()
+        self.look(self._hosts[:1])
         self._thread = threading.Thread(target=self._keep, name="management", daemon=True)
         self._thread.start()
 
-    def look(self) -> None:
-        """Make what is missing, and take away what is too much. What cannot be is said in the log.
+    def look(self, hosts: Sequence[str] = ()) -> None:
+        """Make what is missing, and take away what is too much, for all hosts or for `hosts`, the first one among them.
 
-        A host that is not there now keeps its routes: it may come back, and nobody else has its address.
+        What cannot be is said in the log. A host that is not there now keeps its routes: it may come back, and nobody
+        else has its address.
         """
-        found = {host: [ipaddress.IPv4Address(text) for text in self._resolve(host)] for host in self._hosts}
+        found = {host: [ipaddress.IPv4Address(text) for text in self._resolve(host)] for host in hosts or self._hosts}
         networks = {
             network: index
             for network, index in self._networks().items()
@@ -143,13 +148,17 @@ class Management:
         """Routes stay as they are; may be called twice."""
         self._closing.set()
         if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self._netlink.close()
+            self._thread.join(FAREWELL)
+        else:
+            self._netlink.close()
 
     def _keep(self) -> None:
-        while not self._closing.wait(PERIOD):
-            self.look()
+        try:
+            while not self._closing.is_set():
+                self.look()
+                self._closing.wait(PERIOD)
+        finally:
+            self._netlink.close()
 
     def _networks(self) -> dict[ipaddress.IPv4Network, int]:
         """Networks of the engine's interfaces, with the interface's number."""

@@ -101,6 +101,37 @@ def test_without_an_outer_way_others_are_unreachable():
 
 @pytest.mark.netns
 @needs_root
+def test_a_name_that_is_long_looked_for_keeps_nobody_waiting():
+    found, ended = threading.Event(), threading.Event()
+
+    def resolve(name):
+        if name == "late":
+            found.wait(20.0)
+            ended.set()
+            return {"172.30.0.6"}
+        return {"172.30.0.2"}
+
+    def within():
+        management = Management(["run", "late"], ["wlan0"], resolve)
+        management.open()
+        before = [reachable(host) for host in ("172.30.0.2", "172.30.0.6")]
+        found.set()
+        ended.wait(20.0)
+        management.close()
+        after = reachable("172.30.0.6")
+        found.clear()
+        stuck = Management(["run", "late"], ["wlan0"], resolve)
+        stuck.open()
+        stuck.close()  # while the name is looked for
+        found.set()
+        stuck.close()
+        return before, after
+
+    assert inside(within) == (["172.30.0.5", "172.31.0.5"], "172.30.0.5")
+
+
+@pytest.mark.netns
+@needs_root
 def test_whoever_names_nobody_keeps_the_network():
     def within():
         management = Management([], ["wlan0"])
