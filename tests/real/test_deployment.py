@@ -62,6 +62,11 @@ def test_a_script_runs_a_scenario_as_simulated_in_the_containers_of_compose(tmp_
     assert left(made.name) == ""
 
 
+def projects():
+    """The compose projects that the engine knows of, running or not."""
+    return set(docker("compose", "ls", "--all", "--quiet").split())
+
+
 def reached(host, port):
     """Somebody listens there."""
     try:
@@ -90,7 +95,7 @@ def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_one_command_runs_a_scenario_in_containers(tmp_path):
-    scenario = follow.write(tmp_path / "s", 6.0)
+    scenario, before = follow.write(tmp_path / "s", 6.0), projects()
     command = [
         sys.executable,
         "-m",
@@ -111,4 +116,4 @@ def test_one_command_runs_a_scenario_in_containers(tmp_path):
     assert found["status"] == "complete"
     assert Path(found["report"]).is_file()
     assert found["figures"]["energy_total"] > 0.0
-    assert "cosim-" not in docker("compose", "ls", "--all", "--quiet")
+    assert projects() <= before  # those of others at the machine stay as they are
