@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cosim.continuum.arrivals import Task
 from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
+from cosim.contract.records import Records
 from cosim.contract.signals import TASK_STATUS
 from cosim.schedulers import scheduler
 
@@ -41,7 +42,7 @@ class PlacedByFiles:
         for frame in frames:
             self._workloads = dict(zip(frame.slot.tolist(), frame["workloads"].tolist(), strict=True))
 
-    def __call__(self, request: Any, reach: NDArray[np.float64], hosts: NDArray[np.void]) -> int:  # noqa: ANN401
+    def __call__(self, request: Any, reach: NDArray[np.float64], hosts: Records) -> int:  # noqa: ANN401
         """A host with the component that works and can be reached, or the device; of several, one by chance."""
         able = [
             number
@@ -131,14 +132,14 @@ class HostPolicy:
             status = np.where(frame["status"] == TASK_STATUS.index("completed"), 0, 1)
             learns({**{name: frame[name] for name in names}, "device": frame.slot, "status": status})
 
-    def _hosts(self, slots: Sequence[int]) -> NDArray[np.void]:
+    def _hosts(self, slots: Sequence[int]) -> Records:
         nodes = [self._nodes[slot] for slot in slots]
         return self._asking.records(
             np.array(slots, np.int64), np.array([_TIERS[node.tier] for node in nodes], np.int64),
             np.array([node.cores for node in nodes], np.int64), np.array([node.clock for node in nodes], np.float64),
         )  # fmt: skip
 
-    def _answer(self, request: Any, reach: NDArray[np.float64], hosts: NDArray[np.void]) -> int:  # noqa: ANN401
+    def _answer(self, request: Any, reach: NDArray[np.float64], hosts: Records) -> int:  # noqa: ANN401
         """A number of a host, LOCAL or NONE. Raises `ValueError` for an answer that is none of them."""
         if isinstance(self._chosen, int):
             found: Any = self._asking.choose(self._chosen, request, reach, hosts)

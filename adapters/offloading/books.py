@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from adapters.offloading.world import OffloadingWorld
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
+from cosim.contract.records import Records
 from cosim.peers.offloading.books import Outcome
 from cosim.peers.offloading.layout import CAUSES, COMPLETED, MOBILE
 
@@ -68,7 +69,7 @@ class OffloadingAccounts:
         found[known] = self._slots[self._node[self._host[machine[known]]]]
         return found
 
-    def _busy(self, machines: NDArray[np.void]) -> Floats:
+    def _busy(self, machines: Records) -> Floats:
         """Busy core seconds of each host."""
         return np.bincount(self._host, machines["busy"][: len(self._host)], len(self._node)).astype(np.float64)
 
@@ -85,7 +86,7 @@ class OffloadingAccounts:
         np.add.at(self._cost[0], node, self._prices[node, 0] * seconds)
         np.add.at(self._cost[1], node, self._prices[node, 1] * moved)
 
-    def host_frame(self, time: float, machines: NDArray[np.void], ended: Columns) -> Frame:
+    def host_frame(self, time: float, machines: Records, ended: Columns) -> Frame:
         """One row per place and for the cloud, after taking note of the tasks that ended."""
         self._note(ended)
         busy = self._busy(machines)
@@ -111,7 +112,7 @@ class OffloadingAccounts:
         joules: Floats = self._idle * time * hosts + (self._full - self._idle) * self._over_hosts(busy / self._cores)
         return joules
 
-    def summary(self, outcome: Outcome, machines: NDArray[np.void]) -> dict[str, Any]:
+    def summary(self, outcome: Outcome, machines: Records) -> dict[str, Any]:
         """The ledgers: tasks, bytes, energy in J and cost. `causes` has the model's own words."""
         applications = outcome.study.applications
         loads = {application.name: _tasks(outcome, k, int(self._late[k])) for k, application in enumerate(applications)}

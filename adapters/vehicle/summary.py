@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adapters.vehicle.roster import VehicleRoster
+from cosim.contract.records import Records
 from cosim.vehicles import VehicleFleet
 from cosim.vehicles import phases as ph
 from cosim.vehicles.engagement import Engagements
@@ -17,7 +18,7 @@ from cosim.vehicles.study import fit
 
 
 def summary(
-    records: NDArray[np.void],
+    records: Records,
     pairs: Engagements,
     roster: VehicleRoster,
     fleet: VehicleFleet,

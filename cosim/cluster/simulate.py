@@ -17,6 +17,7 @@ from cosim.cluster.fabric import Fabric, formed, routes
 from cosim.cluster.jobs import Jobs
 from cosim.continuum.heap import ENTRY
 from cosim.continuum.memory import world
+from cosim.contract.records import Records
 
 Floats = NDArray[np.float64]
 NETWORKS = ("packet", "circuits", "routed")
@@ -323,7 +324,7 @@ class Simulation:
         first = np.flatnonzero((port["holder"] >= 0) & (port["mate"] > np.arange(len(port))))
         return np.stack([first, port["mate"][first], port["ocs"][first], port["holder"][first]], axis=1)
 
-    def rows(self) -> NDArray[Any]:
+    def rows(self) -> Records:
         """What was logged, in order: the last `Settings.rows` event times."""
         count, size = int(self["rows"]), len(self.state.row)
         if count <= size:
@@ -383,7 +384,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
         raise ValueError(f"{len(fabric.delay)} optical circuit switches are more than 60")
     leaves, servers, count = fabric.leaves, int(fabric.servers.sum()), len(jobs)
     gpus = servers * fabric.per_server
-    job = np.zeros(count, l.JOB)
+    job: Records = np.zeros(count, l.JOB)
     for name in ("arrival", "milli", "pattern", "rails", "group", "compute", "network", "overlap", "checkpoint"):
         job[name] = getattr(jobs, name)
     job["n"], job["work"], job["left"], job["rate"] = jobs.gpus, jobs.duration, jobs.duration, 1.0
@@ -391,21 +392,21 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     for name in ("head", "slot", "next", "before"):
         job[name] = l.NONE
     job["start"] = job["end"] = -1.0
-    leaf = np.zeros(leaves, l.LEAF)
+    leaf: Records = np.zeros(leaves, l.LEAF)
     leaf["servers"], leaf["first"] = fabric.servers, np.cumsum(fabric.servers) - fabric.servers
     leaf["free"] = leaf["size"] = fabric.servers * fabric.per_server
     leaf["ports"] = np.bincount(fabric.port_leaf, minlength=leaves)
     leaf["port"], leaf["up"] = np.cumsum(leaf["ports"]) - leaf["ports"], leaf["ports"]
-    server = np.zeros(servers, l.SERVER)
+    server: Records = np.zeros(servers, l.SERVER)
     server["mask"], server["free"] = (1 << fabric.per_server) - 1, fabric.per_server
     server["leaf"] = np.repeat(np.arange(leaves), fabric.servers)
-    gpu = np.zeros(gpus, l.GPU)
+    gpu: Records = np.zeros(gpus, l.GPU)
     gpu["next"] = gpu["owner"] = l.NONE
     gpu["milli"] = l.WHOLE
-    port = np.zeros(len(fabric.port_leaf), l.PORT)
+    port: Records = np.zeros(len(fabric.port_leaf), l.PORT)
     port["leaf"], port["ocs"] = fabric.port_leaf, fabric.port_ocs
     port["mate"] = port["holder"] = l.NONE
-    switch = np.zeros(max(1, len(fabric.delay)), l.SWITCH)
+    switch: Records = np.zeros(max(1, len(fabric.delay)), l.SWITCH)
     edges = np.arange(leaves * len(switch)) // len(switch) * (len(switch) + 1) + np.arange(leaves * len(switch)) % len(
         switch
     )
@@ -420,7 +421,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     most = gpus * l.WHOLE if (jobs.milli < l.WHOLE).any() else gpus
     heap_room = 2 * min(count, most) + 64  # as many that hold no more as run at most
     room = np.bincount(number[fabric.port_ocs >= 0], minlength=leaves * len(switch)).reshape(leaves, len(switch))
-    grid = np.zeros(1, l.GRID)
+    grid: Records = np.zeros(1, l.GRID)
     for name, value in {
         "jobs": count, "first": l.NONE, "last": l.NONE, "stuck": l.NONE, "head": l.NONE, "wired": l.NONE,
         "goal": UNBOUND, "heap_room": heap_room, "leaves": leaves, "servers": servers,
@@ -440,7 +441,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
     )  # fmt: skip
 
 
-def _faults(faults: Sequence[Fault]) -> NDArray[Any]:
+def _faults(faults: Sequence[Fault]) -> Records:
     listed = []
     for one in faults:
         kind = l.FAULTS.index(one.kind)
@@ -448,7 +449,7 @@ def _faults(faults: Sequence[Fault]) -> NDArray[Any]:
         if math.isfinite(one.repair):
             listed.append((one.at + one.repair, kind + 3, one.target))
     listed.sort()
-    made = np.zeros(len(listed), l.FAULT)
+    made: Records = np.zeros(len(listed), l.FAULT)
     for i, (at, kind, target) in enumerate(listed):
         made["at"][i], made["kind"][i], made["target"][i] = at, kind, target
     return made

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from cosim.cluster.engine import layout as l
 from cosim.cluster.engine import rows as r
 from cosim.cluster.engine import wire
-from cosim.cluster.engine.layout import Records
 from cosim.cluster.engine.rows import Record
 from cosim.cluster.engine.work import allocation
 from cosim.compiling import codes, entry, part
+from cosim.contract.records import Records
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,19 +9,20 @@ from cosim.continuum import schedulers
 from cosim.continuum.jit import entry
 from cosim.continuum.layout import HOST
 from cosim.continuum.schedulers import Request
+from cosim.contract.records import Records
 
 
 @entry
-def choose(number: int, request: Request, reach: NDArray[np.float64], hosts: NDArray[np.void]) -> int:
+def choose(number: int, request: Request, reach: NDArray[np.float64], hosts: Records) -> int:
     """The answer of the compiled scheduler `number`, see `cosim.continuum.schedulers.choose`."""
     return schedulers.choose(number, request, reach, hosts)
 
 
 def records(
     slots: NDArray[np.int64], tier: NDArray[np.int64], cores: NDArray[np.int64], clock: NDArray[np.float64]
-) -> NDArray[np.void]:
+) -> Records:
     """(hosts,) records of idle hosts that are up, whose memory nobody limits."""
-    made = np.zeros(len(slots), HOST)
+    made: Records = np.zeros(len(slots), HOST)
     made["slot"], made["tier"], made["cores"], made["clock"], made["frequency"] = slots, tier, cores, clock, clock
     made["speed"] = cores * clock
     made["memory"] = made["storage"] = np.inf

@@ -29,10 +29,11 @@ from cosim.continuum.ledger import bills, cell_energy, radio_energy, read_links,
 from cosim.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
 from cosim.continuum.snapshot import GROWING, Snapshot
 from cosim.continuum.system import System
+from cosim.contract.records import Records
 
 Floats = NDArray[np.float64]
 Action = Callable[[Engine], None]
-Measure = Callable[[Engine, NDArray[np.void]], Mapping[str, float]]
+Measure = Callable[[Engine, Records], Mapping[str, float]]
 
 _COUNTS = ("created", "completed", "late", "in_flight", "failed")
 _LEDGERS = (

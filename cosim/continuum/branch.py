@@ -30,6 +30,7 @@ from cosim.continuum.layout import State
 from cosim.continuum.regions import line_up
 from cosim.continuum.stepping import Decisions, rows_of
 from cosim.continuum.system import link_up
+from cosim.contract.records import Records
 
 # What a run does not write. `links` may change by events, so they are copied.
 _FIXED: Final = (
@@ -118,7 +119,7 @@ class Brancher:
         self._copy.state.meta["done"] = 0
         return self._copy.state
 
-    def _template(self, base: State, work: State) -> NDArray[np.void]:
+    def _template(self, base: State, work: State) -> Records:
         """META as it is at the beginning of every candidate."""
         meta = base.meta.copy()
         for name in State._fields:
@@ -127,7 +128,7 @@ class Brancher:
         meta["self"], meta["done"], meta["events"] = work.meta["self"], 0, 0
         return meta
 
-    def _table(self, base: State, work: State, template: NDArray[np.void]) -> NDArray[np.int64]:
+    def _table(self, base: State, work: State, template: Records) -> NDArray[np.int64]:
         """(n, 4) source and target address, B always, B per row of tasks that has been in use."""
         meta = base.meta[0]
         used = {

@@ -24,6 +24,7 @@ from cosim.continuum.paths import far_end, next_hop
 from cosim.continuum.queue import line_up
 from cosim.continuum.rows import task_number
 from cosim.continuum.rowtypes import LINE, copy_memory, prefetch
+from cosim.contract.records import Records
 
 Shorts = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -183,7 +184,7 @@ def _owner(s: Record, number: int) -> int:
 
 @entry
 def divide(
-    meta: NDArray[np.void], until: float, parent: Shorts, seen: NDArray[np.int8], region: Shorts, found: Shorts,
+    meta: Records, until: float, parent: Shorts, seen: NDArray[np.int8], region: Shorts, found: Shorts,
     dealt: Shorts, first: Longs,
 ) -> int:  # fmt: skip
     """Deal what is due up to `until` to regions that do not meet before; the number of regions with such events.
@@ -228,7 +229,7 @@ def divide(
 
 
 @entry
-def deal_rows(meta: NDArray[np.void], heads: Longs, counts: Longs) -> None:
+def deal_rows(meta: Records, heads: Longs, counts: Longs) -> None:
     """Cut the list of free rows into lists of `counts` rows, which begin at `heads`."""
     s = meta[0]
     i = s.free
@@ -307,7 +308,7 @@ def _place_of(serial: int, base: int, first: Longs) -> int:
 
 
 @entry
-def gather(meta: NDArray[np.void], ended: Longs, done: Longs, size: int) -> None:
+def gather(meta: Records, ended: Longs, done: Longs, size: int) -> None:
     """Move the rows that workers have written at the addresses `ended` behind those of `meta`; `size` is a row's B."""
     s = meta[0]
     for k in range(len(ended)):
@@ -319,9 +320,7 @@ def gather(meta: NDArray[np.void], ended: Longs, done: Longs, size: int) -> None
 
 
 @entry
-def note(
-    meta: NDArray[np.void], rows: int, until: int, base: int, first: Longs, time: Floats, tie: Longs, flying: bool
-) -> None:
+def note(meta: Records, rows: int, until: int, base: int, first: Longs, time: Floats, tie: Longs, flying: bool) -> None:
     """Note when and by which source each task of this advance was made: those in `ended` from `rows` to `until`.
 
     With `flying` also those that have not ended, and put free rows into order. `first[k]` is how many tasks workers
@@ -350,9 +349,7 @@ def note(
 
 
 @entry
-def renumber(
-    meta: NDArray[np.void], rows: int, until: int, base: int, first: Longs, places: Longs, flying: bool
-) -> None:
+def renumber(meta: Records, rows: int, until: int, base: int, first: Longs, places: Longs, flying: bool) -> None:
     """Give the tasks of this advance the numbers that follow `base`, in the order `places`: rows as in `note`."""
     s = meta[0]
     for k in range(rows, until):
@@ -372,7 +369,7 @@ def renumber(
 
 
 @entry
-def line_all_up(meta: NDArray[np.void]) -> None:
+def line_all_up(meta: Records) -> None:
     """Put all events that are due into the queue, which is empty."""
     s = meta[0]
     s.horizon = math.inf

@@ -20,6 +20,7 @@ from cosim.continuum.resources import Resources, read_resources
 from cosim.continuum.snapshot import Snapshot, put_back, take
 from cosim.continuum.stepping import Decisions, View, look, read, rows_of
 from cosim.continuum.system import REFERENCE, System, lay_out, link_up, more_tasks
+from cosim.contract.records import Records
 
 _NONE_I = np.empty((0, 1), np.int64)
 _NONE_F = np.empty((0, 3))
@@ -67,7 +68,7 @@ class Engine:
         self.system = system
         self._regions = Regions(threads)
         self._choose = scheduler if callable(scheduler) else None
-        meta = np.zeros(1, META)
+        meta: Records = np.zeros(1, META)
         meta["seed"] = seed % 2**64
         meta["scheduler"] = CUSTOM if callable(scheduler) else scheduler
         meta["patience"], meta["drop_late"], meta["threshold"] = patience, drop_late, threshold
@@ -305,7 +306,7 @@ class Engine:
         """Double whichever row arrays are full."""
         s = self.state
         if len(s.ended) - s.meta["done"][0] <= s.meta["live"][0] + s.meta["jobs_live"][0]:
-            ended = np.zeros(2 * len(s.ended), ENDED)
+            ended: Records = np.zeros(2 * len(s.ended), ENDED)
             ended[: len(s.ended)] = s.ended
             s = s._replace(ended=ended)
         if len(s.tasks) - s.meta["live"][0] < answers * s.meta["burst"][0]:

@@ -25,6 +25,7 @@ from cosim.continuum.layout import (
     POWERSAVE,
     STATES,
 )
+from cosim.contract.records import Records
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -149,14 +150,14 @@ def double(power: tuple[float, ...]) -> tuple[float, ...]:
 
 def machines(
     kinds: Sequence[Equipped], kind: Ints, first_power: Sequence[int], memory: bool, storage: bool
-) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void]]:
+) -> tuple[Records, Records, Records]:
     """MACHINE, ACCELERATOR and POINT rows of the nodes that need them.
 
     `first_power[k]` is where the power tables of kind k's operating points begin; `memory` and
     `storage` say whether any task takes some.
     """
     slots = _holders(kinds, kind, lambda one: _is_machine(one, memory, storage))
-    rows = np.zeros(len(slots), MACHINE)
+    rows: Records = np.zeros(len(slots), MACHINE)
     units: list[tuple[float, float, int, int, int]] = []
     points: list[tuple[float, int, int]] = []
     for row, n in zip(rows, slots, strict=True):
@@ -185,10 +186,10 @@ def machines(
     return rows, np.array(units, ACCELERATOR), np.array(points, POINT)
 
 
-def batteries(kinds: Sequence[Equipped], kind: Ints) -> NDArray[np.void]:
+def batteries(kinds: Sequence[Equipped], kind: Ints) -> Records:
     """BATTERY rows of the nodes that have one."""
     slots = _holders(kinds, kind, lambda one: one.battery is not None)
-    rows = np.zeros(len(slots), BATTERY)
+    rows: Records = np.zeros(len(slots), BATTERY)
     for row, n in zip(rows, slots, strict=True):
         cell = kinds[kind[n]].battery
         if cell is not None:
@@ -201,7 +202,7 @@ def batteries(kinds: Sequence[Equipped], kind: Ints) -> NDArray[np.void]:
     return rows
 
 
-def spells(rows: NDArray[np.void]) -> Floats:
+def spells(rows: Records) -> Floats:
     """(machines, STATES) s spent in each state: none yet."""
     return np.zeros((len(rows), int(STATES)))
 

@@ -50,6 +50,7 @@ from cosim.continuum.rowtypes import copy_memory
 from cosim.continuum.sources import arrive, begin, halt
 from cosim.continuum.station import changed, leave, served, set_rate, touch
 from cosim.continuum.sums import add
+from cosim.contract.records import Records
 
 DONE, GROW, ASK, MOVED, FULL = codes(5)  # answers of `act`
 # what to do
@@ -455,7 +456,7 @@ def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> 
 
 
 @entry
-def act(meta: NDArray[np.void], what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
+def act(meta: Records, what: int, until: float, slots: NDArray[np.int64], values: NDArray[np.float64]) -> int:
     """Do `what`; DONE, GROW (make room and call again), ASK (PLACE `meta.undecided` first) or MOVED (find
     the routes anew and call again).
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cosim.compiling import codes
 from cosim.continuum import queue
 from cosim.continuum.rowtypes import LINE, Record
+from cosim.contract.records import Records
 
 __all__ = ["Record", "State"]
 
@@ -348,13 +349,13 @@ PLACES: Final = ("self", "equipment")  # fields of META that hold addresses besi
 class State(NamedTuple):
     """Everything that the kernel knows. The arrays are the engine's own; look, do not write."""
 
-    meta: NDArray[np.void]  # (1,) META
-    nodes: NDArray[np.void]  # (slots,) NODE
-    kinds: NDArray[np.void]  # KIND
+    meta: Records  # (1,) META
+    nodes: Records  # (slots,) NODE
+    kinds: Records  # KIND
     power: NDArray[np.float64]  # W, the power tables one after another
-    links: NDArray[np.void]  # LINK
+    links: Records  # LINK
     access: NDArray[np.int64]  # links of devices, grouped by device
-    hosts: NDArray[np.void]  # HOST, edge and cloud nodes with cores
+    hosts: Records  # HOST, edge and cloud nodes with cores
     infra: NDArray[np.int64]  # slots of the nodes that forward
     next_hop: NDArray[np.int32]  # (infra, infra) link of the first hop, -1: no route
     distance: NDArray[np.float64]  # (infra, infra) s of a reference transfer, inf: no route
@@ -368,34 +369,34 @@ class State(NamedTuple):
     second: NDArray[np.float64]  # (infra,) s, least reach of all other hosts, inf: none
     members: NDArray[np.int32]  # hosts that are up, grouped by part, in the order of their numbers
     first_member: NDArray[np.int32]  # (infra + 1,) where each part begins in `members`
-    fewest: NDArray[np.void]  # (2 x power of 2) FEWEST, a tree of the least loads over `members`
+    fewest: Records  # (2 x power of 2) FEWEST, a tree of the least loads over `members`
     order: NDArray[np.int32]  # (infra, 1 + hosts) whether sorted; the members of the part by reach, then number
-    workloads: NDArray[np.void]  # WORKLOAD
-    sources: NDArray[np.void]  # SOURCE
-    stations: NDArray[np.void]  # STATION
+    workloads: Records  # WORKLOAD
+    sources: Records  # SOURCE
+    stations: Records  # STATION
     tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, by status; of graphs, the jobs
     sums: NDArray[np.int64]  # (SUMS, 2) B that tasks carried, see `cosim.continuum.sums`
-    tasks: NDArray[np.void]  # TASK
-    ended: NDArray[np.void]  # ENDED, the first meta.done rows
+    tasks: Records  # TASK
+    ended: Records  # ENDED, the first meta.done rows
     due: NDArray[np.float64]  # s, when each event number is due, inf: not at all
-    heap: NDArray[np.void]  # the event queue, see `cosim.continuum.queue`
-    chunks: NDArray[np.void]
-    buckets: NDArray[np.void]
-    ladder: NDArray[np.void]
-    stages: NDArray[np.void]  # STAGE, of all graphs one after another
+    heap: Records  # the event queue, see `cosim.continuum.queue`
+    chunks: Records
+    buckets: Records
+    ladder: Records
+    stages: Records  # STAGE, of all graphs one after another
     afters: NDArray[np.int64]  # stages that follow
     befores: NDArray[np.int64]  # stages that go before
     stage_tally: NDArray[np.int64]  # (stages, 1 + STATUSES) created, by status
-    jobs: NDArray[np.void]  # JOB, as many as tasks if there are graphs
+    jobs: Records  # JOB, as many as tasks if there are graphs
     missing: NDArray[np.int64]  # (jobs, widest) inputs of a stage that are not made, then: not there yet
     site: NDArray[np.int64]  # (jobs, widest) node where a stage was computed
-    trace: NDArray[np.void]  # TRACED, the tasks of sources that follow a trace, grouped by source
+    trace: Records  # TRACED, the tasks of sources that follow a trace, grouped by source
     billed: NDArray[np.float64]  # (4 + windows, nodes) what was billed at prices that held before, see `billing.bill`
     service: NDArray[np.float64]  # (workloads, 7) what has become of agreements, see `cosim.continuum.agreement`
-    machines: NDArray[np.void]  # MACHINE
-    accelerators: NDArray[np.void]  # ACCELERATOR, grouped by machine
-    points: NDArray[np.void]  # POINT, grouped by machine
-    batteries: NDArray[np.void]  # BATTERY
+    machines: Records  # MACHINE
+    accelerators: Records  # ACCELERATOR, grouped by machine
+    points: Records  # POINT, grouped by machine
+    batteries: Records  # BATTERY
     spells: NDArray[np.float64]  # (machines, STATES) s spent in each state before its present spell
     radio: NDArray[np.float64]  # (rows, 2) J/bit sent and received: per kind, one row per technology
     air: NDArray[np.float64]  # (nodes, technologies, 2) B sent and received of what is booked

@@ -31,6 +31,7 @@ from cosim.continuum.resources import accelerator_use
 from cosim.continuum.sidebyside import side_by_side
 from cosim.continuum.sums import value
 from cosim.continuum.system import System
+from cosim.contract.records import Records
 
 _MANY = 50_000  # rows that are sorted by compiled code
 _BLOCK = 1024  # rows that stay in a processor's cache while their columns are copied
@@ -91,7 +92,7 @@ class Ledger:
         return float((self.cost_cpu + self.cost_transfer + self.cost_energy + self.cost_own).sum()) + self.penalty
 
 
-def _upto(stations: NDArray[np.void], now: float) -> tuple[Floats, Floats, Floats]:
+def _upto(stations: Records, now: float) -> tuple[Floats, Floats, Floats]:
     """(units served, busy server-seconds, J) of stations at `now`."""
     span = now - stations["since"]
     used = np.where(stations["rate"] > 0.0, np.minimum(stations["active"], stations["servers"]), 0)
@@ -170,7 +171,7 @@ def sorted_rows(s: State, threads: int = 1) -> dict[str, NDArray[Any]]:
     return {name: column[order] for name, column in found.items()}
 
 
-def _sorted_many(rows: NDArray[np.void], threads: int) -> dict[str, NDArray[Any]]:
+def _sorted_many(rows: Records, threads: int) -> dict[str, NDArray[Any]]:
     """The same in compiled code, which small systems do not wait for."""
     from cosim.continuum import dividing
     from cosim.continuum.regions import order_by

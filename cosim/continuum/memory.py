@@ -11,19 +11,19 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numpy.typing import NDArray
 
 from cosim.compiling import array_at, jitted
 from cosim.continuum import layout
 from cosim.continuum.layout import Record
 from cosim.continuum.rowtypes import PlainRow, Row, intrinsic, rows_of, types
+from cosim.contract.records import Records
 
 njit: Any = numba.njit
 
 __all__ = ["Row", "rows_of"]
 
 
-def world(meta: NDArray[np.void]) -> Any:  # noqa: ANN401
+def world(meta: Records) -> Any:  # noqa: ANN401
     """`meta` as entry points take it: something whose first item has the fields as attributes."""
     return meta if jitted() else [PlainRow(meta[0])]
 

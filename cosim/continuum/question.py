@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from cosim.continuum.layout import State
 from cosim.continuum.numbering import processor
 from cosim.continuum.schedulers import Request
+from cosim.contract.records import Records
 
 
-def question(s: State) -> tuple[Request, NDArray[np.float64], NDArray[np.void]]:
+def question(s: State) -> tuple[Request, NDArray[np.float64], Records]:
     """The arguments of a scheduler for the task at which the kernel has stopped."""
     meta = s.meta[0]
     task = s.tasks[meta["undecided"]]

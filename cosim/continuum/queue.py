@@ -31,6 +31,7 @@ from cosim.continuum import heap
 from cosim.continuum.heap import ENTRY, NUMBER, drop, real, slot
 from cosim.continuum.jit import jit
 from cosim.continuum.rowtypes import LINE, Record, prefetch, rows_of
+from cosim.contract.records import Records
 
 SLOTS: Final = 8  # entries of a chunk; the first one holds the number of the next chunk
 RUNGS: Final = 6
@@ -67,7 +68,7 @@ rung = rows_of(RUNG)
 
 def arrays() -> dict[str, NDArray[Any]]:
     """The arrays of an empty queue without any event number."""
-    buckets = np.zeros(TOP + 1, BUCKET)
+    buckets: Records = np.zeros(TOP + 1, BUCKET)
     buckets["chunk"] = -1
     return {
         "due": np.zeros(0), "heap": np.zeros(64, ENTRY), "chunks": np.zeros(0, ENTRY),
@@ -75,7 +76,7 @@ def arrays() -> dict[str, NDArray[Any]]:
     }  # fmt: skip
 
 
-def begin(meta: NDArray[np.void]) -> None:
+def begin(meta: Records) -> None:
     """Write into META that the queue is empty."""
     meta["free_chunk"] = -1
     meta["heap_limit"] = _LARGE
@@ -85,7 +86,7 @@ def begin(meta: NDArray[np.void]) -> None:
     meta["top_least"], meta["top_most"] = np.inf, -np.inf
 
 
-def more_events(meta: NDArray[np.void], old: dict[str, NDArray[Any]], more: int) -> dict[str, NDArray[Any]]:
+def more_events(meta: Records, old: dict[str, NDArray[Any]], more: int) -> dict[str, NDArray[Any]]:
     """`due`, `heap` and `chunks` with room for `more` event numbers, and half of it again for stale entries."""
     first = len(old["due"]) == 0
     chunks = 2 * more // (SLOTS - 1) + min(more, TOP if first else 0) + 8  # a bucket's newest chunk is not full
@@ -106,15 +107,13 @@ def _longer(array: NDArray[Any], more: int, used: int) -> NDArray[Any]:
     return found
 
 
-def clear(
-    meta: NDArray[np.void], due: NDArray[Any], heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]
-) -> None:
+def clear(meta: Records, due: NDArray[Any], heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]) -> None:
     """Take all events out."""
     forget(meta, heap, chunks, buckets)
     due.fill(np.inf)
 
 
-def forget(meta: NDArray[np.void], heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]) -> None:
+def forget(meta: Records, heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]) -> None:
     """Empty the queue; `due` says what it held."""
     begin(meta)
     meta["heap_room"], meta["chunks_free"] = len(heap), len(chunks) // SLOTS

@@ -29,6 +29,7 @@ from cosim.continuum.layout import ENDED, META, State
 from cosim.continuum.queue import ENTRY
 from cosim.continuum.sidebyside import side_by_side
 from cosim.continuum.system import link_up, more_tasks
+from cosim.contract.records import Records
 
 LARGE = 20_000  # sources from which on a system is divided
 _FEW = 1000  # events for which a thread more does not pay
@@ -59,7 +60,7 @@ class _Worker:
     """What one thread has for itself."""
 
     def __init__(self, s: State) -> None:
-        self.meta = np.zeros(1, META)
+        self.meta: Records = np.zeros(1, META)
         # room for all events, as one region may have them; memory that is never used costs nothing
         self.heap, self.chunks = np.zeros(len(s.heap), ENTRY), np.zeros(len(s.chunks), ENTRY)
         self.buckets, self.ladder = queue.arrays()["buckets"], queue.arrays()["ladder"]
@@ -305,7 +306,7 @@ def order_by(time: NDArray[np.float64], tie: Longs, places: Longs, threads: int)
 def _longer_ended(s: State, length: int) -> State:
     """The state with room for so many rows in `ended`."""
     done = int(s.meta["done"][0])
-    ended = np.zeros(length, ENDED)
+    ended: Records = np.zeros(length, ENDED)
     ended[:done] = s.ended[:done]
     return s._replace(ended=ended)
 

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from cosim.continuum import memory
 from cosim.continuum.indices import rebuild
 from cosim.continuum.jit import entry
+from cosim.contract.records import Records
 
 
 @entry
 def find(
-    meta: NDArray[np.void],
+    meta: Records,
     first: NDArray[np.int64],
     ends: NDArray[np.int64],
     over: NDArray[np.int64],

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import CLOUD
+from cosim.contract.records import Records
 
 NONE, LOCAL = -1, -2  # answers besides the number of a host
 
@@ -40,7 +41,7 @@ class Request(NamedTuple):
 
 
 Reach = NDArray[np.float64]  # (hosts,) s that a reference transfer takes to each host, inf: no route
-Hosts = NDArray[np.void]  # (hosts,) records of cosim.continuum.layout.HOST
+Hosts = Records  # (hosts,) records of cosim.continuum.layout.HOST
 
 
 @jit

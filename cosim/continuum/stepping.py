@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.continuum.layout import COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
 from cosim.continuum.ledger import read_links, read_meters
 from cosim.continuum.numbering import first_link_station, processor
+from cosim.contract.records import Records
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -208,9 +209,9 @@ def _reach(s: State, at: Ints, devices: Ints) -> Floats:
     return found
 
 
-def _left(s: State, tasks: NDArray[np.void]) -> Floats:
+def _left(s: State, tasks: Records) -> Floats:
     """Cycles that are still to be done."""
-    left = tasks["rest"].copy()
+    left: Floats = tasks["rest"].copy()
     left[tasks["phase"] == DOWN] = 0.0
     runs = tasks["phase"] == RUN
     left[runs & (tasks["station"] >= s.meta["first_accelerator"])] = 0.0

@@ -37,6 +37,7 @@ from cosim.continuum.layout import (
 from cosim.continuum.lookahead import SMALL
 from cosim.continuum.numbering import PER_NODE, first_link_station, processor
 from cosim.continuum.rowtypes import aligned
+from cosim.contract.records import Records
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -165,7 +166,7 @@ class System:
     link_jitter: Floats = field(default_factory=_floats)  # (links,) s, half width of a uniform law; (0,): 0
 
 
-def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats]:
+def _tables(system: System) -> tuple[Records, Floats, list[int], Floats]:
     """The kinds, their power tables, where those of operating points begin, and the radios' J/bit.
 
     Every kind has tables of its own. A record that stands for many kinds is read once.
@@ -175,7 +176,7 @@ def _tables(system: System) -> tuple[NDArray[np.void], Floats, list[int], Floats
     known = {id(kind): kind for kind in system.kinds}
     distinct = [known[one] for one in place]
     technologies = technology_count(system)
-    rows = np.zeros(len(distinct), KIND)
+    rows: Records = np.zeros(len(distinct), KIND)
     tables: list[list[float]] = []
     radio = np.zeros((len(distinct), technologies, 2))
     own = np.zeros(len(distinct), np.int64)  # values of the kind's own table
@@ -205,7 +206,7 @@ def technology_count(system: System) -> int:
     return 1 + max((max(kind.technology, len(kind.radio_by_technology)) for kind in kinds), default=0)
 
 
-def transfer_time(links: NDArray[np.void]) -> Floats:
+def transfer_time(links: Records) -> Floats:
     """(links,) s of a reference transfer, by which routes are chosen: in the slower direction."""
     slower = links["rate"] * np.minimum(links["back"], 1.0)
     with np.errstate(divide="ignore"):
@@ -213,9 +214,9 @@ def transfer_time(links: NDArray[np.void]) -> Floats:
     return found
 
 
-def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], Ints]:
+def _links(system: System, nodes: Records) -> tuple[Records, Ints]:
     """The links, and those of the devices grouped by device."""
-    links = np.zeros(len(system.link_a), LINK)
+    links: Records = np.zeros(len(system.link_a), LINK)
     links["a"], links["b"], links["up"] = system.link_a, system.link_b, 1
     links["rate"], links["delay"], links["loss"] = system.link_rate / 8, system.link_delay, system.link_loss
     links["back"] = system.link_back if len(system.link_back) else 1.0
@@ -232,7 +233,7 @@ def _links(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], I
     return links, both[order]
 
 
-def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void], NDArray[np.void]]:
+def _sources(system: System, nodes: Records) -> tuple[Records, Records]:
     """The sources by node, and the tasks of those that follow a trace."""
     order = np.lexsort((system.source_workload, system.source_node))
     sources = aligned(len(order), SOURCE)
@@ -248,7 +249,7 @@ def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void],
         if load.trace is None:
             continue
         rows = np.lexsort((load.trace.time, load.trace.source))  # stable: the order of the file at equal times
-        part = np.zeros(len(rows), TRACED)
+        part: Records = np.zeros(len(rows), TRACED)
         for name in ("time", "input", "output", "work"):
             part[name] = getattr(load.trace, name)[rows]
         mine = np.flatnonzero(sources["workload"] == number)
@@ -263,8 +264,8 @@ def _sources(system: System, nodes: NDArray[np.void]) -> tuple[NDArray[np.void],
     return sources, np.concatenate(parts)
 
 
-def _workloads(system: System) -> NDArray[np.void]:
-    rows = np.zeros(len(system.workloads), WORKLOAD)
+def _workloads(system: System) -> Records:
+    rows: Records = np.zeros(len(system.workloads), WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
         for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "state",
                      "memory", "storage", "accelerator", "sensitivity", "priority"):  # fmt: skip
@@ -280,9 +281,9 @@ def _workloads(system: System) -> NDArray[np.void]:
     return rows
 
 
-def _graphs(system: System, workloads: NDArray[np.void]) -> tuple[NDArray[np.void], Ints, Ints]:
+def _graphs(system: System, workloads: Records) -> tuple[Records, Ints, Ints]:
     """The stages of all graphs, those after and those before each; notes in `workloads` where they are."""
-    rows = np.zeros(sum(len(load.graph) for load in system.workloads), STAGE)
+    rows: Records = np.zeros(sum(len(load.graph) for load in system.workloads), STAGE)
     afters: list[int] = []
     befores: list[int] = []
     first = 0
@@ -305,9 +306,7 @@ def _graphs(system: System, workloads: NDArray[np.void]) -> tuple[NDArray[np.voi
     return rows, np.array(afters, np.int64), np.array(befores, np.int64)
 
 
-def _stations(
-    system: System, kinds: NDArray[np.void], links: NDArray[np.void], parts: list[Accelerator]
-) -> NDArray[np.void]:
+def _stations(system: System, kinds: Records, links: Records, parts: list[Accelerator]) -> Records:
     count = len(system.kind)
     behind = first_link_station(count) + 2 * len(links)
     stations = aligned(behind + len(parts), STATION)
@@ -326,14 +325,14 @@ def _stations(
     return stations
 
 
-def mark_plain(stations: NDArray[np.void], kinds: NDArray[np.void], kind: Ints, machines: NDArray[np.void]) -> None:
+def mark_plain(stations: Records, kinds: Records, kind: Ints, machines: Records) -> None:
     """Note of every processor whether it draws power or its cores contend."""
     processors = stations[0 : first_link_station(len(kind)) : PER_NODE]
     processors["plain"] = ((kinds["powers"] == 0) & (kinds["contention"] == 0.0))[kind]
     processors["plain"][machines["node"]] = 0
 
 
-def lay_out(system: System, meta: NDArray[np.void], tasks: NDArray[np.void], ended: NDArray[np.void]) -> State:
+def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> State:
     """The state of `system` at time 0, before any node has appeared and any route was found."""
     count = len(system.kind)
     kinds, power, first_power, radio = _tables(system)
@@ -414,7 +413,7 @@ def more_tasks(s: State, more: int) -> State:
         made[: len(array)] = array
         return made
 
-    def chain(rows: NDArray[np.void], field: str, free: str) -> None:
+    def chain(rows: Records, field: str, free: str) -> None:
         rows[field][old:-1] = np.arange(old + 1, old + more)
         rows[field][-1] = s.meta[free][0]
         s.meta[free] = old

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.schedulers.state import Records, table
+from cosim.contract.records import Records
+from cosim.schedulers.state import table
 
 ANY, OFF = -1, -2  # instead of a cell: the network chooses, off the air
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.continuum.layout import RUN, UP
 from cosim.continuum.stepping import Decisions
 from cosim.continuum.stepping import View as StepView
+from cosim.contract.records import Records
 from cosim.peers.interval.simulator import Interval, IntervalView
 from cosim.schedulers.state import CLOUD, EDGE, HOST, KEEP, LOCAL, TASK, Ended, Floats, Policy, State, answers
 
@@ -30,11 +31,11 @@ class PerTask:
         """Whether the policy wants to know how tasks ended."""
         return hasattr(self._policy, "learn")
 
-    def __call__(self, request: Any, reach: Floats, hosts: NDArray[np.void]) -> int:  # noqa: ANN401 - Request
+    def __call__(self, request: Any, reach: Floats, hosts: Records) -> int:  # noqa: ANN401 - Request
         """The number of a host, LOCAL or KEEP."""
         if not self._numbers:
             self._numbers = {int(slot): number for number, slot in enumerate(hosts["slot"])}
-        tasks = np.zeros(1, TASK)
+        tasks: Records = np.zeros(1, TASK)
         tasks[0] = (
             request.turn, request.device, request.workload, KEEP, 0.0, request.input, request.output, request.work,
             0.0, request.memory, request.deadline, 0.0, request.own_speed, request.own_tasks, request.chance,
@@ -54,9 +55,9 @@ class PerTask:
         self._policy.learn(rows)  # type: ignore[attr-defined]
 
 
-def _continuum_hosts(hosts: Any, utilisation: Any = None, power: Any = None) -> NDArray[np.void]:  # noqa: ANN401
+def _continuum_hosts(hosts: Any, utilisation: Any = None, power: Any = None) -> Records:  # noqa: ANN401
     """HOST rows from the engine's records or columns."""
-    rows = np.zeros(len(hosts["slot"]), HOST)
+    rows: Records = np.zeros(len(hosts["slot"]), HOST)
     cores, tasks = hosts["cores"], hosts["assigned"]
     rows["tier"], rows["cores"], rows["tasks"] = hosts["tier"], cores, tasks
     rows["speed"] = cores * hosts["frequency"]
@@ -72,7 +73,7 @@ def step_state(view: StepView, interval: float) -> State:
     """What `Engine.step` shows, as a state: pending tasks, then placed ones (movable: under way or running)."""
     pending, placed = view.pending, view.placed
     waiting, there = len(pending["serial"]), len(placed["serial"])
-    tasks = np.zeros(waiting + there, TASK)
+    tasks: Records = np.zeros(waiting + there, TASK)
     first, rest = tasks[:waiting], tasks[waiting:]
     for rows, columns in ((first, pending), (rest, placed)):
         rows["task"], rows["device"], rows["workload"] = columns["serial"], columns["device"], columns["workload"]
@@ -108,8 +109,8 @@ def per_machine(policy: Policy) -> Callable[..., int]:
     Not for its vehicular application, which asks for one of three ways.
     """
 
-    def choose(request: Any, machines: NDArray[np.void]) -> int:  # noqa: ANN401 - Request
-        hosts = np.zeros(len(machines), HOST)
+    def choose(request: Any, machines: Records) -> int:  # noqa: ANN401 - Request
+        hosts: Records = np.zeros(len(machines), HOST)
         cloud = machines["tier"] == 1
         need = np.where(cloud, request.need[1], request.need[0])
         hosts["tier"] = np.where(cloud, CLOUD, EDGE)
@@ -122,7 +123,7 @@ def per_machine(policy: Policy) -> Callable[..., int]:
         delay = np.where(cloud, request.wan_delay, request.wlan_delay)
         per = max(request.upload / 100.0, 1e-9)  # of 100 kB
         reach = np.where(delay > 0.0, delay / per, np.inf)
-        tasks = np.zeros(1, TASK)
+        tasks: Records = np.zeros(1, TASK)
         tasks[0] = (
             0.0, request.device, request.application, KEEP, 0.0, request.upload * 1e3, request.download * 1e3,
             request.length * _MEGA, 0.0, 0.0, np.inf, 0.0, 0.0, 0.0, request.chance,
@@ -134,7 +135,7 @@ def per_machine(policy: Policy) -> Callable[..., int]:
 
 def interval_state(model: Interval, view: IntervalView) -> State:
     """What a policy of the interval model sees; containers with a host can all be moved."""
-    hosts = np.zeros(len(view.mips), HOST)
+    hosts: Records = np.zeros(len(view.mips), HOST)
     placed = view.host[view.host >= 0]
     hosts["tier"] = np.where(view.latency > np.median(view.latency), CLOUD, EDGE)
     hosts["cores"], hosts["speed"] = 1.0, view.mips * _MEGA
@@ -143,7 +144,7 @@ def interval_state(model: Interval, view: IntervalView) -> State:
     hosts["memory"], hosts["power"] = (view.ram - view.ram_used) * _MEGA, view.power
     hosts["idle_power"], hosts["full_power"] = model.world.power[:, 0], model.world.power[:, -1]
     hosts["price"], hosts["up"] = model.world.hosts["price"], view.up
-    tasks = np.zeros(len(view.slot), TASK)
+    tasks: Records = np.zeros(len(view.slot), TASK)
     tasks["task"], tasks["device"], tasks["workload"] = view.container, -1.0, view.profile
     tasks["host"], tasks["movable"] = view.host, view.host >= 0
     tasks["input"] = tasks["memory"] = view.size * _MEGA

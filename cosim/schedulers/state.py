@@ -32,6 +32,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.contract.records import Records
+
 Decision = Literal["task", "interval", "response"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
 KEEP, LOCAL = -1, -2
@@ -39,7 +41,6 @@ EDGE, CLOUD = 1.0, 2.0  # tiers
 REFERENCE = 100e3  # B, the transfer that `reach` is about
 
 Floats = NDArray[np.float64]
-Records = NDArray[np.void]
 
 
 def table(*names: str) -> np.dtype[np.void]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Records
 from cosim.vehicles.layout import ACKERMANN, AIRFRAME, COPTER, LAND, RETURN, SKID
 from cosim.vehicles.power import CORRECTION
 
@@ -96,12 +96,12 @@ class Copter:
     thrust_ratio: float = 2.2  # most thrust per weight
     battery: BatteryPack = field(default_factory=BatteryPack)
 
-    def row(self) -> NDArray[np.void]:
+    def row(self) -> Records:
         """(1,) AIRFRAME.
 
         What a hover needs above the induced power, W^(3/2) / sqrt(2 rho A) by momentum theory, is profile power.
         """
-        row = np.zeros(1, AIRFRAME)
+        row: Records = np.zeros(1, AIRFRAME)
         weight = self.mass * GRAVITY
         disc = self.rotors * math.pi * self.rotor_radius**2
         inflow = math.sqrt(weight / (2.0 * AIR * disc))
@@ -151,9 +151,9 @@ class Rover:
     radius: float = 1.0  # m within which a waypoint counts as reached
     battery: BatteryPack = field(default_factory=lambda: BatteryPack(capacity=40.0, cells=7, resistance=0.03))
 
-    def row(self) -> NDArray[np.void]:
+    def row(self) -> Records:
         """(1,) AIRFRAME."""
-        row = np.zeros(1, AIRFRAME)
+        row: Records = np.zeros(1, AIRFRAME)
         for name in ("mass", "speed", "accel", "yaw_rate", "wheelbase", "steer", "lag", "rolling", "idle", "radius"):
             row[name] = getattr(self, name)
         row["wheel_efficiency"], row["gain"] = self.efficiency, 1.0
@@ -161,7 +161,7 @@ class Rover:
         return _with_battery(row, self.battery)
 
 
-def _with_battery(row: NDArray[np.void], battery: BatteryPack) -> NDArray[np.void]:
+def _with_battery(row: Records, battery: BatteryPack) -> Records:
     for name in ("cells", "low", "critical"):
         row[name] = getattr(battery, name)
     row["capacity"], row["resistance"] = 3600.0 * battery.usable, battery.internal

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiling import entry
+from cosim.contract.records import Records
 from cosim.vehicles.airframe import GRAVITY, Copter, Rover
 from cosim.vehicles.battery import open_circuit
 from cosim.vehicles.contact import touch
@@ -24,8 +25,8 @@ _OFF = 0.3  # m above the ground: in the air, and not only sprung off it
 
 @entry()
 def _drive(
-    states: NDArray[np.void],
-    frames: NDArray[np.void],
+    states: Records,
+    frames: Records,
     outputs: Floats,
     wind: Floats,
     force: Floats,

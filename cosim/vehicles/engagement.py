@@ -20,6 +20,7 @@ from dataclasses import fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.contract.records import Records
 from cosim.vehicles import phases as ph
 from cosim.vehicles.coverage import Coverage
 from cosim.vehicles.fleet import VehicleFleet
@@ -151,7 +152,7 @@ class Engagements:
             self._follow(now, flying, np.zeros(len(self), bool) if done is None else done)
         self.log.measure(self.phase, links, self.reports.sent)
 
-    def records(self) -> NDArray[np.void]:
+    def records(self) -> Records:
         """What was written down about each engagement so far (`cosim.vehicles.records.RECORD`), in order of command."""
         return self.log.records()
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.compiling import entry, part, ready
+from cosim.contract.records import Records
 from cosim.vehicles.airframe import Copter, Rover
 from cosim.vehicles.battery import open_circuit
 from cosim.vehicles.layout import (
@@ -69,7 +70,7 @@ class Waypoint:
 
 
 @part
-def _on_ground(s: Any, a: Any, items: NDArray[np.void], now: float) -> None:  # noqa: ANN401 - rows of record arrays
+def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN401 - rows of record arrays
     """An armed copter that stands: it leaves when told to rise, and disarms when nothing happens."""
     s.vx = s.vy = s.vz = 0.0
     s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
@@ -106,9 +107,9 @@ def _touch_down(s: Any, a: Any, impact: float, now: float) -> None:  # noqa: ANN
 
 @entry()
 def _advance(
-    states: NDArray[np.void],
-    frames: NDArray[np.void],
-    items: NDArray[np.void],
+    states: Records,
+    frames: Records,
+    items: Records,
     winds: Floats,
     heights: Floats,
     box: Floats,
@@ -163,12 +164,12 @@ def _advance(
 
 
 @entry()
-def _show(states: NDArray[np.void]) -> None:
+def _show(states: Records) -> None:
     show(states[0])
 
 
 @entry()
-def _touch(states: NDArray[np.void], frames: NDArray[np.void], now: float) -> None:
+def _touch(states: Records, frames: Records, now: float) -> None:
     z = states[0].z
     _touch_down(states[0], frames[0], -states[0].vz, now)
     states[0].z = z
@@ -209,38 +210,38 @@ class VehicleFleet:
         self.obstacles: Obstacles | None = None  # into which autopilots are not to be sent
         if terrain is not None:
             place[:, 2] = terrain.height(place[:, 0], place[:, 1])
-        rows: dict[Copter | Rover, NDArray[np.void]] = {}
+        rows: dict[Copter | Rover, Records] = {}
         for vehicle in vehicles:
             if vehicle not in rows:
                 rows[vehicle] = vehicle.row()
-        self.frames = (
+        self.frames: Records = (
             np.concatenate([rows[vehicle] for vehicle in vehicles]) if len(vehicles) else np.zeros(0, AIRFRAME)
         )
         self.frames["ground"] = place[:, 2]
-        self.state = np.zeros(len(vehicles), STATE)
+        self.state: Records = np.zeros(len(vehicles), STATE)
         self.wind = np.zeros((len(vehicles), 3))  # m/s east, north, up; set it at will
         self.now = 0.0
         self._substep = substep
-        self._items = np.zeros(0, ITEM)
+        self._items: Records = np.zeros(0, ITEM)
         s = self.state
         for k, axis in enumerate("xyz"):
             s[axis] = s[f"home_{axis}"] = s[f"target_{axis}"] = place[:, k]
         s["heading"] = s["kept"] = np.asarray(headings)
         s["target_heading"] = s["target_turn"] = math.nan
-        s["charge"] = np.asarray(charge) * self.frames["capacity"]
+        s["charge"] = np.asarray(charge, np.float64) * self.frames["capacity"]
         s["landed"], s["mode"], s["reached"], s["failsafe"] = 1, HOLD, -1, NONE
         s["hold_until"] = s["target_until"] = s["leg_began"] = s["next_began"] = s["old_began"] = -1.0
         s["voltage"] = [
             a["cells"] * open_circuit(c / a["capacity"]) for a, c in zip(self.frames, s["charge"], strict=True)
         ]
 
-    def restore(self, state: NDArray[np.void], items: NDArray[np.void], now: float) -> None:
+    def restore(self, state: Records, items: Records, now: float) -> None:
         """Go on from `state` (n,) STATE with the missions `items` at `now` s, as copies of another fleet's."""
         self.state[:] = state
         self._items = np.array(items, ITEM)
         self.now = now
 
-    def items(self, row: int) -> NDArray[np.void]:
+    def items(self, row: int) -> Records:
         """A copy of the mission of a vehicle, (n,) ITEM."""
         s = self.state[row]
         return self._items[s["first_item"] : s["first_item"] + s["items"]].copy()
@@ -428,7 +429,7 @@ class VehicleFleet:
         s = self.state[row]
         s["item"], s["reached"], s["done"] = 0, -1, 0
 
-    def replace_items(self, row: int, new: NDArray[np.void]) -> None:
+    def replace_items(self, row: int, new: Records) -> None:
         """Give a vehicle the mission `new` (n,) ITEM and leave it where it is in it."""
         s = self.state[row]
         first, count = int(s["first_item"]), int(s["items"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Records
 from cosim.vehicles import phases as ph
 from cosim.vehicles.coverage import Coverage
 from cosim.vehicles.fleet import VehicleFleet
@@ -39,7 +40,7 @@ class Logbook:
         self._ordered = np.zeros(count, bool)
         self._heard_at = np.full(count, np.nan)
         self._number = np.zeros(count, np.int64)
-        self._closed: list[NDArray[np.void]] = []
+        self._closed: list[Records] = []
         self._energy = fleet.state["energy"][drones].copy()
         self._then = fleet.now
         self._fresh(self._row)
@@ -234,7 +235,7 @@ class Logbook:
         looks = np.column_stack([s["x"][d], s["y"][d], s["heading"][d], across, along])
         self._seen[on] += self.coverage.look(on, looks, self._number[on])
 
-    def records(self) -> NDArray[np.void]:
+    def records(self) -> Records:
         """All records, those of orders and flights under way with what is known of them."""
         under_way = np.flatnonzero(self._is_open)
         self._sum_up(under_way)
@@ -242,15 +243,15 @@ class Logbook:
         made = np.concatenate(rows)
         return made[np.lexsort((made["pair"], made["t_command"]))]
 
-    def take(self) -> NDArray[np.void]:
+    def take(self) -> Records:
         """The records that were closed and not taken yet; they are no longer in `records`."""
         taken = np.concatenate(self._closed) if self._closed else _blank(0)
         self._closed = []
         return taken
 
 
-def _blank(count: int) -> NDArray[np.void]:
-    made = np.zeros(count, RECORD)
+def _blank(count: int) -> Records:
+    made: Records = np.zeros(count, RECORD)
     for name in ph.METRICS:
         made[name] = np.nan
     return made

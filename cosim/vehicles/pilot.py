@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiling import part
+from cosim.contract.records import Records
 from cosim.vehicles.layout import (
     ACCELERATION,
     ATTITUDE,
@@ -178,7 +179,7 @@ def proceed(s: Record) -> None:
 
 
 @part
-def _leg(s: Record, a: Record, items: NDArray[np.void]) -> float:
+def _leg(s: Record, a: Record, items: Records) -> float:
     """m/s to have at the present waypoint so as to go on in the direction of the next one."""
     here = items[s.first_item + s.item]
     if here.hold > 0.0 or s.item + 1 >= s.items:
@@ -196,7 +197,7 @@ def _leg(s: Record, a: Record, items: NDArray[np.void]) -> float:
 
 
 @part
-def _overlap(s: Record, a: Record, items: NDArray[np.void], left: float, now: float) -> None:
+def _overlap(s: Record, a: Record, items: Records, left: float, now: float) -> None:
     """Begin the next leg while this one, with `left` s to go, slows down: as soon as the corner is cut by no more than
     the radius of a waypoint. The next leg's part of the reference is added.
     """
@@ -246,7 +247,7 @@ def _round_speed(a: Record, radius: float, top: float) -> float:
 
 
 @part
-def _fly_mission(s: Record, a: Record, items: NDArray[np.void], now: float, dt: float) -> None:
+def _fly_mission(s: Record, a: Record, items: Records, now: float, dt: float) -> None:
     if s.done != 0:
         _seek(s, a, s.target_x, s.target_y, s.z, 0.0, 0.0, 0.0, 0.0)
         s.target_vz = 0.0
@@ -279,7 +280,7 @@ def _fly_mission(s: Record, a: Record, items: NDArray[np.void], now: float, dt: 
 
 
 @part
-def _fly_item(s: Record, a: Record, items: NDArray[np.void], now: float) -> None:
+def _fly_item(s: Record, a: Record, items: Records, now: float) -> None:
     """Fly to the present waypoint, and on to the next one when it is reached."""
     item = items[s.first_item + s.item]
     left = fly_leg(s, a, item.x, item.y, item.z, _top(s, a), now) if a.jerk > 0.0 else math.nan
@@ -311,9 +312,7 @@ def _fly_item(s: Record, a: Record, items: NDArray[np.void], now: float) -> None
 
 
 @part
-def pilot_copter(
-    s: Record, a: Record, items: NDArray[np.void], wind: NDArray[np.float64], now: float, dt: float
-) -> None:
+def pilot_copter(s: Record, a: Record, items: Records, wind: NDArray[np.float64], now: float, dt: float) -> None:
     """One step of an armed copter with a battery that is not empty."""
     mode = s.mode
     if mode == TAKE_OFF:
@@ -365,7 +364,7 @@ def pilot_copter(
 
 
 @part
-def pilot_rover(s: Record, a: Record, items: NDArray[np.void], now: float, dt: float) -> None:
+def pilot_rover(s: Record, a: Record, items: Records, now: float, dt: float) -> None:
     """One step of an armed rover with a battery that is not empty."""
     mode = s.mode
     v, bearing = 0.0, math.nan

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.contract.records import Records
 from cosim.vehicles import phases as ph
 from cosim.vehicles.airframe import Copter, Rover
 from cosim.vehicles.engagement import Engagements
@@ -59,7 +60,7 @@ class Study:
     homes: Floats  # (h, 2) m
     positions: tuple[tuple[int, float], ...]  # row, part of it
     t_engage: Floats
-    records: NDArray[np.void]
+    records: Records
     surface: Surface
     simulated: float  # s, sum over all flights from the tractor's start to the landing
 
@@ -95,7 +96,7 @@ def study(
     # flights of like length go together
     far = np.array([math.hypot(spots[p][0] - place[h, 0], spots[p][1] - place[h, 1]) for h, p in cases])
     order = np.argsort(far, kind="stable")
-    records = np.zeros(len(cases), RECORD)
+    records: Records = np.zeros(len(cases), RECORD)
     simulated = 0.0
     for first in range(0, len(order), batch):
         numbers = order[first : first + batch]
@@ -110,7 +111,7 @@ def study(
     return Study(place, tuple(positions), times, records, fit(records), simulated)
 
 
-def fit(records: NDArray[np.void]) -> Surface:
+def fit(records: Records) -> Surface:
     """The surface of the engagements that made contact; NaN when there are fewer than four."""
     got = records[np.isfinite(records["t_engage"])]
     if len(got) < 4:
@@ -134,7 +135,7 @@ def _steady(away: Floats) -> Links:
 def _fly(
     homes: Floats, positions: Sequence[tuple[int, float]], field: Rows, rule: Follow, copter: Copter, rover: Rover,
     follow: float, links: LinkLaw, keys: Ints, substep: float, period: float, coverage: bool,
-) -> tuple[NDArray[np.void], float]:  # fmt: skip
+) -> tuple[Records, float]:  # fmt: skip
     """The records (n,) of n flights side by side, and the s that they took in all."""
     count = len(homes)
     spots = np.array([field.on_row(*where) for where in positions])

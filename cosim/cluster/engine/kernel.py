@@ -7,12 +7,13 @@ import numpy as np
 from cosim.cluster.engine import faults, line, place, wire
 from cosim.cluster.engine import layout as l
 from cosim.cluster.engine import rows as r
-from cosim.cluster.engine.layout import Bytes, Floats, Ints, Records
+from cosim.cluster.engine.layout import Bytes, Floats, Ints
 from cosim.cluster.engine.rows import Record, real
 from cosim.cluster.engine.work import account, add, allocation, begin, finish, fit, pace, settle, share, start, weight
 from cosim.compiling import entry, part
 from cosim.continuum import heap
 from cosim.continuum.heap import slot
+from cosim.contract.records import Records
 
 ENTRY_SIZE = heap.ENTRY.itemsize  # B
 Kept = tuple[Bytes, Ints, Bytes, Floats, Bytes]  # core; jobs, their rows and ends; heap

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiling import codes
+from cosim.contract.records import Records
 
 # How ranks of a job talk across leaves; `PATTERNS` has their names.
 LOCAL, RING, TREE, ALL_TO_ALL, PIPELINE, EXPERTS = codes(6)
@@ -76,7 +77,6 @@ ROW = _record(
     reals=("time", "useful"),
 )  # fmt: skip
 
-Records = NDArray[Any]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]

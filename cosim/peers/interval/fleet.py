@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.peers.interval.layout import HOST, POWER_POINTS, Floats, Records
+from cosim.contract.records import Records
+from cosim.peers.interval.layout import HOST, POWER_POINTS, Floats
 
 # W at 0, 10, ..., 100 % of the CPU: SPECpower_ssj2008 results that the peer assigns to machine types
 POWER = {
@@ -59,7 +60,7 @@ class HostFleet:
         """Records of `layout.HOST` (H,) and power tables (H, 11). Raises `ValueError` for impossible figures."""
         if not self.place:
             raise ValueError("a fleet needs at least one host")
-        rows = np.zeros(len(self.place), HOST)
+        rows: Records = np.zeros(len(self.place), HOST)
         rows["up"] = rows["on"] = 1
         rows["first"] = -1
         for number, kind in enumerate(self.types):

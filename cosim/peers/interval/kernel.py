@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cosim import compiling
 from cosim.continuum.jit import jit
+from cosim.contract.records import Records
 from cosim.peers.interval import memory
 from cosim.peers.interval.arrivals import arriving, fill, push_back, push_front
 from cosim.peers.interval.flow import meter, place_at_once, place_in_order, release, retire
@@ -23,7 +24,6 @@ from cosim.peers.interval.layout import (
     Floats,
     Ints,
     Record,
-    Records,
 )
 from cosim.peers.interval.policies import decide
 from cosim.peers.interval.quirks import ORDER_DEPENDENT, WHOLE_INTERVALS

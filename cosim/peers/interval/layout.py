@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Records
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Records = NDArray[np.void]
 Record = Any  # one row of a record array: mypy cannot see through numpy's void
 
 NONE = -1  # no host, no container, no slot

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.continuum.memory import world
+from cosim.contract.records import Records
 from cosim.peers.interval import kernel, quirks
 from cosim.peers.interval.fleet import HostFleet
 from cosim.peers.interval.layout import (
@@ -28,7 +29,6 @@ from cosim.peers.interval.layout import (
     Floats,
     IntervalState,
     Ints,
-    Records,
     link_up,
 )
 from cosim.peers.interval.workload import ContainerWorkload
@@ -117,7 +117,7 @@ class Interval:
         if count < 1:
             raise ValueError(f"{count} slots; expected one or more")
         profiles, demand, sums, given = workload.arrays(length)
-        rules = np.zeros(1, RULES)
+        rules: Records = np.zeros(1, RULES)
         for name, value in workload.laws().items():
             rules[name] = value
         rules["seed"] = seed % 2**64
@@ -125,7 +125,7 @@ class Interval:
         rules["switch_off"] = switch_off
         rules["policy"] = _policy(policy)
         rules["quirks"] = _bits(self._quirks)
-        places = np.zeros(count, SLOT)
+        places: Records = np.zeros(count, SLOT)
         places["container"] = places["host"] = places["next"] = NONE
         self.world = link_up(
             IntervalState(

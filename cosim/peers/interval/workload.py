@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cosim.contract.records import Records
 from cosim.peers.interval.layout import (
     D_DISK_READ,
     D_DISK_WRITE,
@@ -25,7 +26,6 @@ from cosim.peers.interval.layout import (
     SAMPLES,
     Floats,
     Ints,
-    Records,
 )
 
 _LAWS = {"given": GIVEN, "poisson": POISSON, "normal": NORMAL}
@@ -97,7 +97,7 @@ class ContainerWorkload:
         given = np.empty((0, 4)) if self.given is None else self.given[np.argsort(self.given[:, 0], kind="stable")]
         if not (np.all(given[:, 0] >= 0) and np.all((given[:, 1] >= 0) & (given[:, 1] < count))):
             raise ValueError(f"given containers need an interval from 0 on and a profile of 0..{count - 1}")
-        profiles = np.zeros(count, PROFILE)
+        profiles: Records = np.zeros(count, PROFILE)
         profiles["peak"], profiles["disk"], profiles["length"] = self.peak, self.disk, self.length
         profiles["share"] = np.cumsum(self.share / self.share.sum())
         profiles["share"][np.flatnonzero(self.share)[-1] :] = 1.0  # whatever rounding left

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.jit import jit
+from cosim.contract.records import Records
 from cosim.peers.offloading.layout import (
     CAPACITY,
     CAUSES,
@@ -186,7 +187,7 @@ class Outcome:
     time: float
     created: int
     events: int
-    tally: NDArray[np.void]
+    tally: Records
     uncompleted: NDArray[np.int64]
     loads: NDArray[np.float64]
     locations: NDArray[np.float64]
@@ -222,7 +223,7 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def _figures(rows: NDArray[np.void], uncompleted: NDArray[np.int64]) -> dict[str, float]:
+def _figures(rows: Records, uncompleted: NDArray[np.int64]) -> dict[str, float]:
     """The figures of `rows` (applications, tiers) of the tally."""
 
     def total(name: str, tier: Any = slice(None)) -> float:  # noqa: ANN401 - an index

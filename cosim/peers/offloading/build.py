@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import queue
+from cosim.contract.records import Records
 from cosim.peers.offloading import layout
 from cosim.peers.offloading.layout import CLOUD, EDGE, FIXED_EVENTS, META, MOBILE, OffloadingState
 from cosim.peers.offloading.quirks import QUIRKS, field
@@ -78,7 +79,7 @@ def machines(study: Study) -> list[tuple[Vm, int, int, int, int]]:
 def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool = True) -> OffloadingState:
     """The state at time 0 with everything that all models share; `devices` with a machine each if the study says so."""
     n = study.devices
-    meta = np.zeros(1, META)
+    meta: Records = np.zeros(1, META)
     fixed = machines(study)
     own = study.device_vm is not None and devices
     centres = len(study.places) + 2
@@ -88,7 +89,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         row = vms[number]
         row["rate"], row["cores"], row["image"] = machine.mips, machine.cores, machine.image
         row["tier"], row["place"], row["centre"], row["host"] = tier, at, centre, host
-    groups = np.zeros(centres, layout.CENTRE)
+    groups: Records = np.zeros(centres, layout.CENTRE)
     groups["alive"], groups["ripe"], groups["planned"] = 1, -1, np.inf
     shared = groups[: len(study.places) + 1]
     shared["vms"] = np.bincount([row[3] for row in fixed], minlength=len(shared))
@@ -100,7 +101,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         mine["centre"] = len(study.places) + 1
         groups["first_vm"][len(study.places) + 1], groups["vms"][len(study.places) + 1] = len(fixed), n
         _draw_machines(study, seed, mine)
-    places = np.zeros(len(study.places), layout.PLACE)
+    places: Records = np.zeros(len(study.places), layout.PLACE)
     for p, place in enumerate(study.places):
         row = places[p]
         row["dwell"] = study.dwell[place.attractiveness]
@@ -108,7 +109,7 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
         row["first_vm"], row["vms"] = groups["first_vm"][p], groups["vms"][p]
     if "dwell-by-access-point-number" in study.quirks:
         places["dwell"] = [study.dwell[study.places[place.wlan].attractiveness] for place in study.places]
-    apps = np.zeros(len(study.applications), layout.APP)
+    apps: Records = np.zeros(len(study.applications), layout.APP)
     for name in layout.APP.names or ():
         apps[name] = [getattr(a, name) if name != "share" else 0.0 for a in study.applications]
     apps["share"] = np.cumsum([a.usage for a in study.applications])
@@ -171,7 +172,7 @@ def _samples(study: Study, interval: float) -> int:
     return int(study.duration / interval * (1.0 + 1e-9)) + 1 if interval > 0.0 else 0
 
 
-def _trees(study: Study, meta: NDArray[np.void], *, custom: bool) -> dict[str, NDArray[Any]]:
+def _trees(study: Study, meta: Records, *, custom: bool) -> dict[str, NDArray[Any]]:
     """Room for the trees of `rooms` that the study's policy asks."""
     edge, cloud, places = (
         1 << max(0, int(count) - 1).bit_length()
@@ -193,7 +194,7 @@ def _make_events(state: OffloadingState, more: int) -> None:
     state.arrays |= queue.more_events(state.meta, state.arrays, more)
 
 
-def _draw_machines(study: Study, seed: int, mine: NDArray[np.void]) -> None:
+def _draw_machines(study: Study, seed: int, mine: Records) -> None:
     """Draw each device's machine uniformly between the bounds, whichever is the lower one."""
     if study.device_vm is None:
         return
@@ -212,7 +213,7 @@ def make_room(state: OffloadingState) -> None:
     if meta["free"][0] < 0:
         old = len(arrays["tasks"])
         more = max(old, _TASK_ROOM)
-        tasks = np.zeros(old + more, layout.TASK)
+        tasks: Records = np.zeros(old + more, layout.TASK)
         tasks[:old] = arrays["tasks"]
         tasks["newer"][old:-1] = np.arange(old + 1, old + more)
         tasks["newer"][-1] = -1
@@ -220,7 +221,7 @@ def make_room(state: OffloadingState) -> None:
         arrays["tasks"] = tasks
         _make_events(state, more)
     if meta["trace"][0] and meta["ended_room"][0] - meta["done"][0] <= meta["live"][0]:
-        ended = np.zeros(max(2 * len(arrays["ended"]), _ENDED_ROOM, 2 * int(meta["live"][0])), layout.ENDED)
+        ended: Records = np.zeros(max(2 * len(arrays["ended"]), _ENDED_ROOM, 2 * int(meta["live"][0])), layout.ENDED)
         ended[: len(arrays["ended"])] = arrays["ended"]
         arrays["ended"] = ended
         meta["ended_room"] = len(ended)

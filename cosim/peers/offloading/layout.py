@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cosim.compiling import codes
 from cosim.continuum import queue
 from cosim.continuum.rowtypes import Record
+from cosim.contract.records import Records
 from cosim.peers.offloading.quirks import QUIRKS, field
 
 __all__ = ["Record", "codes"]
@@ -188,7 +189,7 @@ META = record(
 class OffloadingState:
     """Everything that a kernel knows: one META row and the arrays whose addresses it holds."""
 
-    meta: NDArray[np.void]
+    meta: Records
     arrays: dict[str, NDArray[Any]]
 
     def link_up(self) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Records
 from cosim.peers.offloading.books import LINKS, Outcome
 from cosim.peers.offloading.layout import CAPACITY, CLOUD, COMPLETED, EDGE, MOBILITY, RANGE, TIERS
 from cosim.peers.offloading.study import Study
@@ -79,7 +80,7 @@ def _number(value: float | int) -> str:
 class _Table:
     """Figures of some applications, from the rows of an outcome's tally."""
 
-    rows: NDArray[np.void]  # (applications, tiers)
+    rows: Records  # (applications, tiers)
     uncompleted: NDArray[np.int64]  # (applications, tiers)
 
     def total(self, name: str, tier: int | None = None) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.memory import world
+from cosim.contract.records import Records
 from cosim.peers.offloading import kernel, prepare
 from cosim.peers.offloading.books import Outcome
 from cosim.peers.offloading.build import make_room
@@ -115,9 +116,9 @@ class Simulation:
         found: NDArray[np.float64] = self._state["vms"]["load"].copy()
         return found
 
-    def machines(self) -> NDArray[np.void]:
+    def machines(self) -> Records:
         """(machines,) what every machine does now, records of `layout.VM`: edge, cloud, devices; `busy` up to now."""
-        found: NDArray[np.void] = self._state["vms"].copy()
+        found: Records = self._state["vms"].copy()
         since = np.maximum(self.now - found["since"], 0.0)
         found["busy"] += np.where(found["active"] > 0, np.minimum(found["used"], found["cores"]) * since, 0.0)
         return found

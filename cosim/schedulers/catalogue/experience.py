@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Records
 from cosim.peers.interval import (
     ContainerArrivals,
     ContainerWorkload,
@@ -26,7 +27,7 @@ from cosim.schedulers.catalogue.features import Features, features
 from cosim.schedulers.catalogue.objective import Scale, costs
 from cosim.schedulers.catalogue.placing import full, packed, settle, spread, there
 from cosim.schedulers.models import per_interval
-from cosim.schedulers.state import Floats, Records, State, decides
+from cosim.schedulers.state import Floats, State, decides
 
 Ints = NDArray[np.int64]
 

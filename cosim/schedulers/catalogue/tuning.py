@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Records
 from cosim.peers.interval import Interval
 from cosim.schedulers import scheduler
 from cosim.schedulers.catalogue.a3c import train as a3c
@@ -25,7 +26,7 @@ from cosim.schedulers.catalogue.objective import Scale
 from cosim.schedulers.catalogue.sequential import PAIR_INPUT, scores
 from cosim.schedulers.catalogue.training import library, prepared, surrogate_loss
 from cosim.schedulers.models import interval_state, per_interval
-from cosim.schedulers.state import Floats, Records, State
+from cosim.schedulers.state import Floats, State
 
 TUNABLE = ("pso", "ga", "dqn", "a3c", "gobi", "gosh")  # SimTune's six, in its order
 _CANDIDATES = 24  # decisions that a surrogate learns from per interval

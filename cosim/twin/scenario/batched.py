@@ -16,6 +16,7 @@ from cosim.continuum.layout import COMPLETED
 from cosim.continuum.prepared import HostRows, Prepared
 from cosim.contract.adapter import Context
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Records
 from cosim.contract.seeds import stream
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
@@ -163,7 +164,7 @@ class BatchedRuns:
 
         return act
 
-    def _measure(self, engine: Engine, ended: NDArray[np.void]) -> dict[str, float]:
+    def _measure(self, engine: Engine, ended: Records) -> dict[str, float]:
         """The values of one run, kept; the answer says where."""
         end = self._base.duration
         tables: dict[str, Mapping[str, NDArray[Any]]] = {}

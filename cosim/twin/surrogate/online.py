@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Records
 from cosim.peers.interval import Interval, IntervalView
 from cosim.peers.interval.layout import FIGURE
 from cosim.peers.interval.simulator import IntervalSnapshot
@@ -26,7 +27,7 @@ from cosim.twin.surrogate.placement import LearnedPlacement
 Floats = NDArray[np.float64]
 
 Moment = tuple[IntervalSnapshot, float]  # of `Testbed.snapshot`
-Answers = Callable[[NDArray[np.int64]], NDArray[np.void]]  # of decisions (K, C), as `Interval.branch` is asked
+Answers = Callable[[NDArray[np.int64]], Records]  # of decisions (K, C), as `Interval.branch` is asked
 
 _WEIGHTS = np.full(len(QOS), 1.0 / len(QOS))
 _DRAWS = 2  # of Monte-Carlo dropout per question
@@ -127,7 +128,7 @@ def _answers(
     graph, features = testbed.graph(view), Encoding(prepared.model.space).features(unit)
     lately = max(float(testbed.unscaled(np.array([[0.0, response]]))[1][0]), prepared.model.length)
 
-    def said(rows: NDArray[np.int64]) -> NDArray[np.void]:
+    def said(rows: NDArray[np.int64]) -> Records:
         series = []
         for row in rows:
             chosen = (row >= 0) & (row != view.host)
@@ -136,7 +137,7 @@ def _answers(
         every = np.repeat(features, len(rows), axis=0)
         qos = prepared.network.predict(np.array(series), graph[None], every, draws=_DRAWS).mean(axis=0)
         energy, response = testbed.unscaled(np.asarray(qos, np.float64))
-        figures = np.zeros(len(rows), FIGURE)
+        figures: Records = np.zeros(len(rows), FIGURE)
         figures["energy"] = energy
         figures["present"] = response / lately * len(view.slot) * prepared.model.length
         figures["waiting"] = ((rows < 0) & (view.host < 0)).sum(axis=1)

@@ -21,6 +21,7 @@ from cosim.compiling import codes
 from cosim.continuum import memory
 from cosim.continuum.jit import jit
 from cosim.continuum.layout import Record
+from cosim.contract.records import Records
 
 WINDOW: Final = 0.5  # s
 PATIENCE: Final = 7.5  # s, a longer transfer fails
@@ -113,9 +114,9 @@ def close_window(row: Record, restoring: int, falling_slowly: int) -> None:
 
 def lay_out(
     rates: Sequence[float], lags: Sequence[float], gap: NDArray[np.float64], size: NDArray[np.float64]
-) -> NDArray[np.void]:
+) -> Records:
     """Links with their first window's mean arrival gaps (s) and sizes (kB)."""
-    rows = np.zeros(len(gap), LINK)
+    rows: Records = np.zeros(len(gap), LINK)
     rows["rate"], rows["lag"] = rates, lags
     rows["gap"] = rows["kept_gap"] = gap
     rows["size"] = rows["kept_size"] = size

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum.memory import world
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Records
 from cosim.peers.offloading import layout
 from cosim.peers.offloading.build import lay_out, weighted
 from cosim.peers.offloading.checks import check
@@ -54,7 +55,7 @@ def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> Offloading
     """The checked study as the vehicular kernel takes it, with everything due at time 0 done."""
     accept(study, custom=custom)
     common = lay_out(study, seed, trace=trace, custom=custom, devices=False)
-    meta = np.zeros(1, META)
+    meta: Records = np.zeros(1, META)
     for name in layout.META.names or ():
         meta[name] = common.meta[name]
     road, apps = Road(study.places), study.applications

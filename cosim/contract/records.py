@@ -1,0 +1,12 @@
+"""Record arrays in annotations."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+Records: TypeAlias = Any
+"""A record array, or rows of one; its dtype stands beside the annotation.
+
+It is not `Records`: the stubs of numpy know no types of fields, so that whatever is said of two fields
+matches every overload of every operator, and mypy takes up to four seconds a line to find that it is Any.
+"""
