@@ -41,6 +41,96 @@ def _machines() -> None:
     place()
 
 
+def _gpus() -> None:
+    """What schedulers of a GPU cluster ask for: orders tried, their features, topologies switched."""
+    import numpy as np
+
+    from cosim.cluster.fabric import plain
+    from cosim.cluster.generate import uniform
+    from cosim.cluster.simulate import Settings, Simulation
+
+    made = Simulation(plain(4, 2, 8, 2), uniform(1, 12), Settings("circuits", "exhaustive"))
+    made.asking()
+    made.advance()
+    line = made.line(2)
+    orders = np.array([line, line[::-1]])
+    made.try_orders(orders)
+    made.features(line, orders)
+    routed = Settings("routed", "pack", strict=False, topologies=("rings", "fat-tree"))
+    Simulation(plain(9, 2, 16, 0), uniform(1, 4), routed).switch(1)
+
+
+def _requests() -> None:
+    """Which edge runs which request: our search and our filling."""
+    from cosim.schedulers.corais.families import instances
+    from cosim.schedulers.corais.filling import fill
+    from cosim.schedulers.corais.problem import makespan
+    from cosim.schedulers.corais.search import solve
+
+    (instance,) = instances("corais", (4, 2, 4), 1)
+    makespan(instance, solve(instance, budget=1))
+    fill(instance)
+
+
+def _vehicular() -> None:
+    """The vehicular application of `offloading`, beside the applications of its example."""
+    from cosim.peers.offloading import simulate
+    from cosim.peers.offloading.transport import ring_road
+
+    simulate(ring_road(2, duration=2.0, warm_up=0.0), 1)
+
+
+def _outputs() -> None:
+    """A vehicle that an autopilot drives by its outputs."""
+    import numpy as np
+
+    from cosim.vehicles import Copter
+    from cosim.vehicles.driven import Driven
+
+    Driven(Copter(dynamics="rigid")).step(np.zeros(4), 0.001)
+
+
+def _environments() -> None:
+    """Many environments as one batch."""
+    from importlib.util import find_spec
+
+    if find_spec("gymnasium") is None:
+        return
+    from cosim.envs import ContinuumVectorEnv
+
+    with tempfile.TemporaryDirectory(prefix="cosim-precompile-") as folder:
+        scenario = Path(folder) / "small.cosim.yaml"
+        scenario.write_text(SMALL)
+        made = ContinuumVectorEnv(scenario, 1, tasks=2)
+        made.reset(seed=1)
+        made.step(made.action_space.sample())
+
+
+def _air() -> None:
+    """What the radio of few scenarios has: channels to aircraft and fading."""
+    from dataclasses import replace
+
+    from cosim.contract.registry import adapter_kind
+    from cosim.testing import rehearse
+
+    rehearse(replace(adapter_kind("radio"), example="radio: {model: uma-av, fading: rician}"))
+
+
+SMALL = """
+apiVersion: cosim/v1
+kind: Scenario
+name: small
+run: {duration: 3 min, step: 1 min}
+adapters:
+  interval: {slots: 4}
+nodes:
+  edge-[1..2]: {kind: edge, cpu: 2 x 2 GHz, memory: 4 GB}
+  camera: {kind: device}
+workloads:
+  jobs: {from: camera, arrivals: every 40 s, input: 10 MB, work: 30 Gcycles}
+"""
+
+
 def precompile(folder: Path) -> int:
     """Fill `cosim.compiling.PRECOMPILED` anew, compiling into the empty `folder`; the number of entry points."""
     os.environ["COSIM_CACHE"] = str(folder)
@@ -55,7 +145,9 @@ def precompile(folder: Path) -> int:
     scan.compile_all()
     here = uncompiled(one.name for one in list_adapters() if one.kind)
     with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1)) as pool:
-        jobs = [pool.submit(_machines), pool.submit(_camera), *(pool.submit(_compile, name) for name in here)]
+        jobs = [pool.submit(_compile, name) for name in here]
+        jobs += [pool.submit(part) for part in (_machines, _camera, _gpus, _requests, _vehicular, _outputs, _air)]
+        jobs.append(pool.submit(_environments))
         for job in jobs:
             job.result()
     PRECOMPILED.mkdir()
