@@ -105,11 +105,11 @@ def test_the_law_of_work_is_set_as_a_system_has_it():
     def law(mean, spread, slow):
         return changed_load(world(), 0, work=(int(LOG_NORMAL), mean, spread), slow=slow)
 
-    names = ("work", "spread", "slow_share", "slow_times")
+    values = {"work": 2 * CLOCK, "spread": 0.5, "slow_share": 0.3, "slow_times": 4.0}
     found, same = (
         Batcher(one, 12.0, timeline=TIMELINE, measure=ends, workers=1).run(sets, [9])
         for one, sets in (
-            (law(CLOCK, 0.1, (0.0, 1.0)), {f"workload.0.{k}": [v] for k, v in zip(names, (2 * CLOCK, 0.5, 0.3, 4.0))}),
+            (law(CLOCK, 0.1, (0.0, 1.0)), {f"workload.0.{k}": [v] for k, v in values.items()}),
             (law(2 * CLOCK, 0.5, (0.3, 4.0)), {"workload.0.spread": [0.5]}),
         )
     )
