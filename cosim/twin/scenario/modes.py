@@ -180,7 +180,9 @@ def _changed(
     loaded: Loaded, free: Free, mean: float, spread: float, modes: tuple[float, float] | None, ends: tuple[float, float]
 ) -> list[str]:
     """Overrides that give the scenario a log-normal law of work, whose first mode is free between `ends` times it."""
-    declared: dict[str, Any] = tree.plain(tree.at(loaded.root, ("calibrate", "free")))
+    item = tree.at(loaded.root, ("calibrate", "free"))
+    assert item is not None
+    declared: dict[str, Any] = tree.plain(item)
     bounds = [_text(end * mean, spread, modes) for end in ends]
     kept = {key: value for key, value in declared[free.name].items() if key == "varies"}
     block = {**declared, free.name: {"bounds": bounds, "scale": "log", **kept}}

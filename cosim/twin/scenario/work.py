@@ -44,10 +44,9 @@ class Work:
     conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     failures: Callable[[], Sequence[str]] = tuple  # why runs gave nothing
     how: str = ""  # in batches, or run by run and why
-    modes: Callable[[Calibration, Budget, int], SecondMode | None] | None = (
-        None  # chosen by what was found, under a seed
-    )
-    changed: Callable[[SecondMode], tuple[Loaded, Work]] | None = None  # the scenario with it, and its problem
+    # What the data call for, by the answer and a seed; the scenario with it, and its problem.
+    modes: Callable[[Calibration, int], SecondMode | None] | None = None
+    changed: Callable[[SecondMode], tuple[Loaded, Work]] | None = None
 
 
 def works(
@@ -130,7 +129,7 @@ def carry_out(
         if chosen is not None:
             say(str(chosen))
             loaded, work = work.changed(chosen)
-            left = replace(budget, seconds=budget.seconds - (time.monotonic() - begun))
+            left = replace(budget, seconds=max(1.0, budget.seconds - (time.monotonic() - begun)))
             found = calibrate(work.task, budget=left, seed=seed, method=method, progress=progress, state=states[1])
             found = replace(found, assumptions=(*found.assumptions, str(chosen)))
     failures = tuple(f"runs failed: {why}" for why in work.failures())
