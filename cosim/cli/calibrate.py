@@ -20,6 +20,7 @@ from cosim.contract.units import parse
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
     from cosim.twin.calibration import Calibration, Judgement
+    from cosim.twin.problem import CalibrationProblem
     from cosim.twin.scenario.work import Work
     from cosim.twin.search.meter import Budget, Progress
 
@@ -220,15 +221,15 @@ def _carry_out(
         what = ", ".join(map(str, parameter.choices)) or bounds
         say(f"free: {parameter.name}  {what}")
 
-    def report(found: Calibration) -> Path:
+    def report(task: CalibrationProblem, found: Calibration) -> Path:
         from cosim.report.calibration import write_calibration
         from cosim.twin.fitting.evidence import gather
 
-        return write_calibration(found, gather(work.task, found), folder / "report.html")
+        return write_calibration(found, gather(task, found), folder / "report.html")
 
     found, files = carry_out(
         work, loaded, folder, budget=budget, seed=seed, method=method, resume=resume,
-        progress=_Shown(work.task.name, say), report=report if with_report else None,
+        progress=_Shown(work.task.name, say), report=report if with_report else None, say=say,
     )  # fmt: skip
     data = {**asdict(found), **{name: str(path) for name, path in files.items()}}
     return "\n".join([*lines(found), *(f"{name:<12} {path}" for name, path in files.items())]), data

@@ -7,7 +7,10 @@
     kind.0.power.max        first and last      workload.0.deadline   s; also share, active, idle, start, stop
     kind.0.power.2          W, its third value
     kind.0.contention       1
-    kind.0.price_cpu        as in `Kind`        link.0.rate           bit/s; also delay (s), loss (1), energy (J/bit)
+    kind.0.price_cpu        as in `Kind`        workload.0.spread     1, deviation over mean of a log-normal work
+                                                workload.0.slow_share 1, of tasks whose work is of a second mode
+                                                workload.0.slow_times 1, by how much that is larger
+                                                link.0.rate           bit/s; also delay (s), loss (1), energy (J/bit)
     patience, threshold, drop_late, scheduler   as in `Engine`
 
 `*` stands for all kinds, workloads or links. A new end of a power table moves the values between in
@@ -33,7 +36,8 @@ Setter = Callable[[State, "Tariffs", float], None]
 _SETTINGS = ("patience", "threshold", "drop_late", "scheduler")
 _KIND = ("clock", "cores", "slots", "contention", "power.idle", "power.max")
 PRICES = ("price_cpu", "price_transfer", "price_energy", "radio_sent", "radio_received")
-_WORKLOAD = ("rate", "work", "input", "output", "deadline", "share", "active", "idle", "start", "stop")
+_WORKLOAD = ("rate", "work", "input", "output", "deadline", "share", "active", "idle", "start", "stop", "spread",
+             "slow_share", "slow_times")  # fmt: skip
 _LINK = ("rate", "delay", "loss", "energy")
 
 
@@ -86,7 +90,9 @@ def _set_kind(state: State, tariffs: Tariffs, number: int, field: str, value: fl
 
 def _set_workload(state: State, number: int, field: str, value: float) -> None:
     row = state.workloads[number]
-    if field not in ("work", "input", "output"):
+    if field == "spread":
+        row["work_b"] = value
+    elif field not in ("work", "input", "output"):
         row[field] = value
     elif row[f"{field}_law"] == UNIFORM:
         mean = (row[f"{field}_a"] + row[f"{field}_b"]) / 2

@@ -173,7 +173,7 @@ def time_column(table: Table, named: str | None) -> str | None:
 
 
 def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
-    """Times in s of a column in any usual form; `unit` is that of numbers that count from a start of their own.
+    """Times in s of a column in any usual form; `unit` is that of its numbers, where it is known.
 
     Numbers above 1e8 are s, ms, us or ns since 1970, by their size. Raises `ScenarioError` for a unit of
     no time, and when most cells are no times at all.
@@ -195,7 +195,9 @@ def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
         for low, high, factor in _EPOCHS:
             if low <= usual < high:
                 return _stamps(column, name, values * factor, absolute=True)
-    return _stamps(column, name, values * units.DIMENSIONS["time"][unit or "s"], absolute=False)
+    factor = units.DIMENSIONS["time"][unit or "s"]
+    # In a unit that is known they may count from 1970 as well: no run begins years after its own start.
+    return _stamps(column, name, values * factor, absolute=bool(usual * factor >= _EPOCHS[0][0]))
 
 
 def _stamps(column: NDArray[Any], name: str, seconds: Floats, *, absolute: bool) -> Stamps:

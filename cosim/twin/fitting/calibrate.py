@@ -23,7 +23,7 @@ from cosim.twin.fitting.judging import before_and_after, complaints
 from cosim.twin.fitting.methods import AUTO, METHODS, SURROGATES, Searching, choose, search
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
-from cosim.twin.fitting.predictive import LAW, ORDERLY, Unexplained, check, pairs
+from cosim.twin.fitting.predictive import LAW, MODES, ORDERLY, Unexplained, check, pairs
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
 from cosim.twin.fitting.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
 from cosim.twin.fitting.summaries import Summaries
@@ -392,8 +392,11 @@ class _Session:
             at = self.space.values(self.best[None])[0]
             for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")):
                 if case is not None and case.tasks:
-                    self.warnings += pairs(case, at, self._seeds[0], part)
+                    other = pairs(case, at, self._seeds[0], part)
+                    self.warnings += other
                     self.runs.count += 1
+                    if part == "fit" and other:
+                        self.figures["law_unexplained"] = float(len(other))
         count = 20 if self.problem.cost >= 0.5 else DRAWS if self.problem.cost >= 2e-3 else 2 * DRAWS
         if self.problem.deterministic or not self._found or self.problem.cost >= 10.0:
             return
@@ -416,6 +419,8 @@ class _Session:
         # Of tasks in another order nothing follows for the law of their values.
         of_values = [one for one in told if one.part == "fit" and one.remedy != ORDERLY]
         worst = max((abs(one.deviations) for one in of_values), default=0.0)
+        if of_law := [one for one in of_values if one.remedy in (LAW, MODES)]:
+            self.figures["law_unexplained"] = float(len(of_law))
         off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
         counts = [
             int(np.isfinite(self.case.observed[one.signal].values).sum())

@@ -19,6 +19,7 @@ from cosim.twin.problem import ORDER, Case, Floats, MeasuredSignal
 from cosim.twin.telemetry import order
 from cosim.twin.telemetry.order import correlation, ranks
 from cosim.twin.telemetry.outliers import robust
+from cosim.twin.telemetry.tables import decimal_step, rounded
 
 Figure = Callable[[Floats], float]
 
@@ -32,6 +33,7 @@ _VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; r
 _SLIGHT = 0.02  # correlation, share, place: differences that are no matter, where simulations are all alike
 _UNEVEN = 0.2  # of the gap between tasks that are created at even times in all simulations
 _NEVER = 0.02  # share of tasks that are answered before an earlier one, where no simulated one is
+_EQUAL = 1e-6  # relative: quantiles that differ by less are the same
 _EARLY = 0.1  # of the values: the beginning
 
 
@@ -126,7 +128,8 @@ def _distances(a: float, b: float, c: float, d: float) -> Figure:
 
     def distances(values: Floats) -> float:
         one, two, three, four = np.quantile(values, [a, b, c, d]).tolist()
-        return _ratio(one - two, three - four)
+        least = _EQUAL * max(abs(one), abs(four))
+        return _ratio(one - two, three - four) if min(one - two, three - four) > least else 0.0
 
     return distances
 
@@ -144,6 +147,7 @@ def _level(at: float) -> Figure:
 
 
 LAW = "try another law of service times or sizes, or a cause that only some values have (contention, a second mode)"
+MODES = "try a second mode: two kinds of tasks, a cache, or a throttled node"
 _BURSTS = "try arrivals in bursts (bag), a quota group that throttles, or other work on the node"
 ORDERLY = (
     "look at which response belongs to which task and at clocks, leave the beginning out, or let tasks be served in "
@@ -169,7 +173,7 @@ FIGURES: dict[str, tuple[Figure, bool, str]] = {
     "far tail": (_distances(0.99, 0.5, 0.9, 0.5), False, LAW),
     "lower edge": (_distances(0.1, 0.0, 0.25, 0.0), False, LAW),
     "middle": (_distances(0.75, 0.25, 0.95, 0.05), False, LAW),
-    "modes": (_modes, False, "try a second mode: two kinds of tasks, a cache, or a throttled node"),
+    "modes": (_modes, False, MODES),
     "bursts": (_together, True, _BURSTS),
     "steps": (_steps, True, _BURSTS),
     "skewness of steps": (lambda values: _lean(np.diff(values)), True, LAW),
@@ -249,6 +253,8 @@ def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Do
 def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
     """What is off in the law of the values and in how they change with time."""
     values, ordered = _in_order(signal)
+    step = decimal_step(values)  # what a table has not the digits for is no matter of the model
+    values, rows = rounded(values, step), [rounded(row, step) for row in rows]
     quantiles = all(bool((np.diff(row) >= 0.0).all()) for row in rows)  # not in order of time
     chosen = [figure for figure, (_, in_order, _) in FIGURES.items() if not in_order or (ordered and not quantiles)]
     real = np.array([FIGURES[figure][0](values) for figure in chosen])

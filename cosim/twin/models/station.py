@@ -14,27 +14,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiling import entry
+from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
 from cosim.twin.search import Budget, Meter, cma_es
 from cosim.twin.space import Parameter, Space
+from cosim.twin.telemetry.quantities import spacings
 
 Floats = NDArray[np.float64]
 Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when their answers were there
 
 _SERVERS = (1, 2, 3, 4, 6, 8)
-_CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
-_APART = 1.8  # times as long as the first mode is the second one, at least
-_LONG = 400  # runs of the search for two modes
+CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
+_APART, _DEVIATIONS = 3.0, 2.5  # times as long as the first mode is the second one, and that apart
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _RUNS = 160  # of a search
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
 _SEEDS, _FRESH = 3, 12
 _LEVELS = (np.arange(40) + 0.5) / 40
+_SPACED, _AHEAD = 40, 0.05  # times between answers that are needed; of logarithms, over which slopes are taken
 _WINDOWS = 4  # of a recording, between which the level of service times is compared
 
 
@@ -76,40 +78,58 @@ class Identified:
     station: ServiceStation
     levels: ResponseLevels
     misfit: float  # mean distance of quantiles of the response over their mean
-    others: tuple[tuple[ServiceStation, float], ...]  # what else was tried
+    others: tuple[tuple[ServiceStation, float], ...]  # what was tried, and by how many deviations it is off
 
 
 def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence[int] = _SERVERS) -> Identified:
     """The station that makes all `recordings`. Raises `ValueError` for fewer than 20 requests in one of them."""
     if not recordings or min(len(created) for created, _ in recordings) < 20:
         raise ValueError("a recording needs 20 requests or more")
-    tried: list[tuple[ServiceStation, float]] = []
+    figures = _Figures(recordings, seed)
+    tried: list[_Tried] = []
+
+    def fitted(servers: int, *, sharing: bool, contention: bool, modes: bool = False) -> _Tried:
+        one, _ = _fitted(recordings, servers, sharing, contention=contention, seed=seed, modes=modes)
+        found = figures.nearest(one)
+        if modes:  # the modes of requests that nobody waited with are a second place to begin
+            service, share, times, spread = _two(recordings)
+            cut = replace(one, service=service, spread=spread, slow_share=share, slow_times=times)
+            found = min(found, figures.nearest(cut), key=lambda each: each.misfit)
+        tried.append(found)
+        return found
+
     for sharing in (False, True):
         last = math.inf
         for count in servers:
-            one = _fitted(recordings, count, sharing, contention=False, seed=seed)
+            away = fitted(count, sharing=sharing, contention=False).off
             if count > 1:
-                one = min(
-                    one, _fitted(recordings, count, sharing, contention=True, seed=seed), key=lambda pair: pair[1]
-                )
-            tried.append(one)
-            if count > 1 and one[1] > _AGAIN * last:
-                break
-            last = min(last, one[1])
-    best = min(misfit for _, misfit in tried)
-    chosen, misfit = next(pair for pair in sorted(tried, key=_plainness) if _CLEARLY * pair[1] <= best)
-    # Where two modes were taken for one, one server may have been taken for several. A law with more numbers
-    # follows the draws that it was fitted to more closely, so both are judged by others, after as long a search.
-    single = _fitted(recordings, chosen.servers, chosen.sharing, contention=chosen.contention > 0.0, seed=seed,
-                     runs=_LONG, start=chosen)  # fmt: skip
-    of_single = _misfit(recordings, single[0], seed)
+                away = min(away, fitted(count, sharing=sharing, contention=True).off)
+                if away > _AGAIN * last:
+                    break
+            last = min(last, away)
+    chosen = _simplest(tried, figures)
+    # Where two modes were taken for one, one server may have been taken for several.
     for like in dict.fromkeys([(1, False, False), (chosen.servers, chosen.sharing, chosen.contention > 0.0)]):
-        two = _fitted(recordings, like[0], like[1], contention=like[2], seed=seed, runs=_LONG, modes=True)
-        tried.append(two)
-        of_two = _misfit(recordings, two[0], seed)
-        if of_two < _CLEARLY * of_single and two[0].slow_times > _APART:
-            (chosen, misfit), of_single = two, of_two
-    return Identified(chosen, _levels(recordings, chosen, seed), misfit, tuple(tried))
+        two = fitted(like[0], sharing=like[1], contention=like[2], modes=True)
+        metric = min([*tried], key=lambda one: one.nearest.deviance)
+        of_two = figures.off(two.station, metric)
+        if of_two < CLEARLY * figures.off(chosen, metric) and distinct(two.station.spread, two.station.slow_times):
+            chosen = two.station
+    others = tuple((one.station, one.off) for one in tried)
+    return Identified(chosen, _levels(recordings, chosen, seed), _misfit(recordings, chosen, seed), others)
+
+
+def distinct(spread: float, times: float) -> bool:
+    """Whether a second mode, `times` the first, is one of its own: else both make one wide law."""
+    return times > _APART and math.log(times) > _DEVIATIONS * math.sqrt(math.log1p(spread**2))
+
+
+def _simplest(tried: Sequence[_Tried], figures: _Figures) -> ServiceStation:
+    """The simplest station that none is clearly nearer than; all are held against the deviations of the likeliest."""
+    metric = min(tried, key=lambda one: one.nearest.deviance)
+    offs = [(one.station, figures.off(one.station, metric)) for one in tried]
+    best = min(away for _, away in offs)
+    return next(one for one, away in sorted(offs, key=_plainness) if CLEARLY * away <= best)
 
 
 def _plainness(tried: tuple[ServiceStation, float]) -> tuple[float, float]:
@@ -125,16 +145,12 @@ def _fitted(
     contention: bool,
     seed: int,
     modes: bool = False,
-    runs: int = _RUNS,
-    start: ServiceStation | None = None,
 ) -> tuple[ServiceStation, float]:
     """The best station of a kind, and its misfit."""
     lone = min(float(np.median(ended - created)) for created, ended in recordings)
     middle, share, times, within = 0.8 * lone, 0.2, 5.0, 0.4
     if modes:
         middle, share, times, within = _two(recordings)
-    elif start is not None:
-        middle, within = start.service, start.spread
     most = (6.0 if modes else 1.6) * lone
     space = Space([
         Parameter("service", 0.1 * lone, most, scale="log", start=float(np.clip(middle, 0.1 * lone, most))),
@@ -156,9 +172,80 @@ def _fitted(
     def misfits(units: Floats) -> Floats:
         return np.array([measured.misfit(station(values)) for values in space.values(units)])
 
-    meter = Meter(misfits, Budget(runs * (1 + contention)))
+    meter = Meter(misfits, Budget(_RUNS * (1 + contention)))
     found = cma_es(meter, space.units(space.start)[0], random, restarts=1)
     return station(space.values(found.units[None])[0]), found.loss
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tried:
+    """A station and how far the recordings are from what it makes."""
+
+    station: ServiceStation
+    off: float  # root mean square of the deviations, in those that it has by chance
+    misfit: float  # under fresh draws
+    nearest: Nearest
+
+
+class _Figures:
+    """Quantiles of responses and of the times between answers, and what stations make of them by the same draws."""
+
+    def __init__(self, recordings: Sequence[Recorded], seed: int) -> None:
+        self._recordings, self._seed = recordings, seed
+        random = np.random.default_rng(np.random.SeedSequence([seed, 0x66696775]))
+        self._draws = [[_draws(len(created), random) for created, _ in recordings] for _ in range(2 * REPEATS)]
+        self._spaced = [_spaced(created, ended - created).size >= _SPACED for created, ended in recordings]
+        self._real = [self._of(k, ended - created) for k, (created, ended) in enumerate(recordings)]
+        self._lone = min(float(np.median(ended - created)) for created, ended in recordings)
+
+    def _of(self, k: int, responses: Floats) -> Floats:
+        if not self._spaced[k]:
+            return quantiles(responses)
+        apart = _spaced(self._recordings[k][0], responses)
+        return np.concatenate([quantiles(responses), quantiles(apart if apart.size else responses)])
+
+    def _made(self, station: ServiceStation, *, fresh: bool = False) -> list[Floats]:
+        """(repeats, figures) of each recording; `fresh` ones are of draws that no station was fitted to."""
+        draws = self._draws[REPEATS:] if fresh else self._draws[:REPEATS]
+        return [
+            np.array([self._of(k, _responses(created, drawn[k], station)) for drawn in draws])
+            for k, (created, _) in enumerate(self._recordings)
+        ]
+
+    def off(self, station: ServiceStation, metric: _Tried) -> float:
+        """How far the recordings are from `station` under fresh draws, in the deviations of `metric`."""
+        return off(self._made(station, fresh=True), self._real, metric.nearest.roots)
+
+    def nearest(self, station: ServiceStation) -> _Tried:
+        """The station of the same kind that is nearest."""
+        names = ["service", "spread", "latency"]
+        names += ["contention"] * (station.contention > 0.0) + ["slow_share", "slow_times"] * (station.slow_share > 0.0)
+        ends = {
+            "service": (0.05 * self._lone, 8.0 * self._lone), "spread": (0.02, 2.5),
+            "latency": (1e-4 * self._lone, _WAY * self._lone), "contention": (0.01, 2.0), "slow_share": (0.01, 0.6),
+            "slow_times": (1.3, 50.0),
+        }  # fmt: skip
+        low, high = (np.log([ends[name][k] for name in names]) for k in (0, 1))
+
+        def at(logs: Floats) -> ServiceStation:
+            return replace(station, **dict(zip(names, np.exp(logs).tolist(), strict=True)))
+
+        def made(logs: Floats) -> list[Floats]:
+            return self._made(at(logs))
+
+        start = np.log(np.maximum([getattr(station, name) for name in names], np.exp(low)))
+        found = nearest(made, self._real, start, low, high, ahead=_AHEAD)
+        # Quantiles of a law of two narrow modes jump: steps may lead astray from where the search has been.
+        misfit = _misfit(self._recordings, at(found.point), self._seed)
+        if CLEARLY * misfit > (before := _misfit(self._recordings, station, self._seed)):
+            found, misfit = nearest(made, self._real, start, low, high, ahead=_AHEAD, steps=0), before
+        there = at(found.point)
+        return _Tried(there, off(self._made(there), self._real, found.roots), misfit, found)
+
+
+def _spaced(created: Floats, responses: Floats) -> Floats:
+    apart = spacings(created, responses)
+    return np.asarray(apart[np.isfinite(apart) & (apart > 0.0)])
 
 
 class _Measured:

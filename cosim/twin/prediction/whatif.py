@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.units import show
 from cosim.results.load import load as load_run
 from cosim.scenario.free import free_values
+from cosim.scenario.gather import SET
 from cosim.scenario.load import Loaded, load
 from cosim.twin.prediction.predict import Band
 from cosim.twin.problem import Floats
@@ -118,6 +119,10 @@ def what_if(
         try:
             runs = BatchedRuns(loaded.path, [*settings, *_both(changes)], free, tables=tables, workers=workers)
             told.append((name, _figures(runs, values, seeds, pairs)))
+        except ScenarioError as error:
+            raise ScenarioError(
+                [replace(one, file=Path(f"change '{name}'")) if one.file == SET else one for one in error.problems]
+            ) from None
         except NotBatchableError as error:
             message = f"the runs of '{name}' cannot be made in batches: {error}"
             raise ScenarioError(

@@ -58,7 +58,8 @@ def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, str]:
 class BatchedRuns:
     """Simulates a scenario for many vectors of values. Raises `NotBatchableError` when it has to be run whole.
 
-    `place` makes a scheduler that repeats recorded decisions, from what was prepared.
+    `place` makes a scheduler that repeats recorded decisions, from what was prepared. `laws` are parameters of the
+    engine (workload, field) whose values follow those of `free`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class BatchedRuns:
         tables: Sequence[str],
         place: Callable[[Prepared], Callable[[Any, Any, Any], int]] | None = None,
         workers: int | None = None,
+        laws: Sequence[tuple[str, str]] = (),
     ) -> None:
         beyond = sorted({*tables} - {"task", "host"})
         if beyond:
@@ -77,6 +79,9 @@ class BatchedRuns:
         self._base, self._adapter = prepared(scenario, overrides)
         self._effects = [self._of(scenario, overrides, one) for one in free]
         self._verify(scenario, overrides, free)
+        for workload, field in laws:
+            name = f"workload.{self._base.workloads.index(workload)}.{field}"
+            self._effects.append([Effect(name, 0.0, b=1.0)])  # the value itself
         if place is not None and any(e.name == "scheduler" for some in self._effects for e in some):
             raise NotBatchableError("the scheduler is free, but the placement is replayed")
         self._tables = {*tables}

@@ -20,12 +20,13 @@ from cosim.twin.scenario.recording import Pairs, RecordingReader
 from cosim.twin.scenario.rows import LEAST, grid, of_each_node
 from cosim.twin.telemetry.hygiene import examine
 from cosim.twin.telemetry.quantities import Pairing, Rows, spacings
+from cosim.twin.telemetry.tables import decimal_step, rounded
 
 _BEYOND, _FEW = 0.02, 3  # share and number of values that no simulation reaches: told
 _FEW_SHARE = 0.1  # of values, that a rare event may make
 _SLACK, _SLACK_OF_FEW = 0.05, 0.5  # of the largest and the smallest simulated value; where less than a tenth is beyond
 _AGAIN = 0.05  # share of one value, above the simulation's
-_COARSE = 0.25  # of the middle half of the values: steps that are told
+_COARSE = 0.1  # of the middle half of the values: steps that are told
 _STRAIGHT = 0.3  # share of values on straight lines, above the simulation's
 _DEVIATIONS = 4.0
 _SMOOTHER = 3.5  # deviations
@@ -86,7 +87,8 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
     for label, (_, pairing) in pairs.items():
         name = label.partition("\1")[0]
         values = pairing.measured.values[np.isfinite(pairing.measured.values)]
-        rows = [row[np.isfinite(row)] for row in simulated[label]]
+        step = decimal_step(values)
+        rows = [rounded(row[np.isfinite(row)], step) for row in simulated[label]]
         rows = [row for row in rows if len(row) >= LEAST]
         if len(values) < LEAST or not rows:
             continue
@@ -176,8 +178,10 @@ def _unlike(values: Floats, rows: list[Floats], smooth: list[Floats]) -> Iterato
             f"{share:.0%} of the values are exactly {value:.4g}, and in no simulation more than {usual:.0%} are alike: "
             "a sensor that stood still, a limit, or a word for a missing value"
         )
-    again = _again(values)
-    usual = max(_again(row) for row in alike)
+    # Many tasks a second, written with few digits, have equal values by chance.
+    digits = decimal_step(values)
+    again = _again(rounded(values, digits))
+    usual = max(_again(rounded(row, digits)) for row in alike)
     if again > usual + max(_TIES, _DEVIATIONS * np.sqrt(usual * (1.0 - usual) / len(values))):
         yield f"{again:.0%} of the values are there once more: rows that were written again, at another time?"
     wide = _middle(values)

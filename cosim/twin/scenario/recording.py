@@ -269,7 +269,8 @@ class RecordingReader:
 
     def without(self, one: Series, out: Sequence[int]) -> Series:
         """The series without these nodes, on both sides."""
-        have = one.quantity.nodes or tuple(range(len(self.nodes.names)))
+        every = tuple(range(len(self.nodes.names))) if one.quantity.of_tasks else one.nodes
+        have = one.quantity.nodes or every
         quantity = replace(one.quantity, nodes=tuple(k for k in have if k not in out))
         return replace(one, quantity=quantity).only(~np.isin(one.rows.nodes, out))
 

@@ -74,20 +74,23 @@ class Study:
 def study(
     scenario: Path, overrides: Sequence[str] = (), *, folder: Path, workers: int | None = None, whole: bool = False,
     run: Path | None = None, span: Span = WHOLE, warm: float = 0.0,
+    laws: Mapping[tuple[str, str], Parameter] | None = None,
 ) -> Study:  # fmt: skip
     """The calibration that `scenario` declares; `folder` keeps traces and what runs gave.
 
     `run` takes the place of the recorded runs that the scenario names, and of it only the times of
     `span` (s) are fitted, after `warm` s that are simulated before; nothing is held back then. `whole`
-    runs it run by run in any case. Raises `ScenarioError` with everything that is wrong.
+    runs it run by run in any case. `laws` are free parameters of the engine (workload, field) beyond those of the
+    scenario, which only runs in batches have. Raises `ScenarioError` with everything that is wrong.
     """
+    laws = laws or {}
     loaded = load(scenario, overrides)
     block = loaded.scenario.calibrate
     if block is None or block.job is not None:
         raise ScenarioError(loaded.problem("", "has no block 'calibrate' with free values", "see 'cosim calibrate -h'"))
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
-    space = Space([_parameter(one) for one in free])
+    space = Space([*(_parameter(one) for one in free), *laws.values()])
     window = (max(span[0] - warm, 0.0), span[1]) if span != WHOLE else WHOLE
     names = list(block.recordings) if block.recordings and run is None else [""]
     sides = [
@@ -103,6 +106,7 @@ def study(
             run=run,
             window=window,
             span=span,
+            laws=tuple(laws),
         )
         for name in names
     ]
@@ -183,6 +187,7 @@ class _Side:
     def __init__(
         self, base: Loaded, name: str, overrides: Sequence[str], free: Sequence[Free], space: Space, *, folder: Path,
         workers: int | None, whole: bool, run: Path | None, window: Span, span: Span,
+        laws: Sequence[tuple[str, str]],
     ) -> None:  # fmt: skip
         block = base.scenario.calibrate
         assert block is not None
@@ -204,7 +209,7 @@ class _Side:
         if block.replay is not None:
             assert self.recording.tasks is not None
             settings += traces(loaded, self.recording.tasks, block.replay.sizes, folder / "traces", window)
-        self._settings, self._free, self._space = settings, free, space
+        self._settings, self._free, self._space, self._laws = settings, free, space, laws
         self._folder, self._workers, self._whole, self._window = folder, workers, whole, window
         self.simulator, self.how = self._simulator(loaded)
         self.shared, self.parts = self._cut()
@@ -224,10 +229,13 @@ class _Side:
             if self._whole:
                 raise NotBatchableError("asked for")
             made = BatchedRuns(
-                loaded.path, self._settings, self._free, tables=tables, place=place, workers=self._workers
-            )
+                loaded.path, self._settings, self._free, tables=tables, place=place, workers=self._workers,
+                laws=self._laws,
+            )  # fmt: skip
             return made, "in batches"
         except NotBatchableError as error:
+            if self._laws:
+                raise ScenarioError(Mistake(f"laws can only be free in batches, which cannot be: {error}")) from None
             if place is not None:
                 hint = "write 'placement: false': then the scenario's own scheduler decides"
                 message = f"the placement can only be replayed in batches, which cannot be: {error}"

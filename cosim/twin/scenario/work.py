@@ -8,6 +8,7 @@ A scenario with free values is one problem; a job may bring several.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.results.folder import write_json
+from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.jobs import load as load_job
 from cosim.twin.jobs.fields import check, fields
 from cosim.twin.prediction import draws
 from cosim.twin.problem import CalibrationProblem
+from cosim.twin.scenario.modes import SecondMode, second_mode
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.study import study
 from cosim.twin.search.meter import Budget, Progress
@@ -41,6 +44,9 @@ class Work:
     conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     failures: Callable[[], Sequence[str]] = tuple  # why runs gave nothing
     how: str = ""  # in batches, or run by run and why
+    # What the data call for, by the answer and a seed; the scenario with it, and its problem.
+    modes: Callable[[Calibration, int], SecondMode | None] | None = None
+    changed: Callable[[SecondMode], tuple[Loaded, Work]] | None = None
 
 
 def works(
@@ -65,7 +71,18 @@ def works(
             hint = "name the files under 'calibrate.observed'"
             raise ScenarioError(Problem("'--data' and '--held-back' are for scenarios with a 'job'", hint=hint))
         found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
-        return [Work(found.problem, found.free, found.conditions, lambda: found.failures, found.how)]
+
+        def modes(answer: Calibration, seed: int) -> SecondMode | None:
+            return second_mode(
+                loaded, overrides, answer, found.problem, folder=folder / "work", seed=seed,
+                workers=workers or None,
+            )  # fmt: skip
+
+        def changed(chosen: SecondMode) -> tuple[Loaded, Work]:
+            other = load(loaded.path, chosen.overrides)
+            return other, works(other, chosen.overrides, folder=folder, workers=workers)[0]
+
+        return [Work(found.problem, found.free, found.conditions, lambda: found.failures, found.how, modes, changed)]
     make = load_job(block.job)
     place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
     if place is None or not place.is_dir():
@@ -92,17 +109,29 @@ def carry_out(
     method: str = "auto",
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
-    report: Callable[[Calibration], Path] | None = None,
+    report: Callable[[CalibrationProblem, Calibration], Path] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Calibration, dict[str, Path]]:
     """Calibrate one problem and write overlay, draws and `calibration.json` into `folder`; the answer and its files.
 
-    `report` writes one more file.
+    Where the data call for a second mode of work, it is chosen (`cosim.twin.scenario.modes`), and the scenario
+    that has it is calibrated with as many runs again; `say` is told. `report` writes one more file.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    state = folder / "state.npz"
-    if not resume:
+    states = [folder / "state.npz", folder / "state-modes.npz"]
+    for state in states if not resume else ():
         state.unlink(missing_ok=True)
-    found = calibrate(work.task, budget=budget, seed=seed, method=method, progress=progress, state=state)
+    begun = time.monotonic()
+    found = calibrate(work.task, budget=budget, seed=seed, method=method, progress=progress, state=states[0])
+    left = replace(budget, seconds=budget.seconds - (time.monotonic() - begun))
+    if work.modes is not None and work.changed is not None and found.stopped != INTERRUPTED and left.seconds > 0.0:
+        chosen = work.modes(found, seed)
+        if chosen is not None:
+            say(str(chosen))
+            loaded, work = work.changed(chosen)
+            left = replace(budget, seconds=max(1.0, budget.seconds - (time.monotonic() - begun)))
+            found = calibrate(work.task, budget=left, seed=seed, method=method, progress=progress, state=states[1])
+            found = replace(found, assumptions=(*found.assumptions, str(chosen)))
     failures = tuple(f"runs failed: {why}" for why in work.failures())
     found = replace(found, warnings=(*found.warnings, *failures))
     own = loaded if work.free else None
@@ -116,6 +145,6 @@ def carry_out(
     if drawn is not None:
         files["draws"] = drawn
     if report is not None:
-        files["report"] = report(found)
+        files["report"] = report(work.task, found)
     write_json(files["calibration"], {**asdict(found), **{name: str(path) for name, path in files.items()}})
     return found, files

@@ -28,13 +28,15 @@ from cosim.twin.telemetry.timing import apart, gaps, regular, runs, sampled, spe
 Kind = Literal[
     "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
     "gap", "frozen time", "time order", "period", "clock", "unit", "names", "duplicates", "steps", "limit",
-    "failed", "load",
+    "failed", "load", "drift",
 ]  # fmt: skip
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
 _FOLLOWS = 2.33  # deviations of a rank correlation of 0: what follows its load is above, but for 1 % by chance
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
+_ALONG, _DRIFTS = 0.5, 0.03  # rank correlation with time beside the load; share of the median that is told
+_PERCENT = 5.0  # from which on a load is no fraction
 _CHANCE = 1e-6  # expected runs by chance, below which a run is told
 _ALONE = 1.5  # times as far from the median as all others: an outlier
 _OFTEN = 0.1  # share of the other values that are the same: no sensor that stood still
@@ -188,6 +190,7 @@ class _Examined:
                 self._lag(name, rows)
         self._missing()
         self._periods()
+        self._loads()
         return self.values
 
     def _tell(self, kind: Kind, node: str, message: str, count: int) -> None:
@@ -380,6 +383,46 @@ class _Examined:
             message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
             message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"
             self._tell("clock", node, message, len(rows))
+
+        self._drift(node, rows)
+
+    def _drift(self, node: str, rows: NDArray[np.int64]) -> None:
+        """A signal that rises or falls with time though its load does not."""
+        times = self.signal.times
+        assert self.load is not None
+        if times is None:
+            return
+        value, load, time = self.values[rows], self.load[rows], times[rows]
+        kept = np.isfinite(value) & np.isfinite(load) & np.isfinite(time)
+        value, load, time = value[kept], load[kept], time[kept]
+        if len(value) < self.rules.least or np.ptp(load) == 0.0 or np.ptp(time) == 0.0:
+            return
+        scaled = load / np.abs(load).max()
+        design = np.stack([np.ones(len(value)), scaled, scaled**2, (time - time.mean()) / np.ptp(time)], axis=1)
+        slopes = np.linalg.lstsq(design, value, rcond=None)[0]
+        change = float(slopes[3]) / (abs(float(np.median(value))) or 1.0)
+        rest = value - design[:, :3] @ slopes[:3]
+        along = correlation(time, rest)
+        if abs(along) > max(_ALONG, 4.0 / math.sqrt(len(value))) and abs(change) > _DRIFTS:
+            way = "rises" if change > 0.0 else "falls"
+            message = (
+                f"{way} by {abs(change):.0%} in the time measured though its load does not: a meter that drifts, or "
+            )
+            self._tell("drift", node, f"{message}a cause beside the load", len(value))
+
+    def _loads(self) -> None:
+        """The load of one node is a fraction, that of another a percentage."""
+        if self.load is None or len(self.nodes) < 2:
+            return
+        tops = {name: float(np.nanmax(self.load[rows])) for name, rows in self.nodes.items()
+                if np.isfinite(self.load[rows]).any()}  # fmt: skip
+        low = [name for name, top in tops.items() if 0.0 < top <= 1.0]
+        for name, top in tops.items():
+            if low and top > _PERCENT:
+                message = (
+                    f"its load goes up to {top:.4g}, that of {low[0]} to {tops[low[0]]:.4g}: percent and fractions?"
+                )
+                self._tell("unit", name, message, len(self.nodes[name]))
 
     def _missing(self) -> None:
         missing = np.isnan(self.signal.values)

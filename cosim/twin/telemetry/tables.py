@@ -20,6 +20,8 @@ from cosim.tables.table import Stamps, Table, digest
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 
+_DIGITS_LEAST, _DIGITS_OFF = 40, 0.35  # values; of a step: so many values are not as near by chance (0.7^40)
+
 
 def read(path: str | Path, table: str = "", *, header: Sequence[str] | None = None) -> Table:
     """The table in a file, as `cosim.tables.table.read`, or table `table` of a run folder.
@@ -61,3 +63,24 @@ def stamps(column: NDArray[Any], name: str, unit: str | None, findings: list[Fin
 def _floats_if_masked(values: Any) -> Any:  # noqa: ANN401 - duckdb's arrays, masked where null
     masked = isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values)
     return values.astype(np.float64) if masked and values.dtype.kind in "iub" else values
+
+
+def decimal_step(values: Floats) -> float:
+    """The power of ten that all `values` (n,) are multiples of, as of a column with so many digits; 0 if there is none.
+
+    Times since 1970 hold no more than a quarter of a microsecond, so differences of them may be off by that.
+    """
+    found = np.abs(values[np.isfinite(values)])
+    if len(found) < _DIGITS_LEAST or not found.any():
+        return 0.0
+    first = int(np.floor(np.log10(float(np.median(found[found > 0.0])))))
+    for exponent in range(first, first - 9, -1):
+        places = found * 10.0**-exponent
+        if np.abs(places - np.round(places)).max() < _DIGITS_OFF:
+            return float(10.0**exponent)
+    return 0.0
+
+
+def rounded(values: Floats, step: float) -> Floats:
+    """`values` as multiples of `step`; as they are where it is 0."""
+    return np.asarray(np.round(values / step) * step) if step > 0.0 else values

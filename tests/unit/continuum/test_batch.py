@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.continuum import Batcher, Engine, batch
-from cosim.continuum.layout import STATUS_NAMES
+from cosim.continuum.layout import LOG_NORMAL, STATUS_NAMES
 from cosim.contract.signals import TASK_STATUS
 from tests.unit.continuum.happenings import DEVICES, world
 from tests.unit.continuum.worlds import CLOCK, every, exponential, field, queue
@@ -97,6 +97,24 @@ def test_a_changed_parameter_is_a_changed_system(batcher, name):
     response = good["ended"] - good["created"]
     assert result["response.mean"][0, 0] == pytest.approx(response.mean(), rel=1e-12)
     assert result["response.p95"][0, 0] == pytest.approx(np.quantile(response, 0.95), rel=1e-12)
+
+
+def test_the_law_of_work_is_set_as_a_system_has_it():
+    """Mean and spread of a log-normal law, share and factor of its second mode."""
+
+    def law(mean, spread, slow):
+        return changed_load(world(), 0, work=(int(LOG_NORMAL), mean, spread), slow=slow)
+
+    values = {"work": 2 * CLOCK, "spread": 0.5, "slow_share": 0.3, "slow_times": 4.0}
+    found, same = (
+        Batcher(one, 12.0, timeline=TIMELINE, measure=ends, workers=1).run(sets, [9])
+        for one, sets in (
+            (law(CLOCK, 0.1, (0.0, 1.0)), {f"workload.0.{k}": [v] for k, v in values.items()}),
+            (law(2 * CLOCK, 0.5, (0.3, 4.0)), {"workload.0.spread": [0.5]}),
+        )
+    )
+    assert found["work"][0, 0] == same["work"][0, 0] > 0.0
+    assert found["ended"][0, 0] == same["ended"][0, 0]
 
 
 @settings(max_examples=10, deadline=None)

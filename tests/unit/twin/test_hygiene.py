@@ -339,3 +339,21 @@ def test_a_lag_is_found_in_either_direction(rows, seed):
     assert lag(cause, random.normal(size=120)) is None
     assert lag(cause, np.ones(120)) is None
     assert lag(cause[:20], effect[:20]) is None
+
+
+def test_what_drifts_beside_its_load_is_told():
+    random = np.random.default_rng(12)
+    times = np.tile(np.arange(80.0), 2)
+    load = random.random(160)
+    power, groups = 4.0 + 3.0 * load**1.2 + 0.05 * random.standard_normal(160), ("a",) * 80 + ("b",) * 80
+    drifting = power * np.where(np.arange(160) < 80, 1.0 + 0.15 * times / 80.0, 1.0)
+
+    def told(values, loads):
+        signal = MeasuredSignal(values, "W", times=times, groups=groups)
+        return [str(f) for f in examine({"power": signal}, loads={"power": loads})[1]]
+
+    assert told(power, load) == []
+    (line,) = told(drifting, load)
+    assert line.startswith("power of a: rises by 1")
+    (line,) = told(power, np.where(np.arange(160) < 80, load, 100.0 * load))
+    assert "percent and fractions" in line

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
+from cosim.twin.fitting.predictive import FIGURES
+from cosim.twin.scenario.handling import _unlike
 from cosim.twin.telemetry.observations import Measured, between, observe
-from cosim.twin.telemetry.tables import read
+from cosim.twin.telemetry.tables import decimal_step, read, rounded
 from tests.unit.results import synthetic
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"
@@ -168,3 +170,27 @@ def test_the_table_of_a_run_knows_its_units(tmp_path):
     assert power.values.min() >= 20.0
     with pytest.raises(ScenarioError, match=r"no table 'hosts'.*did you mean 'host'"):
         read(run, "hosts")
+
+
+def test_how_many_digits_a_column_has():
+    values = np.random.default_rng(3).exponential(0.05, 400)
+    assert decimal_step(np.round(values, 4)) == pytest.approx(1e-4)
+    assert decimal_step(1e3 * np.round(values, 6)) == pytest.approx(1e-3)
+    since_1970 = 1.9e9 + np.round(values, 6)
+    assert decimal_step(since_1970 - 1.9e9) == pytest.approx(1e-6)  # though such times have no more digits
+    assert decimal_step(values) == 0.0
+    assert rounded(values, 0.0) is values
+
+
+def test_equal_values_of_a_coarse_clock_are_no_rows_written_again():
+    random = np.random.default_rng(4)
+    values, rows = 0.05 + 0.02 * random.random(2500), [0.05 + 0.02 * random.random(2500) for _ in range(24)]
+    assert not list(_unlike(np.round(values, 6), rows, []))
+    assert any("once more" in text for text in _unlike(np.round(np.append(values, values[::8]), 6), rows, []))
+
+
+def test_values_that_are_all_alike_have_no_shape_of_their_own():
+    """Half of the values of a server of constant speed differ by rounding alone."""
+    values = np.append(np.full(300, 0.058), 0.06 + np.arange(200) / 1e3)
+    noise = values * (1.0 + 1e-16 * np.random.default_rng(5).integers(-3, 4, len(values)))
+    assert FIGURES["lower half"][0](values) == FIGURES["lower half"][0](noise) == 0.0

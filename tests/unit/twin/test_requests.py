@@ -64,6 +64,8 @@ def test_durations_and_units_in_names_say_the_same_as_two_times(tmp_path):
         found = requests(table(tmp_path / "other.csv", first, second, names))
         assert found.created == pytest.approx(plain.created, abs=2e-6)
         assert found.ended == pytest.approx(plain.ended, abs=2e-6)
+    since_1970 = table(tmp_path / "other.csv", 1e3 * (1.7e9 + created), 1e3 * took, ("start_ms", "duration_ms"))
+    assert requests(since_1970).created == pytest.approx(created - created[0], abs=2e-6)
     with pytest.raises(ScenarioError, match="the two times have different units"):
         requests(table(tmp_path / "mixed.csv", created, created + took, ("sent", "answered_ms")))
     with pytest.raises(ScenarioError, match=r"no column is called ended.*, nor duration"):

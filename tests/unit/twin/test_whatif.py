@@ -59,6 +59,10 @@ def test_candidates_are_answered_with_bands_and_differences(recorded, tmp_path):
     assert 60 < usual.middle < 140  # 20 s at about 5 Hz
     assert found["twice the load"].bands["completed"].middle == pytest.approx(200, rel=0.2)
     assert [one.bands for one in answers()] == [one.bands for one in found.values()]
+    with pytest.raises(ScenarioError, match=r"change 'typo'.*nodes\.wrker\.cpu: there is no node 'wrker'"):
+        what_if(
+            scenario, run, {"typo": ["nodes.wrker.cpu=1 x 2 GHz"]}, folder=tmp_path, horizon=20.0, warm=10.0, count=5
+        )
 
 
 def test_a_scenario_that_no_batch_can_run_is_refused(recorded, tmp_path):

@@ -74,6 +74,8 @@ def test_two_loads_tell_how_much_a_station_can_do(truth):
     found = identify(recorded(truth, (0.3, 0.6), 500), servers=(1, 2))
     assert abs(found.station.capacity / truth.capacity - 1.0) < 0.1
     assert found.levels.deviation < 0.06
+    if truth.servers == 1:
+        assert abs(found.station.spread / truth.spread - 1.0) < 0.2
 
 
 def test_a_level_that_varies_is_told():
