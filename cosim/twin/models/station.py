@@ -111,7 +111,7 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     # Where two modes were taken for one, one server may have been taken for several.
     for like in dict.fromkeys([(1, False, False), (chosen.servers, chosen.sharing, chosen.contention > 0.0)]):
         two = fitted(like[0], sharing=like[1], contention=like[2], modes=True)
-        metric = min([*tried], key=lambda one: one.nearest.deviance)
+        metric = min(tried, key=lambda one: one.nearest.deviance)
         of_two = figures.off(two.station, metric)
         if of_two < CLEARLY * figures.off(chosen, metric) and distinct(two.station.spread, two.station.slow_times):
             chosen = two.station
