@@ -175,6 +175,10 @@ def test_what_is_not_there_is_said(tmp_path):
 def test_one_seed_has_no_interval():
     assert table.band({"low": 0.9, "high": 1.1}) == "0.900 - 1.100"
     assert table.band({"low": math.nan, "high": math.nan}) == "-"
+    rows = [row("a", 1, 1.0, 1.0), row("b", 1, 1.1, 1.1)]
+    found = table.compared(rows, [table.Entry(name, "MIT", 0, "x") for name in "ab"])
+    assert "| `b` | 1.100 | 10.0 | 1.1 | 1.1 |" in table.markdown(found)
+    assert [found["worlds"]["small"][name]["with_best"] for name in "ab"] == [True, False]
 
 
 def _own(tmp_path, monkeypatch, text):
@@ -204,7 +208,7 @@ class Policy:
     ("return np.full(len(state.tasks), np.nan)", "answered float64"),
     ("raise KeyError('w1')", "theirs.py:7, in policy"),
     ("return np.full(len(state.tasks), 99)", r"expected 0\.\.11"), ("return np.full(len(state.tasks), -2)", "-2"),
-    ("return np.zeros(99, int)", "one integer each"),
+    ("return np.zeros(99, int)", "one integer each"), ("raise SystemExit(3)", "SystemExit: 3"),
 ])  # fmt: skip
 def test_an_entry_that_fails_is_named_with_the_world_and_the_seed(tmp_path, monkeypatch, answer, said):
     _own(tmp_path, monkeypatch, POLICY.format(answer))
@@ -220,6 +224,13 @@ def test_an_entry_that_cannot_be_made_and_weights_that_are_no_file_are_refused(t
         table.entry("theirs:policy")
     (tmp_path / "there.npz").write_bytes(b"12345")
     assert table.entry("theirs:policy").weights == 5
+    for wrong in (None, 3, " ", "MIT | GPL", "MIT\nGPL"):
+        monkeypatch.setattr(sys.modules["theirs"].policy, "licence", wrong, raising=False)
+        with pytest.raises(SchedulerError, match="expected its name in one line"):
+            table.entry("theirs:policy")
+    monkeypatch.setattr(sys.modules["theirs"].policy, "weights", np.zeros(2))
+    with pytest.raises(SchedulerError, match="has a ndarray as weights; expected the path of a file"):
+        table.entry("theirs:policy")
     outcome = CliRunner().invoke(app, ["bench", "schedulers", "--only", "least-loaded", "--entry", "theirs:Policy"])
     assert outcome.exit_code == 2
     assert "cannot be made" in outcome.output
