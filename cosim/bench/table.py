@@ -18,7 +18,7 @@ from cosim.children import as_they_come
 from cosim.contract import errors
 from cosim.peers.interval.layout import POLICIES as COMPILED
 from cosim.results import student
-from cosim.schedulers import POLICIES, SchedulerError, scheduler
+from cosim.schedulers import POLICIES, SchedulerError, scheduler, target_of
 from cosim.schedulers.catalogue import CATALOGUE
 
 REFERENCE = "least-loaded"
@@ -31,7 +31,7 @@ WEIGHTS = (".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")  # su
 class Entry:
     """A scheduler in the table."""
 
-    name: str  # one that has a name, or module:name
+    name: str  # one that has a name, in the product or by an installed package, or module:name
     licence: str
     weights: int  # B of the file, 0: none
     digest: str  # of its code and weights; results of another digest are run anew
@@ -61,7 +61,7 @@ def entry(name: str) -> Entry:
         return Entry(name, "Apache-2.0", 0, digest([*Path(suite.__file__).parents[1].glob("peers/interval/*.py")]))
     found = scheduler(name)
     found.policy("interval")
-    target = POLICIES[name][0] if name in POLICIES else name
+    target = target_of(name)
     module = importlib.import_module(target.partition(":")[0])
     file = Path(module.__file__ or "")
     made: Any = getattr(module, target.partition(":")[2], None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import cosim.schedulers
 from cosim.bench import suite, table
 from cosim.cli.main import app
 from cosim.peers.interval import Interval
@@ -235,6 +236,24 @@ def test_an_entry_that_cannot_be_made_and_weights_that_are_no_file_are_refused(t
     assert outcome.exit_code == 2
     assert "cannot be made" in outcome.output
     assert "Traceback" not in outcome.output
+
+
+def test_an_installed_policy_takes_part_by_the_name_of_its_entry_point(tmp_path, monkeypatch):
+    _own(tmp_path, monkeypatch, POLICY.format("return np.where(state.tasks['host'] < 0, 0, -1)"))
+    folder = tmp_path / "theirs-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[cosim.schedulers]\ntheir-first = theirs:policy\n")
+    cosim.schedulers._outside.cache_clear()
+    try:
+        arguments = ["bench", "schedulers", "--only", "least-loaded", "--world", "small", "--seeds", "1", "--json"]
+        done = CliRunner().invoke(app, [*arguments, "--entry", "their-first", "--out", str(tmp_path / "out")])
+    finally:
+        monkeypatch.undo()
+        cosim.schedulers._outside.cache_clear()
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert {line["entry"] for line in found["board"]} == {"least-loaded", "their-first"}
 
 
 @pytest.mark.parametrize("changed", ["helper.py", "net.npz"])
