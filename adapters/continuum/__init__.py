@@ -8,8 +8,12 @@ from cosim.contract.adapter import AdapterKind, Ports, Read
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
     reach = ("reach",) if config.leave else ()
     trace = config.trace.signals() if config.trace else ()
-    placed = ("placement",) if config.mlsysops else ()
-    ended = (Read("task", delayed=True, required=False),) if config.mlsysops and config.leave else ()
+    if config.mlsysops:
+        from adapters.continuum.check import of_files
+
+    files = bool(config.mlsysops) and of_files(config.scheduler)  # else no policy file is asked
+    placed = ("placement",) if files else ()
+    ended = (Read("task", delayed=True, required=False),) if files and config.leave else ()
     return Ports(
         reads=(*(Read(name, required=False) for name in ("mobility", "link", "resources", "demand")), *ended),
         writes=("task", "host", "traffic", *reach, *placed, *config.signals, *trace),

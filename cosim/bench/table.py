@@ -18,7 +18,7 @@ from cosim.children import as_they_come
 from cosim.contract import errors
 from cosim.peers.interval.layout import POLICIES as COMPILED
 from cosim.results import student
-from cosim.schedulers import POLICIES, SchedulerError, scheduler
+from cosim.schedulers import POLICIES, SchedulerError, scheduler, target_of
 from cosim.schedulers.catalogue import CATALOGUE
 
 REFERENCE = "least-loaded"
@@ -31,7 +31,7 @@ WEIGHTS = (".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")  # su
 class Entry:
     """A scheduler in the table."""
 
-    name: str  # one that has a name, or module:name
+    name: str  # one that has a name, in the product or by an installed package, or module:name
     licence: str
     weights: int  # B of the file, 0: none
     digest: str  # of its code and weights; results of another digest are run anew
@@ -54,14 +54,14 @@ def entry(name: str) -> Entry:
 
     A relative path is beside its module, else in the working directory. To the entry's code belong the imported
     modules beside it, and files of weights there. Raises `SchedulerError` for a name that is none, of a policy that
-    does not decide per interval or cannot be made, and for weights that are no file.
+    does not decide per interval or cannot be made, for weights that are no file, and for a licence that is no name.
     """
     root = Path(cosim.schedulers.__file__).parent
     if name in COMPILED:
         return Entry(name, "Apache-2.0", 0, digest([*Path(suite.__file__).parents[1].glob("peers/interval/*.py")]))
     found = scheduler(name)
     found.policy("interval")
-    target = POLICIES[name][0] if name in POLICIES else name
+    target = target_of(name)
     module = importlib.import_module(target.partition(":")[0])
     file = Path(module.__file__ or "")
     made: Any = getattr(module, target.partition(":")[2], None)
@@ -70,12 +70,20 @@ def entry(name: str) -> Entry:
         known = [path for path in (file.parent / "weights.npz",) if path.is_file()]
     else:
         weights = getattr(made, "weights", None)
-        if isinstance(weights, (str, Path)):
+        if weights is not None and not isinstance(weights, (str, Path)):
+            raise SchedulerError(
+                f"entry '{name}' has a {type(weights).__name__} as weights; expected the path of a file"
+            )
+        if weights is not None:
             known = [path for path in (file.parent / weights, Path(weights)) if path.is_file()][:1]
             if not known:
                 raise SchedulerError(f"entry '{name}' has weights = '{weights}', and there is no such file")
         beside = _beside(file)
-    licence = "Apache-2.0" if name in POLICIES else str(getattr(made, "licence", "not stated"))
+    licence = "Apache-2.0" if name in POLICIES else getattr(made, "licence", "not stated")
+    if not isinstance(licence, str) or not licence.strip() or not licence.isprintable() or "|" in licence:
+        raise SchedulerError(
+            f"entry '{name}' has licence = {licence!r}; expected its name in one line, such as MIT or Apache-2.0"
+        )
     size = sum(path.stat().st_size for path in known)
     code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
     return Entry(name, licence, size, digest([file, *known, *beside, *code]))
@@ -138,7 +146,7 @@ def one(key: tuple[str, str, str, str, int]) -> Row:
         found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed)
     except SchedulerError:
         raise
-    except Exception as error:  # code of others may fail in any way
+    except (Exception, SystemExit) as error:  # code of others may fail in any way
         raise SchedulerError(f"entry '{name}' fails in world {world}, seed {seed}: {errors.told(error)}") from error
     return Row(name, digest, frozen, world, seed, {k: float(v) for k, v in found._asdict().items()})
 
@@ -156,8 +164,9 @@ def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
     """The table as data: per world, figures and scores with 95 % intervals, and paired differences to the best.
 
     A score is the geometric mean of energy and response against `least-loaded`; `sum` the arithmetic one. An
-    entry is `with_best` when the interval of its paired difference to the best reaches 0. Without `least-loaded`
-    among the rows the first entry is what others are held against.
+    entry is `with_best` when the interval of its paired difference to the best reaches 0; one seed has no intervals
+    (NaN), and only what is no worse than the best is with it. Without `least-loaded` among the rows the first entry is
+    what others are held against.
     """
     names = [one.name for one in entries]
     reference = REFERENCE if REFERENCE in names else names[0]
@@ -215,7 +224,7 @@ def _against(logs: Sequence[float], best: Sequence[float]) -> dict[str, Any]:
     known = half if math.isfinite(half) else 0.0
     return {
         "score": math.exp(_mean(logs)), "behind": 100.0 * math.expm1(mean),
-        "behind_low": 100.0 * math.expm1(mean - known), "behind_high": 100.0 * math.expm1(mean + known),
+        "behind_low": 100.0 * math.expm1(mean - half), "behind_high": 100.0 * math.expm1(mean + half),
         "with_best": mean - known <= 0.0,
     }  # fmt: skip
 
@@ -256,10 +265,15 @@ def markdown(found: Mapping[str, Any]) -> str:
         ]
         for name, cell in sorted(cells.items(), key=lambda item: float(item[1]["score"])):
             mark = " *" if cell["with_best"] else ""
+            low, high, energy, response = (
+                cell[name] for name in ("behind_low", "behind_high", "energy_half", "response_half")
+            )
+            several = math.isfinite(low)
             lines.append(
-                f"| `{name}`{mark} | {cell['score']:.3f} | {cell['behind']:.1f} ({cell['behind_low']:.1f} - "
-                f"{cell['behind_high']:.1f}) | {cell['energy']:.3g} +- {cell['energy_half']:.2g} | "
-                f"{cell['response']:.4g} +- {cell['response_half']:.2g} | {cell['late']:.1%} | {cell['cost']:.3g} | "
+                f"| `{name}`{mark} | {cell['score']:.3f} | {cell['behind']:.1f}"
+                f"{f' ({low:.1f} - {high:.1f})' if several else ''} | {cell['energy']:.3g}"
+                f"{f' +- {energy:.2g}' if several else ''} | {cell['response']:.4g}"
+                f"{f' +- {response:.2g}' if several else ''} | {cell['late']:.1%} | {cell['cost']:.3g} | "
                 f"{cell['waiting']:.3g} | {cell['migrations']:.2f} | {cell['cpu']:.2f} |"
             )
     return "\n".join(lines) + "\n"

@@ -24,7 +24,10 @@ def _group() -> None:
 def schedulers(
     only: Annotated[str, typer.Option(help="These entries, comma between them; default: all that have a name.")] = "",
     entry: Annotated[  # one's own module may lie in the folder that the command is run in
-        list[str], typer.Option(help="One more entry, module:name of a policy of yours, in this folder or installed.")
+        list[str],
+        typer.Option(
+            help="One more entry: module:name of your policy, in this folder or installed, or its entry point."
+        ),
     ] = [],  # noqa: B006 - typer
     world: Annotated[str, typer.Option(help="These worlds of the suite, comma between them.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="The first so many seeds of the suite.")] = 5,
@@ -35,12 +38,13 @@ def schedulers(
     """Run what the folder does not hold yet, and write results.jsonl and leaderboard.md."""
     with errors(as_json):
         from cosim.bench import suite, table
-        from cosim.schedulers import SchedulerError
+        from cosim.schedulers import SchedulerError, installed_names
 
         search_in(Path())
         names = [*(_words(only) or table.ENTRIES), *entry]
         for option, given in (("--only", _words(only)), ("--entry", entry)):
-            strange = [one for one in given if ":" not in one and one not in (*table.ENTRIES, table.REFERENCE)]
+            named = (*table.ENTRIES, table.REFERENCE, *installed_names())
+            strange = [one for one in given if ":" not in one and one not in named]
             if strange:
                 hint = did_you_mean(strange[0], table.ENTRIES, otherwise="entries")
                 raise SetupError(

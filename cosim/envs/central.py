@@ -32,9 +32,10 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
         self._state = self._session.ask()
         if self._state is None:
             self._session.close()
-            raise ValueError(f"{scenario} asks for no decision per {self._decision}")
+            raise ValueError(f"{scenario} asks for no decision per {self._decision} under seed {self._seed}")
         self._hosts = len(self._state.hosts)
         self._fresh = True  # the session has just begun
+        self._empty = False  # it has begun, and asks nothing
         self.observation_space: spaces.Space[Any] = observation_space(self._hosts, tasks)
 
     def reset(
@@ -48,14 +49,18 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
             self._seed = wanted
             self._session = Session(self._scenario, self._decision, wanted, self._overrides)
             self._state = self._session.ask()
-        self._fresh = False
+        self._fresh, self._empty = False, self._state is None
         return self._seen(), self._info()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:  # noqa: ANN401
         """Decide, and go on to the next question. The end of the scenario truncates.
 
+        A run in which no question comes ends with its first step, whose action is not looked at, without reward.
         Raises `ValueError` for an action outside the space; the question stays open then.
         """
+        if self._empty:  # loops step after each reset
+            self._empty = False
+            return self._seen(), 0.0, False, True, self._info()
         if self._state is None:
             raise gymnasium.error.ResetNeeded("the scenario has ended, or the environment is closed; call reset")
         before = self._state
@@ -66,7 +71,7 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """End the run."""
-        self._state, self._fresh = None, False
+        self._state, self._fresh, self._empty = None, False, False
         self._session.close()
 
     def _seen(self) -> Observation:

@@ -21,7 +21,8 @@ class MultiEdge(ParallelEnv):  # type: ignore[misc]
     """`cosim/MultiEdge-v1`: each edge host decides about the tasks that wait and are nearest to it, per interval.
 
     Agents are `edge_<number of the host>`. Each sees all hosts and its own `tasks` rows; its action has an
-    answer per row: 0 keep, 1 the task's device, 2 + h host h. All get the reward of `ContinuumEnv`.
+    answer per row: 0 keep, 1 the task's device, 2 + h host h. All get the reward of `ContinuumEnv`. Raises
+    `ValueError` for a scenario without an edge host.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "name": "cosim/MultiEdge-v1", "is_parallelizable": True}
@@ -40,6 +41,9 @@ class MultiEdge(ParallelEnv):  # type: ignore[misc]
             raise ValueError(f"{scenario} asks for no decision per interval")
         self._hosts = len(self._state.hosts)
         self._edges = np.flatnonzero(self._state.hosts["tier"] == EDGE)
+        if not len(self._edges):
+            self._session.close()
+            raise ValueError(f"{scenario} has no edge host, so there is no agent; use cosim/Continuum-v1")
         self.possible_agents = [f"edge_{h}" for h in self._edges]
         self.agents: list[str] = []
         self.observation_spaces = {name: observation_space(self._hosts, tasks) for name in self.possible_agents}
@@ -83,6 +87,7 @@ class MultiEdge(ParallelEnv):  # type: ignore[misc]
                 mine = answer(chosen, rows[: self._tasks], self._state)
                 found = np.where(mine != KEEP, mine, found)
         self._session.answer(found)
+        self._state = None  # of a run that fails there is none
         self._state = self._session.ask()
         over, names = self._state is None, self.agents
         reward = cost_of(self._state, self._watts)

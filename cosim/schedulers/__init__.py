@@ -226,9 +226,19 @@ def _outside() -> dict[str, str]:
     return {point.name: point.value for point in entry_points(group=GROUP)}
 
 
+def installed_names() -> tuple[str, ...]:
+    """Schedulers that installed packages name by the entry-point group."""
+    return tuple(sorted(set(_outside()) - set(BUILTIN) - set(POLICIES) - set(OF_FILES)))
+
+
+def target_of(name: str) -> str:
+    """`module:name` of the function or class that a name stands for; `name` itself where it stands for none."""
+    return POLICIES[name][0] if name in POLICIES else _outside().get(name, name)
+
+
 def scheduler_names(decision: str | None = None) -> tuple[str, ...]:
     """Every scheduler that has a name and is not a peer model's own; those that take `decision`, if one is given."""
-    named = (*BUILTIN, *POLICIES, *sorted(set(_outside()) - set(BUILTIN) - set(POLICIES) - set(OF_FILES)))
+    named = (*BUILTIN, *POLICIES, *installed_names())
     if decision is None:
         return named
     return tuple(
@@ -289,7 +299,7 @@ def scheduler(name: str) -> Scheduler:
     if name in OF_FILES:
         _, taken, files, _, _ = OF_FILES[name]
         return Scheduler(name, -1, None, None, taken, files)
-    target = POLICIES[name][0] if name in POLICIES else _outside().get(name, name)
+    target = target_of(name)
     if ":" not in target:
         raise SchedulerError(
             f"there is no scheduler '{name}'; known: {', '.join(scheduler_names())}; "

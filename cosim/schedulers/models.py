@@ -137,7 +137,8 @@ def interval_state(model: Interval, view: IntervalView) -> State:
     """What a policy of the interval model sees; containers with a host can all be moved."""
     hosts: Records = np.zeros(len(view.mips), HOST)
     placed = view.host[view.host >= 0]
-    hosts["tier"] = np.where(view.latency > np.median(view.latency), CLOUD, EDGE)
+    middle = 0.5 * (view.latency.min() + view.latency.max())  # the model knows clouds by their latency alone
+    hosts["tier"] = np.where(view.latency > middle, CLOUD, EDGE)
     hosts["cores"], hosts["speed"] = 1.0, view.mips * _MEGA
     hosts["tasks"] = np.bincount(placed, minlength=len(hosts))
     hosts["demand"], hosts["utilisation"] = view.demanded * _MEGA, view.utilisation

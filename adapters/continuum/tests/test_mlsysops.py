@@ -10,7 +10,7 @@ from adapters.continuum import ADAPTER
 from adapters.continuum.check import problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, load, run, served
-from cosim.contract.adapter import Context
+from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import OperatingPoint, Scaling, Scene, SlotRange
 from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
@@ -249,6 +249,14 @@ def test_awaiting_the_world_outside_is_refused(tmp_path):
     )
     with pytest.raises(ValueError, match=r"policy-x.py': analyze awaits something outside"):
         simulated(tmp_path, "x", root=tmp_path)
+
+
+def test_policy_files_that_another_scheduler_leaves_unasked_publish_nothing(tmp_path):
+    configuration = configured("slow-down").model_copy(update={"scheduler": "least-loaded"})
+    adapter = ADAPTER.build(configuration)
+    adapter.start(context(scratch=tmp_path))
+    frames = adapter.step(0.0, Inputs(served(0.0), []))
+    assert tuple(frame.signal for frame in frames) == ADAPTER.ports(configuration).writes
 
 
 def test_where_components_are_is_told_node_by_node(tmp_path):

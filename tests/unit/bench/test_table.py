@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import cosim.schedulers
 from cosim.bench import suite, table
 from cosim.cli.main import app
 from cosim.peers.interval import Interval
@@ -175,6 +176,10 @@ def test_what_is_not_there_is_said(tmp_path):
 def test_one_seed_has_no_interval():
     assert table.band({"low": 0.9, "high": 1.1}) == "0.900 - 1.100"
     assert table.band({"low": math.nan, "high": math.nan}) == "-"
+    rows = [row("a", 1, 1.0, 1.0), row("b", 1, 1.1, 1.1)]
+    found = table.compared(rows, [table.Entry(name, "MIT", 0, "x") for name in "ab"])
+    assert "| `b` | 1.100 | 10.0 | 1.1 | 1.1 |" in table.markdown(found)
+    assert [found["worlds"]["small"][name]["with_best"] for name in "ab"] == [True, False]
 
 
 def _own(tmp_path, monkeypatch, text):
@@ -204,7 +209,7 @@ class Policy:
     ("return np.full(len(state.tasks), np.nan)", "answered float64"),
     ("raise KeyError('w1')", "theirs.py:7, in policy"),
     ("return np.full(len(state.tasks), 99)", r"expected 0\.\.11"), ("return np.full(len(state.tasks), -2)", "-2"),
-    ("return np.zeros(99, int)", "one integer each"),
+    ("return np.zeros(99, int)", "one integer each"), ("raise SystemExit(3)", "SystemExit: 3"),
 ])  # fmt: skip
 def test_an_entry_that_fails_is_named_with_the_world_and_the_seed(tmp_path, monkeypatch, answer, said):
     _own(tmp_path, monkeypatch, POLICY.format(answer))
@@ -220,10 +225,35 @@ def test_an_entry_that_cannot_be_made_and_weights_that_are_no_file_are_refused(t
         table.entry("theirs:policy")
     (tmp_path / "there.npz").write_bytes(b"12345")
     assert table.entry("theirs:policy").weights == 5
+    for wrong in (None, 3, " ", "MIT | GPL", "MIT\nGPL"):
+        monkeypatch.setattr(sys.modules["theirs"].policy, "licence", wrong, raising=False)
+        with pytest.raises(SchedulerError, match="expected its name in one line"):
+            table.entry("theirs:policy")
+    monkeypatch.setattr(sys.modules["theirs"].policy, "weights", np.zeros(2))
+    with pytest.raises(SchedulerError, match="has a ndarray as weights; expected the path of a file"):
+        table.entry("theirs:policy")
     outcome = CliRunner().invoke(app, ["bench", "schedulers", "--only", "least-loaded", "--entry", "theirs:Policy"])
     assert outcome.exit_code == 2
     assert "cannot be made" in outcome.output
     assert "Traceback" not in outcome.output
+
+
+def test_an_installed_policy_takes_part_by_the_name_of_its_entry_point(tmp_path, monkeypatch):
+    _own(tmp_path, monkeypatch, POLICY.format("return np.where(state.tasks['host'] < 0, 0, -1)"))
+    folder = tmp_path / "theirs-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[cosim.schedulers]\ntheir-first = theirs:policy\n")
+    cosim.schedulers._outside.cache_clear()
+    try:
+        arguments = ["bench", "schedulers", "--only", "least-loaded", "--world", "small", "--seeds", "1", "--json"]
+        done = CliRunner().invoke(app, [*arguments, "--entry", "their-first", "--out", str(tmp_path / "out")])
+    finally:
+        monkeypatch.undo()
+        cosim.schedulers._outside.cache_clear()
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert {line["entry"] for line in found["board"]} == {"least-loaded", "their-first"}
 
 
 @pytest.mark.parametrize("changed", ["helper.py", "net.npz"])

@@ -166,6 +166,30 @@ def test_a_scenario_without_decisions_is_refused(scenario):
         cosim.envs.OffloadEnv(scenario("interval"))
 
 
+def test_a_scenario_without_an_edge_host_has_no_agents(scenario):
+    clouds = [f"nodes.edge-{k}.kind=cloud" for k in (1, 2)]
+    with pytest.raises(ValueError, match="no edge host, so there is no agent"):
+        MultiEdge(scenario("continuum"), overrides=clouds)
+
+
+def test_clouds_are_clouds_also_where_they_are_most_hosts(scenario):
+    env = MultiEdge(scenario("interval"), overrides=["nodes.edge-1.kind=cloud"])
+    assert env.possible_agents == ["edge_1"]
+    env.close()
+
+
+def test_a_run_without_a_task_ends_with_its_first_step(scenario):
+    env = cosim.envs.OffloadEnv(scenario("continuum"), overrides="run.duration=1 min")
+    seeds = iter(range(1, 200))  # three tasks are expected in a run
+    while env.reset(seed=next(seeds))[0]["task_mask"].any():
+        pass
+    seen, reward, terminated, truncated, info = env.step(0)
+    assert (seen["task_mask"].any(), reward, terminated, truncated, info["time"]) == (False, 0.0, False, True, 60.0)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(0)
+    env.close()
+
+
 @pytest.mark.parametrize(("module", "code"), [
     ("gymnasium", "import cosim.envs"), ("pettingzoo", "from cosim.envs import MultiEdge"),
     ("torch", "from cosim.schedulers.catalogue.training import library; library()"),
