@@ -16,7 +16,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
 BUILD = "building images"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
-_LOOK = 0.2  # s between two looks
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
 _CERTIFICATES = (
@@ -173,15 +171,25 @@ class Deployment:
             raise
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            state = self.state(RUN)
-            if state["State"] in ("exited", "dead"):
-                return int(str(state["ExitCode"]))
-            if end is not None and time.monotonic() > end:
-                raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s")
-            time.sleep(_LOOK)
+        """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`.
+
+        The engine tells when it is there: each look by compose costs as much as a vehicle does in seconds.
+        """
+        container = self._compose("ps", "--all", "--quiet", RUN).strip()
+        if not container:
+            raise RunError(f"there is no service '{RUN}' in the deployment")
+        try:
+            done = subprocess.run(
+                ["docker", "wait", container],
+                env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
+                start_new_session=True, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s") from error
+        code = done.stdout.strip()
+        if not code.isdecimal():
+            raise RunError(f"`docker wait` of the run of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
+        return int(code)
 
     def state(self, service: str) -> Mapping[str, object]:
         """What compose knows of a service's container: State, Health, ExitCode and more."""
