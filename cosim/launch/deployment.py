@@ -29,6 +29,7 @@ from cosim.plan.plan import Plan
 
 RUN = "orchestrator"  # the service that is the run itself
 OURS = "continuum-cosim/"  # names of images that are never pulled begin so
+COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
 GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
 ANSWER = 120.0  # s, for the engine to answer
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
@@ -51,25 +52,45 @@ class CommandResult:
     output: str  # standard output and standard error, as they came
 
 
+def too_old(compose: str) -> bool:
+    """Whether a version of compose, as it tells it, is older than `COMPOSE`; of one that is no number nobody knows."""
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
+    return found is not None and tuple(map(int, found.groups())) < COMPOSE
+
+
 def require_engine() -> None:
-    """Raise `SetupError` when there is no `docker compose`, or no engine answers."""
+    """Raise `SetupError` when there is no `docker compose`, or an old one, or no engine answers."""
     if shutil.which("docker") is None:
         raise SetupError(
             "containers need Docker (or Podman's `docker`) with its compose plugin, and there is no `docker`; "
             "without an engine: --nodes netns"
         )
-    for words, what, remedy in (
-        (["compose", "version"], "has no compose plugin", "install docker-compose-plugin (Debian: docker-compose)"),
-        (
-            ["info"],
-            "reaches no container engine",
-            "start the engine (systemctl start docker), be a member of its group, or say with DOCKER_HOST where it is",
-        ),
-    ):
-        done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-            raise SetupError(f"`docker` {what}: {said}; {remedy}")
+    compose = _asked("compose", "version", "--short")
+    if compose.returncode:
+        raise SetupError(
+            f"`docker` has no compose plugin: {_last_word(compose)}; "
+            "install docker-compose-plugin (Debian: docker-compose)"
+        )
+    if too_old(compose.stdout.strip()):
+        needed = ".".join(map(str, COMPOSE))
+        raise SetupError(
+            f"`docker compose` is {compose.stdout.strip()}, and {needed} or newer is needed: update its plugin"
+        )
+    engine = _asked("info")
+    if engine.returncode:
+        said = _last_word(engine)
+        remedy = "start the engine (systemctl start docker), or say with DOCKER_HOST where it is"
+        if "permission denied" in said:
+            remedy = "be a member of its group (sudo usermod -aG docker $USER, then log in again)"
+        raise SetupError(f"`docker` reaches no container engine: {said}; {remedy}")
+
+
+def _asked(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
+
+
+def _last_word(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
 
 
 class Deployment:
