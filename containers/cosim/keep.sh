@@ -7,6 +7,10 @@ for network in $COSIM_NETWORKS; do
     ip route replace unreachable "$network" metric 4096
 done
 
+# The run may have no name yet when the sidecar asks for it. On a network without a way out the engine's name server then
+# says nothing for five seconds, and the resolver asks twice; it is asked again soon instead.
+export RES_OPTIONS='timeout:1 attempts:1'
+
 pause=1
 trap 'trap - TERM INT; kill -TERM "$child"; wait "$child"; exit 0' TERM INT
 while :; do

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from cosim.bus.channel import Channel
 from cosim.bus.messages import FROM_RUN, FROM_WORKER
@@ -23,6 +22,7 @@ from cosim.talk.codec import Body, Message
 from cosim.talk.columns import Buffers
 from cosim.talk.keys import Key
 from cosim.talk.pipe import LostError, Pipe
+from cosim.talk.sockets import event
 
 
 class RefusedError(Exception):
@@ -115,10 +115,10 @@ class SocketLink:
         return None
 
     def _look(self) -> None:
-        event = recv_monitor_message(self._lost)["event"]
-        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+        number, _ = event(self._lost)
+        if number == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             raise RefusedError("the worker does not know this key")
-        if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        if number == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             raise RefusedError("the worker asks for a key, or for none: adapters.NAME.key must match it")
         raise LostError("the connection was lost")
 

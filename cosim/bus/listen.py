@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from cosim.bus.channel import Channel
 from cosim.bus.messages import FROM_RUN, FROM_WORKER
@@ -20,7 +19,7 @@ from cosim.bus.service import AdapterService
 from cosim.contract.errors import SetupError
 from cosim.talk.doorkeeper import raise_descriptors
 from cosim.talk.keys import server_key
-from cosim.talk.sockets import Guard, lock
+from cosim.talk.sockets import Guard, event, lock
 
 FAREWELL = 1_000  # ms for the last answer to leave
 
@@ -95,8 +94,8 @@ class Listener:
 
     def _disconnected(self, service: AdapterService) -> bool:
         """Take note of a lost connection; whether it was that of the session."""
-        event = recv_monitor_message(self._lost)
-        if service.session is None or int(event["value"]) != self._fd:
+        _, value = event(self._lost)
+        if service.session is None or value != self._fd:
             return False
         service.lost()
         return True

@@ -16,7 +16,7 @@ from cosim.cli.console import count, note
 from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
-from cosim.launch.deployment import ENDS, RUN, Deployment, require_engine
+from cosim.launch.deployment import ENDS, RUN, Deployment
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
@@ -40,7 +40,6 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
     heard = _Shown()
     with ended_by_signals(), Waiting(quiet=quiet) as waiting:
         deployment = Deployment(plan, scenario, runs=out, values=values, build=builds, progress=waiting.tell)
-        require_engine()
         with contextlib.suppress(KeyboardInterrupt), deployment:
             waiting.done()
             if not quiet:

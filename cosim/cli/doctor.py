@@ -18,7 +18,6 @@ import typer
 from cosim.cli.console import Json, beside, emit, errors
 
 _MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
-_COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
 _ANSWER = 10.0  # s for the container engine to say something
 _LITTLE_DISK = 1 << 30  # B; a city run writes tens of megabytes, a sweep of it gigabytes
 
@@ -126,13 +125,14 @@ def _links() -> list[Finding]:
 
 def _containers() -> Finding:
     """Whether real nodes can be containers here."""
-    needed = ".".join(map(str, _COMPOSE))
+    from cosim.launch.deployment import COMPOSE, too_old
+
+    needed = ".".join(map(str, COMPOSE))
     if shutil.which("docker") is None:
         return Finding("containers", "optional", "no program 'docker'; only real nodes as containers need it")
     compose = _says("docker", "compose", "version", "--short")
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
-    if found is None or tuple(map(int, found.groups())) < _COMPOSE:
-        what = f"compose {compose}" if found else "no plugin 'compose'"
+    if not compose or too_old(compose):
+        what = f"compose {compose}" if compose else "no plugin 'compose'"
         return Finding("containers", "optional", f"{what}; real nodes as containers need {needed} or newer")
     engine = _says("docker", "version", "--format", "{{.Server.Version}}")
     if not engine:

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 NAMES = Path("/etc/resolv.conf")
 TABLE = "cosim_names"
 PERIOD = 2.0  # s between two looks: a host that is started again may have another address
+SOON = 0.1  # s until the next look for the first host, which may be started after this one; doubled each time
 FAREWELL = 0.5  # s for a look that is under way at the end; the engine may take ten to say that a host is not there
 
 
@@ -153,7 +154,12 @@ class Management:
             self._netlink.close()
 
     def _keep(self) -> None:
+        first = self._hosts[0]
         try:
+            pause = SOON
+            while first not in self._made and not self._closing.wait(pause):
+                self.look([first])
+                pause = min(2.0 * pause, PERIOD)
             while not self._closing.is_set():
                 self.look()
                 self._closing.wait(PERIOD)

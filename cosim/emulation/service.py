@@ -88,15 +88,19 @@ class EmulationService:
     def run(self) -> None:
         """Serve until interrupted."""
         due = time.monotonic()
+        told: set[tuple[str, str]] = set()  # ports
         while True:
             ready = dict(self._poller.poll(math.ceil(max(0.0, due - time.monotonic()) * 1e3)))
             if self._reception.fileno() in ready:
                 self._reception.serve()
+                if self._reception.ports - told:  # a run that waits for them need not wait for the next report too
+                    due = min(due, time.monotonic())
             if self._commands in ready:
                 self._take()
             self._probes.serve()
             if time.monotonic() >= due:
                 self._report()
+                told = self._reception.ports
                 due = max(due + PERIOD, time.monotonic())
 
     def close(self) -> None:

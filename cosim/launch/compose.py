@@ -37,6 +37,7 @@ REPORTS = 5602  # what it reports
 VEHICLES = 5603  # grants of time, to the programs of vehicles
 GATEWAY = 5604  # live nodes
 OUTSIDE = 5606  # machines that attach and that the run has not started
+NAMESPACE = "continuum-cosim/"  # of our images
 SOCKETS = "/run/cosim"
 PROCESSES = 2048  # of a container; a fork bomb in a node ends there
 KEY = "/run/cosim-key"  # folder with a node's private key
@@ -156,7 +157,8 @@ def _document(
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
             "networks": ["control", "management"],
-            "depends_on": {"network": {"condition": "service_healthy"}},
+            # It waits for the service and all sidecars itself; a check of health before would take seconds.
+            "depends_on": {"network": {"condition": "service_started"}},
             "init": True,
             "stop_grace_period": "60s",  # to write the report of what there is
             "mem_limit": "${COSIM_MEMORY:-16g}",
@@ -171,10 +173,7 @@ def _document(
             ],
             "volumes": [f"sockets:{SOCKETS}"],
             "networks": ["control"],  # where no node is: its words decide what links are like
-            "healthcheck": {
-                "test": ["CMD", "test", "-S", f"{SOCKETS}/links.sock"],
-                "interval": "2s", "timeout": "2s", "retries": 15,
-            },
+            "healthcheck": {"test": ["CMD", "test", "-S", f"{SOCKETS}/links.sock"], **_SELDOM},
             "restart": "unless-stopped",
             "init": True,
             "mem_limit": "512m",
@@ -213,6 +212,10 @@ def _document(
     end = host_end(nodes)
     if end is not None:
         services["uplink"] = _uplink(end, nodes, made, carried)
+    for name, service in services.items():
+        # `docker compose up` shows what the run says, and programs that are not ours; `docker compose logs` the others.
+        if name not in ("orchestrator", "dashboard") and service["image"].startswith(NAMESPACE):
+            service["attach"] = False
     document: dict[str, Any] = {
         "services": services,
         "networks": {
@@ -320,7 +323,7 @@ class _Images:
     def _named(self, name: str, variants: Sequence[str]) -> dict[str, Any]:
         """Never pulled: whoever registered the name elsewhere would run with the sidecars' capability."""
         tag = "-".join(("${COSIM_TAG:-latest}", *variants))
-        found: dict[str, Any] = {"image": f"continuum-cosim/{name}:{tag}", "pull_policy": "never"}
+        found: dict[str, Any] = {"image": f"{NAMESPACE}{name}:{tag}", "pull_policy": "never"}
         if self._repository is None or name in self._built:  # once is enough
             return found
         self._built.add(name)

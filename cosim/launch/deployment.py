@@ -16,7 +16,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from cosim.plan.plan import Plan
 
 RUN = "orchestrator"  # the service that is the run itself
 OURS = "continuum-cosim/"  # names of images that are never pulled begin so
+COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
 GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
 ANSWER = 120.0  # s, for the engine to answer
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
@@ -37,7 +37,6 @@ STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
 BUILD = "building images"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
-_LOOK = 0.2  # s between two looks
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
 _CERTIFICATES = (
@@ -53,25 +52,45 @@ class CommandResult:
     output: str  # standard output and standard error, as they came
 
 
+def too_old(compose: str) -> bool:
+    """Whether a version of compose, as it tells it, is older than `COMPOSE`; of one that is no number nobody knows."""
+    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
+    return found is not None and tuple(map(int, found.groups())) < COMPOSE
+
+
 def require_engine() -> None:
-    """Raise `SetupError` when there is no `docker compose`, or no engine answers."""
+    """Raise `SetupError` when there is no `docker compose`, or an old one, or no engine answers."""
     if shutil.which("docker") is None:
         raise SetupError(
             "containers need Docker (or Podman's `docker`) with its compose plugin, and there is no `docker`; "
             "without an engine: --nodes netns"
         )
-    for words, what, remedy in (
-        (["compose", "version"], "has no compose plugin", "install docker-compose-plugin (Debian: docker-compose)"),
-        (
-            ["info"],
-            "reaches no container engine",
-            "start the engine (systemctl start docker), be a member of its group, or say with DOCKER_HOST where it is",
-        ),
-    ):
-        done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
-        if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-            raise SetupError(f"`docker` {what}: {said}; {remedy}")
+    compose = _asked("compose", "version", "--short")
+    if compose.returncode:
+        raise SetupError(
+            f"`docker` has no compose plugin: {_last_word(compose)}; "
+            "install docker-compose-plugin (Debian: docker-compose)"
+        )
+    if too_old(compose.stdout.strip()):
+        needed = ".".join(map(str, COMPOSE))
+        raise SetupError(
+            f"`docker compose` is {compose.stdout.strip()}, and {needed} or newer is needed: update its plugin"
+        )
+    engine = _asked("info")
+    if engine.returncode:
+        said = _last_word(engine)
+        remedy = "start the engine (systemctl start docker), or say with DOCKER_HOST where it is"
+        if "permission denied" in said:
+            remedy = "be a member of its group (sudo usermod -aG docker $USER, then log in again)"
+        raise SetupError(f"`docker` reaches no container engine: {said}; {remedy}")
+
+
+def _asked(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
+
+
+def _last_word(done: subprocess.CompletedProcess[str]) -> str:
+    return (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
 
 
 class Deployment:
@@ -173,15 +192,25 @@ class Deployment:
             raise
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`."""
-        end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            state = self.state(RUN)
-            if state["State"] in ("exited", "dead"):
-                return int(str(state["ExitCode"]))
-            if end is not None and time.monotonic() > end:
-                raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s")
-            time.sleep(_LOOK)
+        """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`.
+
+        The engine tells when it is there: each look by compose costs as much as a vehicle does in seconds.
+        """
+        container = self._compose("ps", "--all", "--quiet", RUN).strip()
+        if not container:
+            raise RunError(f"there is no service '{RUN}' in the deployment")
+        try:
+            done = subprocess.run(
+                ["docker", "wait", container],
+                env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
+                start_new_session=True, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s") from error
+        code = done.stdout.strip()
+        if not code.isdecimal():
+            raise RunError(f"`docker wait` of the run of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
+        return int(code)
 
     def state(self, service: str) -> Mapping[str, object]:
         """What compose knows of a service's container: State, Health, ExitCode and more."""

@@ -41,7 +41,7 @@ def take_out(document: dict[str, Any], elsewhere: Mapping[str, Sequence[str]]) -
     services["trunk"] = {
         **_trunk(network, "near", "--listen", f"0.0.0.0:{PORT}"),
         "networks": ["management"],
-        "depends_on": {"network": {"condition": "service_healthy"}},
+        "depends_on": {"network": {"condition": "service_started"}},
     }
     return {machine: _other(document, machine, names) for machine, names in elsewhere.items()}
 
@@ -53,7 +53,7 @@ def _other(document: dict[str, Any], machine: str, names: Sequence[str]) -> dict
     services[far] = {
         **_trunk(document["services"]["network"], "far", "--to", f"trunk:{PORT}", "--mode", "666"),
         "networks": ["management"],
-        "healthcheck": document["services"]["network"]["healthcheck"],
+        "healthcheck": {**document["services"]["network"]["healthcheck"], "interval": "2s", "retries": 15},
     }
     shown = False
     for name in names:

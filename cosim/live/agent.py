@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from cosim.contract.errors import SetupError
 from cosim.inference.limits import boot_id
@@ -29,7 +28,7 @@ from cosim.live.work import LOCAL, local
 from cosim.live.worker_pool import WorkerPool
 from cosim.talk import keys
 from cosim.talk.codec import Body
-from cosim.talk.sockets import bounded, dial
+from cosim.talk.sockets import bounded, dial, event
 
 log = logging.getLogger("cosim.attach")
 
@@ -235,13 +234,13 @@ class Agent:
             self._socket = None
 
     def _look_at_connection(self, monitor: zmq.Socket[bytes]) -> None:
-        event = recv_monitor_message(monitor, zmq.NOBLOCK)["event"]
+        number, _ = event(monitor, zmq.NOBLOCK)
         reason = "the connection was lost"
         if self._member.state == "asking":
             reason = f"nobody answers at {self._options.server}, or not the gateway whose key is in the key file"
-        if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+        if number == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             reason = "the server refuses this key: its .pub file must be in the folder of keys"
-        elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        elif number == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
             reason = "the server is no gateway"
         self._member.lost(reason, time.monotonic())
 

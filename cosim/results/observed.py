@@ -71,12 +71,17 @@ def publisher(
     *,
     steered: bool = False,
 ) -> Iterator[Publishing]:
-    """Publish a run at `address`, and say where that is; `started` is the scene as it is known at the first tick."""
+    """Publish a run at `address`, and say where that is, unless the caller has chosen just that and others may look.
+
+    `started` is the scene as it is known at the first tick.
+    """
     from cosim.talk.publish import Publisher
 
     with Publisher(address, scene) as found:
-        say(f"publishing frames at {found.address}")
-        if found.address.startswith("tcp://127."):  # elsewhere it may have another name
+        here = found.address.startswith("tcp://127.")
+        if here or found.address != address:  # in a container, 0.0.0.0 and its port tell nobody anything
+            say(f"publishing frames at {found.address}")
+        if here:  # elsewhere it may have another name
             say(f"to watch: cosim view {found.address}{', to steer with --token and the token' if steered else ''}")
         yield Publishing(found, state, started)
 

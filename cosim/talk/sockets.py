@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -181,6 +182,15 @@ class Door:
         self.socket.close(linger)
         self._zmq.term()  # waits for what was said last, and ends the guard
         self._keeper.close()
+
+
+def event(monitor: zmq.Socket[bytes], flags: int = 0) -> tuple[int, int]:
+    """The next event that a socket's monitor tells (zmq_socket_monitor(3)): its number and its value.
+
+    What pyzmq has for it imports asyncio, a quarter of an agent's start. Raises `zmq.Again` as a socket does.
+    """
+    number, value = struct.unpack("=Hi", monitor.recv_multipart(flags)[0])
+    return number, value
 
 
 def each(socket: zmq.Socket[bytes], most: int, take: Callable[[list[zmq.Frame]], None]) -> None:

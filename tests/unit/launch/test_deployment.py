@@ -15,11 +15,13 @@ from tests.unit.launch.worlds import DRONE, EDGE, plan
 STAND_IN = """#!/bin/sh
 echo "$*" >> "$CALLS"
 case "$*" in
-  *"$FAILS"*) echo "no such thing" >&2; exit 17;;
+  *"$FAILS"*) echo "${WHY:-no such thing}" >&2; exit 17;;
+  "compose version --short") echo "$COMPOSE";;
   *" build") printf '#7 [cosim python 1/2] FROM x\n#7 CACHED\n#9 [vedgenode packages 3/3] RUN pip\n'
     echo '#9 1.5 certificate verify FAILED'
     exit "$BUILT";;
-  *" ps "*) echo '{"State": "exited", "ExitCode": 3}';;
+  *" ps --all --quiet "*) echo f00d;;
+  "wait f00d") echo 3;;
   *" port "*) echo "127.0.0.1:8081";;
   *"config --images"*) printf 'continuum-cosim/cosim:latest\ngrafana/grafana\n';;
   *--services*) printf 'network\\norchestrator\\n';;
@@ -152,6 +154,18 @@ def test_a_command_that_is_terminated_ends_as_by_ctrl_c(number):
 def test_an_engine_that_is_not_there_is_told_before_anything_starts(calls, deployment, monkeypatch, fails, said):
     monkeypatch.setenv("FAILS", fails)
     with pytest.raises(SetupError, match=said), deployment:
+        pass
+    assert not [line for line in calls() if "--project-name" in line]
+
+
+def test_an_old_compose_and_a_lacking_right_are_told_before_anything_starts(calls, deployment, monkeypatch):
+    monkeypatch.setenv("COMPOSE", "v2.17.3")
+    with pytest.raises(SetupError, match=r"is v2\.17\.3, and 2\.23\.1 or newer is needed"), deployment:
+        pass
+    monkeypatch.setenv("COMPOSE", "2.26.1-4")
+    monkeypatch.setenv("FAILS", "info")
+    monkeypatch.setenv("WHY", "permission denied while trying to connect")
+    with pytest.raises(SetupError, match="be a member of its group"), deployment:
         pass
     assert not [line for line in calls() if "--project-name" in line]
 
