@@ -92,10 +92,35 @@ def _unite_hosts(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> N
         return
     for which in range(2):  # nearest host, nearest cloud host
         h = memory.number(s.near, 2 * row + which).v
-        if h >= 0 and s.scheduler != (NEAREST if which == 1 else FAR):
+        if h >= 0 and s.scheduler != (NEAREST if which == 1 else FAR) and (which == 0 or s.apart == 0):
             host = memory.host(s.hosts, h).slot
             _route(s, parent, n, host)
             _route(s, parent, host, n)
+
+
+@jit
+def _mark(s: Record, parent: Shorts, region: Shorts, here: int, there: int, own: int) -> None:
+    """Let region 0 have the nodes on the route from `here` to `there` that are not in the region of node `own`."""
+    own = _find(parent, own)
+    for _ in range(s.infra_count):
+        if _find(parent, here) != own:
+            region[_find(parent, here)] = 0
+        link = next_hop(s, here, there) if here != there else -1
+        if link < 0:
+            return
+        here = far_end(s, link, here)
+
+
+@jit
+def _mark_shared(s: Record, parent: Shorts, seen: NDArray[np.int8], region: Shorts) -> None:
+    """Let region 0 have all that leads from anywhere to the cloud host that may be chosen there, and back."""
+    for row in range(s.infra_count):
+        h = memory.number(s.near, 2 * row + 1).v
+        if seen[row] != 0 and h >= 0:
+            n, host = memory.whole(s.infra, row).v, memory.host(s.hosts, h).slot
+            region[_find(parent, host)] = 0
+            _mark(s, parent, region, n, host, n)
+            _mark(s, parent, region, host, n, n)
 
 
 @jit
@@ -188,8 +213,9 @@ def divide(
 ) -> int:  # fmt: skip
     """Deal what is due up to `until` to regions that do not meet before; the number of regions with such events.
 
-    `dealt[first[r] : first[r + 1]]` are the events of region r, the lowest number first. `parent` (nodes,), `seen`
-    (infra + 1,), `region` (nodes,), `found` (events, 2) are room.
+    `dealt[first[r] : first[r + 1]]` are the events of region r, the lowest number first. With `META.apart` region 0 is
+    what the others share as soon as one of them sends a task to the cloud, and with it those that have tasks there.
+    `parent` (nodes,), `seen` (infra + 1,), `region` (nodes,), `found` (events, 2) are room.
     """
     s = meta[0]
     for n in range(s.node_count):
@@ -202,6 +228,9 @@ def divide(
         if memory.task(s.tasks, i).phase != FREE:
             _unite_task(s, parent, i)
     regions, count = 0, 0
+    if s.apart != 0:
+        regions, first[0] = 1, 0
+        _mark_shared(s, parent, seen, region)
     for number in range(s.first_event + 2 * s.peak):
         if memory.real(s.due, number).v > until:
             continue
@@ -225,6 +254,18 @@ def divide(
         first[r] -= 1
         dealt[first[r]] = found[2 * k]
     return regions
+
+
+@entry
+def still_due(meta: NDArray[np.void], until: float, left: Shorts) -> int:
+    """Write into `left` what is still due up to `until`, the lowest number first; how many events that is."""
+    s = meta[0]
+    count = 0
+    for number in range(s.first_event + 2 * s.peak):
+        if memory.real(s.due, number).v <= until:
+            left[count] = number
+            count += 1
+    return count
 
 
 @entry

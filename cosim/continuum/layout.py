@@ -325,6 +325,7 @@ META = _record(
     ("self", "i8"), ("equipment", "i8"),  # addresses of this record and of compiled `equipment`
     ("ahead", "i8"),  # whether rows are asked for ahead of their events
     ("moved", "i8"),  # whether a node that forwards has died since routes were found
+    ("apart", "i8"),  # whether a region stops where `hybrid` would leave it, see `cosim.continuum.regions`
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",

@@ -10,6 +10,13 @@ same order; counters are sums of integers, and `cosim.continuum.sums` of bytes; 
 the order of creation; events at the same time are handled by what they belong to and the order of creation of tasks,
 not by the rows that tasks have. Between two advances events are in `State.due` only (`META.horizon` is -inf then).
 
+Under `hybrid` few tasks leave the region of their device, for a cloud that all share. So a region runs up to the first
+decision that may send a task there, and stops before it. What is left of all regions that have stopped is then run with
+the shared part (region 0) by one queue. A region that has not stopped has touched nothing of these.
+The shared part then takes tasks of several regions that come at the same instant in another order than one queue
+would. Where that may be for another reason than two random times that are equal, or where the order of creation counts
+besides, `hybrid` is divided by what is connected only.
+
 Systems in which tasks may go anywhere, by their scheduler or their wires, are one region. Then one queue is faster, and
 it is used again for some time.
 """
@@ -25,7 +32,8 @@ from numpy.typing import NDArray
 
 from cosim.continuum import dividing, kernel, memory, queue, sums
 from cosim.continuum.dividing import SCHEDULERS, WORKER_BITS
-from cosim.continuum.layout import ENDED, META, State
+from cosim.continuum.indices import HYBRID
+from cosim.continuum.layout import BAG, ENDED, META, PRIORITY, TRACE, State
 from cosim.continuum.queue import ENTRY
 from cosim.continuum.sidebyside import side_by_side
 from cosim.continuum.system import link_up, more_tasks
@@ -53,6 +61,15 @@ def obstacle(state: State, scheduler: int) -> str:
     if len(state.machines) and not all(state.workloads["anywhere"]):
         return "some hosts cannot run some of its tasks"
     return ""
+
+
+def _in_turn(state: State) -> bool:
+    """Whether tasks of several regions may meet at the same instant, or in another order than that of coming there."""
+    return bool(
+        np.isin(state.workloads["arrivals"], (BAG, TRACE)).any()
+        or len(state.machines)
+        or np.any(state.stations["fcfs"] == PRIORITY)
+    )
 
 
 class _Worker:
@@ -114,7 +131,10 @@ class Regions:
         self.threads = threads
         self._workers: list[_Worker] = []
         self._rate = -1.0  # tasks/s, of all sources
+        self._ordered: bool | None = None  # see `_in_turn`
         self._wait, self._hold, self._joined = 0, _HOLD, 0
+        self._apart = False  # whether regions stop where they would leave what is theirs
+        self._left = 0  # events that regions which stopped have left, and the shared part
         self._room: list[NDArray[np.int32]] = []
 
     def undivided(self, s: State) -> str:
@@ -142,7 +162,7 @@ class Regions:
                 s.meta["horizon"] = -np.inf
             now = float(s.meta["now"][0])
             first, dealt = self._divide(s, until)
-            target = until
+            target, self._left = until, 0
             if len(first) > 1 and np.diff(first).max() > max(_FEW, _SHARE * first[-1]):
                 self._joined += 1
                 if self._joined > _PIECES // 2 or s.meta["live"][0] == 0:  # it is not for the tasks in flight
@@ -151,8 +171,12 @@ class Regions:
                 target = min(until, now + (until - begun) / _PIECES)
                 first, dealt = self._divide(s, target)
             else:
-                self._joined, self._hold = 0, _HOLD
+                self._joined = 0
             s = self._run(s, now, target, first, dealt)
+            if self._left > max(_FEW, _SHARE * first[-1]):  # too many regions have stopped
+                self._wait, self._hold = self._hold, min(256, 2 * self._hold)
+            elif target == until:
+                self._hold = _HOLD
             if target == until:
                 return s, True
 
@@ -186,17 +210,23 @@ class Regions:
         dealt, found, parent, region = self._room
         first = np.zeros(nodes + 1, np.int64)
         seen = np.zeros(len(s.infra) + 1, np.int8)
+        if self._ordered is None:
+            self._ordered = _in_turn(s)
+        self._apart = s.meta["scheduler"][0] == HYBRID and not self._ordered
+        s.meta["apart"] = self._apart
         count = dividing.divide(memory.world(s.meta), until, parent, seen, region, found, dealt, first)
+        s.meta["apart"] = 0
         return first[: count + 1].copy(), dealt
 
     def _run(self, s: State, start: float, until: float, first: Longs, dealt: NDArray[np.int32]) -> State:
         """Run the regions up to `until`, whatever room that takes."""
-        regions, events = len(first) - 1, int(first[-1])
-        count = max(1, min(self.threads, events // _FEW, regions))
+        apart = int(self._apart)  # region 0 is for later
+        regions, before, events = len(first) - 1, int(first[apart]), int(first[-1] - first[apart])
+        count = max(1, min(self.threads, events // _FEW, regions - apart))
         s = self.foresee(s, until - start, count)
         meta = s.meta
-        ends = np.searchsorted(first, events * np.arange(count + 1) / count)
-        ends[0], ends[-1] = 0, regions
+        ends = np.searchsorted(first, before + events * np.arange(count + 1) / count)
+        ends[0], ends[-1] = apart, regions
         while len(self._workers) < count:
             self._workers.append(_Worker(s))
         workers = self._workers[:count]
@@ -205,12 +235,29 @@ class Regions:
         rows[0] += free - rows.sum()
         heads = np.zeros(count, np.int64)
         dividing.deal_rows(memory.world(meta), heads, rows)
-        before, base = int(meta["done"][0]), int(meta["serial"][0])
+        done, base = int(meta["done"][0]), int(meta["serial"][0])
         for k, worker in enumerate(workers):
             worker.follow(s)
             worker.begin(s, k, int(rows[k]), int(heads[k]))
+            worker.meta["apart"] = apart
             worker.plan[0] = dealt.ctypes.data, first.ctypes.data, ends[k], ends[k + 1], 0
-        waiting = workers
+        s = self._finish(s, workers, start, until)
+        if apart:
+            left = np.empty(len(s.due), np.int32)
+            meta["peak"] = max(worker.meta["peak"][0] for worker in workers)
+            self._left = dividing.still_due(memory.world(meta), until, left)
+            if self._left:
+                bounds, one = np.array([0, self._left]), workers[0]
+                one.plan[0] = left.ctypes.data, bounds.ctypes.data, 0, 1, 0
+                one.meta["apart"] = 0
+                one.meta["jobs_live"] += sum(int(worker.meta["live"][0]) for worker in workers[1:])
+                s = self._finish(s, [one], start, until)
+        return self._close(s, workers, until, done, base)
+
+    def _finish(self, s: State, workers: Sequence[_Worker], start: float, until: float) -> State:
+        """Let workers run what they have been given, whatever room that takes."""
+        meta = s.meta
+        waiting = list(workers)
         while waiting:
             self._deal_ended(s, waiting)
             side_by_side([partial(worker.run, until, start) for worker in waiting])
@@ -225,7 +272,7 @@ class Regions:
                 s = _make_room(s, waiting)
                 for worker in waiting:
                     worker.follow(s)
-        return self._close(s, workers, until, before, base)
+        return s
 
     def foresee(self, s: State, span: float, workers: int = 1) -> State:
         """Make room for about as many tasks as `span` (s) will bring; for more it is made when it is needed.
