@@ -127,6 +127,11 @@ def _mark_shared(s: Record, parent: Shorts, seen: NDArray[np.int8], region: Shor
 def _unite_device(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> None:
     """Unite node n with what serves it."""
     node = memory.node(s.nodes, n)
+    if parent[n] == n and node.cell >= 0 and node.infra < 0 and node.links == 0:
+        row = memory.node(s.nodes, node.cell).infra
+        if row >= 0 and (seen[row] != 0 or s.scheduler == OWN):
+            parent[n] = _find(parent, node.cell)  # the most frequent case, without branches that cannot be foreseen
+            return
     if node.infra >= 0 and node.sources > 0:
         _unite_hosts(s, parent, seen, n)
     attachments = node.links
@@ -154,7 +159,10 @@ def _unite_task(s: Record, parent: Shorts, i: int) -> None:
     """Unite the nodes that task i, in flight, may still come to."""
     t = memory.task(s.tasks, i)
     device, here, host = t.device, t.at, t.host
-    node, base = memory.node(s.nodes, device), first_link_station(s.node_count)
+    base = first_link_station(s.node_count)
+    if host == device == here and t.station < base:
+        return  # it stays where it was made
+    node = memory.node(s.nodes, device)
     cell = node.cell
     if host == cell >= 0 and node.links == 0 and t.station < base and here in (device, cell):
         return  # the most frequent case; the device and its cell are united

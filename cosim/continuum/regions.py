@@ -286,7 +286,8 @@ class Regions:
         made, live = int(min(_MOST, 1.1 * self._rate * span)), int(s.meta["live"][0])
         rows, given = len(s.sources) // 4, s
         if len(s.ended) < s.meta["done"][0] + made + (1 + workers) * live:
-            s = _longer_ended(s, int(s.meta["done"][0]) + made + 2 * (1 + workers) * live)
+            # room that is not used costs nothing; with little of it the first advances would ask for more again
+            s = _longer_ended(s, int(s.meta["done"][0]) + 2 * made + 4 * (1 + workers) * live)
         if len(s.tasks) < rows:
             s = more_tasks(s, rows - len(s.tasks))
         return s if s is given else link_up(s)
