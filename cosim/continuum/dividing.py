@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import memory
-from cosim.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
+from cosim.continuum.indices import FAR, NEAREST, OWN, RANDOM
 from cosim.continuum.jit import entry, jit
-from cosim.continuum.layout import FREE, Record
+from cosim.continuum.layout import FREE, WORKER_BITS, Record
 from cosim.continuum.numbering import first_link_station, node_of
 from cosim.continuum.paths import far_end, next_hop
 from cosim.continuum.queue import line_up
@@ -29,8 +29,6 @@ Shorts = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SCHEDULERS = (NEAREST, FAR, OWN, RANDOM, HYBRID)  # those whose choice depends on nothing outside of the region
-WORKER_BITS = 40  # of a serial number that holds for an advance only; the worker's number stands above them
 _SEEN, _WHOLE = 1, 2
 _MANY = 500  # items of a bucket
 _AHEAD = 12  # rows that are asked for before they are read

@@ -344,6 +344,7 @@ ROOMS: Final = (
 
 
 PLACES: Final = ("self", "equipment")  # fields of META that hold addresses besides those of the arrays
+WORKER_BITS: Final = 40  # of a serial number that holds for one advance by regions; a worker's number is above them
 
 
 class State(NamedTuple):

@@ -30,10 +30,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum import dividing, kernel, memory, queue, sums
-from cosim.continuum.dividing import SCHEDULERS, WORKER_BITS
-from cosim.continuum.indices import HYBRID
-from cosim.continuum.layout import BAG, ENDED, META, PRIORITY, TRACE, State
+from cosim.continuum import kernel, memory, queue, sums
+from cosim.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
+from cosim.continuum.layout import BAG, ENDED, META, PRIORITY, TRACE, WORKER_BITS, State
 from cosim.continuum.queue import ENTRY
 from cosim.continuum.sidebyside import side_by_side
 from cosim.continuum.system import link_up, more_tasks
@@ -45,12 +44,15 @@ _PIECES = 8  # of an advance when the tasks in flight join what the scheduler do
 _MOST = 4_000_000  # tasks for which room is made beforehand
 _SHARE = 0.5  # of the events: a region with more is too large
 
+# those whose choice depends on nothing outside of the region
+_SCHEDULERS = (NEAREST, FAR, OWN, RANDOM, HYBRID)
+
 Longs = NDArray[np.int64]
 
 
 def obstacle(state: State, scheduler: int) -> str:
     """Why the system cannot be divided, or ""."""
-    if scheduler not in SCHEDULERS:
+    if scheduler not in _SCHEDULERS:
         return "its scheduler looks at hosts anywhere"
     if len(state.batteries):
         return "a battery that gets empty changes the routes of others"
@@ -202,6 +204,8 @@ class Regions:
         return left
 
     def _divide(self, s: State, until: float) -> tuple[Longs, NDArray[np.int32]]:
+        from cosim.continuum import dividing  # small systems do without
+
         """Where each region's events begin among those that are dealt; and these."""
         events, nodes = len(s.due), len(s.nodes)
         if not self._room or len(self._room[0]) < events:
@@ -220,6 +224,8 @@ class Regions:
 
     def _run(self, s: State, start: float, until: float, first: Longs, dealt: NDArray[np.int32]) -> State:
         """Run the regions up to `until`, whatever room that takes."""
+        from cosim.continuum import dividing
+
         apart = int(self._apart)  # region 0 is for later
         regions, before, events = len(first) - 1, int(first[apart]), int(first[-1] - first[apart])
         count = max(1, min(self.threads, events // _FEW, regions - apart))
@@ -256,6 +262,8 @@ class Regions:
 
     def _finish(self, s: State, workers: Sequence[_Worker], start: float, until: float) -> State:
         """Let workers run what they have been given, whatever room that takes."""
+        from cosim.continuum import dividing
+
         meta = s.meta
         waiting = list(workers)
         while waiting:
@@ -302,6 +310,8 @@ class Regions:
 
     def _close(self, s: State, workers: Sequence[_Worker], until: float, before: int, base: int) -> State:
         """Put together what the workers have counted, and number their tasks."""
+        from cosim.continuum import dividing
+
         meta = s.meta
         made = [int(worker.meta["serial"][0]) - base - (k << WORKER_BITS) for k, worker in enumerate(workers)]
         for worker in workers:
@@ -335,6 +345,8 @@ def _cuts(first: int, last: int, more: int, parts: int) -> list[int]:
 
 def order_by(time: NDArray[np.float64], tie: Longs, places: Longs, threads: int) -> Longs:
     """The numbers (n,) of items by time, then `tie`, then number; `places` (n,) or (0,): where each of them is."""
+    from cosim.continuum import dividing
+
     count = len(time)
     parts = threads if count > _FEW else 1
     order = np.empty(count, np.int64)
@@ -377,4 +389,6 @@ def _make_room(s: State, workers: Sequence[_Worker]) -> State:
 def line_up(s: State) -> None:
     """Put all events into one queue, if they are not in it."""
     if s.meta["horizon"][0] != np.inf:
+        from cosim.continuum import dividing
+
         dividing.line_all_up(memory.world(s.meta))
