@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from cosim.continuum import kernel, memory, queue, sums
 from cosim.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
-from cosim.continuum.layout import BAG, ENDED, META, PRIORITY, TRACE, WORKER_BITS, State
+from cosim.continuum.layout import BAG, ENDED, FCFS, META, TRACE, WORKER_BITS, State
 from cosim.continuum.queue import ENTRY
 from cosim.continuum.sidebyside import side_by_side
 from cosim.continuum.system import link_up, more_tasks
@@ -70,7 +70,7 @@ def _in_turn(state: State) -> bool:
     return bool(
         np.isin(state.workloads["arrivals"], (BAG, TRACE)).any()
         or len(state.machines)
-        or np.any(state.stations["fcfs"] == PRIORITY)
+        or np.any(state.stations["fcfs"] > FCFS)  # by rank, and among equals in the order of creation
     )
 
 
@@ -118,6 +118,10 @@ class _Worker:
         """Run the regions of `plan`; `answer` says whether that is done."""
         values = np.array([[start, 0.0, 0.0]])
         self.answer = kernel.act(memory.world(self.meta), kernel.REGIONS, until, self.plan, values)
+
+    def made(self, base: int, number: int) -> int:
+        """How many tasks it has made since it got serial numbers from `base` on as worker `number`."""
+        return int(self.meta["serial"][0]) - base - (number << WORKER_BITS)
 
     @property
     def short(self) -> bool:
@@ -248,6 +252,7 @@ class Regions:
             worker.meta["apart"] = apart
             worker.plan[0] = dealt.ctypes.data, first.ctypes.data, ends[k], ends[k + 1], 0
         s = self._finish(s, workers, start, until)
+        made = [worker.made(base, k) for k, worker in enumerate(workers)]
         if apart:
             left = np.empty(len(s.due), np.int32)
             meta["peak"] = max(worker.meta["peak"][0] for worker in workers)
@@ -256,9 +261,11 @@ class Regions:
                 bounds, one = np.array([0, self._left]), workers[0]
                 one.plan[0] = left.ctypes.data, bounds.ctypes.data, 0, 1, 0
                 one.meta["apart"] = 0
+                one.meta["serial"] = base + (count << WORKER_BITS)  # after all that its regions have made before
                 one.meta["jobs_live"] += sum(int(worker.meta["live"][0]) for worker in workers[1:])
                 s = self._finish(s, [one], start, until)
-        return self._close(s, workers, until, done, base)
+                made.append(one.made(base, count))
+        return self._close(s, workers, until, done, base, made)
 
     def _finish(self, s: State, workers: Sequence[_Worker], start: float, until: float) -> State:
         """Let workers run what they have been given, whatever room that takes."""
@@ -308,12 +315,13 @@ class Regions:
             worker.meta["ended"] = s.meta["ended"] + ENDED.itemsize * (done + k * each)
             worker.meta["ended_room"], worker.meta["done"] = each, 0
 
-    def _close(self, s: State, workers: Sequence[_Worker], until: float, before: int, base: int) -> State:
-        """Put together what the workers have counted, and number their tasks."""
+    def _close(
+        self, s: State, workers: Sequence[_Worker], until: float, before: int, base: int, made: Sequence[int]
+    ) -> State:
+        """Put together what the workers have counted, and number their tasks, of which there are `made`."""
         from cosim.continuum import dividing
 
         meta = s.meta
-        made = [int(worker.meta["serial"][0]) - base - (k << WORKER_BITS) for k, worker in enumerate(workers)]
         for worker in workers:
             for name in ("live", "turn", "events"):
                 meta[name] += worker.meta[name]
