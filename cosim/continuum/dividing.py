@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum import memory
-from cosim.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
+from cosim.continuum.indices import FAR, NEAREST, OWN, RANDOM
 from cosim.continuum.jit import entry, jit
-from cosim.continuum.layout import FREE, Record
+from cosim.continuum.layout import FREE, WORKER_BITS, Record
 from cosim.continuum.numbering import first_link_station, node_of
 from cosim.continuum.paths import far_end, next_hop
 from cosim.continuum.queue import line_up
@@ -30,8 +30,6 @@ Shorts = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SCHEDULERS = (NEAREST, FAR, OWN, RANDOM, HYBRID)  # those whose choice depends on nothing outside of the region
-WORKER_BITS = 40  # of a serial number that holds for an advance only; the worker's number stands above them
 _SEEN, _WHOLE = 1, 2
 _MANY = 500  # items of a bucket
 _AHEAD = 12  # rows that are asked for before they are read
@@ -93,16 +91,46 @@ def _unite_hosts(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> N
         return
     for which in range(2):  # nearest host, nearest cloud host
         h = memory.number(s.near, 2 * row + which).v
-        if h >= 0 and s.scheduler != (NEAREST if which == 1 else FAR):
+        if h >= 0 and s.scheduler != (NEAREST if which == 1 else FAR) and (which == 0 or s.apart == 0):
             host = memory.host(s.hosts, h).slot
             _route(s, parent, n, host)
             _route(s, parent, host, n)
 
 
 @jit
+def _mark(s: Record, parent: Shorts, region: Shorts, here: int, there: int, own: int) -> None:
+    """Let region 0 have the nodes on the route from `here` to `there` that are not in the region of node `own`."""
+    own = _find(parent, own)
+    for _ in range(s.infra_count):
+        if _find(parent, here) != own:
+            region[_find(parent, here)] = 0
+        link = next_hop(s, here, there) if here != there else -1
+        if link < 0:
+            return
+        here = far_end(s, link, here)
+
+
+@jit
+def _mark_shared(s: Record, parent: Shorts, seen: NDArray[np.int8], region: Shorts) -> None:
+    """Let region 0 have all that leads from anywhere to the cloud host that may be chosen there, and back."""
+    for row in range(s.infra_count):
+        h = memory.number(s.near, 2 * row + 1).v
+        if seen[row] != 0 and h >= 0:
+            n, host = memory.whole(s.infra, row).v, memory.host(s.hosts, h).slot
+            region[_find(parent, host)] = 0
+            _mark(s, parent, region, n, host, n)
+            _mark(s, parent, region, host, n, n)
+
+
+@jit
 def _unite_device(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> None:
     """Unite node n with what serves it."""
     node = memory.node(s.nodes, n)
+    if parent[n] == n and node.cell >= 0 and node.infra < 0 and node.links == 0:
+        row = memory.node(s.nodes, node.cell).infra
+        if row >= 0 and (seen[row] != 0 or s.scheduler == OWN):
+            parent[n] = _find(parent, node.cell)  # the most frequent case, without branches that cannot be foreseen
+            return
     if node.infra >= 0 and node.sources > 0:
         _unite_hosts(s, parent, seen, n)
     attachments = node.links
@@ -130,7 +158,10 @@ def _unite_task(s: Record, parent: Shorts, i: int) -> None:
     """Unite the nodes that task i, in flight, may still come to."""
     t = memory.task(s.tasks, i)
     device, here, host = t.device, t.at, t.host
-    node, base = memory.node(s.nodes, device), first_link_station(s.node_count)
+    base = first_link_station(s.node_count)
+    if host == device == here and t.station < base:
+        return  # it stays where it was made
+    node = memory.node(s.nodes, device)
     cell = node.cell
     if host == cell >= 0 and node.links == 0 and t.station < base and here in (device, cell):
         return  # the most frequent case; the device and its cell are united
@@ -189,8 +220,9 @@ def divide(
 ) -> int:  # fmt: skip
     """Deal what is due up to `until` to regions that do not meet before; the number of regions with such events.
 
-    `dealt[first[r] : first[r + 1]]` are the events of region r, the lowest number first. `parent` (nodes,), `seen`
-    (infra + 1,), `region` (nodes,), `found` (events, 2) are room.
+    `dealt[first[r] : first[r + 1]]` are the events of region r, the lowest number first. With `META.apart` region 0 is
+    what the others share as soon as one of them sends a task to the cloud, and with it those that have tasks there.
+    `parent` (nodes,), `seen` (infra + 1,), `region` (nodes,), `found` (events, 2) are room.
     """
     s = meta[0]
     for n in range(s.node_count):
@@ -203,6 +235,9 @@ def divide(
         if memory.task(s.tasks, i).phase != FREE:
             _unite_task(s, parent, i)
     regions, count = 0, 0
+    if s.apart != 0:
+        regions, first[0] = 1, 0
+        _mark_shared(s, parent, seen, region)
     for number in range(s.first_event + 2 * s.peak):
         if memory.real(s.due, number).v > until:
             continue
@@ -226,6 +261,18 @@ def divide(
         first[r] -= 1
         dealt[first[r]] = found[2 * k]
     return regions
+
+
+@entry
+def still_due(meta: Records, until: float, left: Shorts) -> int:
+    """Write into `left` what is still due up to `until`, the lowest number first; how many events that is."""
+    s = meta[0]
+    count = 0
+    for number in range(s.first_event + 2 * s.peak):
+        if memory.real(s.due, number).v <= until:
+            left[count] = number
+            count += 1
+    return count
 
 
 @entry

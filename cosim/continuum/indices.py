@@ -262,23 +262,44 @@ def _least_loaded(s: Record, row: int, offset: float, first: int, last: int) -> 
 
 
 @jit
-def _attachment(s: Record, i: int, serving: int) -> tuple[int, float]:
-    """The forwarding node (its number) at which task i's data enters the network, and the s to there."""
-    t = memory.task(s.tasks, i)
-    if t.at != t.device:
-        return int(memory.node(s.nodes, t.at).infra), 0.0
-    node = memory.node(s.nodes, t.device)
+def _attachment(s: Record, device: int, at: int, serving: int) -> tuple[int, float]:
+    """The forwarding node (its number) at which a device's data at node `at` enters the network, and the s to there."""
+    if at != device:
+        return int(memory.node(s.nodes, at).infra), 0.0
+    node = memory.node(s.nodes, device)
     row, offset = -1, 0.0
     if serving >= 0 and (node.covered != 0 or node.infra >= 0):
         row = memory.node(s.nodes, serving).infra
     for k in range(node.first_link, node.first_link + node.links):
         link = memory.whole(s.access, k).v
-        far = memory.node(s.nodes, far_end(s, link, t.device)).infra
+        far = memory.node(s.nodes, far_end(s, link, device)).infra
         if memory.link(s.links, link).up != 0 and far >= 0:
             if row >= 0:
                 return _SEVERAL, 0.0
             row, offset = far, memory.link(s.links, link).cost
     return int(row), float(offset)
+
+
+@jit
+def _hybrid(s: Record, row: int) -> int:
+    near, far = memory.number(s.near, 2 * row).v, memory.number(s.near, 2 * row + 1).v
+    if near >= 0 and memory.host(s.hosts, near).assigned < s.threshold * memory.host(s.hosts, near).cores:
+        return int(near)
+    return int(far if far >= 0 else near)
+
+
+@jit
+def goes_beyond(s: Record, device: int, at: int, serving: int) -> bool:
+    """Whether `hybrid` would now choose another host than the nearest for data of a device at node `at`.
+
+    Also where it cannot be told without a scan.
+    """
+    row, _ = _attachment(s, device, at, serving)
+    if row == _SEVERAL:
+        return True
+    if row < 0 or memory.number(s.part, row).v < 0:
+        return False
+    return bool(_hybrid(s, row) != memory.number(s.near, 2 * row).v)
 
 
 @jit
@@ -288,7 +309,7 @@ def pick(s: Record, i: int, serving: int) -> int:
     if s.scheduler == OWN:
         kind = memory.kind(s.kinds, memory.node(s.nodes, t.device).kind)
         return LOCAL if kind.clock * kind.cores > 0.0 else NONE
-    row, offset = _attachment(s, i, serving)
+    row, offset = _attachment(s, t.device, t.at, serving)
     if row == _SEVERAL:
         return SCAN
     part = memory.number(s.part, row).v if row >= 0 else -1
@@ -299,10 +320,7 @@ def pick(s: Record, i: int, serving: int) -> int:
     if s.scheduler == FAR:
         return int(memory.number(s.near, 2 * row + 1).v)
     if s.scheduler == HYBRID:
-        near, far = memory.number(s.near, 2 * row).v, memory.number(s.near, 2 * row + 1).v
-        if near >= 0 and memory.host(s.hosts, near).assigned < s.threshold * memory.host(s.hosts, near).cores:
-            return int(near)
-        return int(far if far >= 0 else near)
+        return _hybrid(s, row)
     first, last = memory.number(s.first_member, part).v, memory.number(s.first_member, part + 1).v
     count = last - first
     if count == 0:

@@ -10,7 +10,7 @@ from cosim.continuum import memory
 from cosim.continuum.draw import JITTER, stream, uniform
 from cosim.continuum.ending import abort, clean, release
 from cosim.continuum.flow import proceed
-from cosim.continuum.indices import book
+from cosim.continuum.indices import book, goes_beyond
 from cosim.continuum.jit import entry, jit
 from cosim.continuum.layout import (
     ACCELERATE,
@@ -41,10 +41,10 @@ from cosim.continuum.layout import (
 from cosim.continuum.lookahead import LOOKAHEAD
 from cosim.continuum.making import hand_on
 from cosim.continuum.numbering import downlink, first_link_station, link_station, node_of, processor, uplink
-from cosim.continuum.paths import technology_of
+from cosim.continuum.paths import serving_node, technology_of
 from cosim.continuum.patience import arm, lose_patience, unpark
 from cosim.continuum.placing import decide, place
-from cosim.continuum.queue import drop, line_up, prefetch, put, queue, restart
+from cosim.continuum.queue import abandon, drop, line_up, prefetch, put, queue, restart
 from cosim.continuum.rows import task_number, timer_number
 from cosim.continuum.rowtypes import copy_memory
 from cosim.continuum.sources import arrive, begin, halt
@@ -52,7 +52,7 @@ from cosim.continuum.station import changed, leave, served, set_rate, touch
 from cosim.continuum.sums import add
 from cosim.contract.records import Records
 
-DONE, GROW, ASK, MOVED, FULL = codes(5)  # answers of `act`
+DONE, GROW, ASK, MOVED, FULL, BEYOND = codes(6)  # answers of `act`; BEYOND: of `_advance` to `_regions`
 # what to do
 (
     ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES, REGIONS,
@@ -154,8 +154,24 @@ def _later(s: Record, number: int, now: float) -> int:
 
 
 @jit
+def _leaves(s: Record, number: int) -> bool:
+    """Whether event `number` may give a task a host beyond the region that it is in."""
+    if number < s.source_count:
+        device = memory.source(s.sources, number).node
+        at = device
+    elif number >= s.first_event and (number - s.first_event) & 1 == 0:
+        t = memory.task(s.tasks, (number - s.first_event) >> 1)
+        if t.phase != NEW:
+            return False
+        device, at = t.device, t.at
+    else:
+        return False
+    return goes_beyond(s, device, at, at if at != device else serving_node(s, device))
+
+
+@jit
 def _advance(s: Record, until: float) -> int:
-    """Handle all events up to and including `until`."""
+    """Handle all events up to and including `until`; before one that may leave a region that is `apart`: BEYOND."""
     while True:
         # one event makes `burst` rows at most, and ends those of one device at most
         if s.task_room - s.live < s.burst or s.ended_room - s.done <= s.live + s.jobs_live:
@@ -164,6 +180,10 @@ def _advance(s: Record, until: float) -> int:
         if number < 0:
             break
         now = s.now
+        if s.apart != 0 and _leaves(s, number):
+            memory.real(s.due, number).v = now
+            s.events -= 1
+            return BEYOND
         if number < s.source_count:
             i = arrive(s, number, now)
         elif number < s.source_count + s.station_count:
@@ -440,7 +460,8 @@ def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> 
     """Run regions from `start` on, one after another.
 
     `plan`: addresses of the dealt events and of where each region's begin, first region, end of the regions,
-    whether the first one has begun already. With another answer than DONE it says where to go on.
+    whether the first one has begun already. With another answer than DONE it says where to go on. What
+    regions that stop on the way have left is in `due`.
     """
     for r in range(plan[0, 2], plan[0, 3]):
         plan[0, 2] = r
@@ -448,7 +469,9 @@ def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> 
             _region(s, plan[0, 0], memory.whole(plan[0, 1], r).v, memory.whole(plan[0, 1], r + 1).v, start, until)
             plan[0, 4] = 1
         answer = _advance(s, until)
-        if answer != DONE:
+        if answer == BEYOND:
+            abandon(s)
+        elif answer != DONE:
             return answer
         plan[0, 4] = 0
     plan[0, 2] = plan[0, 3]

@@ -326,6 +326,7 @@ META = _record(
     ("self", "i8"), ("equipment", "i8"),  # addresses of this record and of compiled `equipment`
     ("ahead", "i8"),  # whether rows are asked for ahead of their events
     ("moved", "i8"),  # whether a node that forwards has died since routes were found
+    ("apart", "i8"),  # whether a region stops where `hybrid` would leave it, see `cosim.continuum.regions`
     # addresses of the arrays of the same names in `State`
     *((name, "i8") for name in (
         "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",
@@ -344,6 +345,7 @@ ROOMS: Final = (
 
 
 PLACES: Final = ("self", "equipment")  # fields of META that hold addresses besides those of the arrays
+WORKER_BITS: Final = 40  # of a serial number that holds for one advance by regions; a worker's number is above them
 
 
 class State(NamedTuple):

@@ -237,6 +237,16 @@ def _ask_for_chunk(s: Record, chunk: int) -> None:
 
 
 @jit
+def abandon(s: Record) -> None:
+    """Empty the queue before its time; `due` says what it held."""
+    for b in range(TOP + 1):
+        chunk = _empty(s, b)
+        while chunk >= 0:
+            chunk = _give_back(s, chunk)
+    s.queued = s.rungs = 0
+
+
+@jit
 def _range(s: Record, b: int) -> tuple[float, float]:
     """First and last time of bucket b."""
     least, most = math.inf, -math.inf
@@ -467,5 +477,5 @@ def queue(ahead: Lookahead | None = None) -> Queue:
     return Queue(put, drop, first, take_next)
 
 
-__all__ = ["ARRAYS", "BUCKET", "ENTRY", "FIELDS", "RUNG", "Lookahead", "Queue", "arrays", "begin", "drop",
+__all__ = ["ARRAYS", "BUCKET", "ENTRY", "FIELDS", "RUNG", "Lookahead", "Queue", "abandon", "arrays", "begin", "drop",
            "forget", "line_up", "more_events", "prefetch", "put", "queue", "restart", "slot"]  # fmt: skip

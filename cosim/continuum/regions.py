@@ -10,6 +10,13 @@ same order; counters are sums of integers, and `cosim.continuum.sums` of bytes; 
 the order of creation; events at the same time are handled by what they belong to and the order of creation of tasks,
 not by the rows that tasks have. Between two advances events are in `State.due` only (`META.horizon` is -inf then).
 
+Under `hybrid` few tasks leave the region of their device, for a cloud that all share. So a region runs up to the first
+decision that may send a task there, and stops before it. What is left of all regions that have stopped is then run with
+the shared part (region 0) by one queue. A region that has not stopped has touched nothing of these.
+The shared part then takes tasks of several regions that come at the same instant in another order than one queue
+would. Where that may be for another reason than two random times that are equal, or where the order of creation counts
+besides, `hybrid` is divided by what is connected only.
+
 Systems in which tasks may go anywhere, by their scheduler or their wires, are one region. Then one queue is faster, and
 it is used again for some time.
 """
@@ -23,9 +30,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum import dividing, kernel, memory, queue, sums
-from cosim.continuum.dividing import SCHEDULERS, WORKER_BITS
-from cosim.continuum.layout import ENDED, META, State
+from cosim.continuum import kernel, memory, queue, sums
+from cosim.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
+from cosim.continuum.layout import BAG, ENDED, FCFS, META, TRACE, WORKER_BITS, State
 from cosim.continuum.queue import ENTRY
 from cosim.continuum.sidebyside import side_by_side
 from cosim.continuum.system import link_up, more_tasks
@@ -38,12 +45,15 @@ _PIECES = 8  # of an advance when the tasks in flight join what the scheduler do
 _MOST = 4_000_000  # tasks for which room is made beforehand
 _SHARE = 0.5  # of the events: a region with more is too large
 
+# those whose choice depends on nothing outside of the region
+_SCHEDULERS = (NEAREST, FAR, OWN, RANDOM, HYBRID)
+
 Longs = NDArray[np.int64]
 
 
 def obstacle(state: State, scheduler: int) -> str:
     """Why the system cannot be divided, or ""."""
-    if scheduler not in SCHEDULERS:
+    if scheduler not in _SCHEDULERS:
         return "its scheduler looks at hosts anywhere"
     if len(state.batteries):
         return "a battery that gets empty changes the routes of others"
@@ -54,6 +64,15 @@ def obstacle(state: State, scheduler: int) -> str:
     if len(state.machines) and not all(state.workloads["anywhere"]):
         return "some hosts cannot run some of its tasks"
     return ""
+
+
+def _in_turn(state: State) -> bool:
+    """Whether tasks of several regions may meet at the same instant, or in another order than that of coming there."""
+    return bool(
+        np.isin(state.workloads["arrivals"], (BAG, TRACE)).any()
+        or len(state.machines)
+        or np.any(state.stations["fcfs"] > FCFS)  # by rank, and among equals in the order of creation
+    )
 
 
 class _Worker:
@@ -101,6 +120,10 @@ class _Worker:
         values = np.array([[start, 0.0, 0.0]])
         self.answer = kernel.act(memory.world(self.meta), kernel.REGIONS, until, self.plan, values)
 
+    def made(self, base: int, number: int) -> int:
+        """How many tasks it has made since it got serial numbers from `base` on as worker `number`."""
+        return int(self.meta["serial"][0]) - base - (number << WORKER_BITS)
+
     @property
     def short(self) -> bool:
         """Whether it needs more free rows for tasks."""
@@ -115,7 +138,10 @@ class Regions:
         self.threads = threads
         self._workers: list[_Worker] = []
         self._rate = -1.0  # tasks/s, of all sources
+        self._ordered: bool | None = None  # see `_in_turn`
         self._wait, self._hold, self._joined = 0, _HOLD, 0
+        self._apart = False  # whether regions stop where they would leave what is theirs
+        self._left = 0  # events that regions which stopped have left, and the shared part
         self._room: list[NDArray[np.int32]] = []
 
     def undivided(self, s: State) -> str:
@@ -143,7 +169,7 @@ class Regions:
                 s.meta["horizon"] = -np.inf
             now = float(s.meta["now"][0])
             first, dealt = self._divide(s, until)
-            target = until
+            target, self._left = until, 0
             if len(first) > 1 and np.diff(first).max() > max(_FEW, _SHARE * first[-1]):
                 self._joined += 1
                 if self._joined > _PIECES // 2 or s.meta["live"][0] == 0:  # it is not for the tasks in flight
@@ -152,8 +178,12 @@ class Regions:
                 target = min(until, now + (until - begun) / _PIECES)
                 first, dealt = self._divide(s, target)
             else:
-                self._joined, self._hold = 0, _HOLD
+                self._joined = 0
             s = self._run(s, now, target, first, dealt)
+            if self._left > max(_FEW, _SHARE * first[-1]):  # too many regions have stopped
+                self._wait, self._hold = self._hold, min(256, 2 * self._hold)
+            elif target == until:
+                self._hold = _HOLD
             if target == until:
                 return s, True
 
@@ -179,6 +209,8 @@ class Regions:
         return left
 
     def _divide(self, s: State, until: float) -> tuple[Longs, NDArray[np.int32]]:
+        from cosim.continuum import dividing  # small systems do without
+
         """Where each region's events begin among those that are dealt; and these."""
         events, nodes = len(s.due), len(s.nodes)
         if not self._room or len(self._room[0]) < events:
@@ -187,17 +219,25 @@ class Regions:
         dealt, found, parent, region = self._room
         first = np.zeros(nodes + 1, np.int64)
         seen = np.zeros(len(s.infra) + 1, np.int8)
+        if self._ordered is None:
+            self._ordered = _in_turn(s)
+        self._apart = s.meta["scheduler"][0] == HYBRID and not self._ordered
+        s.meta["apart"] = self._apart
         count = dividing.divide(memory.world(s.meta), until, parent, seen, region, found, dealt, first)
+        s.meta["apart"] = 0
         return first[: count + 1].copy(), dealt
 
     def _run(self, s: State, start: float, until: float, first: Longs, dealt: NDArray[np.int32]) -> State:
         """Run the regions up to `until`, whatever room that takes."""
-        regions, events = len(first) - 1, int(first[-1])
-        count = max(1, min(self.threads, events // _FEW, regions))
+        from cosim.continuum import dividing
+
+        apart = int(self._apart)  # region 0 is for later
+        regions, before, events = len(first) - 1, int(first[apart]), int(first[-1] - first[apart])
+        count = max(1, min(self.threads, events // _FEW, regions - apart))
         s = self.foresee(s, until - start, count)
         meta = s.meta
-        ends = np.searchsorted(first, events * np.arange(count + 1) / count)
-        ends[0], ends[-1] = 0, regions
+        ends = np.searchsorted(first, before + events * np.arange(count + 1) / count)
+        ends[0], ends[-1] = apart, regions
         while len(self._workers) < count:
             self._workers.append(_Worker(s))
         workers = self._workers[:count]
@@ -206,12 +246,34 @@ class Regions:
         rows[0] += free - rows.sum()
         heads = np.zeros(count, np.int64)
         dividing.deal_rows(memory.world(meta), heads, rows)
-        before, base = int(meta["done"][0]), int(meta["serial"][0])
+        done, base = int(meta["done"][0]), int(meta["serial"][0])
         for k, worker in enumerate(workers):
             worker.follow(s)
             worker.begin(s, k, int(rows[k]), int(heads[k]))
+            worker.meta["apart"] = apart
             worker.plan[0] = dealt.ctypes.data, first.ctypes.data, ends[k], ends[k + 1], 0
-        waiting = workers
+        s = self._finish(s, workers, start, until)
+        made = [worker.made(base, k) for k, worker in enumerate(workers)]
+        if apart:
+            left = np.empty(len(s.due), np.int32)
+            meta["peak"] = max(worker.meta["peak"][0] for worker in workers)
+            self._left = dividing.still_due(memory.world(meta), until, left)
+            if self._left:
+                bounds, one = np.array([0, self._left]), workers[0]
+                one.plan[0] = left.ctypes.data, bounds.ctypes.data, 0, 1, 0
+                one.meta["apart"] = 0
+                one.meta["serial"] = base + (count << WORKER_BITS)  # after all that its regions have made before
+                one.meta["jobs_live"] += sum(int(worker.meta["live"][0]) for worker in workers[1:])
+                s = self._finish(s, [one], start, until)
+                made.append(one.made(base, count))
+        return self._close(s, workers, until, done, base, made)
+
+    def _finish(self, s: State, workers: Sequence[_Worker], start: float, until: float) -> State:
+        """Let workers run what they have been given, whatever room that takes."""
+        from cosim.continuum import dividing
+
+        meta = s.meta
+        waiting = list(workers)
         while waiting:
             self._deal_ended(s, waiting)
             side_by_side([partial(worker.run, until, start) for worker in waiting])
@@ -226,7 +288,7 @@ class Regions:
                 s = _make_room(s, waiting)
                 for worker in waiting:
                     worker.follow(s)
-        return self._close(s, workers, until, before, base)
+        return s
 
     def foresee(self, s: State, span: float, workers: int = 1) -> State:
         """Make room for about as many tasks as `span` (s) will bring; for more it is made when it is needed.
@@ -240,7 +302,8 @@ class Regions:
         made, live = int(min(_MOST, 1.1 * self._rate * span)), int(s.meta["live"][0])
         rows, given = len(s.sources) // 4, s
         if len(s.ended) < s.meta["done"][0] + made + (1 + workers) * live:
-            s = _longer_ended(s, int(s.meta["done"][0]) + made + 2 * (1 + workers) * live)
+            # room that is not used costs nothing; with little of it the first advances would ask for more again
+            s = _longer_ended(s, int(s.meta["done"][0]) + 2 * made + 4 * (1 + workers) * live)
         if len(s.tasks) < rows:
             s = more_tasks(s, rows - len(s.tasks))
         return s if s is given else link_up(s)
@@ -253,10 +316,13 @@ class Regions:
             worker.meta["ended"] = s.meta["ended"] + ENDED.itemsize * (done + k * each)
             worker.meta["ended_room"], worker.meta["done"] = each, 0
 
-    def _close(self, s: State, workers: Sequence[_Worker], until: float, before: int, base: int) -> State:
-        """Put together what the workers have counted, and number their tasks."""
+    def _close(
+        self, s: State, workers: Sequence[_Worker], until: float, before: int, base: int, made: Sequence[int]
+    ) -> State:
+        """Put together what the workers have counted, and number their tasks, of which there are `made`."""
+        from cosim.continuum import dividing
+
         meta = s.meta
-        made = [int(worker.meta["serial"][0]) - base - (k << WORKER_BITS) for k, worker in enumerate(workers)]
         for worker in workers:
             for name in ("live", "turn", "events"):
                 meta[name] += worker.meta[name]
@@ -288,6 +354,8 @@ def _cuts(first: int, last: int, more: int, parts: int) -> list[int]:
 
 def order_by(time: NDArray[np.float64], tie: Longs, places: Longs, threads: int) -> Longs:
     """The numbers (n,) of items by time, then `tie`, then number; `places` (n,) or (0,): where each of them is."""
+    from cosim.continuum import dividing
+
     count = len(time)
     parts = threads if count > _FEW else 1
     order = np.empty(count, np.int64)
@@ -330,4 +398,6 @@ def _make_room(s: State, workers: Sequence[_Worker]) -> State:
 def line_up(s: State) -> None:
     """Put all events into one queue, if they are not in it."""
     if s.meta["horizon"][0] != np.inf:
+        from cosim.continuum import dividing
+
         dividing.line_all_up(memory.world(s.meta))

@@ -21,6 +21,7 @@ from cosim.results.folder import RunFolder
 from cosim.results.load import load
 
 _LEDGERS = frozenset({"tasks", "bytes", "energy", "cost"})
+_SMALL = 1_000_000  # B of a table that is read once, not for every query
 _GLOB = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
 
 
@@ -84,12 +85,12 @@ class Folder:
         known = set()
         for table, files in self._files():
             try:
-                _view(connection, table, files)
+                _show(connection, table, files, read=sum(file.stat().st_size for file in files) <= _SMALL)
             except duckdb.Error:
                 files = [file for file in files if self._readable(connection, file)]
                 if not files:
                     continue
-                _view(connection, table, files)
+                _show(connection, table, files)
             known.add(table)
         return connection, frozenset(known | self._recover(connection, known))
 
@@ -185,7 +186,11 @@ class Folder:
         return found
 
 
-def _view(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path]) -> None:
+def _show(connection: duckdb.DuckDBPyConnection, table: str, files: Sequence[Path], *, read: bool = False) -> None:
+    """Make files a table, or with `read` a table in memory."""
+    kind = "TABLE" if read else "VIEW"
     names = ", ".join("'" + str(file).translate(_GLOB).replace("'", "''") + "'" for file in files)
     quoted = table.replace('"', '""')
-    connection.execute(f'CREATE VIEW "{quoted}" AS FROM read_parquet([{names}], union_by_name = true, filename = true)')
+    connection.execute(
+        f'CREATE {kind} "{quoted}" AS FROM read_parquet([{names}], union_by_name = true, filename = true)'
+    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from html import escape
@@ -85,15 +85,16 @@ class _Tables:
 
 
 class Run(_Tables):
-    """One run: what it was (`manifest`, `plan`), what came out (`metrics`), and its tables."""
+    """One run: what it was (`manifest`, `plan`), what came out (`metrics`), and its tables, or `only` some."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, only: Container[str] | None = None) -> None:
         super().__init__()
         self.path = folder.path
         self.manifest = folder.manifest
         self.status: Status = folder.status
         with _undamaged(folder):
-            self._views(_selects(folder, self._connection, ""))
+            selects = _selects(folder, self._connection, "")
+            self._views({name: text for name, text in selects.items() if only is None or name in only})
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {self.status}, tables={', '.join(sorted(self._names))})"

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.continuum import Accelerator, Engine, Kind, Stream, regions
+from cosim.continuum import Accelerator, Engine, Kind, Stream, dividing, regions
 from cosim.continuum.layout import EDF, FCFS, SHARING
 from tests.unit.continuum.worlds import CLOCK, exponential, fixed, system
 
 TOWNS, HOMES = 4, 3  # a town: two edge nodes, the first of them a host, and homes; a cloud behind all of them
 SLOTS = TOWNS * (2 + HOMES)  # the cloud is the last node
-SCHEDULERS = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 6])
+SCHEDULERS = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 6, 6, 6])
 
 LOADS = (
     Stream(rate=4.0, work=exponential(CLOCK / 8), input=exponential(1e5), output=exponential(5e4), deadline=0.7),
@@ -24,8 +24,9 @@ def homes(town):
     return [TOWNS * 2 + town * HOMES + k for k in range(HOMES)]
 
 
-def towns(discipline=SHARING, joined=True, hosts=True, wires=False, units=False):
-    """Two nodes per town, homes, then a cloud that joins the towns; homes make all loads."""
+def towns(discipline=SHARING, joined=True, hosts=True, wires=False, units=False, bags=True):
+    """Two nodes per town, homes, then a cloud that joins the towns; homes make all loads, or those but the last."""
+    loads = LOADS if bags else LOADS[:-1]
     parts = (Accelerator(kind=0, speed=1e9, units=1),) if units else ()
     host = Kind(cores=1, clock=CLOCK, fcfs=int(discipline), slots=6, power=(5.0, 9.0), memory=8e9 * units,
                 accelerators=parts)  # fmt: skip
@@ -37,10 +38,10 @@ def towns(discipline=SHARING, joined=True, hosts=True, wires=False, units=False)
         links += [(2 * t, SLOTS, 2e7, 0.004, 0.01) for t in range(TOWNS)]
     if wires:
         links += [(homes(t)[0], 2 * t + 1, 5e6, 0.001) for t in range(TOWNS)]
-    sources = [(n, w) for n in range(2 * TOWNS, SLOTS) for w in range(len(LOADS))] + [(0, 0)]
+    sources = [(n, w) for n in range(2 * TOWNS, SLOTS) for w in range(len(loads))] + [(0, 0)]
     tiers = ["edge"] * (2 * TOWNS) + ["device"] * (TOWNS * HOMES) + ["cloud"]
     kinds = [host, relay] * TOWNS + [home] * (TOWNS * HOMES) + [cloud]
-    return system(tiers, kinds, LOADS, sources, links)
+    return system(tiers, kinds, loads, sources, links)
 
 
 DEVICE = st.integers(2 * TOWNS, SLOTS - 1)
@@ -57,10 +58,10 @@ CHANGES = st.one_of(
 STEPS = st.lists(st.tuples(st.sampled_from([0.05, 0.4, 1.0]), CHANGES), min_size=4, max_size=14)
 
 
-def history(made, seed, scheduler, steps, threads, large, **options):
+def history(made, seed, scheduler, steps, threads, large, share=0.5, **options):
     """What ended, the books and the engine, after all steps."""
-    before = regions.LARGE
-    regions.LARGE = large
+    before = regions.LARGE, regions._SHARE
+    regions.LARGE, regions._SHARE = large, share
     try:
         engine = Engine(made, seed, scheduler, patience=0.5, threads=threads, **options)
         for town in range(TOWNS):
@@ -93,7 +94,7 @@ def history(made, seed, scheduler, steps, threads, large, **options):
         ended.append(engine.drain())
         return {name: np.concatenate([part[name] for part in ended]) for name in ended[0]}, engine.ledger(), engine
     finally:
-        regions.LARGE = before
+        regions.LARGE, regions._SHARE = before
 
 
 def assert_same(one, other):
@@ -124,14 +125,17 @@ def small_regions(monkeypatch):
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**64 - 1), scheduler=SCHEDULERS, discipline=st.sampled_from([SHARING, FCFS, EDF]),
-    joined=st.booleans(), hosts=st.booleans(), wires=st.booleans(), units=st.booleans(), drop_late=st.booleans(),
-    steps=STEPS,
+    joined=st.booleans(), hosts=st.booleans(), wires=st.booleans(), units=st.booleans(), bags=st.booleans(),
+    drop_late=st.booleans(), threshold=st.sampled_from([0.5, 2.0, 4.0]), share=st.sampled_from([0.5, 9.0]), steps=STEPS,
 )  # fmt: skip
-def test_regions_change_no_bit(seed, scheduler, discipline, joined, hosts, wires, units, drop_late, steps):
-    made = towns(discipline, joined, hosts, wires, units)
-    whole = history(made, seed, scheduler, steps, 1, 10**9, drop_late=drop_late)
+def test_regions_change_no_bit(
+    seed, scheduler, discipline, joined, hosts, wires, units, bags, drop_late, threshold, share, steps
+):
+    made = towns(discipline, joined, hosts, wires, units, bags)
+    options = {"drop_late": drop_late, "threshold": threshold}
+    whole = history(made, seed, scheduler, steps, 1, 10**9, **options)
     for threads in (1, 2, 3):
-        assert_same(whole, history(made, seed, scheduler, steps, threads, 1, drop_late=drop_late))
+        assert_same(whole, history(made, seed, scheduler, steps, threads, 1, share, **options))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -165,6 +169,29 @@ def count_regions(monkeypatch, made, scheduler):
 @pytest.mark.parametrize(("scheduler", "joined", "least"), [(0, True, TOWNS), (2, False, TOWNS), (3, True, TOWNS)])
 def test_towns_that_share_nothing_are_regions(monkeypatch, scheduler, joined, least):
     assert min(count_regions(monkeypatch, towns(joined=joined), scheduler)) >= least
+
+
+def test_hybrid_joins_regions_from_their_first_task_to_the_cloud_on(monkeypatch):
+    """Regions stop at different times, what they have left is finished together, and others are not joined."""
+    left, dealt = [], []
+    due, divide = dividing.still_due, dividing.divide
+
+    def watch(meta, until, found):
+        left.append(due(meta, until, found))
+        return left[-1]
+
+    def watch_too(*given):
+        count = divide(*given)
+        dealt.append(given[-1][count])
+        return count
+
+    monkeypatch.setattr(dividing, "still_due", watch)
+    monkeypatch.setattr(dividing, "divide", watch_too)
+    made, steps = towns(bags=False), [(0.1, ("link", 0, 1.0))] * 12
+    whole, divided = (history(made, 4, 6, steps, 2, large, 9.0, threshold=5.0) for large in (10**9, 1))
+    assert_same(whole, divided)
+    assert np.isin(whole[0]["host"], [SLOTS]).any()
+    assert np.any(np.array(left) < dealt)
 
 
 def test_a_cloud_behind_all_joins_them(monkeypatch):
