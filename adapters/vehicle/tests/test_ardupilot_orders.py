@@ -186,13 +186,13 @@ def test_a_pilot_who_lands_ends_what_was_ordered():
 
 
 def test_it_is_armed_again_when_it_has_disarmed_before_the_take_off():
-    engage = [{"drone": "uav", "target": "rover", "arming": "14 s", "commands": [{"at": "2 s"}]}]
+    engage = [{"drone": "uav", "target": "rover", "arming": "24 s", "commands": [{"at": "2 s"}]}]
     with flying(drone(), ROVER, engage=engage, ready_after=1.0) as (run, sitl):
-        run.to(35.0)
+        run.to(45.0)
         assert run.place()[2] > HOME[2] + 8.0
     armed = [order[0] for order in sitl.commands(ARM)]
-    assert armed[0] < 5.0
-    assert armed[-1] > 11.0
+    assert armed[0] < 12.0  # simulated: it answers in real time, and forty times as much passes
+    assert armed[-1] > armed[0] + 8.0
 
 
 def test_a_weak_battery_is_a_fail_safe_and_no_pilot():
@@ -266,7 +266,7 @@ def test_one_that_stands_elsewhere_is_not_armed(caplog):
     sitl = Sitl(port, HOME, rate=100, ready_after=1.0, geo=(38.0, 22.0, 0.0))
     try:
         with caplog.at_level(logging.WARNING):
-            run = Ordered(drone(), port=port, missions={"uav": [RIGHT]}, arming="5 s").to(10.0)
+            run = Ordered(drone(), port=port, missions={"uav": [RIGHT]}, arming="30 s").to(40.0)
         run.adapter.close()
     finally:
         sitl.close()
