@@ -41,6 +41,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _LONGEST_ID = 80
+_LONGEST = "tests/unit/twin/"  # the folder that takes longest comes first: no worker is left with it at the end
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
 
@@ -135,6 +136,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:
                 item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
 @pytest.hookimpl(wrapper=True)
