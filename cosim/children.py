@@ -6,10 +6,11 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
-from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:  # a worker of an agent, of which a node has one per core, only ends with its agent
+    from concurrent.futures import ProcessPoolExecutor
 
 Found = TypeVar("Found")
 
@@ -26,6 +27,9 @@ def end_with(parent: int) -> None:
 
 def pool(workers: int) -> ProcessPoolExecutor:
     """An executor of `workers` fresh interpreters that end with this process."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     return ProcessPoolExecutor(workers, get_context("spawn"), end_with, (os.getpid(),))
 
 
@@ -36,6 +40,8 @@ def as_they_come(
     if workers <= 1:
         yield from ((k, make(*case)) for k, case in enumerate(cases))
         return
+    from concurrent.futures import as_completed
+
     with pool(workers) as processes:
         waiting = {processes.submit(make, *case): k for k, case in enumerate(cases)}
         for future in as_completed(waiting):

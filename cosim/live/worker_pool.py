@@ -1,4 +1,4 @@
-"""The agent's workers: processes, one more than have been busy at once, ended when a task takes too long."""
+"""The agent's workers: as many processes as tasks may run at once, ended when a task takes too long."""
 
 from __future__ import annotations
 
@@ -32,11 +32,7 @@ class Done:
 
 
 class WorkerPool:
-    """At most `count` workers. `tell` is called, in any thread, when `done` holds something new.
-
-    One waits for the first task, and whenever the last one that waited takes a task, another is started. So a task
-    seldom waits for the start of an interpreter, and a node of many cores does not start as many of them with the run.
-    """
+    """`count` workers. `tell` is called, in any thread, when `done` holds something new."""
 
     def __init__(
         self, count: int, clock: float, service: str, tell: Callable[[], None], calls: Sequence[str] = ()
@@ -50,10 +46,9 @@ class WorkerPool:
         self._cancelled: set[int] = set()
         self._begun: set[int] = set()
         self._closed = False
-        self._count, self._idle = count, 0  # workers at most; those that wait for a task, or are being started
-        self._threads: list[threading.Thread] = []
-        with self._lock:
-            self._grow()
+        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, task: Body) -> None:
         """Run `task` when a worker is free."""
@@ -79,42 +74,29 @@ class WorkerPool:
             self._closed = True
             for process in self._running.values():
                 process.kill()
-        for _ in self._threads:  # none is added any more
+        for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
             thread.join(5.0)
 
-    def _grow(self) -> None:
-        """Start another worker if there may be one more; the lock is held."""
-        if len(self._threads) < self._count and not self._closed:
-            self._idle += 1
-            self._threads.append(threading.Thread(target=self._serve, daemon=True))
-            self._threads[-1].start()
-
     def _serve(self) -> None:
-        process = self._worker()  # at once, so that the next task does not pay for its start
+        process = self._worker()  # at once, so that the first task does not pay for its start
         while True:
             task = self._tasks.get()
             if task is None:
                 break
             number = task["task"]
-            with self._lock:
-                self._idle -= 1
-                if not self._idle:
-                    self._grow()
             if process.poll() is not None:
                 process = self._worker()
             with self._lock:
                 if self._closed or number in self._cancelled:
                     self._cancelled.discard(number)
-                    self._idle += 1
                     continue
                 self._running[number] = process
                 self._begun.add(number)
             done = self._run(process, task)
             with self._lock:
                 del self._running[number]
-                self._idle += 1
                 wanted = number not in self._cancelled and not self._closed
                 self._cancelled.discard(number)
             if wanted:
