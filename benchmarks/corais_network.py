@@ -2,24 +2,31 @@
 
 Fresh instances of one family and scale. Every method's makespan is divided by that of `search`, and the network's by
 that of each other method with the same number of draws on the same instance: geometric means with 95 % intervals. The
-network is ahead where the upper limit is below 1.
+network is ahead where the upper limit is below 1. `moved` are decisions that the moves and swaps of `search` have
+improved until none helps. CPU times are those of this thread, means over instances but the first, which may compile.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import repeat
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from benchmarks.measure import Table, mapped
 from cosim.results import student
 from cosim.schedulers.corais import baselines, families, network, search
 from cosim.schedulers.corais.families import Scale
-from cosim.schedulers.corais.problem import Instance, makespan
+from cosim.schedulers.corais.problem import Decision, Floats, Instance, makespan
 
 DRAWS = {"greedy": 0, "100": 100, "1k": 1000, "4k": 4000}
+MOVED = ", moved"
+SEARCHED = (2000, 15_000)  # budgets of `search` beside its own
 MINE = network.VARIANTS[0]
 
 
@@ -37,46 +44,94 @@ def compare(
 
         held = network.stored(weights, MINE)
         own = train.descend(found, [network.chances(one, held) for one in found], descend, seed)
-    rows = mapped(values, found, range(count), repeat(seed), repeat(weights), own, workers=workers)
+    both = mapped(values, found, range(count), repeat(seed), repeat(weights), own, workers=workers)
+    rows = [row for row, _ in both]
+    spent = {name: float(np.mean([ms[name] for _, ms in both[min(1, count - 1) :]])) for name in both[0][1]}
     logs = {name: np.log([row[name] for row in rows]) for name in rows[0]}
     where = f"{family}, {'x'.join(map(str, scale))}, {count} instances"
-    over, ahead = Table(f"makespan over search: {where}", ["method", "ratio", "95 %"]), _pairs(logs)
+    over, ahead = Table(f"makespan over search: {where}", ["method", "ratio", "95 %", "CPU ms"]), _pairs(logs)
     ratios = {name: _ratio(one - logs["search"]) for name, one in logs.items()}
     for name, line in ratios.items():
-        over.add([name, f"{line['ratio']:.4f}", f"{line['low']:.4f}-{line['high']:.4f}"])
+        over.add([name, f"{line['ratio']:.4f}", f"{line['low']:.4f}-{line['high']:.4f}", f"{spent[name]:.3f}"])
     paired = Table(f"the network over others, by instance: {where}", ["draws", "over", "ratio", "95 %", "ahead"])
     for line in ahead:
         band = f"{line['low']:.4f}-{line['high']:.4f}"
         said = "yes" if line["high"] < 1.0 else "no" if line["low"] > 1.0 else "not shown"
         paired.add([line["draws"], line["over"], f"{line['ratio']:.4f}", band, said])
-    data = {"family": family, "scale": list(scale), "instances": count, "over_search": ratios, "network_over": ahead}
+    data = {"family": family, "scale": list(scale), "instances": count, "over_search": ratios, "network_over": ahead,
+            "cpu_ms": spent}  # fmt: skip
     return data, [over, paired]
 
 
-def values(instance: Instance, number: int, seed: int, weights: Path, own: Any) -> dict[str, float]:
-    """The makespan of each method, s; `own` are chances of this instance's own, or None."""
+def values(
+    instance: Instance, number: int, seed: int, weights: Path, own: Any
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The makespan of each method, s, and its CPU ms; `own` are chances of this instance's own, or None."""
     rng = np.random.default_rng([seed, number])
-    decisions = {
-        "search": search.solve(instance),
-        "local": baselines.local(instance),
-        "predicted": baselines.predicted(instance),
-        **{f"random, {name}": baselines.random(instance, n, rng) for name, n in DRAWS.items() if n},
-    }
+    found, spent = dict[str, float](), dict[str, float]()
+
+    def decided(name: str, how: Callable[[], Decision]) -> Decision:
+        begun = thread_time()
+        decision = how()
+        spent[name] = 1e3 * (thread_time() - begun)
+        found[name] = makespan(instance, decision)
+        return decision
+
+    def drawn(name: str, how: Callable[[], Decision]) -> None:
+        first = decided(name, how)
+        decided(name + MOVED, lambda: moved(instance, first))
+        spent[name + MOVED] += spent[name]
+
+    decided("search", lambda: search.solve(instance))
+    for budget in SEARCHED:
+        decided(f"search of {budget}", lambda n=budget: search.solve(instance, budget=n))  # type: ignore[misc]
+    decided("local", lambda: baselines.local(instance))
+    decided("predicted", lambda: baselines.predicted(instance))
+    for name, n in DRAWS.items():
+        if n:
+            drawn(f"random, {name}", lambda n=n: baselines.random(instance, n, rng))  # type: ignore[misc]
     for variant in network.VARIANTS:
         if not (weights / f"{variant}.npz").is_file():
             continue
         held = network.stored(weights, variant)
         for name, n in DRAWS.items():
-            decisions[f"{variant}, {name}"] = network.solve(instance, held, count=n, seed=number)
+            drawn(
+                f"{variant}, {name}",
+                lambda held=held, n=n: network.solve(instance, held, count=n, seed=number),  # type: ignore[misc]
+            )
     if own is not None:
-        decisions |= {f"on its own, {name}": network.drawn(instance, own, n, number) for name, n in DRAWS.items()}
-    return {name: makespan(instance, decision) for name, decision in decisions.items()}
+        for name, n in DRAWS.items():
+            decided(f"on its own, {name}", lambda n=n: network.drawn(instance, own, n, number))  # type: ignore[misc]
+    return found, spent
+
+
+def moved(instance: Instance, decision: Decision) -> Decision:
+    """`decision` after moves and swaps that lower the worst edge, until there is none."""
+    compiled: Any = _moved  # numba's types know no arrays
+    found: Decision = compiled(decision.copy(), search.BUDGET, *instance.arrays())
+    return found
+
+
+@njit
+def _moved(
+    decision: Decision, budget: int, place: Floats, slope: Floats, offset: Floats, replicas: NDArray[np.int64],
+    own_work: Floats, coming_work: Floats, coming: Floats, leaving: Floats, source: NDArray[np.int64],
+    target: NDArray[np.int64], size: Floats, output: Floats, transfer: float,
+) -> Decision:  # fmt: skip
+    work, way, back = search._times(place, slope, offset, replicas, source, target, size, output, transfer)
+    edges = len(slope)
+    base, rows = np.empty((edges, 4)), np.empty((edges, 9))
+    base[:, 0], base[:, 1], base[:, 2], base[:, 3] = own_work, coming_work, coming, leaving
+    for q in range(edges):
+        search._sum(q, decision, work, way, back, source, base, rows)
+    search._descend(decision, rows, work, way, back, source, base, budget)
+    return decision
 
 
 def _pairs(logs: dict[str, Any]) -> list[dict[str, Any]]:
     """The network over all others that have as many draws, or none to draw."""
     found = []
-    for draws in DRAWS:
+    for draws in [*DRAWS, *(name + MOVED for name in DRAWS)]:
         mine = logs[f"{MINE}, {draws}"]
         for other, theirs in logs.items():
             name, _, theirs_of = other.partition(", ")
