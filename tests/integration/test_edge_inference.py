@@ -177,4 +177,4 @@ def test_a_twin_follows_the_run_while_it_goes_on(tmp_path):
     table, _ = tasks(folder)
     taken = (table["computed"] - table["started"])[table["workload"] == "vegetation"].median()
     told = windows[-1]["values"]["workloads.vegetation.work"] * 1e6 / 2e9  # s
-    assert 0.5 * taken < told < 2.0 * taken
+    assert taken / 3.0 < told < 3.0 * taken  # the guess was 160 times as much; a busy machine is slower at times
