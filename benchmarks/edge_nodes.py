@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -62,11 +63,11 @@ def started(nodes: Sequence[Node], kind: str) -> Iterator[list[Running]]:
     """The nodes as `containers` or as a `process` each; ended when the block is left."""
     with contextlib.ExitStack() as stack:
         start = _container if kind == "containers" else _process
-        yield [stack.enter_context(start(node, 18_500 + k)) for k, node in enumerate(nodes)]
+        yield [stack.enter_context(start(node)) for node in nodes]
 
 
 @contextlib.contextmanager
-def _container(node: Node, _port: int) -> Iterator[Running]:
+def _container(node: Node) -> Iterator[Running]:
     name = f"cosim-measure-{os.getpid()}-{node.name}"
     limits = ["--cpuset-cpus", ",".join(map(str, node.processors)), "--memory", "2g", "--pids-limit", "200"]
     limits += ["--cpu-period", str(PERIOD), "--cpu-quota", str(int(PERIOD * node.cores))]
@@ -93,7 +94,10 @@ def _docker(*command: str) -> str:
 
 
 @contextlib.contextmanager
-def _process(node: Node, port: int) -> Iterator[Running]:
+def _process(node: Node) -> Iterator[Running]:
+    with socket.socket() as free:  # others may measure at the same time
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     command = [sys.executable, "-m", "cosim.inference", "--port", str(port), "--node", node.name]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command += ["--concurrency", str(node.concurrency)]

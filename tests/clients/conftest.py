@@ -110,7 +110,7 @@ def fly():
         print(out, pace)  # noqa: T201 - shown by pytest when it fails
         assert process.returncode == 0, f"{client} with {persona} at {speed}x:\n{out[-3000:]}\n{pace}"
         # not by lines: a library of the client writes into them from another thread: "(ok armsystem_impl.cpp:390)"
-        return re.findall(r"ok (plan upload|plan finished|[a-z]+?)(?=system|\b)", out)
+        return re.findall(r"ok (plan upload|plan finished|[a-z]+?)(?=system|[^a-z]|$)", out)
 
     yield run
     for vehicle in vehicles:
