@@ -30,7 +30,8 @@ Shorts = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_SEEN, _WHOLE = 1, 2
+_SEEN, _WHOLE, _ENTERED = 1, 2, 3
+_ODD = -2  # of a node that is more than a device with a cell
 _MANY = 500  # items of a bucket
 _AHEAD = 12  # rows that are asked for before they are read
 
@@ -126,11 +127,6 @@ def _mark_shared(s: Record, parent: Shorts, seen: NDArray[np.int8], region: Shor
 def _unite_device(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> None:
     """Unite node n with what serves it."""
     node = memory.node(s.nodes, n)
-    if parent[n] == n and node.cell >= 0 and node.infra < 0 and node.links == 0:
-        row = memory.node(s.nodes, node.cell).infra
-        if row >= 0 and (seen[row] != 0 or s.scheduler == OWN):
-            parent[n] = _find(parent, node.cell)  # the most frequent case, without branches that cannot be foreseen
-            return
     if node.infra >= 0 and node.sources > 0:
         _unite_hosts(s, parent, seen, n)
     attachments = node.links
@@ -154,17 +150,26 @@ def _unite_device(s: Record, parent: Shorts, seen: NDArray[np.int8], n: int) -> 
 
 
 @jit
+def _near(s: Record, i: int) -> bool:
+    """Whether task i, in flight, comes to no other node than its device and the cell that serves it."""
+    t = memory.task(s.tasks, i)
+    device, here, host = t.device, t.at, t.host
+    if t.station >= first_link_station(s.node_count):
+        return False
+    if host == device == here:
+        return True  # it stays where it was made
+    node = memory.node(s.nodes, device)
+    return bool(host == node.cell >= 0 and node.links == 0 and here in (device, node.cell))
+
+
+@jit
 def _unite_task(s: Record, parent: Shorts, i: int) -> None:
     """Unite the nodes that task i, in flight, may still come to."""
     t = memory.task(s.tasks, i)
     device, here, host = t.device, t.at, t.host
     base = first_link_station(s.node_count)
-    if host == device == here and t.station < base:
-        return  # it stays where it was made
     node = memory.node(s.nodes, device)
     cell = node.cell
-    if host == cell >= 0 and node.links == 0 and t.station < base and here in (device, cell):
-        return  # the most frequent case; the device and its cell are united
     _unite(parent, device, here)
     if base <= t.station < s.first_accelerator:
         link = memory.link(s.links, (t.station - base) >> 1)
@@ -214,53 +219,108 @@ def _owner(s: Record, number: int) -> int:
 
 
 @entry
-def divide(
-    meta: Records, until: float, parent: Shorts, seen: NDArray[np.int8], region: Shorts, found: Shorts,
-    dealt: Shorts, first: Longs,
-) -> int:  # fmt: skip
-    """Deal what is due up to `until` to regions that do not meet before; the number of regions with such events.
+def attach(
+    meta: Records, part: int, parts: int, parent: Shorts, region: Shorts, seen: NDArray[np.int8], others: Shorts,
+    counts: Longs,
+) -> None:  # fmt: skip
+    """Begin with devices that nothing but a cell serves: each is in the region of its cell.
 
-    `dealt[first[r] : first[r + 1]]` are the events of region r, the lowest number first. With `META.apart` region 0 is
-    what the others share as soon as one of them sends a task to the cloud, and with it those that have tasks there.
-    `parent` (nodes,), `seen` (infra + 1,), `region` (nodes,), `found` (events, 2) are room.
+    All other nodes stand for themselves and are marked as odd; tasks that are to be looked at are listed in `others`,
+    as many as `counts[part]` says, from the first one of this part of all tasks on. For each of `parts` threads a part.
     """
     s = meta[0]
-    for n in range(s.node_count):
+    for n in range(s.node_count * part // parts, s.node_count * (part + 1) // parts):
+        node = memory.node(s.nodes, n)
         parent[n], region[n] = n, -1
-    seen[:] = 0
+        if node.present != 0:
+            row = memory.node(s.nodes, node.cell).infra if node.cell >= 0 else -1
+            if row >= 0 and node.infra < 0 and node.links == 0:
+                parent[n] = node.cell
+                if node.sources > 0:
+                    seen[row] = _ENTERED
+            else:
+                region[n] = _ODD
+    first = s.peak * part // parts
+    count = first
+    for i in range(first, s.peak * (part + 1) // parts):
+        if memory.task(s.tasks, i).phase != FREE and not _near(s, i):
+            others[count] = i
+            count += 1
+    counts[part] = count - first
+
+
+@entry
+def join(meta: Records, parent: Shorts, region: Shorts, seen: NDArray[np.int8], others: Shorts, counts: Longs) -> int:
+    """Give each node the number of its region, after `attach`; the number of regions.
+
+    With `META.apart` region 0 is what the others share as soon as one of them sends a task to the cloud, and with it
+    those that have tasks there.
+    """
+    s = meta[0]
+    for row in range(s.infra_count):
+        if seen[row] == _ENTERED:
+            seen[row] = 0
+            _unite_hosts(s, parent, seen, memory.whole(s.infra, row).v)
     for n in range(s.node_count):
-        if memory.node(s.nodes, n).present != 0:
+        if region[n] == _ODD:
+            region[n] = -1
             _unite_device(s, parent, seen, n)
-    for i in range(s.peak):
-        if memory.task(s.tasks, i).phase != FREE:
-            _unite_task(s, parent, i)
-    regions, count = 0, 0
+    parts = len(counts)
+    for part in range(parts):
+        first = s.peak * part // parts
+        for k in range(first, first + counts[part]):
+            _unite_task(s, parent, others[k])
+    regions = 0
     if s.apart != 0:
-        regions, first[0] = 1, 0
+        regions = 1
         _mark_shared(s, parent, seen, region)
-    for number in range(s.first_event + 2 * s.peak):
-        if memory.real(s.due, number).v > until:
-            continue
-        n = _find(parent, _owner(s, number))
-        r = region[n]
-        if r < 0:
-            r = region[n] = regions
-            first[r] = 0
+    for n in range(s.node_count):
+        if parent[n] == n and region[n] < 0:
+            region[n] = regions
             regions += 1
-        found[2 * count] = number
-        found[2 * count + 1] = r
-        first[r] += 1
-        count += 1
-    end = 0
-    for r in range(regions):
-        end += first[r]
-        first[r] = end
-    first[regions] = end
-    for k in range(count - 1, -1, -1):  # from behind: what is the end of a region's events becomes their beginning
-        r = found[2 * k + 1]
-        first[r] -= 1
-        dealt[first[r]] = found[2 * k]
+    for n in range(s.node_count):
+        region[n] = region[_find(parent, n)]
     return regions
+
+
+@entry
+def count_due(
+    meta: Records, until: float, part: int, parts: int, region: Shorts, found: Shorts, counts: Shorts
+) -> None:
+    """Find what is due up to `until` in a part of all events, and count it by region.
+
+    `found` gets numbers of events and regions in turn, from twice the first number of the part on, then -1 if there is
+    room; `counts` (regions,) is of this part.
+    """
+    s = meta[0]
+    events = s.first_event + 2 * s.peak
+    counts[:] = 0
+    k, end = 2 * (events * part // parts), 2 * (events * (part + 1) // parts)
+    for number in range(k >> 1, end >> 1):
+        if memory.real(s.due, number).v <= until:
+            r = region[_owner(s, number)]
+            found[k], found[k + 1] = number, r
+            counts[r] += 1
+            k += 2
+    if k < end:
+        found[k] = -1
+
+
+@entry
+def deal(meta: Records, part: int, parts: int, found: Shorts, dealt: Shorts, places: Shorts) -> None:
+    """Write what `count_due` has found in a part to where the events of its region are to be, the lowest number first.
+
+    `places` (regions,): where the next event of each region goes.
+    """
+    s = meta[0]
+    events = s.first_event + 2 * s.peak
+    for k in range(2 * (events * part // parts), 2 * (events * (part + 1) // parts), 2):
+        number = found[k]
+        if number < 0:
+            break
+        r = found[k + 1]
+        dealt[places[r]] = number
+        places[r] += 1
 
 
 @entry

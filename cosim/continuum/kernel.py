@@ -466,7 +466,10 @@ def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> 
     for r in range(plan[0, 2], plan[0, 3]):
         plan[0, 2] = r
         if plan[0, 4] == 0:
-            _region(s, plan[0, 0], memory.whole(plan[0, 1], r).v, memory.whole(plan[0, 1], r + 1).v, start, until)
+            first, last = memory.whole(plan[0, 1], r).v, memory.whole(plan[0, 1], r + 1).v
+            if first == last:
+                continue
+            _region(s, plan[0, 0], first, last, start, until)
             plan[0, 4] = 1
         answer = _advance(s, until)
         if answer == BEYOND:

@@ -2,8 +2,9 @@
 
 What happens in a region depends on nothing outside of it before the advance ends (`cosim.continuum.dividing`), so
 regions may be run one after the other, each up to the end: its rows are then in the processor's cache, where those of
-the whole system are not. And they may be run side by side: a thread each has a share of the regions, a `META` of its
-own with an event queue, free rows of tasks, room for ended ones and counters, and shares all other arrays.
+the whole system are not. And they may be run side by side: each thread takes some regions at a time, as long as there
+are any, has a `META` of its own with an event queue, free rows of tasks, room for ended ones and counters, and shares
+all other arrays.
 
 The result is bit-equal to that of one queue for all, for any number of threads: within a region events come in the
 same order; counters are sums of integers, and `cosim.continuum.sums` of bytes; tasks get their numbers afterwards, in
@@ -23,7 +24,7 @@ it is used again for some time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -43,6 +44,7 @@ _FEW = 1000  # events for which a thread more does not pay
 _HOLD = 16  # advances by one queue after the system was found to be one region
 _PIECES = 8  # of an advance when the tasks in flight join what the scheduler does not
 _MOST = 4_000_000  # tasks for which room is made beforehand
+_SPANS = 8  # of regions per thread, as the processor may give one of them more than another
 _SHARE = 0.5  # of the events: a region with more is too large
 
 # those whose choice depends on nothing outside of the region
@@ -85,6 +87,7 @@ class _Worker:
         self.buckets, self.ladder = queue.arrays()["buckets"], queue.arrays()["ladder"]
         self.tally, self.sums, self.scratch = np.zeros_like(s.tally), np.zeros_like(s.sums), np.zeros_like(s.scratch)
         self.plan = np.zeros((1, 5), np.int64)
+        self.spans: Iterator[tuple[int, int]] = iter(())  # of regions that are still to be run, by any worker
         self.answer = 0
 
     def begin(self, s: State, number: int, rows: int, free: int) -> None:
@@ -116,9 +119,16 @@ class _Worker:
             self.meta["heap_room"] = len(heap)
 
     def run(self, until: float, start: float) -> None:
-        """Run the regions of `plan`; `answer` says whether that is done."""
+        """Run the regions of `plan`, then what is left of `spans`; `answer` says whether that is done."""
         values = np.array([[start, 0.0, 0.0]])
-        self.answer = kernel.act(memory.world(self.meta), kernel.REGIONS, until, self.plan, values)
+        while True:
+            self.answer = kernel.act(memory.world(self.meta), kernel.REGIONS, until, self.plan, values)
+            if self.answer == kernel.GROW:
+                return
+            span = next(self.spans, None)  # a thread at a time: the interpreter's lock is held
+            if span is None:
+                return
+            self.plan[0, 2:] = *span, 0
 
     def made(self, base: int, number: int) -> int:
         """How many tasks it has made since it got serial numbers from `base` on as worker `number`."""
@@ -217,15 +227,26 @@ class Regions:
             self._room = [np.empty(events, np.int32), np.empty(2 * events, np.int32),
                           np.empty(nodes, np.int32), np.empty(nodes, np.int32)]  # fmt: skip
         dealt, found, parent, region = self._room
-        first = np.zeros(nodes + 1, np.int64)
-        seen = np.zeros(len(s.infra) + 1, np.int8)
         if self._ordered is None:
             self._ordered = _in_turn(s)
         self._apart = s.meta["scheduler"][0] == HYBRID and not self._ordered
         s.meta["apart"] = self._apart
-        count = dividing.divide(memory.world(s.meta), until, parent, seen, region, found, dealt, first)
+        world, parts, seen = memory.world(s.meta), self.threads, np.zeros(len(s.infra) + 1, np.int8)
+        others = np.zeros(parts, np.int64)
+        side_by_side([
+            partial(dividing.attach, world, part, parts, parent, region, seen, found, others) for part in range(parts)
+        ])  # fmt: skip
+        counts = np.empty((parts, dividing.join(world, parent, region, seen, found, others)), np.int32)
         s.meta["apart"] = 0
-        return first[: count + 1].copy(), dealt
+        side_by_side([
+            partial(dividing.count_due, world, until, part, parts, region, found, counts[part]) for part in range(parts)
+        ])  # fmt: skip
+        ends = np.cumsum(counts.T, dtype=np.int64)  # of a region's events in each part of all events
+        places = np.ascontiguousarray((ends.reshape(counts.T.shape) - counts.T).T, np.int32)
+        side_by_side([
+            partial(dividing.deal, world, part, parts, found, dealt, places[part]) for part in range(parts)
+        ])  # fmt: skip
+        return np.concatenate([[0], ends[parts - 1 :: parts]]), dealt
 
     def _run(self, s: State, start: float, until: float, first: Longs, dealt: NDArray[np.int32]) -> State:
         """Run the regions up to `until`, whatever room that takes."""
@@ -236,8 +257,10 @@ class Regions:
         count = max(1, min(self.threads, events // _FEW, regions - apart))
         s = self.foresee(s, until - start, count)
         meta = s.meta
-        ends = np.searchsorted(first, before + events * np.arange(count + 1) / count)
+        spans = count * _SPANS if count > 1 else 1
+        ends = np.searchsorted(first, before + events * np.arange(spans + 1) / spans)
         ends[0], ends[-1] = apart, regions
+        left_over = iter([(one, other) for one, other in pairwise(ends.tolist()) if one < other])
         while len(self._workers) < count:
             self._workers.append(_Worker(s))
         workers = self._workers[:count]
@@ -251,7 +274,8 @@ class Regions:
             worker.follow(s)
             worker.begin(s, k, int(rows[k]), int(heads[k]))
             worker.meta["apart"] = apart
-            worker.plan[0] = dealt.ctypes.data, first.ctypes.data, ends[k], ends[k + 1], 0
+            worker.plan[0] = dealt.ctypes.data, first.ctypes.data, 0, 0, 0
+            worker.spans = left_over
         s = self._finish(s, workers, start, until)
         made = [worker.made(base, k) for k, worker in enumerate(workers)]
         if apart:

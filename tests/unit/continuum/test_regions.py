@@ -174,19 +174,19 @@ def test_towns_that_share_nothing_are_regions(monkeypatch, scheduler, joined, le
 def test_hybrid_joins_regions_from_their_first_task_to_the_cloud_on(monkeypatch):
     """Regions stop at different times, what they have left is finished together, and others are not joined."""
     left, dealt = [], []
-    due, divide = dividing.still_due, dividing.divide
+    due, divide = dividing.still_due, regions.Regions._divide
 
     def watch(meta, until, found):
         left.append(due(meta, until, found))
         return left[-1]
 
     def watch_too(*given):
-        count = divide(*given)
-        dealt.append(given[-1][count])
-        return count
+        first, events = divide(*given)
+        dealt.append(first[-1])
+        return first, events
 
     monkeypatch.setattr(dividing, "still_due", watch)
-    monkeypatch.setattr(dividing, "divide", watch_too)
+    monkeypatch.setattr(regions.Regions, "_divide", watch_too)
     made, steps = towns(bags=False), [(0.1, ("link", 0, 1.0))] * 12
     whole, divided = (history(made, 4, 6, steps, 2, large, 9.0, threshold=5.0) for large in (10**9, 1))
     assert_same(whole, divided)
