@@ -39,7 +39,7 @@ def arm(s: Record, device: int) -> None:
             first = min(first, _expiry(s, t, node))
         i = t.older
     if first < math.inf:
-        put(s, timer_number(s, device), first)
+        put(s, timer_number(s, device), max(first, s.now))  # one held for a decision may have waited longer
     else:
         drop(s, timer_number(s, device))
 

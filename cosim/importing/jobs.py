@@ -138,12 +138,12 @@ def _parts(number: int, wide: int) -> list[str]:
 
 
 def _notices(path: Path, counts: _Counts) -> list[Notice]:
+    wide = f"jobs of more than {MOST_STAGES} stages of one core, or with two tasks of one number, are left out"
     told = (
         ("note", "work", 1, f"cores x duration x {CLOCK / 1e9:g} GHz, as if all were busy: the trace does not tell it"),
         ("note", "output", 1, "the trace does not tell what tasks hand on; no data is taken"),
         ("ignored", "end", counts.endless, f"{counts.endless:,} jobs with a task that has no end are left out"),
-        ("ignored", "instances", counts.wide, f"{counts.wide:,} jobs of more than {MOST_STAGES} stages of one core, "
-         "or with two tasks of one number, are left out"),
+        ("ignored", "instances", counts.wide, f"{counts.wide:,} {wide}"),
         ("ignored", "task", counts.circular, f"{counts.circular:,} jobs whose tasks wait for themselves are left out"),
         ("ignored", "task", counts.missing, f"{counts.missing:,} times a task waits for one that is not in the file"),
         ("note", "plan_cpu", counts.unsized, f"{counts.unsized:,} tasks do not tell it; 1 core is taken"),

@@ -43,7 +43,7 @@ def read_tasks(source: str, path: Path, *, tasks: int | None = None, per_token: 
             raise _refusal(path, "task_usage", "task_events")
         return google.read_tasks(path, tasks=tasks)
     if source == "alibaba":
-        # machine_usage of 2018 and server_usage of 2017 have as many columns, and numbers or nothing in place of the status
+        # tables of usage (machine_usage 2018, server_usage 2017) have as many columns, and no word for the status
         tables = {len(names): names.index("status") for names in (alibaba.TASKS, alibaba.TASKS_2017)}
         status = tables.get(len(first))
         if status is None or not first[status].isalpha():

@@ -105,7 +105,7 @@ def test_jobs_whose_tasks_wait_for_one_another(tmp_path):
     assert books["tasks"]["completed"] == 2
     order = np.argsort(ended["created"])
     np.testing.assert_allclose(ended["created"][order], [0.0, 50.0])
-    # along the longest way, and 1 ms to the first host and from the last; the second's tasks wait for none that is there
+    # along the longest way, 1 ms to the first host and from the last; those that the second waits for are not there
     expected = [60.0 + 30.0 + 4.0 + 3.0 + 0.002, 5.0 + 0.002]
     np.testing.assert_allclose((ended["ended"] - ended["created"])[order], expected, atol=0.005)
 
