@@ -34,6 +34,10 @@ _Full = Annotated[float, typer.Option(help="Value of a machine fully used; 1 for
 _Table = Annotated[Path | None, typer.Option(help="VM table of the packed form; default: ..._vms.csv.")]
 _VmTable = Annotated[Path | None, typer.Option("--vmtable", help="vmtable, for cores and memory.")]
 _Containers = Annotated[bool, typer.Option("--containers", help="It is container_usage.")]
+_Graphs = Annotated[
+    bool,
+    typer.Option("--graphs", help="continuum: batch_task of 2018 as jobs, whose tasks wait for one another."),
+]
 _Token = Annotated[str | None, typer.Option(help="continuum: work of a token of a request, such as '2 Mcycles'.")]
 
 # options of every trace, with their defaults
@@ -47,7 +51,12 @@ _COMMON: dict[str, tuple[object, object]] = {
     "strict": (Strict, False),
     "as_json": (Json, False),
 }
-_CONTINUUM = ("tasks", "context_token", "generated_token")  # options of that model only; the other has the rest
+_CONTINUUM = (
+    "tasks",
+    "context_token",
+    "generated_token",
+    "graphs",
+)  # options of that model only; the other has the rest
 
 
 def _make(
@@ -70,7 +79,11 @@ def _make(
         options = {
             key: value for key, value in options.items() if (key in _CONTINUUM) == (model is TargetModel.continuum)
         }
-        if model is TargetModel.continuum:
+        if options.get("graphs"):
+            from cosim.importing.jobs import read_jobs
+
+            imported = read_jobs(source, hosts=hosts, tasks=options["tasks"])
+        elif model is TargetModel.continuum:
             from cosim.importing.tasks import read as read_tasks
 
             imported = read_tasks(name, source, hosts=hosts, tasks=options["tasks"], per_token=_tokens(options))
@@ -107,8 +120,8 @@ _COMMANDS: dict[str, tuple[str, dict[str, tuple[object, object]]]] = {
         {"table": (_VmTable, None), "context_token": (_Token, None), "generated_token": (_Token, None)},
     ),
     "alibaba": (
-        "Import Alibaba's machine_usage or container_usage (2018), or batch_task for the model continuum.",
-        {"containers": (_Containers, False)},
+        "Import Alibaba's machine_usage or container_usage (2018), or batch_task (2017, 2018) for the model continuum.",
+        {"containers": (_Containers, False), "graphs": (_Graphs, False)},
     ),
 }
 _DEFAULTS = {key: default for _, own in (("", _COMMON), *_COMMANDS.values()) for key, (_, default) in own.items()}

@@ -28,6 +28,7 @@ from cosim.continuum.layout import (
     NODE_FAILED,
     OUTPUT_OFFERED,
     REFILL,
+    RETRIES,
     RUN,
     SET_POINT,
     SETTLE,
@@ -192,6 +193,8 @@ def _advance(s: Record, until: float) -> int:
             i = _later(s, number, now)
         if i >= 0 and (memory.task(s.tasks, i).phase != NEW or decide(s, i, now)):
             proceed(s, i, now)
+        if i >= 0 and memory.task(s.tasks, i).parked == RETRIES and memory.task(s.tasks, i).held == 0:
+            memory.task(s.tasks, i).parked = 0
         if s.doomed >= 0:
             clean(s, now)
         if s.undecided >= 0:

@@ -34,6 +34,7 @@ STATUS_NAMES: Final = (
 # Where a task is in its life. NEW: not yet given a host; MOVE: on its way from one host to another;
 # JOIN: at its host, where others of its inputs are still missing.
 FREE, NEW, UP, RUN, DOWN, MOVE, JOIN = codes(7)
+PARKED, RETRIES = codes(3)[1:]  # what a task without coverage does: wait, or try again at this moment
 
 FIXED, EXPONENTIAL, UNIFORM, LOG_NORMAL = codes(4)  # laws of sizes
 POISSON, EVERY, BAG, TRACE = codes(4)  # laws of arrivals
@@ -90,7 +91,7 @@ TASK = _in_lines(
         ("at", "i4"),  # node where its data is
         ("workload", "i4"),
         ("phase", "i1"),  # FREE, NEW, UP, RUN, DOWN, MOVE, JOIN
-        ("parked", "i1"),  # waits for coverage
+        ("parked", "i1"),  # 0, PARKED, RETRIES
         ("counted", "i1"),  # counted in its host's `assigned`
         ("held", "i1"),  # waits for the caller's decision
         ("job", "i4"),  # -1: it is no stage of a job

@@ -7,7 +7,7 @@ import math
 from cosim.continuum import memory
 from cosim.continuum.ending import abort
 from cosim.continuum.jit import jit
-from cosim.continuum.layout import NO_COVERAGE, Record
+from cosim.continuum.layout import NO_COVERAGE, PARKED, RETRIES, Record
 from cosim.continuum.numbering import downlink, uplink
 from cosim.continuum.queue import drop, put
 from cosim.continuum.rows import task_number, timer_number
@@ -17,7 +17,7 @@ from cosim.continuum.rows import task_number, timer_number
 def _waits(t: Record, node: Record, device: int) -> bool:
     """Whether a task of the device waits for coverage, with its transfer begun or not."""
     on_air = t.station == uplink(device) or t.station == downlink(device)
-    return bool(t.parked != 0 or (on_air and node.covered == 0))
+    return bool(t.parked == PARKED or (on_air and node.covered == 0))
 
 
 @jit
@@ -39,7 +39,7 @@ def arm(s: Record, device: int) -> None:
             first = min(first, _expiry(s, t, node))
         i = t.older
     if first < math.inf:
-        put(s, timer_number(s, device), first)
+        put(s, timer_number(s, device), max(first, s.now))  # one held for a decision may have waited longer
     else:
         drop(s, timer_number(s, device))
 
@@ -60,10 +60,12 @@ def lose_patience(s: Record, device: int, now: float) -> None:
 
 @jit
 def park(s: Record, i: int, now: float) -> None:
-    """Let task i wait for coverage."""
-    memory.task(s.tasks, i).parked = 1
-    memory.task(s.tasks, i).entered = now
-    arm(s, memory.task(s.tasks, i).device)
+    """Let task i wait for coverage; one that has tried in vain goes on waiting, its patience is not new."""
+    t = memory.task(s.tasks, i)
+    if t.parked != RETRIES:
+        t.entered = now
+    t.parked = PARKED
+    arm(s, t.device)
 
 
 @jit
@@ -71,7 +73,7 @@ def unpark(s: Record, device: int, now: float) -> None:
     """Coverage may be back: let the device's waiting tasks try again, through events of their own."""
     i = memory.node(s.nodes, device).first_task
     while i >= 0:
-        if memory.task(s.tasks, i).parked != 0:
-            memory.task(s.tasks, i).parked = 0
+        if memory.task(s.tasks, i).parked == PARKED:
+            memory.task(s.tasks, i).parked = RETRIES
             put(s, task_number(s, i), now)
         i = memory.task(s.tasks, i).older

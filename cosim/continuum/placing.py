@@ -85,7 +85,7 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
                 able = able or could_hold(s, memory.host(s.hosts, h).slot, i, now)
         end(s, i, NODE_FAILED if not someone else LINK_FAILED if able else CAPACITY, now)
         return False
-    t.phase = UP
+    t.phase, t.parked = UP, 0
     if t.job >= 0 and memory.stage(s.stages, t.stage).befores > 1:
         _gather(s, i, now)
     return True

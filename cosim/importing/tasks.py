@@ -43,8 +43,10 @@ def read_tasks(source: str, path: Path, *, tasks: int | None = None, per_token: 
             raise _refusal(path, "task_usage", "task_events")
         return google.read_tasks(path, tasks=tasks)
     if source == "alibaba":
-        # machine_usage has as many columns, and numbers or nothing in place of the status
-        if len(first) == len(alibaba.CONTAINERS) or not first[4:5] or not first[4].isalpha():
+        # tables of usage (machine_usage 2018, server_usage 2017) have as many columns, and no word for the status
+        tables = {len(names): names.index("status") for names in (alibaba.TASKS, alibaba.TASKS_2017)}
+        status = tables.get(len(first))
+        if status is None or not first[status].isalpha():
             raise _refusal(path, "a table of usage", "batch_task")
         return alibaba.read_tasks(path, tasks=tasks)
     if len(first) == len(azure.READINGS) and "TIMESTAMP" not in first:
@@ -115,26 +117,38 @@ def read(
     told = trace.duration[known]
     span = np.where(np.isnan(told), work / CLOCK, told)
     used = np.minimum(cores, work / CLOCK / np.maximum(span, 1e-9))
-    count = hosts or max(1, math.ceil(_busiest(arrival, span, used) / (FILLED * CORES)))
-    if count > MOST_HOSTS:
-        problem = Problem(f"the tasks would need {count:,} hosts", file=path, hint="take fewer with --tasks")
-        raise ScenarioError(problem)
-    end = float(np.max(arrival + span))
-    step = float(min(max(round(end / 1000.0), 1), 300))
-    duration = math.ceil(end / step + 1) * step
-    width = len(str(count))
+    count = enough_hosts(path, hosts, arrival, span, used)
     text = (
-        f"{head(source, f'{len(rows[0])} tasks', count, duration, step)}"
-        "adapters:\n  continuum: {scheduler: least-loaded}\n\n"
-        f"{servers(CORES, MEMORY)}"
-        "nodes:\n  users: {kind: device, at: [0 m, 10 m, 0 m]}\n"
-        + "".join(f"  server-{i + 1:0{width}}: {{kind: server, at: [{i} m, 0 m, 0 m]}}\n" for i in range(count))
-        + "\nlinks:\n  - {between: [users, kind:server], rate: 10 Gbit/s, delay: 1 ms}\n\n"
-        "workloads:\n"
+        f"{beginning(source, f'{len(rows[0])} tasks', count, float(np.max(arrival + span)))}"
         f"  tasks: {{from: users, arrivals: trace {FILE}, work: 0 cycles}}\n"
     )
     facts = {"tasks": int(known.sum()), "rows": len(rows[0]), "hosts": count, "work": float(work.sum())}
     return Imported(text, tuple(notices), {FILE: partial(_write, *rows)}, facts)
+
+
+def enough_hosts(path: Path, hosts: int | None, arrival: Floats, span: Floats, cores: Floats) -> int:
+    """`hosts`, or as many as the cores in use at the busiest time need. Raises `ScenarioError` for too many."""
+    count = hosts or max(1, math.ceil(_busiest(arrival, span, cores) / (FILLED * CORES)))
+    if count > MOST_HOSTS:
+        problem = Problem(f"the tasks would need {count:,} hosts", file=path, hint="take fewer with --tasks")
+        raise ScenarioError(problem)
+    return count
+
+
+def beginning(source: str, what: str, hosts: int, end: float) -> str:
+    """A scenario up to its workloads, which `users` make; `end` (s) is when the last of them ends in the trace."""
+    step = float(min(max(round(end / 1000.0), 1), 300))
+    duration = math.ceil(end / step + 1) * step
+    width = len(str(hosts))
+    return (
+        f"{head(source, what, hosts, duration, step)}"
+        "adapters:\n  continuum: {scheduler: least-loaded}\n\n"
+        f"{servers(CORES, MEMORY)}"
+        "nodes:\n  users: {kind: device, at: [0 m, 10 m, 0 m]}\n"
+        + "".join(f"  server-{i + 1:0{width}}: {{kind: server, at: [{i} m, 0 m, 0 m]}}\n" for i in range(hosts))
+        + "\nlinks:\n  - {between: [users, kind:server], rate: 10 Gbit/s, delay: 1 ms}\n\n"
+        "workloads:\n"
+    )
 
 
 def _busiest(arrival: Floats, span: Floats, cores: Floats) -> float:

@@ -80,8 +80,7 @@ def measure(run: Run) -> dict[str, Any]:
         figures |= _times_of_bins(run)
         workloads = _workloads_of_bins(run)
     figures |= _ledger_figures(list(ledgers.values()))
-    booked = any("utilisation" in summary for summary in summaries.values())
-    if "host" in run.signals or (booked and "host_summary" in run.signals):
+    if "host" in run.signals or any(summary.get("utilisation") for summary in summaries.values()):
         figures |= _hosts(run, hosts, list(summaries.values()))
     if "link" in run.signals:
         figures |= _links(run)

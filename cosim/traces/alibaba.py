@@ -1,7 +1,8 @@
-"""Alibaba cluster data 2018: usage of machines and of containers, batch tasks, the aggregate of a cluster.
+"""Alibaba cluster data 2017 and 2018: batch tasks; 2018: usage of machines and of containers, a cluster's aggregate.
 
 The tables have no header; CPU and memory are in percent, time in s. Samples come about every 10 s per
-machine and are averaged by period. Published with Guo et al., IWQoS 2019, and Tian et al., SoCC 2019.
+machine and are averaged by period. Published with Guo et al., IWQoS 2019, and Tian et al., SoCC 2019;
+2017: github.com/alibaba/clusterdata, cluster-trace-v2017.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from cosim.traces.google import parts
 from cosim.traces.grid import Grid
 from cosim.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.traces.table import TraceColumn, blocks, fault, percent
+from cosim.traces.table import TraceColumn, blocks, fault, header, percent
 
 PERIOD = 300.0  # s
 AGGREGATE_PERIOD = 30.0  # s
@@ -28,42 +29,55 @@ CONTAINERS = (
 TASKS = (
     "task", "instances", "job", "type", "status", "begin", "end", "plan_cpu", "plan_memory",
 )  # fmt: skip
+TASKS_2017 = (
+    "begin", "end", "job", "task", "instances", "status", "plan_cpu", "plan_memory",
+)  # fmt: skip
+_LEAST = 10.0  # hundredths of a core that any task of the first release of 2017 plans; later ones count in cores
 
 
 def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
-    """`batch_task`: arrival is the start, cores are those planned, of all instances together.
+    """`batch_task`: arrival is the start (2017: the creation), cores are those planned, of all instances together.
 
-    Tasks that have not terminated, or that end before they start, have no duration. Memory is left
-    out: the publishers give it in shares of an unknown size. At most `tasks` are kept.
+    Tasks that have not terminated, or that end before they start, have no duration; those that begin at 0
+    or before are not within the trace, and are left out. Memory is left out, too: the publishers give it
+    in shares of an unknown size. CPU is in hundredths of a core, in later releases of 2017 in cores. The
+    table of 2017 has 8 columns, that of 2018 has 9. Ids are `JOB-TASK`. At most `tasks` are kept.
     """
+    first = header(parts(source)[0])
+    names = TASKS_2017 if len(first) == len(TASKS_2017) else TASKS
     wanted = (
         TraceColumn("task", "text"), TraceColumn("job", "text"), TraceColumn("status", "text"),
-        TraceColumn("begin", at_least=0.0),
-        TraceColumn("end", optional=True), TraceColumn("instances", optional=True, at_least=0.0),
-        TraceColumn("plan_cpu", optional=True, at_least=0.0),
+        TraceColumn("begin"), TraceColumn("end", optional=True),
+        TraceColumn("instances", optional=True, at_least=0.0), TraceColumn("plan_cpu", optional=True, at_least=0.0),
     )  # fmt: skip
     ids: list[str] = []
-    columns: dict[str, list[Floats]] = {name: [] for name in ("begin", "duration", "cores")}
+    columns: dict[str, list[Floats]] = {name: [] for name in ("begin", "duration", "instances", "plan_cpu")}
     for path in parts(source):
-        for block in blocks(path, wanted, names=TASKS):
+        for block in blocks(path, wanted, names=names):
             task, job = (
                 [block.words[name][k] for k in block.columns[name].tolist()] for name in ("task", "job")
             )  # fmt: skip
             ids.extend(f"{j}-{t}" for j, t in zip(job, task, strict=True))
             over = np.array([word == "Terminated" for word in block.words["status"]])[block.columns["status"]]
             span = block.columns["end"] - block.columns["begin"]
-            instances = np.nan_to_num(block.columns["instances"], nan=1.0)
             columns["begin"].append(block.columns["begin"])
             columns["duration"].append(np.where(over & (span >= 0.0), span, np.nan))
-            columns["cores"].append(instances * block.columns["plan_cpu"] * 0.01)
+            columns["instances"].append(np.nan_to_num(block.columns["instances"], nan=1.0))
+            columns["plan_cpu"].append(block.columns["plan_cpu"])
         if tasks is not None and len(ids) >= tasks:
             break
     joined = {name: np.concatenate(part) for name, part in columns.items()}
-    order = np.argsort(joined["begin"], kind="stable")[:tasks]
+    planned = joined["plan_cpu"]
+    hundredths = names is TASKS or not np.any(planned < _LEAST)
+    order = np.argsort(joined["begin"], kind="stable")
+    order = order[joined["begin"][order] > 0.0][:tasks]
+    if not len(order):
+        raise fault(source, "no task begins within the trace: times of 0 and below lie outside")
     start = float(joined["begin"][order[0]])
     unknown = np.full(len(order), np.nan)
     return TaskTrace(
-        arrival=joined["begin"][order] - start, duration=joined["duration"][order], cores=joined["cores"][order],
+        arrival=joined["begin"][order] - start, duration=joined["duration"][order],
+        cores=(joined["instances"] * planned * (0.01 if hundredths else 1.0))[order],
         memory=unknown, work=unknown, ids=tuple(ids[k] for k in order), start=start,
     )  # fmt: skip
 

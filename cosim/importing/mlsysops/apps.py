@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cosim.importing.document import plain_name
 from cosim.importing.imported import Notice
 from cosim.importing.mlsysops.bodies import Body, Descriptor, Value, fold, leftovers
-from cosim.importing.mlsysops.nodes import framerate, hertz_of
+from cosim.importing.mlsysops.nodes import SIZES, framerate, hertz_of
 
 RATE = 1.0  # Hz, of components that name no rate
 CORES = 0.25  # of components that ask for none
@@ -22,6 +22,9 @@ class Component:
     rate: float  # tasks/s of each source
     work: float  # cycles
     deadline: float | None  # s
+    memory: float  # B, 0: asks for none
+    gpu: bool  # asks for one
+    where: Value  # in the file
 
 
 def read_components(descriptors: list[Descriptor], clock: float, notices: list[Notice]) -> list[Component]:
@@ -53,17 +56,22 @@ def _component(
     held = [Body(item, notices) for item in containers.items()] if containers else []
     if not held:
         notices.append(body.value.note("ignored", f"component '{written}' has no containers, so no work"))
-    cores, speed = 0.0, clock
+    cores, speed, memory, gpu = 0.0, clock, 0.0, False
     for container in held:
-        asked, frequency = _platform(container, notices)
+        asked, frequency, size, units = _platform(container, notices)
         cores += asked
         speed = frequency or speed
+        memory += size
+        gpu = gpu or units
         container.ignore("image", "command", "ports", "env", "image_pull_policy", "security_context")
         container.leftover()
     rate = framerate(body.get("sensors"))
     body.ignore(
-        "node_placement", "depends_on", "storage", "host_network", "runtime_class_name", "restart_policy",
-        "qos_metrics", "acceleration_api", "node_type", "os", "container_runtime", "placement",
+        "node_placement", "placement", why="is for policy files (scheduler: mlsysops) with this file as application"
+    )
+    body.ignore(
+        "depends_on", "storage", "host_network", "runtime_class_name", "restart_policy",
+        "qos_metrics", "acceleration_api", "node_type", "os", "container_runtime",
     )  # fmt: skip
     metadata.get("uid")
     metadata.leftover()
@@ -87,11 +95,11 @@ def _component(
             f"data {INPUT} in, {OUTPUT} out",
         )
     )
-    return Component(name, rate, cores * speed / rate, limits.get(fold(written)))
+    return Component(name, rate, cores * speed / rate, limits.get(fold(written)), memory, gpu, body.value)
 
 
-def _platform(container: Body, notices: list[Notice]) -> tuple[float, float]:
-    """Cores that a container asks for, and at how many Hz (0: not said)."""
+def _platform(container: Body, notices: list[Notice]) -> tuple[float, float, float, bool]:
+    """Cores that a container asks for, at how many Hz, B of memory (0: not said), and whether it asks for a GPU."""
     required = container.body("platform_requirements", "resources")
     cpu = required.body("cpu")
     asked = cpu.get("requests") or cpu.get("limits")
@@ -106,9 +114,34 @@ def _platform(container: Body, notices: list[Notice]) -> tuple[float, float]:
         required.get(name)
     cpu.ignore("architecture", "performance_indicator")
     cpu.leftover()
-    required.ignore("memory", "disk", "mcu", "gpu", "fpga")
+    required.ignore("disk", "mcu", "fpga")
+    memory = _memory(required, notices)
+    gpu = required.get("gpu") is not None or any(
+        required.body(limit).get(name) is not None
+        for limit in ("requests", "limits")
+        for name in ("nvidia.com/gpu", "amd.com/gpu")
+    )
     required.leftover()
-    return (_cores(asked, notices), hertz) if asked is not None else (0.0, hertz)
+    return (0.0 if asked is None else _cores(asked, notices)), hertz, memory, gpu
+
+
+def _memory(required: Body, notices: list[Notice]) -> float:
+    """B that are requested, else the limit; 0 where none are said. A bare number is B, as in Kubernetes."""
+    own = required.get("memory")
+    said: Value | None = own
+    if own is None or own.text() is None:
+        inner = Body(own, []) if own is not None else required
+        name = ("requests", "limits")
+        found = [inner.get(key) if own is not None else inner.body(key).get("memory") for key in name]
+        said = next((value for value in found if value is not None), None)
+    number = said.number() if said is not None else None
+    if said is None or said.text() is None:
+        return 0.0
+    factor = {**SIZES, "": 1.0}.get(number[1].lower()) if number else None
+    if number is None or factor is None or not 0.0 < number[0] * factor < 1e18:
+        notices.append(said.note("ignored", f"'{said.text()}' is no size of memory"))
+        return 0.0
+    return number[0] * factor
 
 
 def _cores(value: Value, notices: list[Notice]) -> float:

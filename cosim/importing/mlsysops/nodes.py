@@ -15,6 +15,7 @@ LAYERS = ("cloud", "edge_infrastructure", "edge", "far_edge")
 _MOST_CORES = 100_000
 _MHZ_FROM = 100.0  # no processor has 100 GHz, and none that runs this has 100 Hz to 100 MHz
 _HZ_FROM = 1e6  # nor 1 THz
+GPU_SPEED = 1e12  # FLOP/s; nominal, and a notice says so
 _FASTEST = 10e9  # Hz; faster ones are taken as they are, with a notice
 
 
@@ -53,6 +54,8 @@ class NodeInfo:
     interface: str = _UNKNOWN
     clock: float = 1e9  # Hz
     framerate: float = 0.0  # Hz, of its camera
+    memory: float = 0.0  # B, 0: not said, so without a limit
+    gpus: int = 0
 
 
 @dataclass(slots=True)
@@ -187,9 +190,27 @@ def _hardware(body: Body, node: NodeInfo, notices: list[Notice]) -> None:
     memory = body.get("memory")
     size = _bytes(memory, notices)
     if size is not None:
+        node.memory = size
         node.keys["memory"] = f"{size:.12g} B"
-    body.ignore("disk", "mcu", "fpga", "gpu")
+    _gpus(body.get("gpu"), node, notices)
+    body.ignore("disk", "mcu", "fpga")
     body.leftover()
+
+
+def _gpus(value: Value | None, node: NodeInfo, notices: list[Notice]) -> None:
+    """Its GPUs, one for each entry that does not say how many `instances` there are."""
+    for item in value.items() if value else ():
+        body = Body(item, notices)
+        instances = body.get("instances")
+        number = instances.number() if instances else None
+        body.ignore(
+            "model", "memory", "performance_indicator", why="does not enter: a GPU's speed is not in a descriptor"
+        )
+        body.leftover()
+        node.gpus += max(1, int(number[0])) if number is not None and number[0] < _MOST_CORES else 1
+    if value is not None and node.gpus:
+        node.keys["accelerators"] = {"gpu": f"{node.gpus} x {GPU_SPEED / 1e12:g} TFLOPS"}
+        notices.append(value.note("note", f"states no speed; {GPU_SPEED / 1e12:g} TFLOPS are taken for each GPU"))
 
 
 def _clock(value: Value | None, where: Value, notices: list[Notice]) -> float:
@@ -223,7 +244,7 @@ def hertz_of(value: Value) -> float | None:
 
 
 _FACTORS = {"": 1.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
-_SIZES = {
+SIZES = {
     "": 1e9, "g": 1e9, "gb": 1e9, "gi": 2.0**30, "gib": 2.0**30, "m": 1e6, "mb": 1e6, "mi": 2.0**20, "mib": 2.0**20,
     "k": 1e3, "kb": 1e3, "ki": 2.0**10, "kib": 2.0**10, "t": 1e12, "tb": 1e12, "ti": 2.0**40, "tib": 2.0**40,
 }  # fmt: skip
@@ -234,7 +255,7 @@ def _bytes(value: Value | None, notices: list[Notice]) -> float | None:
     if value is None or (value.text() is None and not list(value.items())):
         return None
     number = value.number()
-    factor = _SIZES.get(number[1].lower()) if number else None
+    factor = SIZES.get(number[1].lower()) if number else None
     if number is None or factor is None or not 0.0 < number[0] * factor < 1e18:
         notices.append(value.note("ignored", f"'{value.text()}' is no size in GB"))
         return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from cosim.contract.geo import LocalFrame
 from cosim.importing.document import plain_name, text_of
 from cosim.importing.imported import Imported, Notice
-from cosim.importing.mlsysops.apps import INPUT, OUTPUT, read_components
+from cosim.importing.mlsysops.apps import INPUT, OUTPUT, Component, read_components
 from cosim.importing.mlsysops.bodies import Descriptor
-from cosim.importing.mlsysops.nodes import INTERFACES, Inventory, NodeInfo
+from cosim.importing.mlsysops.nodes import GPU_SPEED, INTERFACES, Inventory, NodeInfo
 
 _WAN = {"rate": "100 Mbit/s", "delay": "20 ms"}  # between clusters; nominal, and a notice says so
 _CLIENT = "client"
+GPU_SHARE = 0.5  # of a GPU that a component asks for and keeps busy; nominal, and a notice says so
 
 
 def scenario(inventory: Inventory, descriptors: list[Descriptor], notices: list[Notice]) -> Imported:
@@ -49,11 +50,36 @@ def scenario(inventory: Inventory, descriptors: list[Descriptor], notices: list[
             "output": OUTPUT,
             "work": f"{component.work:.12g} cycles",
             **({} if component.deadline is None else {"deadline": f"{component.deadline * 1e3:.12g} ms"}),
+            **_needs(component, hosts, notices),
         }
         for component in components
     }
     facts = {"nodes": len(inventory.nodes), "workloads": len(components), "clusters": len(inventory.clusters())}
     return Imported(text_of(document), tuple(notices), facts=facts)
+
+
+def _needs(component: Component, hosts: list[NodeInfo], notices: list[Notice]) -> dict[str, object]:
+    """The memory and the GPU that a component's tasks take, where some host has both."""
+    needs: dict[str, object] = {}
+    if component.gpu:
+        able = [host for host in hosts if host.gpus]
+        if able:
+            hosts = able
+            needs["accelerator"] = {"gpu": f"{GPU_SHARE * GPU_SPEED / component.rate / 1e9:.12g} GFLOP"}
+            text = f"'{component.name}' asks for a GPU; {GPU_SHARE:.0%} of one are taken to be in use at its rate"
+            notices.append(component.where.note("note", text))
+        else:
+            text = f"'{component.name}' asks for a GPU, which no host has"
+            notices.append(component.where.note("ignored", text))
+    if component.memory:
+        if any(host.memory == 0.0 or host.memory >= component.memory for host in hosts):
+            needs["memory"] = f"{component.memory:.12g} B"
+            text = f"memory of '{component.name}' is taken by each of its tasks while it is at its host"
+            notices.append(component.where.note("note", text))
+        else:
+            text = f"'{component.name}' asks for {component.memory / 1e9:.4g} GB, more than any host for it has"
+            notices.append(component.where.note("ignored", text))
+    return needs
 
 
 def _note(key: str, text: str) -> Notice:

@@ -21,6 +21,7 @@ from cosim.contract.geo import LocalFrame
 Document = dict[str, Any]
 
 LAYERS = {"cloud": "cloud", "edge": "edge", "device": "far_edge"}
+_GPU = "gpu"  # the kind of accelerator that descriptors know
 _LARGEST = 4_000_000  # B of a file; a descriptor has some kB
 _KINDS = ("MLSysOpsApp", "MLSysOpsApplication")
 
@@ -42,6 +43,8 @@ def node_descriptor(node: Node, scene: Scene, cluster: str) -> Document:
         body["hardware"] = {"cpu": {"cores": node.cores, "frequency": frequencies}}
         if node.memory:
             body["hardware"]["memory"] = f"{node.memory / 1e9:.12g} GB"
+        if gpus := sum(one.units for one in node.accelerators if one.kind == _GPU):
+            body["hardware"]["gpu"] = {"instances": gpus}
     if node.power is not None:
         body["power"] = {"max_consumption": f"{node.power.table[-1]:.12g} W"}
     return body
@@ -72,15 +75,17 @@ def application_descriptor(scene: Scene, name: str) -> Document:
 def _component(load: Workload, clock: float) -> Document:
     work = sum(stage.work.mean for stage in load.graph) if load.graph else load.work.mean
     rate = load.rate if load.arrivals in ("poisson", "every") and load.rate > 0.0 else 1.0
+    required: Document = {"cpu": {"requests": f"{work * rate / clock:.12g}"}}
+    if load.memory:
+        required["memory"] = {"requests": f"{load.memory:.0f}"}
+    if _GPU in (load.accelerator, *(stage.accelerator for stage in load.graph)):
+        required["gpu"] = {"instances": 1}
     found: Document = {
         "metadata": {"name": load.name, "uid": load.name},
         "node_placement": {"continuum_layer": ["*"]},
         "sensors": [{"camera": {"minimum_framerate": rate}}],
         "qos_metrics": [],
-        "containers": [{
-            "image": load.name,
-            "platform_requirements": {"cpu": {"requests": f"{work * rate / clock:.12g}"}},
-        }],
+        "containers": [{"image": load.name, "platform_requirements": required}],
     }  # fmt: skip
     if math.isfinite(load.deadline):
         metric = {"application_metric_id": metric_of(load.name, "seconds"), "target": load.deadline}

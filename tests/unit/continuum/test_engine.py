@@ -95,6 +95,20 @@ def test_no_coverage_after_the_patience():
     assert task["host"] == -1
 
 
+def test_changes_elsewhere_do_not_renew_the_patience():
+    links = [(3, 0, 8e6, 0.0), (4, 1, 8e6, 0.0), (0, 1, 8e6, 0.001)]
+    engine = field(every(100.0, 1.0), devices=2, links=links, patience=2.0)
+    engine.set_links([0], [0.0], [0.0], [0.0])
+    start = engine.state.due[0]
+    for k in range(30):  # another device's link comes and goes, and every waiting task tries again each time
+        engine.advance(start + 0.3 * k)
+        engine.set_links([1], [k % 2], [0.0], [0.0])
+    ended = engine.drain()
+    mine = ended["device"] == 3
+    assert ended["status"][mine].tolist() == [NO_COVERAGE]
+    assert ended["ended"][mine][0] - start == pytest.approx(2.0)
+
+
 def test_a_transfer_survives_an_outage_shorter_than_the_patience():
     engine = field(every(100.0, 1.0, size=1e6), patience=2.0)
     attach(engine, 3, 0, rate=8e6)

@@ -17,6 +17,7 @@ from cosim.importing.mlsysops import read
 from cosim.importing.mlsysops.bodies import fold
 from cosim.importing.mlsysops.nodes import INTERFACES
 from cosim.importing.write import write_scenario
+from cosim.scenario.load import load as load_scenario
 from tests.forked import cosim
 
 # of our own making, in the shapes that the framework's own files have
@@ -95,6 +96,28 @@ def said(imported, key, level):
     return [notice.text for notice in imported.notices if notice.key.endswith(key) and notice.level == level]
 
 
+def test_gpus_and_memory_are_asked_of_hosts_that_have_them(tmp_path):
+    gpu = NODE.replace('    memory: "8"', '    memory: "8"\n    gpu: {model: agx, instances: 2}')
+    asks = APP.replace("frequency: 1.4}", "frequency: 1.4}, gpu: {model: k80}").replace(
+        'limits: {cpu: "2"}', 'limits: {cpu: "2", memory: 9Gi, nvidia.com/gpu: 1}'
+    )
+    imported = read(files(tmp_path, gpu, CLOUD, asks))
+    data = parsed(imported)
+    assert data["nodes"]["gateway-1"]["accelerators"] == {"gpu": "2 x 1 TFLOPS"}
+    # half a GPU at the 5 Hz of the camera, and at 1 Hz
+    detector, planner = data["workloads"]["detector"], data["workloads"]["planner"]
+    assert (detector["accelerator"], detector["memory"]) == ({"gpu": "100 GFLOP"}, f"{64 * 2**20} B")
+    # only the cloud has 9 GiB, and no GPU
+    assert (planner["accelerator"], "memory" in planner) == ({"gpu": "500 GFLOP"}, False)
+    assert any("9.664 GB" in text for text in said(imported, "components[1]", "ignored"))
+    load_scenario(write_scenario(tmp_path / "out", imported))
+    without = read(files(tmp_path, NODE, CLOUD, asks))
+    data = parsed(without)
+    assert "accelerator" not in data["workloads"]["planner"]
+    assert data["workloads"]["planner"]["memory"] == f"{9 * 2**30} B"  # the cloud states no limit
+    assert said(without, "components[0]", "ignored") == ["'detector' asks for a GPU, which no host has"]
+
+
 def test_a_node_becomes_a_node(tmp_path):
     imported = read(files(tmp_path, NODE))
     node = parsed(imported)["nodes"]["gateway-1"]
@@ -138,7 +161,7 @@ def test_components_become_workloads(tmp_path):
     assert set(loads) == {"detector", "planner"}
     assert loads["detector"] == {
         "from": ["rover"], "arrivals": "poisson 5 Hz", "input": "100 kB", "output": "1 kB",
-        "work": f"{0.5 * 1.4e9 / 5:.12g} cycles", "deadline": "80 ms",
+        "work": f"{0.5 * 1.4e9 / 5:.12g} cycles", "deadline": "80 ms", "memory": f"{64 * 2**20} B",
     }  # fmt: skip
     assert loads["planner"]["work"] == f"{2 * 2.4e9:.12g} cycles"
     assert parsed(imported)["title"] == "weeding"

@@ -21,7 +21,7 @@ from cosim.results.compare import effects, exact, hedges_g, welch
 from cosim.results.folder import RunFolder
 from cosim.results.ledgers import ledger_faults
 from cosim.results.load import QueryError
-from cosim.results.metrics import write_metrics
+from cosim.results.metrics import measure, write_metrics
 from cosim.results.replications import group, table
 from cosim.results.student import cdf, incomplete_beta, interval, quantile
 from tests.unit.results import synthetic
@@ -65,10 +65,17 @@ def test_metrics_are_strict_json_and_read_back(runs):
 def test_a_run_without_tasks_or_columns_still_has_figures(tmp_path):
     few = (Recording("task", True, 0.0, ("created",), ()), Recording("link", True, 0.0, ("snr",), ()),
            Recording("host", False, 0.0, (), ()), Recording("mobility", True, 0.0, ("x", "y"), ()))  # fmt: skip
-    figures = write_metrics(synthetic.write_run(tmp_path, ticks=10, recordings=few))["figures"]
+    folder = synthetic.write_run(tmp_path, ticks=10, recordings=few)
+    figures = write_metrics(folder)["figures"]
     assert figures["tasks_created"]["value"] > 0
     assert "response_mean" not in figures
     assert "utilisation_mean" not in figures
+    run = cosim.load(folder)
+    run.manifest["adapters"][0]["summary"] = {"energy": {"total": 1.0}, "utilisation": {"edge-1": 0.2, "edge-2": 0.6}}
+    found = measure(run)  # what the ledgers know needs no rows
+    run.close()
+    assert found["figures"]["utilisation_mean"]["value"] == pytest.approx(0.4)
+    assert found["hosts"]["edge-2"]["utilisation"] == 0.6
 
 
 def _ledger():
