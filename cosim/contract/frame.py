@@ -139,7 +139,7 @@ def _allowed(column: Column, low: float, high: float) -> str:
 def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
     """What is wrong with the arrays of `frame` whatever their values are, apart from slots."""
     slot = frame.slot
-    if not isinstance(slot, np.ndarray) or slot.dtype != np.int32 or slot.ndim != 1:
+    if type(slot) is not np.ndarray or slot.dtype != np.int32 or slot.ndim != 1:
         return f"{signal.name}.slot must be a one-dimensional int32 array"
     if not slot.flags.c_contiguous:
         return f"{signal.name}.slot is not contiguous"
@@ -153,8 +153,8 @@ def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
         return f"{signal.name} must have the columns {', '.join(expected)}; it has {found}"
     for name, dtype in expected.items():
         column = frame.columns[name]
-        if not isinstance(column, np.ndarray):
-            return f"{signal.name}.{name} must be a numpy array, not {type(column).__name__}"
+        if type(column) is not np.ndarray:  # a masked array, say, hides values that readers would take as they are
+            return f"{signal.name}.{name} must be a plain numpy array, not {type(column).__name__}"
         if column.dtype != dtype:
             return f"{signal.name}.{name} must be {dtype}, not {column.dtype}"
         if column.shape != slot.shape:

@@ -70,11 +70,11 @@ def adapter_kind(name: str) -> AdapterKind:
         kind = getattr(importlib.import_module(module), attribute or "ADAPTER")
     except (Exception, SystemExit) as error:  # a foreign package may fail in any way; it must not take the others along
         raise SetupError(
-            f"adapter '{name}' cannot be imported from {module}: {error}; "
-            "its package must be installed, or its folder named by PYTHONPATH"
+            f"'{module}' cannot be imported: {error}; "
+            "it must lie beside the scenario file, be installed, or be on PYTHONPATH"
         ) from error
     if not isinstance(kind, AdapterKind):
-        raise SetupError(f"adapter '{name}': {target} is a {type(kind).__name__}, not an AdapterKind")
+        raise SetupError(f"'{target}' is a {type(kind).__name__}, not an AdapterKind")
     return kind
 
 

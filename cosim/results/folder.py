@@ -356,8 +356,11 @@ def _started(path: Path) -> str:
 
 
 def _why_not(path: Path) -> str:
-    if not path.exists():
-        return "it does not exist"
+    try:
+        if not path.exists():
+            return "it does not exist"
+    except OSError as error:  # too long a name
+        return f"{error.strerror}"
     if not path.is_dir():
         return "it is a file; give the folder that holds manifest.json"
     inside = list(path.glob("*/manifest.json")) or list(path.glob("*/*/manifest.json"))

@@ -63,7 +63,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("fleet: traffic", "fleet: engine", "nodes.cars.fleet", "adapter 'engine' does not move anything", "name"),
         ("{kind: vehicle", "{kind: vehicel", "nodes.cars.kind", "there is no kind 'vehicel'", "mean 'vehicle'?"),
         ("[uav-*, cars]", "[uva-1, cars]", "workloads.weed-detection.from.0", "'uva-1' selects no node", "'uav-1'?"),
-        ("kind:vehicle", "kind:vehicel", "workloads.report.from", "selects no node", "did you mean 'vehicle'?"),
+        ("kind:vehicle", "kind:vehicel", "workloads.report.from", "selects no node", "did you mean 'kind:vehicle'?"),
         ("node: edge-1", "node: egde-1", "events.0.node", "'egde-1' selects no node", "did you mean 'edge-1'?"),
         ("edge-1/cloud", "edge-1/clod", "events.1.link", "'clod' selects no node", "did you mean 'cloud'?"),
         ("delay: +120 ms, loss: 5 %", "for: 1 s", "events.1.do", "degrades nothing", "give 'delay'"),
