@@ -154,7 +154,7 @@ def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
     for name, dtype in expected.items():
         column = frame.columns[name]
         if type(column) is not np.ndarray:  # a masked array, say, hides values that readers would take as they are
-            return f"{signal.name}.{name} must be a plain numpy array, not {type(column).__name__}"
+            return f"{signal.name}.{name} must be a numpy array, not {type(column).__name__}"
         if column.dtype != dtype:
             return f"{signal.name}.{name} must be {dtype}, not {column.dtype}"
         if column.shape != slot.shape:

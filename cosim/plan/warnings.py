@@ -16,7 +16,7 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan], makers: Sequence[str
     there = {adapter.use for adapter in adapters}
     found = [*_twice(scene, adapters)]
     if len(makers) > 1 and scene.workloads:
-        found.append(f"the tasks of all workloads are made by {_and(makers)}, each on its own; leave one out")
+        found.append(f"tasks of the same workloads are made by {_and(makers)}, each on its own; leave one out")
     attached = [node.id for _, node in scene.computers() if node.live is not None]
     if attached and "live" not in there:
         found.append(
