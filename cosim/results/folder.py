@@ -91,7 +91,9 @@ class RunFolder:
         """
         path = Path(path)
         try:
-            text = (path / "manifest.json").read_text(encoding="utf-8")
+            if (path / "manifest.json").exists() and not (path / "manifest.json").is_file():
+                raise DamagedError(f"{path / 'manifest.json'} is no ordinary file")
+            text = (path / "manifest.json").read_bytes().decode("utf-8")
             manifest = json.loads(text)
         except (FileNotFoundError, NotADirectoryError):
             raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None

@@ -63,6 +63,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("fleet: traffic", "fleet: engine", "nodes.cars.fleet", "adapter 'engine' does not move anything", "name"),
         ("{kind: vehicle", "{kind: vehicel", "nodes.cars.kind", "there is no kind 'vehicel'", "mean 'vehicle'?"),
         ("[uav-*, cars]", "[uva-1, cars]", "workloads.weed-detection.from.0", "'uva-1' selects no node", "'uav-1'?"),
+        ("{from: [uav", "{source: kind:uav, from: [uav", "workloads.weed-detection.source", "unknown key", "from"),
         ("kind:vehicle", "kind:vehicel", "workloads.report.from", "selects no node", "did you mean 'kind:vehicle'?"),
         ("node: edge-1", "node: egde-1", "events.0.node", "'egde-1' selects no node", "did you mean 'edge-1'?"),
         ("edge-1/cloud", "edge-1/clod", "events.1.link", "'clod' selects no node", "did you mean 'cloud'?"),
