@@ -72,6 +72,11 @@ class Frame:
         columns = {name: column.copy() for name, column in self.columns.items()}
         return Frame(self.signal, self.time, self.slot.copy(), columns, self.table)
 
+    def guarded(self) -> Frame:
+        """The same rows in arrays that their reader cannot write to."""
+        columns = {name: _read_only(column) for name, column in self.columns.items()}
+        return Frame(self.signal, self.time, _read_only(self.slot), columns, self.table)
+
     def same_as(self, other: Frame) -> bool:
         """Bit-equal rows: NaN equals NaN, -0.0 differs from 0.0."""
         return (
@@ -84,6 +89,13 @@ class Frame:
                 for a, b in zip(self.columns.values(), other.columns.values(), strict=True)
             )
         )
+
+
+def _read_only(values: Array) -> Array:
+    if values.flags.writeable:
+        values = values.view()
+        values.flags.writeable = False
+    return values
 
 
 def constant(values: Array) -> Array:

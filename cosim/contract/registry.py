@@ -52,6 +52,11 @@ def is_place(name: str) -> bool:
     return re.fullmatch(PLACE, name) is not None
 
 
+def is_foreign(name: str) -> bool:
+    """Whether adapter `name` comes from outside this package: from a place, or an installed one."""
+    return is_place(name) or (name not in _folders() and name in _outside())
+
+
 def adapter_kind(name: str) -> AdapterKind:
     """The description of adapter `name`, or at the place `name`.
 
