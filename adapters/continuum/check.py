@@ -14,7 +14,7 @@ from cosim.contract.errors import Problem, refusals
 from cosim.contract.functions import function
 from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import matcher
-from cosim.schedulers import SchedulerError, scheduler
+from cosim.schedulers import SchedulerError, scheduler, target_of
 
 MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
 RULES = ("violation", "excess", "period")  # of agreements, beside functions
@@ -28,6 +28,7 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *mlsysops.problems(config.mlsysops, of_files(config.scheduler), context),
         *_hosts(scene, config.scheduler, at),
         *_equipment(scene),
+        *_lengths(scene, context.duration),
         *_stages(scene),
         *_pairs(scene),
         *_names(config, scene, at),
@@ -53,7 +54,9 @@ def _scheduler(config: ContinuumConfig, at: str) -> Iterator[Problem]:
         found = scheduler(config.scheduler)
         if found.make is not None:
             found.policy("continuum")
-    except SchedulerError as error:
+        elif found.function is not None:
+            function(target_of(config.scheduler), 3)
+    except (SchedulerError, ValueError) as error:
         yield Problem(str(error), path=f"{at}.scheduler")
 
 
@@ -135,6 +138,16 @@ def _equipment(scene: Scene) -> Iterator[Problem]:
             if rooms and getattr(load, name) > max(rooms):
                 text = f"a task takes {getattr(load, name):g} B, the largest host has {max(rooms):g} B"
                 yield Problem(text, f"workloads.{load.name}.{name}", hint=f"give a host more {name}")
+
+
+def _lengths(scene: Scene, duration: float) -> Iterator[Problem]:
+    """Warnings of tasks whose work takes longer than the run on the fastest processor there is."""
+    clocks = [node.clock for node in (*scene.nodes, *(fleet.template for fleet in scene.fleets)) if node.cores > 0]
+    for load in scene.workloads if clocks else ():
+        least = load.work.mean / max(clocks)
+        if least > duration:
+            text = f"takes {least:.3g} s on the fastest processor, and the run lasts {duration:g} s"
+            yield Problem(text, f"workloads.{load.name}.work", hint="is the unit right?", fatal=False)
 
 
 def _stages(scene: Scene) -> Iterator[Problem]:
@@ -262,7 +275,7 @@ def _agreements(scene: Scene) -> Iterator[Problem]:
     for load in scene.workloads:
         if load.agreement is not None and load.agreement.rule not in RULES:
             try:
-                function(load.agreement.rule)
+                function(load.agreement.rule, 1)
             except ValueError as error:
                 yield Problem(f"rule {error}", path=f"workloads.{load.name}.sla.per")
 

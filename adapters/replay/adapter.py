@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adapters.replay.backend import FLIGHTS, kind_of
 from adapters.replay.check import fleets
 from adapters.replay.config import ReplayConfig
-from adapters.replay.reading import trajectories
+from adapters.replay.reading import moment, trajectories
 from adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
@@ -42,9 +42,9 @@ class ReplayAdapter:
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Everybody who is on the way at `time`, in the order of their ids."""
-        moment, lap = self._file_time(time)
+        now, lap = moment(self._config, self._trajectories, time)
         gap = None if self._config.gap is None else round(self._config.gap * 1e9)
-        there, columns = self._trajectories.at(moment, interpolate=self._config.interpolate, gap=gap)
+        there, columns = self._trajectories.at(now, interpolate=self._config.interpolate, gap=gap)
         if lap != self._lap:
             # whoever comes round again is another member: its path does not go on from where it ended
             self._shown = np.array([f"{name}#{lap + 1}" for name in self._trajectories.ids], dtype=object)
@@ -83,14 +83,3 @@ class ReplayAdapter:
 
     def close(self) -> None:
         """The file was closed when it had been read."""
-
-    def _file_time(self, time: float) -> tuple[int, int]:
-        """The moment in the file (ns) at simulated `time` (s), and how often the file was gone through before."""
-        moment = round((self._config.offset + time * self._config.speed_up) * 1e9)
-        _, last = self._trajectories.span
-        begin = round(self._config.offset * 1e9)
-        length = last - begin + max(self._trajectories.spacing, 1)
-        if not self._config.loop or last < begin:
-            return moment, 0
-        lap, rest = divmod(moment - begin, length)
-        return begin + rest, lap

@@ -33,6 +33,16 @@ def trajectories(config: ReplayConfig, context: Context) -> Trajectories:
         ) from error
 
 
+def moment(config: ReplayConfig, found: Trajectories, time: float) -> tuple[int, int]:
+    """The moment in the file (ns) at simulated `time` (s), and how often the file was gone through before."""
+    at, begin = round((config.offset + time * config.speed_up) * 1e9), round(config.offset * 1e9)
+    _, last = found.span
+    if not config.loop or last < begin:
+        return at, 0
+    lap, rest = divmod(at - begin, last - begin + max(found.spacing, 1))
+    return begin + rest, lap
+
+
 def _located(samples: Samples, config: ReplayConfig, geo: Geo | None) -> Samples:
     """The same samples with x, y, z in the scenario's frame."""
     columns = dict(samples.columns)

@@ -36,7 +36,7 @@ def reads(part: EngagePart, trigger: TriggerPart) -> tuple[str, ...]:
     several = [name for name in trigger.reads if KNOWN[name].rows != "node"]
     if several:
         raise ValueError(f"'{several[0]}' has events or links, not one row for each node")
-    function(trigger.when.strip())
+    function(trigger.when.strip(), 1)
     return tuple(trigger.reads)
 
 

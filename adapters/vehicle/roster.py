@@ -164,7 +164,10 @@ class VehicleRoster:
                 places = part.points if part.points is not None else _line(context, str(part.file), high)
                 course = [Waypoint(p[0], p[1], p[2] if len(p) == 3 else high) for p in places]
                 row_of = np.full(len(course), -1, np.int64)
-        except (ValueError, OSError) as error:
+        except OSError as error:
+            self._wrong(f"the mission of '{name}' cannot be read: '{part.file}': {error.strerror}", at)
+            return none
+        except ValueError as error:
             self._wrong(f"the mission of '{name}' cannot be: {error}", at)
             return none
         if part.speed is not None:

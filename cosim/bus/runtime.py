@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
@@ -300,6 +301,8 @@ class Runtime:
             read.clear()
         if type(frames) is not tuple and type(frames) is not list and not isinstance(frames, Sequence):
             self._complain_about_answer(station, [frames], time)
+        if type(frames) is not tuple and type(frames) is not list:
+            frames = list(islice(frames, len(station.deliveries) + 1))  # which may have no end
         if len(frames) != len(station.deliveries):
             self._complain_about_signals(station, frames, time)
         look, find = station.inspection.look, station.deliveries.get
@@ -333,7 +336,7 @@ class Runtime:
         raise AdapterError(message, adapter=station.plan.name, phase="step", time=time)
 
     def _complain_about_signals(self, station: ScheduledAdapter, frames: Sequence[Frame], time: float) -> NoReturn:
-        found = ", ".join(getattr(frame, "signal", type(frame).__name__) for frame in frames) or "nothing"
+        found = ", ".join(str(getattr(frame, "signal", type(frame).__name__)) for frame in frames) or "nothing"
         expected = ", ".join(station.deliveries) or "nothing"
         raise AdapterError(
             f"a step must publish each of its signals once: expected {expected}, found {found}",

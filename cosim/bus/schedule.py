@@ -10,6 +10,7 @@ from cosim.bus.inspection import Inspection
 from cosim.contract.adapter import Adapter, Context, Inputs
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Frame
+from cosim.contract.registry import is_foreign
 from cosim.contract.signals import Signal
 from cosim.plan.plan import AdapterPlan, Plan
 
@@ -39,6 +40,7 @@ class Delivery:
     index: int  # its place there; unused for event rows
     delayed: bool
     copy: bool  # the reader may read it later than the buffers stay valid
+    guard: bool = False  # the reader is foreign code in this process, which could write into the arrays of others
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ def compile_schedule(
     }
     periods = {each.name: each.period for each in plan.adapters}
     for each in plan.adapters:
+        guard = is_foreign(each.use) and not isinstance(adapters[each.name], SplitAdapter)
         inputs[each.name] = {}
         once[each.name] = []
         for wire in each.reads:
@@ -92,7 +95,7 @@ def compile_schedule(
                 late = each.period > periods[source] or wire.delayed
                 # a place of its own only where the row set replaces the one before
                 index = -1 if events else wire.sources.index(source)
-                deliveries[source][wire.signal].append(Delivery(frames, index, wire.delayed, events and late))
+                deliveries[source][wire.signal].append(Delivery(frames, index, wire.delayed, events and late, guard))
     stages: list[list[ScheduledAdapter]] = []
     for each in plan.adapters:
         adapter = adapters[each.name]
@@ -126,6 +129,8 @@ def deliver(delivery: Delivery, frame: Frame) -> None:
     frames = delivery.frames
     if delivery.copy:
         frame = frame.copy()
+    if delivery.guard:
+        frame = frame.guarded()
     if delivery.index < 0 or delivery.index >= len(frames):
         # Before the first tick is over the list fills up in schedule order, which is that of the sources.
         frames.append(frame)

@@ -31,8 +31,8 @@ def live_key(
     from cosim.talk import keys
 
     with errors(as_json):
-        server = keys.server_key(folder)
-        private, public = keys.write(keys.make(name, server.public), folder)
+        key = keys.make(name)
+        private, public = keys.write(replace(key, server=keys.server_key(folder).public), folder)
         emit(
             {"name": name, "private": str(private), "public": str(public)},
             as_json,

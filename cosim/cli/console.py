@@ -25,10 +25,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 def emit(data: object, as_json: bool, text: Callable[[], str] | str) -> None:
     """Print `data` as JSON, or `text` for people."""
-    if as_json:
-        typer.echo(json.dumps(_strict(data), indent=2, default=str, allow_nan=False))
-    else:
-        typer.echo(text if isinstance(text, str) else text())
+    said = json.dumps(_strict(data), indent=2, default=str, allow_nan=False) if as_json else text
+    with errors():  # the disk that it is written to may be full
+        typer.echo(said if isinstance(said, str) else said())
 
 
 def _strict(data: object) -> object:

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +55,7 @@ _COMMANDS = {
     "detect": "detect:app",
     "bench": "bench:app",
 }
+_PATIENCE = 10.0  # s
 _SOURCES = ("importing_traces", "importing_gpu", "importing_city", "importing_simulators")  # of `cosim import`
 
 
@@ -147,8 +149,17 @@ def _in_json(app: typer.Typer) -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """End the process as Python does, threads waited for and exit functions run, without freeing its objects."""
-    threading._shutdown()  # type: ignore[attr-defined]
+    """End the process as Python does, threads waited for and exit functions run, without freeing its objects.
+
+    A thread that a simulator has forgotten to end is waited for in vain, so not longer than `_PATIENCE`.
+    """
+    waiting = threading.Thread(target=threading._shutdown, daemon=True)  # type: ignore[attr-defined]
+    names = ", ".join(one.name for one in threading.enumerate()[1:] if not one.daemon)
+    waiting.start()
+    waiting.join(_PATIENCE)
+    if waiting.is_alive():
+        with suppress(OSError, ValueError):
+            typer.echo(f"warning: not waited for threads that do not end: {names}", err=True)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:

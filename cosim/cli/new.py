@@ -15,6 +15,7 @@ import typer
 
 from cosim.cli.console import errors, note
 from cosim.contract.errors import SetupError
+from cosim.contract.registry import adapter_names
 
 app = typer.Typer(invoke_without_command=True, help="Make a scenario or an adapter to start from.")
 
@@ -86,6 +87,8 @@ def adapter(
             raise SetupError(f"'{name}' is a word of Python; take another name, for example weather")
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name):
             raise SetupError(f"'{name}' is not an adapter name: small letters, digits and '_', for example weather")
+        if name in adapter_names():
+            raise SetupError(f"there is an adapter '{name}' already; take another name, for example weather")
         parent = parent or (Path("adapters") if (Path("adapters") / "__init__.py").exists() else Path())
         taken = None if _package(parent) else find_spec(name)
         if taken is not None and taken.origin is not None:  # a folder without __init__.py has none

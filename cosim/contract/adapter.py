@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # scenarios are read without numpy
 T = TypeVar("T")
 Origin = Literal["simulated", "emulated", "measured"]
 Summary = Mapping[str, Any]  # what an adapter says about its run: JSON values
+_MOST_BITS = 1024  # of whole numbers in it, as much as a float64 reaches
 
 
 class AdapterConfig(BaseModel):
@@ -306,12 +307,18 @@ class AdapterKind:
 
 def json_value(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - a JSON value
     """`value` as JSON values; numpy scalars and arrays, paths and tuples become what JSON has for them."""
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        if value.bit_length() > _MOST_BITS:
+            raise ProtocolError(f"{where} is a number of {value.bit_length()} bits")
+        return value
+    if isinstance(value, str):
+        return _text(value, where)
     if isinstance(value, float):
         return float(value)
     if isinstance(value, Mapping):
-        return {str(key): json_value(entry, f"{where}.{key}") for key, entry in value.items()}
+        return {_text(str(key), where): json_value(entry, f"{where}.{key}") for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [json_value(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, Path):
@@ -319,6 +326,14 @@ def json_value(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - 
     if hasattr(value, "tolist"):  # of numpy, which whoever reads a scenario does without
         return json_value(value.tolist(), where)
     raise ProtocolError(f"{where} is a {type(value).__name__}, which is not a JSON value")
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # as of a file name in another encoding
+        raise ProtocolError(f"{where} holds half a character: {value[:30]!a}") from None
+    return value
 
 
 def _class(target: str, base: type[T]) -> type[T]:

@@ -72,6 +72,11 @@ class Frame:
         columns = {name: column.copy() for name, column in self.columns.items()}
         return Frame(self.signal, self.time, self.slot.copy(), columns, self.table)
 
+    def guarded(self) -> Frame:
+        """The same rows in arrays that their reader cannot write to."""
+        columns = {name: _read_only(column) for name, column in self.columns.items()}
+        return Frame(self.signal, self.time, _read_only(self.slot), columns, self.table)
+
     def same_as(self, other: Frame) -> bool:
         """Bit-equal rows: NaN equals NaN, -0.0 differs from 0.0."""
         return (
@@ -84,6 +89,13 @@ class Frame:
                 for a, b in zip(self.columns.values(), other.columns.values(), strict=True)
             )
         )
+
+
+def _read_only(values: Array) -> Array:
+    if values.flags.writeable:
+        values = values.view()
+        values.flags.writeable = False
+    return values
 
 
 def constant(values: Array) -> Array:
@@ -139,7 +151,7 @@ def _allowed(column: Column, low: float, high: float) -> str:
 def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
     """What is wrong with the arrays of `frame` whatever their values are, apart from slots."""
     slot = frame.slot
-    if not isinstance(slot, np.ndarray) or slot.dtype != np.int32 or slot.ndim != 1:
+    if type(slot) is not np.ndarray or slot.dtype != np.int32 or slot.ndim != 1:
         return f"{signal.name}.slot must be a one-dimensional int32 array"
     if not slot.flags.c_contiguous:
         return f"{signal.name}.slot is not contiguous"
@@ -153,7 +165,7 @@ def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
         return f"{signal.name} must have the columns {', '.join(expected)}; it has {found}"
     for name, dtype in expected.items():
         column = frame.columns[name]
-        if not isinstance(column, np.ndarray):
+        if type(column) is not np.ndarray:  # a masked array, say, hides values that readers would take as they are
             return f"{signal.name}.{name} must be a numpy array, not {type(column).__name__}"
         if column.dtype != dtype:
             return f"{signal.name}.{name} must be {dtype}, not {column.dtype}"

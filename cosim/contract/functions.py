@@ -6,6 +6,8 @@ Their modules may lie beside the scenario file.
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -37,17 +39,36 @@ def search_in(folder: Path) -> None:
     importlib.invalidate_caches()
 
 
-def function(target: str) -> Callable[..., Any]:
-    """The function that `target`, ``module:function``, names. Raises `ValueError` that says why there is none."""
+def function(target: str, arguments: int | None = None) -> Callable[..., Any]:
+    """The function that `target`, ``module:function``, names; `arguments` is how many it will be called with.
+
+    Raises `ValueError` that says why there is none, or that it takes others.
+    """
     module, _, attribute = target.partition(":")
+    if re.fullmatch(r"\w+(\.\w+)*", module) is None or module.endswith(".py"):
+        name = ".".join(re.findall(r"\w+", module.removesuffix(".py"))) or "module"
+        raise ValueError(f"'{target}' cannot be imported: write '{name}:{attribute or 'function'}', not a path")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
         raise ValueError(f"'{target}' cannot be imported: {_reason(error, module)}") from error
     if not callable(found):
         raise ValueError(f"'{target}' is a {type(found).__name__}, not a function")
+    if arguments is not None and not takes(found, arguments):
+        raise ValueError(f"'{target}' is called with {arguments} arguments, and takes {inspect.signature(found)}")
     chosen: Callable[..., Any] = found
     return chosen
+
+
+def takes(called: Callable[..., Any], arguments: int) -> bool:
+    """Whether `called` can be called with so many positional arguments; True where that cannot be known."""
+    try:
+        inspect.signature(called).bind(*range(arguments))
+    except TypeError:
+        return False
+    except ValueError:  # compiled code without a signature
+        return True
+    return True
 
 
 def _reason(error: BaseException, module: str) -> str:

@@ -18,7 +18,7 @@ def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "known") -
     return f"{otherwise}: {', '.join(names[:30])}{more}"
 
 
-def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.65) -> str:
     """The one of `known` that looks most like `word`, whatever its case; "" when none does.
 
     `cutoff` is the least similarity, from 0 to 1, as `difflib` measures it.

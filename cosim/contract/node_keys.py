@@ -57,6 +57,20 @@ class Cell(Block):
     energy_received: EnergyPerBit = Field(0.0, description="what receiving costs the cell")  # J/bit
     by: Name | None = Field(None, description=_BY)
 
+    @model_validator(mode="after")
+    def _fits(self) -> Cell:
+        fits(self.carrier, self.bandwidth)
+        return self
+
+
+def fits(carrier: float, bandwidth: float) -> None:
+    """Raise `ValueError` for a channel (Hz) that reaches below 0 Hz."""
+    if bandwidth > 2.0 * carrier:
+        told = (
+            f"{units.show(bandwidth, 'frequency')} does not fit around a carrier of {units.show(carrier, 'frequency')}"
+        )
+        raise ValueError(f"a channel of {told}; is the unit right?")
+
 
 class RadioEnergy(Block):
     """What a device's radio takes under one technology."""
@@ -144,6 +158,11 @@ class Wifi(Block):
     gain: Gain = Field(0.0, description="antenna gain")  # dB
     noise_figure: Gain = Field(7.0, description="default of ns-3's Wi-Fi receiver")  # dB
     height: Distance = Field(0.0, description="of the antenna above the node's position")  # m
+
+    @model_validator(mode="after")
+    def _fits(self) -> Wifi:
+        fits(self.carrier, self.bandwidth)
+        return self
 
 
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

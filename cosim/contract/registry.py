@@ -52,6 +52,11 @@ def is_place(name: str) -> bool:
     return re.fullmatch(PLACE, name) is not None
 
 
+def is_foreign(name: str) -> bool:
+    """Whether adapter `name` comes from outside this package: from a place, or an installed one."""
+    return is_place(name) or (name not in _folders() and name in _outside())
+
+
 def adapter_kind(name: str) -> AdapterKind:
     """The description of adapter `name`, or at the place `name`.
 
@@ -70,11 +75,11 @@ def adapter_kind(name: str) -> AdapterKind:
         kind = getattr(importlib.import_module(module), attribute or "ADAPTER")
     except (Exception, SystemExit) as error:  # a foreign package may fail in any way; it must not take the others along
         raise SetupError(
-            f"adapter '{name}' cannot be imported from {module}: {error}; "
-            "its package must be installed, or its folder named by PYTHONPATH"
+            f"'{module}' cannot be imported: {error}; "
+            "it must lie beside the scenario file, be installed, or be on PYTHONPATH"
         ) from error
     if not isinstance(kind, AdapterKind):
-        raise SetupError(f"adapter '{name}': {target} is a {type(kind).__name__}, not an AdapterKind")
+        raise SetupError(f"'{target}' is a {type(kind).__name__}, not an AdapterKind")
     return kind
 
 

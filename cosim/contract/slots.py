@@ -9,7 +9,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.errors import RunError
 from cosim.contract.frame import SlotTable
 
 
@@ -40,7 +40,7 @@ class SlotBook:
         """The slots (len(ids),) of exactly those members that are present now, in the order given.
 
         Members that are missing from `ids` are freed first, then new ones get the lowest free slots
-        in the order of `ids`. The array is the caller's own. Raises `ScenarioError` when there are
+        in the order of `ids`. The array is the caller's own. Raises `RunError` when there are
         more members than the fleet's capacity and `ValueError` for an empty id or one that occurs
         twice; the book is then unusable.
         """
@@ -94,7 +94,10 @@ class SlotBook:
             else:
                 offset = len(self._ids)
                 if offset == self.capacity:
-                    raise ScenarioError(self._full(len(ids)))
+                    text = (
+                        f"fleet '{self.name}' has {len(ids)} members at the same time, its capacity is {self.capacity}"
+                    )
+                    raise RunError(f"{text}; set nodes.{self.name}.capacity to {len(ids)} or more")
                 self._ids.append(member)
                 self._generation.append(0)
                 self._changed = True
@@ -108,10 +111,3 @@ class SlotBook:
                 return f"member '{member}' of fleet '{self.name}' occurs twice at the same time"
             seen.add(member)
         raise AssertionError("no id occurs twice")
-
-    def _full(self, members: int) -> Problem:
-        return Problem(
-            f"fleet '{self.name}' has {members} members at the same time, its capacity is {self.capacity}",
-            path=f"nodes.{self.name}.capacity",
-            hint=f"set nodes.{self.name}.capacity to {members} or more",
-        )

@@ -75,6 +75,11 @@ _EXAMPLES = {
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*?)?\s*", re.ASCII)
 _CLOCK = re.compile(r"\d+:\d\d|\d{4}-\d\d-\d\d", re.ASCII)
+_SPELT_OUT = {
+    "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "microsecond": "us", "minute": "min", "min": "min",
+    "hr": "h", "hour": "h", "day": "d", "meter": "m", "metre": "m", "kph": "km/h", "kmh": "km/h", "mp": "m/s",
+    "byte": "B", "cycle": "cycles", "watt": "W", "joule": "J", "percent": "%", "degree": "deg",
+}  # fmt: skip
 _LONGEST = 64  # characters; no honest quantity is longer
 
 
@@ -128,6 +133,8 @@ def _instead(text: str, unit: str, dimension: str) -> str:
         and (plain := unit.strip().replace("\u00b5", "u").replace("\u03bc", "u")) in DIMENSIONS[dimension]
     ):
         return f"write '{plain}', with an ordinary space before it"
+    if (short := _SPELT_OUT.get(unit.lower().rstrip("s."), "")) in DIMENSIONS[dimension]:
+        return f"write '{short}'"
     near = "" if unit in DIMENSIONS[dimension] else nearest(unit, DIMENSIONS[dimension], cutoff=0.99)
     return f"did you mean '{near}'?" if near else f"known units: {', '.join(DIMENSIONS[dimension])}"
 

@@ -75,7 +75,7 @@ class _Compiler:
         self.loaded = loaded
         self.found: list[Problem] = []
         run = loaded.scenario.run
-        self.step = _nanoseconds(loaded, ("run", "step"), run.step, self.found)
+        self.step = _nanoseconds(loaded, ("run", "step"), run.step, self.found) or 1
         duration = _nanoseconds(loaded, ("run", "duration"), run.duration, self.found)
         self.ticks = _multiple(loaded, ("run", "duration"), duration, self.step, self.found)
         self.signals = signals_in(loaded, self.found)
@@ -140,6 +140,13 @@ class _Compiler:
         others = [used.kind.heeds for other, used in self.loaded.adapters.items() if other != name]
         return tuple(what for what in HEEDED if any(one is None or what in one for one in others))
 
+    def _makers(self) -> list[str]:
+        """The adapters that simulate the tasks of workloads."""
+        kinds = {name: used.kind for name, used in self.loaded.adapters.items()}
+        return [
+            name for name, kind in kinds.items() if kind.origin == "simulated" and "workloads" in (kind.heeds or ())
+        ]
+
     def plan(self, warned: Sequence[str]) -> Plan:
         """The plan of a scenario without problems."""
         scenario, run = self.loaded.scenario, self.loaded.scenario.run
@@ -160,7 +167,7 @@ class _Compiler:
             recordings=self.recordings,
             root=self.loaded.path.parent,
             resolved=self.loaded.text,
-            warnings=(*_extrapolated(self.loaded), *warnings(self.scene, self.adapters), *warned),
+            warnings=(*_extrapolated(self.loaded), *warnings(self.scene, self.adapters, self._makers()), *warned),
         )
 
 
@@ -174,21 +181,21 @@ def _extrapolated(loaded: Loaded) -> tuple[str, ...]:
 
 
 def _nanoseconds(loaded: Loaded, at: Keys, seconds: float, problems: list[Problem]) -> int:
-    """`seconds` as whole nanoseconds; 1 after reporting that there are none."""
+    """`seconds` as whole nanoseconds; 0 after reporting that there are none."""
     exact = Decimal(repr(seconds)) * 1_000_000_000
     whole = int(exact.to_integral_value()) if exact < _LONGEST_NS else _LONGEST_NS + 1
     if whole > _LONGEST_NS:
         problems.append(loaded.problem(at, f"{seconds:g} s is too long", "at most 146 years"))
-        return 1
+        return 0
     # 0.3 ms is 0.00029999999999999997 s as a float: what is off by less than that is meant to be whole
     if whole < 1 or abs(exact - whole) > max(Decimal("1e-6"), exact * Decimal("4e-16")):
         problems.append(loaded.problem(at, f"{seconds!r} s is not a whole number of nanoseconds"))
-        return max(whole, 1)
+        return 0
     return whole
 
 
 def _multiple(loaded: Loaded, at: Keys, length: int, step: int, problems: list[Problem]) -> int:
-    """How many steps `length` (ns) has; reports when it is no whole number of them."""
+    """How many steps `length` (ns) has; reports when it is no whole number of them. 0: reported already."""
     count, rest = divmod(length, step)
     if rest:
         nearest = [f"{_text(n * step)}" for n in (count, count + 1) if n > 0]

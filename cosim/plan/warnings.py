@@ -11,10 +11,12 @@ from cosim.plan.plan import AdapterPlan
 IMAGES = ("vuav", "vrover", "vedgenode")  # ours
 
 
-def warnings(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
-    """Warnings, one for each kind of mistake; `adapters` are those of the scenario."""
+def warnings(scene: Scene, adapters: Sequence[AdapterPlan], makers: Sequence[str] = ()) -> tuple[str, ...]:
+    """Warnings, one for each kind of mistake; `adapters` are those of the scenario, `makers` simulate workloads."""
     there = {adapter.use for adapter in adapters}
-    found = []
+    found = [*_twice(scene, adapters)]
+    if len(makers) > 1 and scene.workloads:
+        found.append(f"tasks of the same workloads are made by {_and(makers)}, each on its own; leave one out")
     attached = [node.id for _, node in scene.computers() if node.live is not None]
     if attached and "live" not in there:
         found.append(
@@ -51,6 +53,24 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan]) -> tuple[str, ...]:
     if not scene.workloads and any("task" in adapter.writes for adapter in adapters):
         found.append("no workload makes tasks; write one under 'workloads', or leave the adapter that runs tasks out")
     return (*found, *_misspelt(scene))
+
+
+def _twice(scene: Scene, adapters: Sequence[AdapterPlan]) -> Iterable[str]:
+    """Cells that several adapters make links of, each as if it were alone."""
+    makers = [adapter for adapter in adapters if adapter.media and "link" in adapter.writes]
+    for names in dict.fromkeys(
+        tuple(one.name for one in makers if cell.by in (None, one.name, *one.media))
+        for node in _all(scene)
+        if (cell := node.cell) is not None
+    ):
+        if len(names) > 1:
+            yield f"cells are served by {_and(names)}, each as if it were alone; write  cell: {{by: {names[0]}}}"
+
+
+def _and(names: Sequence[str]) -> str:
+    """'a', 'b' and 'c'."""
+    quoted = [f"'{name}'" for name in names]
+    return " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
 
 
 def _misspelt(scene: Scene) -> Iterable[str]:

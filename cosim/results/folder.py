@@ -91,7 +91,9 @@ class RunFolder:
         """
         path = Path(path)
         try:
-            text = (path / "manifest.json").read_text(encoding="utf-8")
+            if (path / "manifest.json").exists() and not (path / "manifest.json").is_file():
+                raise DamagedError(f"{path / 'manifest.json'} is no ordinary file")
+            text = (path / "manifest.json").read_bytes().decode("utf-8")
             manifest = json.loads(text)
         except (FileNotFoundError, NotADirectoryError):
             raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None
@@ -356,8 +358,11 @@ def _started(path: Path) -> str:
 
 
 def _why_not(path: Path) -> str:
-    if not path.exists():
-        return "it does not exist"
+    try:
+        if not path.exists():
+            return "it does not exist"
+    except OSError as error:  # too long a name
+        return f"{error.strerror}"
     if not path.is_dir():
         return "it is a file; give the folder that holds manifest.json"
     inside = list(path.glob("*/manifest.json")) or list(path.glob("*/*/manifest.json"))

@@ -203,8 +203,8 @@ def load(run: str | Path, *, verify: bool = True) -> Run:
 
 
 def latest(scenario: str | None = None, base: str | Path = "runs") -> Run:
-    """The newest run below `base`, of `scenario` or of any. Raises `SetupError` when there is none."""
-    return Run(newest(Path(base), scenario))
+    """The newest run below `base`, of `scenario` or of any, as `load` gives it; `SetupError` when there is none."""
+    return load(newest(Path(base), scenario).path)
 
 
 def load_all(runs: str | Path | Iterable[str | Path]) -> Runs:

@@ -47,7 +47,8 @@ def interrupted(path: Path) -> Interrupted:
     """The killed run in `path`, ready to be made again.
 
     Raises `SetupError` when it is complete or cannot be repeated, as one with machines in it or one
-    that was steered; `RunError` while a process still writes it.
+    that was steered, `DamagedError` when plan or scenario are not as it wrote them, `RunError` while a
+    process still writes it.
     """
     folder = RunFolder.open(path)
     manifest = folder.manifest
@@ -57,6 +58,7 @@ def interrupted(path: Path) -> Interrupted:
         raise SetupError(f"{folder.path} is complete; there is nothing to resume")
     if manifest["interactive"]:
         raise SetupError(f"{folder.path} was steered while it ran, so its plan alone does not repeat it")
+    folder.verify()
     before = folder.path / ASIDE
     found = survey(before if before.is_dir() else folder.path)
     real = {str(one["name"]) for one in manifest["adapters"] if one["origin"] != "simulated"}

@@ -132,18 +132,21 @@ def run_plan(
     first adapter has started are raised, and leave no folder; later ones are in the outcome.
     """
     launch = _launcher(plan, say)
+    absolute = Path(os.path.abspath(base if again is None else again.folder.path))  # noqa: PTH100 - links stay
     signals = signals_of(plan)
     adapters = build_adapters(plan)
     compiling = compile_first({adapter.use for adapter in plan.adapters if not adapter.connect}, say)
     with ExitStack() as stack:
+        stack.enter_context(_same_folder())
         interrupts = stack.enter_context(stop_on_signals(say))
         if again is None:
-            folder = RunFolder.create(base, plan, driver=driver, compiling=compiling)
+            folder = RunFolder.create(absolute, plan, driver=driver, compiling=compiling)
+            shown = base / folder.path.relative_to(absolute)
         else:
             set_aside(again.folder)
-            at, resumed = again.folder.path, again.reached
-            folder = RunFolder.create(base, plan, driver=driver, compiling=compiling, at=at, resumed=resumed)
-        say(f"running {plan.name} into {outside(folder.path)}")
+            shown, resumed = again.folder.path, again.reached
+            folder = RunFolder.create(base, plan, driver=driver, compiling=compiling, at=absolute, resumed=resumed)
+        say(f"running {plan.name} into {outside(shown)}")
         if again is None:
             stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
@@ -211,7 +214,7 @@ def run_plan(
         suppress(OSError, MemoryError, duckdb.Error),
     ):  # a limit may have been reached; the tables are there
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
-    return Outcome(folder.path, status, error, figures, seconds, max(0.0, runtime.reached), compiling, starting)
+    return Outcome(shown, status, error, figures, seconds, max(0.0, runtime.reached), compiling, starting)
 
 
 def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], AbstractContextManager[object]] | None:
@@ -232,6 +235,21 @@ def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], Abstra
     require_namespaces(plan.scene)
     carrying = carrier(plan, "netns")
     return lambda logs: netns_nodes(plan.scene, logs, say, carrying)
+
+
+@contextmanager
+def _same_folder() -> Iterator[None]:
+    """Come back to the working directory that the run began in: a simulator may have changed it."""
+    try:
+        before = Path.cwd()
+    except OSError:  # it is gone already
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.chdir(before)
 
 
 @contextmanager
@@ -297,7 +315,7 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: Interrupt
             loop_driver.drive(runtime, pacer)
         runtime.finish()
         if runtime.stopping:
-            error = RunError(f"stopped at {runtime.reached:g} s: {runtime.stopping}")
+            error = RunError(f"stopped at {max(0.0, runtime.reached):g} s: {runtime.stopping}")
     except CosimError as failure:
         error = failure
     except KeyboardInterrupt:

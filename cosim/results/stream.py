@@ -262,8 +262,10 @@ class Writer:
             return
         try:
             act()
-        except (OSError, pa.ArrowException) as error:
-            self.failure = (path, error if isinstance(error, OSError) else OSError(str(error)))
+        except OSError as error:
+            self.failure = (path, error)
+        except Exception as error:  # noqa: BLE001 - whatever it was, these rows are not on the disk
+            self.failure = (path, OSError(f"{type(error).__name__}: {error}"))
 
     def _introduce(self, members: list[SlotHolder]) -> None:
         if self._members is None:

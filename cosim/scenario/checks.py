@@ -287,6 +287,9 @@ class _Checks:
                 self.report(at, f"cannot sweep '{path}': {wrong[0]}", wrong[1])
             elif keys[0] in ("sweep", "include", "name", "apiVersion", "kind"):
                 self.report(at, f"cannot sweep '{path}'", "it has to be the same in all runs")
+            elif isinstance(values, dict):
+                inside = next(iter(values), "KEY")
+                self.report(at, "expected a list of values, found a mapping", f"write '{path}.{inside}: ...'")
             else:
                 try:
                     sweep_values(values)

@@ -40,7 +40,8 @@ def scenario_file(path: str | Path) -> Path:
             raise ScenarioError(Problem("is not an ordinary file", file=path))
         raise ScenarioError(Problem("there is no such file or folder", file=path, hint=_neighbour(path)))
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte
-        raise ScenarioError(Problem(f"is not a usable path: {error}")) from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(Problem(f"'{shorten(str(path))}' is not a usable path: {reason}")) from None
 
 
 def _neighbour(path: Path) -> str:

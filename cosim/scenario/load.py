@@ -195,7 +195,7 @@ def _nothing_is_empty(root: Item) -> Item:
         entries = root.value.get(block)
         for name, child in list(entries.value.items()) if entries and isinstance(entries.value, dict) else []:
             if child.value is None:
-                root = tree.put(root, (block, name), Item({}, child.place))
+                root = tree.put(root, (block, name), Item({}, entries.keys.get(name, child.place)))
     return root
 
 
@@ -222,7 +222,7 @@ def _model(root: Item, model: type[Scenario], problems: list[Problem]) -> Scenar
     data = tree.plain(root)
     for attempt in range(4):
         try:
-            return model.model_validate(data)
+            return model.model_validate(data, by_alias=True, by_name=False)
         except ValidationError as error:
             found = [_with_bringer(one) for one in problems_of(error, model, root, ())] if attempt == 0 else []
             problems += found
@@ -344,7 +344,7 @@ def _adapter(
         return None
     known[name] = kind
     try:
-        return UsedAdapter(use, kind, model.model_validate(block))
+        return UsedAdapter(use, kind, model.model_validate(block, by_alias=True, by_name=False))
     except ValidationError as error:
         problems += problems_of(error, model, root, at)
         return None

@@ -97,7 +97,8 @@ class ResolvedNodes:
         prefix, colon, word = part.partition(":")
         if colon and prefix in ("kind", "tier"):
             known = (node.kind if prefix == "kind" else node.block.tier or "" for node in self.everything)
-            return did_you_mean(word, known, otherwise=f"{prefix}s in this scenario")
+            words = [f"{prefix}:{name}" for name in known]
+            return did_you_mean(part, words, otherwise=f"{prefix}s in this scenario") if word else "name one"
         names = [node.id for node in self.everything]
         if "*" in part:  # who writes a pattern means one
             names = [*dict.fromkeys(re.sub(r"\d+$", "*", name) for name in names)]
@@ -125,7 +126,7 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
     if _TOO_LONG.search(name):
         raise ValueError(f"stands for more than {most:,} nodes")
     if _NAME.fullmatch(ids[0]) is None or _NAME.fullmatch(ids[-1]) is None:
-        raise ValueError(f"'{shorten(name)}' is not a name of nodes")
+        raise ValueError(f"'{shorten(name)}' is not a name of nodes: a letter of a to z, then letters, digits, . _ -")
     return ids
 
 

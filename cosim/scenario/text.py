@@ -103,6 +103,8 @@ class Cpu:
 def _read_cpu(text: object) -> Cpu:
     if isinstance(text, str):
         match = re.fullmatch(r"\s*(?:(\d{1,60})\s*x\s*)?(\S.*)", text, re.ASCII)
+        if match and match[1] is None and re.search(r"[x*\u00d7]", text):
+            raise ValueError(f"'{text[:60]}' is not a processor; write whole cores x clock, for example '4 x 1.8 GHz'")
         if match:
             try:
                 clock = units.parse(match[2], "frequency")

@@ -198,7 +198,8 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
             root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", ""), value)
         )
     if kind in _EXPECTED:
-        return problem(root, at, f"expected {_EXPECTED[kind]}, found {found(value)}", _description(model, way))
+        hint = _shape(_EXPECTED[kind], value) or _description(model, way)
+        return problem(root, at, f"expected {_EXPECTED[kind]}, found {found(value)}", hint)
     if kind in _LIMITS:
         limit, key = _LIMITS[kind]
         return problem(root, at, f"must be {limit} {context[key]}, found {found(value)}")
@@ -209,6 +210,15 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         return problem(root, at, f"needs {limit} {noun}, found {context.get('actual_length') or len(value)}")
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
+
+
+def _shape(expected: str, value: object) -> str:
+    """How entries are written, where a list was given for a mapping or the other way round."""
+    if expected == "a mapping" and isinstance(value, list):
+        return "write 'name: {...}' for each entry, without '-'"
+    if expected == "a list" and isinstance(value, dict):
+        return "begin each entry with '- '"
+    return ""
 
 
 def _words(context: Any) -> list[str]:  # noqa: ANN401 - pydantic's
@@ -224,6 +234,7 @@ def _form(pattern: str, value: object) -> str:
         return f"{hint}, or module:function" if words[2] and not hint.endswith("?") else hint
     forms = {
         r"^[a-z0-9][a-z0-9-]{0,62}$": "small letters, digits and '-', at most 63",
+        r"^[a-z0-9][A-Za-z0-9._/:@-]{0,199}$": "the name of a container image, in small letters and without spaces",
         r"^#[0-9a-fA-F]{6}$": "write a colour as '#rrggbb'",
         r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$": "a letter, then letters, digits, . _ -",
     }

@@ -263,6 +263,8 @@ def test_a_second_rerun_into_the_same_folder_is_refused(crate: Path, tmp_path: P
         (["new", "--from", "hello", "scenario", "x"], "--from is for copies"),
         (["new", "--in", "there", "scenario", "x"], "cosim new scenario NAME --in there"),
         (["new", "adapter", "json"], "there is a Python module 'json' already"),
+        (["new", "adapter", "radio"], "there is an adapter 'radio' already"),
+        (["live-key", "a b"], "is no name of a key"),
         (["new", "scenario", "x", "--in", "a-file"], "remove it, or name another one"),
         (["bench", "schedulers", "--only", "gaa"], "there is no entry 'gaa' (did you mean 'ga'?)"),
         (["bench", "schedulers", "--only", "ga", "--seeds", "9"], "the suite has 5 seeds, not 9"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import random
 import re
@@ -67,7 +68,7 @@ def _change(data: Any, chance: random.Random) -> None:
         block[key] = value * chance.choice((0, -1, 2, 10, 1000, 10**9))
     elif kind == 2:
         other_block, other_key = chance.choice(places)
-        block[key] = other_block[other_key]
+        block[key] = copy.deepcopy(other_block[other_key])  # itself may stand inside
     elif kind == 3 and isinstance(value, str):
         block[key] = chance.choice(_TEXTS)
     elif kind == 4 and isinstance(block, dict):

@@ -23,6 +23,16 @@ REFUSED = [
     ("hello", "adapters.network.radio={foo: 1}", "backend linkd has no radio of its own"),
     ("hello", f"{VEHICLE}.missions.uav-3.alarm=true", "it comes with the adapter 'detector'"),
     ("fog-interval", "workloads.counting.input=300 GB", "the largest host has 3.436e+10 B"),
+    ("hello", "adapters.continuum.scheduler=os:getpid", "'os:getpid' is called with 3 arguments, and takes ()"),
+    ("hello", "adapters.continuum.scheduler=mine/policy.py:choose", "write 'mine.policy:choose', not a path"),
+    ("hello", "nodes.cloud.cpu=16 \u00d7 3 GHz", "write whole cores x clock"),
+    ("hello", "nodes.cloud.kind=plane", "known: drone, field-edge, uav"),
+    ("hello", "sweep={run: {seed: 1..3}}", "write 'run.seed: ...'"),
+    ("hello", "nodes.north.cell={carrier: 3.5 Hz}", "does not fit around a carrier of 3.5 Hz"),
+    ("hello", "run.duration=2 minutes", "unknown unit 'minutes' for a time; write 'min'"),
+    ("hello", "links={north: cloud}", "begin each entry with '- '"),
+    ("hello", "run.duration=1e12 s", "too long"),
+    ("hello", f"{VEHICLE}.missions.uav-3=nowhere.geojson", "'nowhere.geojson': No such file or directory"),
 ]
 
 WARNED = [
@@ -69,6 +79,9 @@ WARNED = [
     ("hello", "adapters.radio.rician=5 dB", "'rician' has no effect without 'fading: rician'"),
     ("hello", "events=[{at: 1 s, do: fail, node: south, delay: 1 s}]", "events.0.delay: 'delay' has no effect"),
     ("jammed-farm", "nodes.box.jammer.carrier=3.5 GHz", "the jammer 'box' disturbs nothing"),
+    ("hello", "adapters.other={use: continuum}", "made by 'continuum' and 'other', each on its own"),
+    ("hello", "adapters.other={use: radio}", "cells are served by 'radio' and 'other'"),
+    ("hello", "workloads.position-report.work=1e6 Gcycles", "takes 3.33e+05 s on the fastest processor"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from adapters.replay import ADAPTER
 from adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
-from cosim.contract.errors import ScenarioError
+from cosim.contract.errors import RunError, ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.geo import LocalFrame
 from cosim.contract.signals import MOBILITY
@@ -25,8 +26,12 @@ from cosim.contract.signals import MOBILITY
 TEMPLATE = Node("cars", "vehicle", "device")
 
 
+def adapter_scene(capacity, geo=None):
+    return Scene.build((Node("bs", "station", "edge"),), (Fleet("cars", "replay", 0, capacity, TEMPLATE),), geo=geo)
+
+
 def started(root, file, *, capacity=50, geo=None, **config):
-    scene = Scene.build((Node("bs", "station", "edge"),), (Fleet("cars", "replay", 0, capacity, TEMPLATE),), geo=geo)
+    scene = adapter_scene(capacity, geo)
     adapter = ADAPTER.build(ReplayConfig.model_validate({"file": str(file), **config}))
     adapter.start(Context("replay", scene, 1.0, 100.0, (1,), str(root), str(root)))
     return adapter
@@ -257,8 +262,12 @@ def test_a_file_larger_than_the_limit_is_refused(tmp_path, kind):
 
 def test_a_fleet_that_is_too_small_names_its_key(tmp_path):
     adapter = started(tmp_path, table(tmp_path / "t.csv", [(0, "a", 0, 0), (0, "b", 0, 0)]), capacity=1)
-    with pytest.raises(ScenarioError, match=r"nodes\.cars\.capacity"):
+    with pytest.raises(RunError, match=r"set nodes\.cars\.capacity to 2"):
         step(adapter, 0.0)
+    context = Context("replay", adapter_scene(1), 1.0, 100.0, (1,), str(tmp_path), "")
+    (found,) = ADAPTER.problems(ReplayConfig(file="t.csv"), context)
+    assert (found.path, found.hint) == ("nodes.cars.capacity", "write  capacity: 2")
+    assert ADAPTER.problems(ReplayConfig(file="t.csv"), replace(context, scene=adapter_scene(2))) == []
 
 
 def test_exactly_one_fleet_is_needed(tmp_path):

@@ -127,6 +127,8 @@ HOSTILE = {
     "table without the id": table(ids=("a", "", "c")), "two of one id": table(ids=("a", "a", "c")),
     "generations of float": table(generation=np.zeros(3)),
     "generations too few": table(generation=np.zeros(2, np.int32)),
+    "time an array": timed(lambda t: np.array([t])), "column masked": columns(loss=np.ma.masked_array(np.zeros(3))),
+    "signal None": shaped(lambda f: setattr(f, "signal", None)),
     "no such signal": shaped(lambda f: setattr(f, "signal", "nonsense")),
     "signal unhashable": shaped(lambda f: setattr(f, "signal", [])),
 }  # fmt: skip
@@ -206,6 +208,20 @@ def test_a_hostile_adapter_is_named_at_once(tmp_path, mode, when):
         run(tmp_path, Hostile(HOSTILE[mode], when))
     assert caught.value.adapter == "bad"
     assert caught.value.time == pytest.approx(when * 0.5)
+
+
+def test_an_answer_without_end_is_named(tmp_path):
+    class Endless(list):
+        def __iter__(self):
+            while True:
+                yield self[0]
+
+    class Odd(Hostile):
+        def step(self, time, inputs):
+            return Endless(super().step(time, inputs))
+
+    with pytest.raises(AdapterError, match="each of its signals once"):
+        run(tmp_path, Odd(None, -1))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from cosim.contract.signals import CATALOGUE
 from cosim.results.folder import DamagedError, RunFolder
 from cosim.results.metrics import write_metrics
 from cosim.results.recorder import Recorder
+from cosim.results.resume import interrupted
 from tests.unit.results import synthetic
 
 
@@ -150,6 +151,15 @@ def test_a_table_of_another_run_is_named(runs, tmp_path):
     shutil.copy(runs[0] / "nodes.parquet", folder / "more.parquet")
     with pytest.raises(DamagedError, match=r"more\.parquet does not belong"):
         cosim.load(folder)
+
+
+@pytest.mark.parametrize("damage", [truncated, gone])
+@pytest.mark.parametrize("name", ["plan.json", "scenario.resolved.yaml"])
+def test_a_killed_run_is_resumed_by_what_it_wrote_only(tmp_path, name, damage):
+    folder = _killed(tmp_path, 6)
+    damage(random.Random(1), folder.path / name, None)
+    with pytest.raises(DamagedError, match=name):
+        interrupted(folder.path)
 
 
 @pytest.mark.parametrize("name", ["frames/members.jsonl", "events.jsonl", "frames/mobility/traffic.arrows"])

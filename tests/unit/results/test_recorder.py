@@ -284,3 +284,20 @@ def test_a_killed_run_is_readable_and_can_be_recovered(tmp_path):
     assert after.sql("SELECT node, x FROM mobility").fetchall() == before
     assert after.sql("SELECT max(time) FROM link").fetchall() == links
     assert recover(path).manifest == folder.manifest
+
+
+def test_rows_that_cannot_be_written_for_any_reason_end_the_run(tmp_path, monkeypatch):
+    """A thread that died of them would leave a complete run without rows."""
+
+    def broken(*_):
+        raise ValueError("no such row")
+
+    monkeypatch.setattr(stream.Stream, "write", broken)
+    plan = synthetic.plan(ticks=3)
+    folder = RunFolder.create(tmp_path, plan)
+    recorder = Recorder(folder, plan, CATALOGUE)
+    for tick, now, frames in synthetic.World(plan).frames():
+        recorder.tick(tick, now, frames)
+    with pytest.raises(RunError, match="ValueError: no such row"):
+        recorder.close("complete")
+    assert RunFolder.open(folder.path).status == "partial"
