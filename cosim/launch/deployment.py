@@ -1,7 +1,7 @@
 """A scenario's real nodes as containers: its compose project, started, followed and removed from Python.
 
-`docker compose` does the work. A project has a name of its own, so that several can be up at a time; what a killed
-script leaves is listed by `docker compose ls -a` and removed by `docker compose -p NAME down -v`.
+`docker compose` does the work. A project has a name of its own, so that several can be up at a time. What a killed
+process leaves is removed by the next deployment of the same user, or by `docker compose -p NAME down -v`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from types import TracebackType
 
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch.compose import checkout, render
+from cosim.launch.held import HeldFolder, left, place
 from cosim.launch.sources import brings_sources, lay_out
 from cosim.plan.plan import Plan
 
@@ -35,10 +35,13 @@ ANSWER = 120.0  # s, for the engine to answer
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
+PROJECTS = "cosim-*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"  # their names
 BUILD = "building images"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
+_ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT")  # which engine it is
+_ENGINE_FILE, _COMPOSE_FILE = "engine.json", "compose.yaml"
 _CERTIFICATES = (
     "hint: if your network intercepts TLS, say COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its are"
 )
@@ -86,7 +89,12 @@ def require_engine() -> None:
 
 
 def _asked(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
+    try:
+        return subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(
+            f"`docker {' '.join(words)}` says nothing for {ANSWER:g} s; is the engine all right?"
+        ) from error
 
 
 def _last_word(done: subprocess.CompletedProcess[str]) -> str:
@@ -98,11 +106,13 @@ class Deployment:
 
     `plan` is the compiled scenario and `scenario` its file. `runs` is the folder for results (default: `runs`
     beside the scenario), one for each deployment that is up at the same time. `values` are KEY=VALUE for the run,
-    as `--set` takes them; the plan should be compiled with the same ones. `variables` are those of the compose
+    as `--set` takes them; the plan should be compiled with the same ones. `options` are further words of
+    `cosim run`, such as --no-report. `variables` are those of the compose
     file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
     themselves (`observability`). With `build` the images are built first, from the checkout, or from the installed
     package when one of ours is missing; otherwise ours have to be there already. `progress` is told what is being
-    done whenever something takes its next step, often while images are built.
+    done whenever something takes its next step, often while images are built, and `say` what the person at the
+    terminal should know: that containers of a process that was killed are removed.
     """
 
     def __init__(
@@ -112,26 +122,29 @@ class Deployment:
         *,
         runs: Path | None = None,
         values: Sequence[str] = (),
+        options: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         profiles: Sequence[str] = (),
         build: bool = False,
         progress: Callable[[str], None] = lambda _text: None,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Raises `ScenarioError` when a node cannot be real. Needs no engine yet."""
         scenario = scenario.resolve()
         self.runs = (runs or scenario.parent / "runs").resolve()
         self.name = f"cosim-{plan.name}-{secrets.token_hex(4)}"
-        self._sources = None  # the folder that an installed package is laid out in
+        self._sources: Path | None = None  # where an installed package is laid out
         repository = checkout(scenario)
         if repository is None and build and brings_sources():
-            self._sources = tempfile.TemporaryDirectory(prefix="cosim-image-")
-            repository = Path(self._sources.name) / "checkout"
-        self._text = render(plan, scenario, scenario.parent, repository, values)
+            self._sources = repository = place(self.name) / "checkout"
+        self._text = render(plan, scenario, scenario.parent, repository, values, options)
         self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
-        self._environment = {**os.environ, **(variables or {}), "COSIM_RUNS": str(self.runs)}
-        self._progress = progress
+        own = {"COSIM_RUNS": str(self.runs), "COSIM_AFTERWARDS": ""}
+        self._environment = {**os.environ, **(variables or {}), **own}
+        self._progress, self._say = progress, say
         self._before = self._folders()
+        self._held: HeldFolder | None = None
         self._file: Path | None = None
 
     @property
@@ -167,29 +180,28 @@ class Deployment:
     def start(self) -> None:
         """Start everything; whatever goes wrong, and when interrupted, nothing is left.
 
-        Raises `SetupError` when no engine answers, `RunError` when an image is missing or a service does not start.
+        Raises `SetupError` when no engine answers or results cannot be written, `RunError` when an image is missing or
+        a service does not start.
         """
         require_engine()
-        handle, path = tempfile.mkstemp(prefix=f"{self.name}-", suffix=".yaml")
-        self._file = Path(path)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self._text)
+        remove_left(self._say)
         try:
-            self.runs.mkdir(parents=True, exist_ok=True)
-            if self._build and (self._sources is None or self.missing):
-                if self._sources is not None:
-                    lay_out(Path(self._sources.name) / "checkout")
-                self._build_images()
-            elif self.missing:
-                raise RunError(
-                    f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
-                    "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
-                )
+            self._write()
+            self._provide_images()
             self._progress("starting containers")
             self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
         except BaseException:
             self.close()
             raise
+
+    def provide_images(self) -> None:
+        """Build images as `start` does, and start nothing."""
+        require_engine()
+        try:
+            self._write()
+            self._provide_images()
+        finally:
+            self._forget()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`.
@@ -261,25 +273,53 @@ class Deployment:
 
     def stop(self) -> None:
         """End the run, and wait until it has written what it has, for `GRACE` s at most."""
-        subprocess.run(
-            self._command("stop", "--timeout", str(GRACE), RUN),
-            env=self._environment, capture_output=True, timeout=ANSWER, check=False,
-        )  # fmt: skip
+        _stop(self._command(), self._environment)
 
     def close(self) -> None:
         """End the run as `stop` does, and remove containers, networks and volumes."""
         if self._file is None:
+            self._forget()
             return
         try:
             with contextlib.suppress(KeyboardInterrupt):  # whoever cannot wait loses what the run has not written yet
                 self.stop()
             with _undisturbed():
                 self._compose("down", "--volumes", "--timeout", "1")
+        except BaseException:  # containers may be there still: the next deployment tries again
+            if self._held is not None:
+                self._held.let_go()
+            raise
         finally:
-            self._file.unlink(missing_ok=True)
-            self._file = None
+            self._forget()
+
+    def _write(self) -> None:
+        """Write the compose file into a folder that others find when this process is killed."""
+        self.runs.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.runs, os.W_OK | os.X_OK):
+            raise SetupError(f"results cannot be written into {self.runs}: name another folder by --out")
+        self._held = HeldFolder.create(self.name)
+        engine = {name: os.environ.get(name, "") for name in _ENGINE}
+        (self._held.path / _ENGINE_FILE).write_text(json.dumps(engine), encoding="utf-8")
+        (self._held.path / _COMPOSE_FILE).write_text(self._text, encoding="utf-8")
+        self._file = self._held.path / _COMPOSE_FILE
+
+    def _forget(self) -> None:
+        """Remove the folder with the compose file."""
+        self._file = None
+        if self._held is not None:
+            self._held.remove()
+            self._held = None
+
+    def _provide_images(self) -> None:
+        if self._build and (self._sources is None or self.missing):
             if self._sources is not None:
-                self._sources.cleanup()
+                lay_out(self._sources)
+            self._build_images()
+        elif self.missing:
+            raise RunError(
+                f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
+                "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
+            )
 
     def _folders(self) -> set[Path]:
         return {path.parent for path in self.runs.glob("*/*/manifest.json")}
@@ -349,6 +389,45 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def remove_left(say: Callable[[str], None] = lambda _text: None) -> None:
+    """End the runs of this user's deployments whose process was killed, and remove their containers.
+
+    The runs write their reports first. What is on another engine than this process talks to stays, and so does what
+    cannot be removed now.
+    """
+    for folder in left(PROJECTS):
+        name, file = folder.path.name, folder.path / _COMPOSE_FILE
+        try:
+            engine = json.loads((folder.path / _ENGINE_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # killed before there was anything to be removed
+            engine = None
+        if engine is not None and engine != {variable: os.environ.get(variable, "") for variable in _ENGINE}:
+            folder.let_go()
+            continue
+        if file.is_file():
+            say(f"removing the containers of project {name}, whose run was killed")
+            compose = ["docker", "compose", "--project-name", name, "--file", str(file)]
+            quiet = {**os.environ, "COMPOSE_PROGRESS": "quiet"}
+            _stop(compose, quiet)
+            if _done([*compose, "down", "--volumes", "--timeout", "1"], quiet):
+                say(f"they cannot be removed now; `docker compose -p {name} down -v` tries again")
+                folder.let_go()
+                continue
+        folder.remove()
+
+
+def _stop(compose: Sequence[str], environment: Mapping[str, str]) -> None:
+    _done([*compose, "stop", "--timeout", str(GRACE), RUN], environment)
+
+
+def _done(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The exit code of a command that is given time to end; not 0 when it takes longer."""
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=ANSWER, check=False)
+    except subprocess.TimeoutExpired:
+        return 1
+    return done.returncode
+
+
 def _has_image(name: str) -> bool:
-    done = subprocess.run(["docker", "image", "inspect", name], capture_output=True, timeout=ANSWER, check=False)
-    return done.returncode == 0
+    return _asked("image", "inspect", name).returncode == 0
