@@ -11,7 +11,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import signal
 import subprocess
 import threading
@@ -23,15 +22,14 @@ from types import TracebackType
 
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch.compose import checkout, render
+from cosim.launch.engine import ANSWER, call, end, has_image, require_engine, started
 from cosim.launch.held import HeldFolder, left, place
 from cosim.launch.sources import brings_sources, lay_out
 from cosim.plan.plan import Plan
 
 RUN = "orchestrator"  # the service that is the run itself
 OURS = "continuum-cosim/"  # names of images that are never pulled begin so
-COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
 GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
-ANSWER = 120.0  # s, for the engine to answer
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
@@ -53,52 +51,6 @@ class CommandResult:
 
     code: int  # exit code
     output: str  # standard output and standard error, as they came
-
-
-def too_old(compose: str) -> bool:
-    """Whether a version of compose, as it tells it, is older than `COMPOSE`; of one that is no number nobody knows."""
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
-    return found is not None and tuple(map(int, found.groups())) < COMPOSE
-
-
-def require_engine() -> None:
-    """Raise `SetupError` when there is no `docker compose`, or an old one, or no engine answers."""
-    if shutil.which("docker") is None:
-        raise SetupError(
-            "containers need Docker (or Podman's `docker`) with its compose plugin, and there is no `docker`; "
-            "without an engine: --nodes netns"
-        )
-    compose = _asked("compose", "version", "--short")
-    if compose.returncode:
-        raise SetupError(
-            f"`docker` has no compose plugin: {_last_word(compose)}; "
-            "install docker-compose-plugin (Debian: docker-compose)"
-        )
-    if too_old(compose.stdout.strip()):
-        needed = ".".join(map(str, COMPOSE))
-        raise SetupError(
-            f"`docker compose` is {compose.stdout.strip()}, and {needed} or newer is needed: update its plugin"
-        )
-    engine = _asked("info")
-    if engine.returncode:
-        said = _last_word(engine)
-        remedy = "start the engine (systemctl start docker), or say with DOCKER_HOST where it is"
-        if "permission denied" in said:
-            remedy = "be a member of its group (sudo usermod -aG docker $USER, then log in again)"
-        raise SetupError(f"`docker` reaches no container engine: {said}; {remedy}")
-
-
-def _asked(*words: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise SetupError(
-            f"`docker {' '.join(words)}` says nothing for {ANSWER:g} s; is the engine all right?"
-        ) from error
-
-
-def _last_word(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
 
 
 class Deployment:
@@ -156,7 +108,7 @@ class Deployment:
     def missing(self) -> tuple[str, ...]:
         """Images of ours that the engine does not have."""
         ours = {name for name in self._compose("config", "--images").split() if name.startswith(OURS)}
-        return tuple(name for name in sorted(ours) if not _has_image(name))
+        return tuple(name for name in sorted(ours) if not has_image(name))
 
     @property
     def folder(self) -> Path:
@@ -212,11 +164,7 @@ class Deployment:
         if not container:
             raise RunError(f"there is no service '{RUN}' in the deployment")
         try:
-            done = subprocess.run(
-                ["docker", "wait", container],
-                env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
-                start_new_session=True, check=False,
-            )  # fmt: skip
+            done = call(["docker", "wait", container], self._environment, timeout)
         except subprocess.TimeoutExpired as error:
             raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s") from error
         code = done.stdout.strip()
@@ -241,20 +189,12 @@ class Deployment:
         Ctrl-C at the terminal does not end it, so that the last words of a service are heard.
         """
         container = self._compose("ps", "--all", "--quiet", service).strip()
-        return subprocess.Popen(
-            ["docker", "logs", "--follow", container],
-            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", start_new_session=True,
-        )  # fmt: skip
+        return started(["docker", "logs", "--follow", container], self._environment)
 
     def run(self, service: str, command: Sequence[str]) -> CommandResult:
         """Run a command in the service's container and wait for its end."""
-        done = subprocess.run(
-            self._command("exec", "-T", service, *command),
-            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            check=False,
-        )  # fmt: skip
-        return CommandResult(done.returncode, done.stdout.decode(errors="replace"))
+        done = call(self._command("exec", "-T", service, *command), self._environment, None, together=True)
+        return CommandResult(done.returncode, done.stdout)
 
     def kill(self, service: str, signal: str = "KILL") -> None:
         """Send the container a signal. It is not started again by itself, see `restart`."""
@@ -333,15 +273,12 @@ class Deployment:
     def _build_images(self) -> None:
         """Have compose build, and tell of every step. Raises `RunError` with its last words when it fails."""
         self._progress(BUILD)
-        process = subprocess.Popen(
-            self._command("build"),
-            env={**self._environment, "COMPOSE_PROGRESS": "plain", "BUILDKIT_PROGRESS": "plain"},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+        plain = {**self._environment, "COMPOSE_PROGRESS": "plain", "BUILDKIT_PROGRESS": "plain"}
+        process = started(self._command("build"), plain, together=True)
         assert process.stdout is not None
         last: deque[str] = deque(maxlen=_LAST)
-        end = threading.Timer(BUILDING, process.kill)
-        end.start()
+        limit = threading.Timer(BUILDING, os.killpg, (process.pid, signal.SIGKILL))
+        limit.start()
         step, hint = BUILD, ""
         try:
             with process.stdout:
@@ -353,10 +290,9 @@ class Deployment:
                     self._progress(step)
             process.wait()
         finally:
-            end.cancel()
+            limit.cancel()
             if process.poll() is None:
-                process.terminate()
-                process.wait()
+                end(process)
         if process.returncode:
             text, _, _ = "".join(last).partition("\n------")  # what follows says the same once more
             raise RunError(f"the images cannot be built:\n{text.strip()}\n{hint}".rstrip())
@@ -365,9 +301,7 @@ class Deployment:
         """What `docker compose WORDS` prints. Raises `RunError` when it fails or takes longer than `limit` s."""
         environment = {**self._environment, "COMPOSE_PROGRESS": "quiet"}
         try:
-            done = subprocess.run(
-                self._command(*words), env=environment, capture_output=True, text=True, timeout=limit, check=False
-            )
+            done = call(self._command(*words), environment, limit)
         except subprocess.TimeoutExpired as error:
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' takes longer than {limit:g} s") from error
         if done.returncode:
@@ -423,11 +357,6 @@ def _stop(compose: Sequence[str], environment: Mapping[str, str]) -> None:
 def _done(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """The exit code of a command that is given time to end; not 0 when it takes longer."""
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=ANSWER, check=False)
+        return call(command, environment).returncode
     except subprocess.TimeoutExpired:
         return 1
-    return done.returncode
-
-
-def _has_image(name: str) -> bool:
-    return _asked("image", "inspect", name).returncode == 0
