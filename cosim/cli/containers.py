@@ -40,6 +40,7 @@ def run_in_containers(
     builds = checkout(scenario) is not None or brings_sources()
     code: int | None = None
     said: list[str] = []
+    restarts: tuple[str, ...] = ()
     heard = _Shown()
     with ended_by_signals(), Waiting(quiet=quiet) as waiting:
         deployment = Deployment(
@@ -54,11 +55,15 @@ def run_in_containers(
             with _heard(deployment, quiet, heard) as said:
                 try:
                     code = deployment.wait()
+                    restarts = deployment.restarts
                 except KeyboardInterrupt:
                     if not quiet:
                         note("ending the run, which writes what it has")
                     deployment.stop()
                     raise
+    if not quiet:
+        for text in restarts:
+            note(text)
     return {"scenario": plan.name, **outcome(deployment, code), "text": "".join(said).strip(), "told": heard.error}
 
 

@@ -36,6 +36,8 @@ BUILDING = 3600.0  # s, for images that are not in the cache
 PROJECTS = "cosim-*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"  # their names
 BUILD = "building images"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
+LOG = "containers.log"  # in the folder of logs of a run
+_KEPT = 10_000  # lines of each container in it
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
 _ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT")  # which engine it is
@@ -111,6 +113,24 @@ class Deployment:
         return tuple(name for name in sorted(ours) if not has_image(name))
 
     @property
+    def restarts(self) -> tuple[str, ...]:
+        """Services whose program ended and was started again: how often, and how it ended last, in words."""
+        containers = self._compose("ps", "--all", "--quiet").split()
+        done = call(["docker", "inspect", *containers], self._environment)
+        found = []
+        for one in json.loads(done.stdout or "[]"):
+            count, state = one.get("RestartCount", 0), one["State"]
+            if count:
+                service = one["Config"]["Labels"]["com.docker.compose.service"]
+                text = f"{service} was started again {'once' if count == 1 else f'{count} times'}"
+                if not state.get("Running") or state.get("Restarting"):
+                    limit = one["HostConfig"].get("Memory", 0)
+                    memory = f", out of memory: it has {limit / 1e6:.0f} MB" if state.get("OOMKilled") else ""
+                    text += f"; it last ended with exit code {state['ExitCode']}{memory}"
+                found.append(text)
+        return tuple(found)
+
+    @property
     def folder(self) -> Path:
         """The newest folder of results that was not there before. Raises `RunError` when there is none yet."""
         found = self._folders() - self._before
@@ -141,7 +161,7 @@ class Deployment:
             self._write()
             self._provide_images()
             self._progress("starting containers")
-            self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
+            self._up()
         except BaseException:
             self.close()
             raise
@@ -223,6 +243,7 @@ class Deployment:
         try:
             with contextlib.suppress(KeyboardInterrupt):  # whoever cannot wait loses what the run has not written yet
                 self.stop()
+                self._keep_logs()
             with _undisturbed():
                 self._compose("down", "--volumes", "--timeout", "1")
         except BaseException:  # containers may be there still: the next deployment tries again
@@ -260,6 +281,27 @@ class Deployment:
                 f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
                 "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
             )
+
+    def _up(self) -> None:
+        """Start the containers. Raises `RunError` that says what can be done."""
+        try:
+            self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
+        except RunError as error:
+            text = str(error)
+            if "address already in use" in text or "port is already allocated" in text:
+                ports = "COSIM_DASHBOARD, COSIM_ATTACH, COSIM_GRAFANA and COSIM_PROMETHEUS name others"
+                raise RunError(f"{text}; a port of this machine is in use: {ports}") from error
+            names = dict.fromkeys(self._compose("config", "--images").split())
+            missing = [name for name in names if not has_image(name)]
+            if missing:
+                raise RunError(f"there is no image {', '.join(missing)}, and it cannot be pulled: {text}") from error
+            raise
+
+    def _keep_logs(self) -> None:
+        """Write what the containers have said into the folder of results: with them it would be gone."""
+        with contextlib.suppress(RunError, OSError):
+            file = self.folder / "logs" / LOG
+            file.write_text(self._compose("logs", "--no-color", "--tail", str(_KEPT)).replace(CLEARED, ""), "utf-8")
 
     def _folders(self) -> set[Path]:
         return {path.parent for path in self.runs.glob("*/*/manifest.json")}
@@ -305,7 +347,9 @@ class Deployment:
         except subprocess.TimeoutExpired as error:
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' takes longer than {limit:g} s") from error
         if done.returncode:
-            raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
+            errors = [line.strip() for line in done.stderr.splitlines() if line.startswith("Error")]  # among progress
+            said = " ".join(errors) or done.stderr.strip()[-2000:]
+            raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {said}")
         return done.stdout
 
 

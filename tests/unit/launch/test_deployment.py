@@ -25,6 +25,9 @@ case "$*" in
     exit "$BUILT";;
   *" ps --all --quiet "*) echo f00d;;
   "wait f00d") echo 3;;
+  *" ps --all --quiet") echo f00d;;
+  "inspect f00d") echo "$INSPECTED";;
+  *" logs "*) echo "host-1  | cannot read my settings";;
   *" port "*) echo "127.0.0.1:8081";;
   *"config --images"*) printf 'continuum-cosim/cosim:latest\ngrafana/grafana\n';;
   *--services*) printf 'network\\norchestrator\\n';;
@@ -128,6 +131,38 @@ def test_an_image_that_is_missing_is_told_before_anything_starts(calls, deployme
     with pytest.raises(RunError, match=r"no image continuum-cosim/cosim:latest: `docker compose build`"), deployment:
         pass
     assert not [line for line in calls() if " up " in line or "grafana" in line]
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (
+            "listen tcp4 127.0.0.1:8088: bind: address already in use",
+            "8088: .*; a port of this machine is in use: COSIM_D",
+        ),
+        ("no such host", "no image grafana/grafana, and it cannot be pulled: .* failed: Error: no such host$"),
+    ],
+)
+def test_what_keeps_containers_from_starting_is_told_with_a_remedy(calls, deployment, monkeypatch, why, said):
+    deployment._environment |= {"FAILS": " up ", "WHY": f"net-1 Started\nError: {why}"}
+    monkeypatch.setenv("FAILS", "image inspect grafana")
+    with pytest.raises(RunError, match=said) as told, deployment:
+        pass
+    assert "Started" not in str(told.value)
+
+
+def test_programs_that_were_started_again_are_named_and_logs_are_kept(calls, deployment, tmp_path, monkeypatch):
+    labels = {"com.docker.compose.service": "host"}
+    ended = {"Running": True, "Restarting": True, "OOMKilled": True, "ExitCode": 137}
+    one = {"RestartCount": 4, "State": ended, "Config": {"Labels": labels}, "HostConfig": {"Memory": 64_000_000}}
+    deployment._environment["INSPECTED"] = json.dumps([one, {**one, "RestartCount": 0}])
+    with deployment:
+        (tmp_path / "runs" / "world" / "1" / "logs").mkdir(parents=True)
+        (tmp_path / "runs" / "world" / "1" / "manifest.json").write_text("{}")
+        assert deployment.restarts == (
+            "host was started again 4 times; it last ended with exit code 137, out of memory: it has 64 MB",
+        )
+    assert (tmp_path / "runs/world/1/logs/containers.log").read_text() == "host-1  | cannot read my settings\n"
 
 
 @pytest.mark.parametrize("there", [True, False])
