@@ -110,7 +110,7 @@ def _afterwards() -> Iterator[None]:
         yield
     finally:
         if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN and (text := environment.text("COSIM_AFTERWARDS")):
-            note(text)
+            typer.echo(text)  # behind the result, not beside it
 
 
 def _run_once(
