@@ -11,7 +11,7 @@ import numpy as np
 from adapters.network import EMULATION
 from adapters.network.check import problems
 from adapters.network.config import NetworkConfig
-from adapters.network.lateness import LATE, Lateness
+from adapters.network.lateness import LATE, Lateness, moments
 from adapters.network.probing import Probing
 from adapters.network.routes import Routes
 from cosim.contract.adapter import Context, Inputs, Summary
@@ -101,21 +101,21 @@ class NetworkAdapter:
         late = self._lateness.summary()
         if late["late_seconds"]:
             log.warning(
-                "packets were forwarded more than %g s late in %s s of the run (at most %.3g s): do not believe its "
-                "delays there; fewer nodes or lower rates help",
-                LATE, late["late_seconds"], late["lag_max"],
+                "packets were forwarded more than %g s late in %s s of the run, until %s (at most %.3g s): do not "
+                "believe its delays there; fewer nodes or lower rates help",
+                LATE, late["late_seconds"], moments(late["late_at"]), late["lag_max"],
             )  # fmt: skip
         if late["unread"]:
             log.warning(
-                "interfaces of nodes dropped %s packets in %s s of the run, before the links had them: the network "
-                "service did not keep up; fewer nodes or lower rates help",
-                late["unread"], late["unread_seconds"],
+                "interfaces of nodes dropped %s packets in %s s of the run, until %s, before the links had them: the "
+                "network service did not keep up; fewer nodes or lower rates help",
+                late["unread"], late["unread_seconds"], moments(late["unread_at"]),
             )  # fmt: skip
         if late["overflowed"]:
             log.warning(
-                "the network service refused %s packets in %s s of the run, since more were on their way than it "
-                "holds, whatever room their queues had; lower rates or shorter delays help",
-                late["overflowed"], late["overflowed_seconds"],
+                "the network service refused %s packets in %s s of the run, until %s, since more were on their way "
+                "than it holds, whatever room their queues had; lower rates or shorter delays help",
+                late["overflowed"], late["overflowed_seconds"], moments(late["overflowed_at"]),
             )  # fmt: skip
         report = self._client.report
         return {

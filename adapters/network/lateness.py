@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from time import monotonic
+from typing import Any
 
 from cosim.emulation.state import Health
 
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
 _SHOWN = 200  # late seconds that are named
+_TOLD = 8  # of them in a line
 _REMEMBERED = 256  # steps whose wall-clock time is known
+
+
+def moments(times: Sequence[float]) -> str:
+    """The first of some moments (simulated s), in words."""
+    return ", ".join(f"{time:g}" for time in times[:_TOLD]) + (", ... s" if len(times) > _TOLD else " s")
 
 
 class Lateness:
@@ -65,7 +73,7 @@ class Lateness:
             "overflowed": self._overflowed,
         }
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> dict[str, Any]:
         """Largest lag, 99th percentile over the reports (s), number of late seconds and the first of them.
 
         Then how many frames were dropped unread, in how many seconds, and the first of these; likewise frames for which

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import signal
 import sys
 import threading
 import time
@@ -16,7 +14,8 @@ from cosim.cli.console import count, note
 from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
 from cosim.launch.compose import checkout
-from cosim.launch.deployment import ENDS, RUN, Deployment
+from cosim.launch.contained import ended_by_signals, outcome
+from cosim.launch.deployment import RUN, Deployment
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 
@@ -26,8 +25,12 @@ Ended = dict[str, Any]
 _LAST_WORDS = 5.0  # s for what the run has said to arrive
 
 
-def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out: Path, *, quiet: bool) -> Ended:
+def run_in_containers(
+    plan: Plan, scenario: Path, overrides: Sequence[str], out: Path, options: Sequence[str], *, quiet: bool
+) -> Ended:
     """Run the scenario with its nodes as containers, and tell how it ended.
+
+    `options` are words for the `cosim run` in the container, such as --no-report.
 
     Ctrl-C, SIGTERM or the end of the terminal ends the run, which writes its results and report first. Raises
     `SetupError` where there is no container engine and `RunError` when something does not start; nothing is left
@@ -37,9 +40,13 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
     builds = checkout(scenario) is not None or brings_sources()
     code: int | None = None
     said: list[str] = []
+    restarts: tuple[str, ...] = ()
     heard = _Shown()
     with ended_by_signals(), Waiting(quiet=quiet) as waiting:
-        deployment = Deployment(plan, scenario, runs=out, values=values, build=builds, progress=waiting.tell)
+        deployment = Deployment(
+            plan, scenario, runs=out, values=values, options=options, build=builds, progress=waiting.tell,
+            say=_ignore if quiet else note,
+        )  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt), deployment:
             waiting.done()
             if not quiet:
@@ -48,29 +55,16 @@ def run_in_containers(plan: Plan, scenario: Path, overrides: Sequence[str], out:
             with _heard(deployment, quiet, heard) as said:
                 try:
                     code = deployment.wait()
+                    restarts = deployment.restarts
                 except KeyboardInterrupt:
                     if not quiet:
                         note("ending the run, which writes what it has")
                     deployment.stop()
                     raise
-    return _outcome(deployment, plan.name, code, "".join(said).strip(), heard.error)
-
-
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP are heard as Ctrl-C is, so that no container stays, unless they are ignored, as by nohup."""
-
-    def end(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.getsignal(number) for number in ENDS if signal.getsignal(number) != signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    if not quiet:
+        for text in restarts:
+            note(text)
+    return {"scenario": plan.name, **outcome(deployment, code), "text": "".join(said).strip(), "told": heard.error}
 
 
 def _dashboard(deployment: Deployment) -> None:
@@ -124,30 +118,13 @@ def _ignore(_line: str) -> None:
     pass
 
 
-def _outcome(deployment: Deployment, name: str, code: int | None, text: str, told: bool) -> Ended:
-    """What the run left in its folder, and `text` that it printed. Raises `RunError` when it left no folder."""
-    try:
-        folder = deployment.folder
-    except RunError:
-        if code is None:
-            raise RunError("ended before the run began; nothing is left of it") from None
-        raise
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
-    report = folder / "report.html"
-    figures: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        found = json.loads((folder / "metrics.json").read_text("utf-8"))["figures"]
-        figures = {key: figure["value"] for key, figure in found.items()}
-    error = (manifest.get("error") or {}).get("message") or (f"the run ended with exit code {code}" if code else None)
-    if code is None and not error:
-        error = "interrupted"
-    return {
-        "scenario": name,
-        "status": manifest["status"],
-        "folder": str(folder),
-        "report": str(report) if report.is_file() else None,
-        "error": error,
-        "figures": figures,
-        "text": text,
-        "told": told,
-    }
+def images_for(scenario: Path, overrides: Sequence[str], *, quiet: bool) -> None:
+    """Build the images of the scenario's nodes, where they can be built, before several runs need them."""
+    from cosim.plan.compile import compile_plan
+    from cosim.scenario.load import load
+
+    loaded = load(scenario, overrides)
+    if checkout(loaded.path) is None and not brings_sources():
+        return
+    with ended_by_signals(), Waiting(quiet=quiet) as waiting:
+        Deployment(compile_plan(loaded), loaded.path, build=True, progress=waiting.tell).provide_images()

@@ -125,7 +125,7 @@ def _links() -> list[Finding]:
 
 def _containers() -> Finding:
     """Whether real nodes can be containers here."""
-    from cosim.launch.deployment import COMPOSE, too_old
+    from cosim.launch.engine import COMPOSE, too_old
 
     needed = ".".join(map(str, COMPOSE))
     if shutil.which("docker") is None:

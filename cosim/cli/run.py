@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +13,7 @@ import typer
 
 from cosim.cli.arguments import SCENARIO, Force, Overrides, Untrusted
 from cosim.cli.console import Json, emit, errors, note
+from cosim.contract import environment
 from cosim.contract.errors import CosimError, Problem, RunError, ScenarioError, SetupError
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def run(
     """Run a scenario and print its results folder and the report's path."""
     from cosim.scenario.sweep import seeds
 
-    with errors(as_json):
+    with _afterwards(), errors(as_json):
         if resume is not None:
             if scenario is not None or overrides or seed is not None or nodes is not None:
                 raise SetupError("a run that is resumed has its scenario and settings already; give --resume RUN alone")
@@ -86,7 +89,8 @@ def run(
                 raise ScenarioError(Problem("only a single run can be watched", option, hint="give one --seed"))
             from cosim.cli.sweep import replicate
 
-            replicate(scenario, overrides or [], chosen, out, driver, workers, timeout, with_report, quiet, as_json)
+            settings = [*(overrides or []), *([f"run.nodes={nodes}"] if nodes is not None else [])]
+            replicate(scenario, settings, chosen, out, driver, workers, timeout, with_report, quiet, as_json)
             return
         if timeout is not None:
             raise ScenarioError(Problem("only several runs can be limited", "timeout", hint="give --seed 1..5"))
@@ -97,6 +101,16 @@ def run(
             scenario, settings, out, driver, publish_at or publish, control_at or control, count_faults, with_report,
             force, quiet, as_json,
         )  # fmt: skip
+
+
+@contextmanager
+def _afterwards() -> Iterator[None]:
+    """In a compose project, say at the end what becomes of the other containers, unless they are being stopped."""
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN and (text := environment.text("COSIM_AFTERWARDS")):
+            typer.echo(text)  # behind the result, not beside it
 
 
 def _run_once(
@@ -116,11 +130,20 @@ def _run_once(
     from cosim.results.session import run_plan
 
     loaded, plan = checked(scenario, overrides, force=force)
-    if plan.scene.real == "containers" and not (publish or control):
+    if plan.scene.real == "containers":
         from cosim.launch.require import has_containers
 
         if not has_containers(plan, os.environ):
-            _run_containers(plan, loaded.path, overrides, out, quiet or as_json, as_json)
+            if publish or control:
+                hint = "leave it out: a dashboard is started with the containers; to steer a run, take --nodes netns"
+                option = "--control" if control else "--publish"
+                raise ScenarioError(Problem("a run in containers publishes inside them only", option, hint=hint))
+            options = [
+                *(() if driver == "mosaik" else ("--driver", driver)),
+                *(("--count-faults",) if count_faults else ()),
+                *(() if with_report else ("--no-report",)),
+            ]
+            _run_containers(plan, loaded.path, overrides, out, options, quiet or as_json, as_json)
             return
 
     def carry_out(progress: RunProgress) -> Outcome:
@@ -207,13 +230,15 @@ def _tell(
         raise typer.Exit(error.exit_code)
 
 
-def _run_containers(plan: Plan, scenario: Path, overrides: list[str], out: Path, quiet: bool, as_json: bool) -> None:
+def _run_containers(
+    plan: Plan, scenario: Path, overrides: list[str], out: Path, options: list[str], quiet: bool, as_json: bool
+) -> None:
     from cosim.cli.containers import run_in_containers
     from cosim.launch.programs import programs
 
     if not programs(plan.scene):
         raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))
-    found = run_in_containers(plan, scenario, overrides, out, quiet=quiet)
+    found = run_in_containers(plan, scenario, overrides, out, options, quiet=quiet)
     lines = [f"{found['scenario']}: {found['status']}", f"results  {found['folder']}", f"report   {found['report']}"]
     said = found.pop("text") or "\n".join(lines if found["report"] else lines[:2])  # killed, it has printed nothing
     told = found.pop("told")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cosim.results.executor import JobResult
     from cosim.results.replications import Group
     from cosim.results.sweep import Progress, SweepFolder
+    from cosim.scenario.load import Loaded
     from cosim.scenario.sweep import Variant
 
 
@@ -60,7 +61,7 @@ def sweep(
             )
             return
         _carry_out(
-            loaded.path, variants, overrides or [], out, executor, workers, timeout, driver, with_report, quiet, as_json
+            loaded, variants, overrides or [], out, executor, workers, timeout, driver, with_report, quiet, as_json
         )
 
 
@@ -82,11 +83,11 @@ def replicate(
 
     loaded = load(scenario, overrides)
     variants = [Variant({"run.seed": value}) for value in chosen]
-    _carry_out(loaded.path, variants, overrides, out, "local", workers, timeout, driver, with_report, quiet, as_json)
+    _carry_out(loaded, variants, overrides, out, "local", workers, timeout, driver, with_report, quiet, as_json)
 
 
 def _carry_out(
-    scenario: Path,
+    loaded: Loaded,
     variants: Sequence[Variant],
     overrides: list[str],
     out: Path,
@@ -102,6 +103,14 @@ def _carry_out(
     from cosim.results.replications import groups_of_sweep
     from cosim.results.sweep import run_sweep
 
+    scenario, usual = loaded.path, loaded.scenario.run.nodes
+    worlds = {str(variant.assignments.get("run.nodes", usual)): variant.overrides for variant in variants}
+    if "containers" in worlds:
+        from cosim.cli.containers import images_for
+
+        images_for(scenario, [*overrides, *worlds["containers"]], quiet=quiet or as_json)
+    if not workers and worlds.keys() - {"process"}:
+        workers = 1  # real nodes compute: of two runs at a time each would find the machine busy
     folder = run_sweep(
         scenario,
         variants,

@@ -48,6 +48,8 @@ _LOOK = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/', timeout
 _HEALTHY = {"test": ["CMD", "python3", "-c", _LOOK.replace("8080/', timeout=4", f"{INFERENCE}/health', timeout=8")]}
 # Tunnels between sidecars add a head to each frame, and what is in them is as long as elsewhere.
 LONGER = {"driver_opts": {"com.docker.network.driver.mtu": "1550"}}
+# `docker compose up` goes on after the run, as long as any container does.
+AFTERWARDS = "the other containers go on: Ctrl-C stops them, `docker compose down --volumes` removes them"
 HEAD = """\
 # The real nodes of '{name}': written by `cosim render`, not by hand.
 # Two services per node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
@@ -63,14 +65,22 @@ def checkout(near: Path) -> Path | None:
     return None
 
 
-def render(plan: Plan, scenario: Path, beside: Path, repository: Path | None, overrides: Sequence[str] = ()) -> str:
+def render(
+    plan: Plan,
+    scenario: Path,
+    beside: Path,
+    repository: Path | None,
+    overrides: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> str:
     """The compose file of `plan`, to be written into the folder `beside`.
 
     `scenario` is the scenario's file, `repository` the checkout that the images are built from, or None
-    when they are there already; `overrides` are KEY=VALUE, passed on to the run. Raises `ScenarioError`
-    when a node cannot be real, or its links cannot be carried as the scenario wants.
+    when they are there already; `overrides` are KEY=VALUE, `options` words such as --no-report, both passed on
+    to `cosim run`. Raises `ScenarioError` when a node cannot be real, or its links cannot be carried as the
+    scenario wants.
     """
-    return _written(plan, _document(plan, scenario, beside, repository, overrides))
+    return _written(plan, _document(plan, scenario, beside, repository, overrides, options))
 
 
 def divided(
@@ -95,7 +105,12 @@ def divided(
 
 
 def _document(
-    plan: Plan, scenario: Path, beside: Path, repository: Path | None, overrides: Sequence[str]
+    plan: Plan,
+    scenario: Path,
+    beside: Path,
+    repository: Path | None,
+    overrides: Sequence[str],
+    options: Sequence[str] = (),
 ) -> dict[str, Any]:
     nodes = programs(plan.scene)
     taken = [
@@ -142,7 +157,7 @@ def _document(
             "command": [
                 "run", _text(f"/scenario/{file}"), "--nodes", "containers", "--publish-at",
                 f"tcp://0.0.0.0:{PUBLISHED}", "--out", "/results",
-                *(part for text in overrides for part in ("--set", _text(text))),
+                *(part for text in overrides for part in ("--set", _text(text))), *options,
             ],
             "user": "0:0",  # gives up root for the owner of /results before it does anything else
             **_bare("CHOWN", "KILL", "SETGID", "SETUID"),  # KILL: the init process passes signals on to that owner
@@ -153,6 +168,7 @@ def _document(
                 "COSIM_GATEWAY": f"tcp://0.0.0.0:{GATEWAY}",
                 "COSIM_SET": "${COSIM_SET:-}",
                 "COSIM_RUNS": "${COSIM_RUNS:-runs}",  # what /results is called outside
+                "COSIM_AFTERWARDS": f"${{COSIM_AFTERWARDS-{AFTERWARDS}}}",
                 **shown.environment,
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],

@@ -1,7 +1,7 @@
 """A scenario's real nodes as containers: its compose project, started, followed and removed from Python.
 
-`docker compose` does the work. A project has a name of its own, so that several can be up at a time; what a killed
-script leaves is listed by `docker compose ls -a` and removed by `docker compose -p NAME down -v`.
+`docker compose` does the work. A project has a name of its own, so that several can be up at a time. What a killed
+process leaves is removed by the next deployment of the same user, or by `docker compose -p NAME down -v`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import json
 import os
 import re
 import secrets
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,21 +22,26 @@ from types import TracebackType
 
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch.compose import checkout, render
+from cosim.launch.engine import ANSWER, call, end, has_image, require_engine, started
+from cosim.launch.held import HeldFolder, left, place
 from cosim.launch.sources import brings_sources, lay_out
 from cosim.plan.plan import Plan
 
 RUN = "orchestrator"  # the service that is the run itself
 OURS = "continuum-cosim/"  # names of images that are never pulled begin so
-COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
 GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
-ANSWER = 120.0  # s, for the engine to answer
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
+PROJECTS = "cosim-*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"  # their names
 BUILD = "building images"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
+LOG = "containers.log"  # in the folder of logs of a run
+_KEPT = 10_000  # lines of each container in it
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
+_ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT")  # which engine it is
+_ENGINE_FILE, _COMPOSE_FILE = "engine.json", "compose.yaml"
 _CERTIFICATES = (
     "hint: if your network intercepts TLS, say COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its are"
 )
@@ -52,57 +55,18 @@ class CommandResult:
     output: str  # standard output and standard error, as they came
 
 
-def too_old(compose: str) -> bool:
-    """Whether a version of compose, as it tells it, is older than `COMPOSE`; of one that is no number nobody knows."""
-    found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
-    return found is not None and tuple(map(int, found.groups())) < COMPOSE
-
-
-def require_engine() -> None:
-    """Raise `SetupError` when there is no `docker compose`, or an old one, or no engine answers."""
-    if shutil.which("docker") is None:
-        raise SetupError(
-            "containers need Docker (or Podman's `docker`) with its compose plugin, and there is no `docker`; "
-            "without an engine: --nodes netns"
-        )
-    compose = _asked("compose", "version", "--short")
-    if compose.returncode:
-        raise SetupError(
-            f"`docker` has no compose plugin: {_last_word(compose)}; "
-            "install docker-compose-plugin (Debian: docker-compose)"
-        )
-    if too_old(compose.stdout.strip()):
-        needed = ".".join(map(str, COMPOSE))
-        raise SetupError(
-            f"`docker compose` is {compose.stdout.strip()}, and {needed} or newer is needed: update its plugin"
-        )
-    engine = _asked("info")
-    if engine.returncode:
-        said = _last_word(engine)
-        remedy = "start the engine (systemctl start docker), or say with DOCKER_HOST where it is"
-        if "permission denied" in said:
-            remedy = "be a member of its group (sudo usermod -aG docker $USER, then log in again)"
-        raise SetupError(f"`docker` reaches no container engine: {said}; {remedy}")
-
-
-def _asked(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["docker", *words], capture_output=True, text=True, timeout=ANSWER, check=False)
-
-
-def _last_word(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
-
-
 class Deployment:
     """The services of one scenario, between `start` and `close`; as a context manager both are called.
 
     `plan` is the compiled scenario and `scenario` its file. `runs` is the folder for results (default: `runs`
     beside the scenario), one for each deployment that is up at the same time. `values` are KEY=VALUE for the run,
-    as `--set` takes them; the plan should be compiled with the same ones. `variables` are those of the compose
+    as `--set` takes them; the plan should be compiled with the same ones. `options` are further words of
+    `cosim run`, such as --no-report. `variables` are those of the compose
     file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
     themselves (`observability`). With `build` the images are built first, from the checkout, or from the installed
     package when one of ours is missing; otherwise ours have to be there already. `progress` is told what is being
-    done whenever something takes its next step, often while images are built.
+    done whenever something takes its next step, often while images are built, and `say` what the person at the
+    terminal should know: that containers of a process that was killed are removed.
     """
 
     def __init__(
@@ -112,26 +76,29 @@ class Deployment:
         *,
         runs: Path | None = None,
         values: Sequence[str] = (),
+        options: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
         profiles: Sequence[str] = (),
         build: bool = False,
         progress: Callable[[str], None] = lambda _text: None,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Raises `ScenarioError` when a node cannot be real. Needs no engine yet."""
         scenario = scenario.resolve()
         self.runs = (runs or scenario.parent / "runs").resolve()
         self.name = f"cosim-{plan.name}-{secrets.token_hex(4)}"
-        self._sources = None  # the folder that an installed package is laid out in
+        self._sources: Path | None = None  # where an installed package is laid out
         repository = checkout(scenario)
         if repository is None and build and brings_sources():
-            self._sources = tempfile.TemporaryDirectory(prefix="cosim-image-")
-            repository = Path(self._sources.name) / "checkout"
-        self._text = render(plan, scenario, scenario.parent, repository, values)
+            self._sources = repository = place(self.name) / "checkout"
+        self._text = render(plan, scenario, scenario.parent, repository, values, options)
         self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
-        self._environment = {**os.environ, **(variables or {}), "COSIM_RUNS": str(self.runs)}
-        self._progress = progress
+        own = {"COSIM_RUNS": str(self.runs), "COSIM_AFTERWARDS": ""}
+        self._environment = {**os.environ, **(variables or {}), **own}
+        self._progress, self._say = progress, say
         self._before = self._folders()
+        self._held: HeldFolder | None = None
         self._file: Path | None = None
 
     @property
@@ -143,7 +110,25 @@ class Deployment:
     def missing(self) -> tuple[str, ...]:
         """Images of ours that the engine does not have."""
         ours = {name for name in self._compose("config", "--images").split() if name.startswith(OURS)}
-        return tuple(name for name in sorted(ours) if not _has_image(name))
+        return tuple(name for name in sorted(ours) if not has_image(name))
+
+    @property
+    def restarts(self) -> tuple[str, ...]:
+        """Services whose program ended and was started again: how often, and how it ended last, in words."""
+        containers = self._compose("ps", "--all", "--quiet").split()
+        done = call(["docker", "inspect", *containers], self._environment)
+        found = []
+        for one in json.loads(done.stdout or "[]"):
+            count, state = one.get("RestartCount", 0), one["State"]
+            if count:
+                service = one["Config"]["Labels"]["com.docker.compose.service"]
+                text = f"{service} was started again {'once' if count == 1 else f'{count} times'}"
+                if not state.get("Running") or state.get("Restarting"):
+                    limit = one["HostConfig"].get("Memory", 0)
+                    memory = f", out of memory: it has {limit / 1e6:.0f} MB" if state.get("OOMKilled") else ""
+                    text += f"; it last ended with exit code {state['ExitCode']}{memory}"
+                found.append(text)
+        return tuple(found)
 
     @property
     def folder(self) -> Path:
@@ -167,29 +152,28 @@ class Deployment:
     def start(self) -> None:
         """Start everything; whatever goes wrong, and when interrupted, nothing is left.
 
-        Raises `SetupError` when no engine answers, `RunError` when an image is missing or a service does not start.
+        Raises `SetupError` when no engine answers or results cannot be written, `RunError` when an image is missing or
+        a service does not start.
         """
         require_engine()
-        handle, path = tempfile.mkstemp(prefix=f"{self.name}-", suffix=".yaml")
-        self._file = Path(path)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self._text)
+        remove_left(self._say)
         try:
-            self.runs.mkdir(parents=True, exist_ok=True)
-            if self._build and (self._sources is None or self.missing):
-                if self._sources is not None:
-                    lay_out(Path(self._sources.name) / "checkout")
-                self._build_images()
-            elif self.missing:
-                raise RunError(
-                    f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
-                    "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
-                )
+            self._write()
+            self._provide_images()
             self._progress("starting containers")
-            self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
+            self._up()
         except BaseException:
             self.close()
             raise
+
+    def provide_images(self) -> None:
+        """Build images as `start` does, and start nothing."""
+        require_engine()
+        try:
+            self._write()
+            self._provide_images()
+        finally:
+            self._forget()
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`.
@@ -200,11 +184,7 @@ class Deployment:
         if not container:
             raise RunError(f"there is no service '{RUN}' in the deployment")
         try:
-            done = subprocess.run(
-                ["docker", "wait", container],
-                env=self._environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout,
-                start_new_session=True, check=False,
-            )  # fmt: skip
+            done = call(["docker", "wait", container], self._environment, timeout)
         except subprocess.TimeoutExpired as error:
             raise TimeoutError(f"the run of '{self.name}' has not ended after {timeout:g} s") from error
         code = done.stdout.strip()
@@ -229,20 +209,12 @@ class Deployment:
         Ctrl-C at the terminal does not end it, so that the last words of a service are heard.
         """
         container = self._compose("ps", "--all", "--quiet", service).strip()
-        return subprocess.Popen(
-            ["docker", "logs", "--follow", container],
-            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", start_new_session=True,
-        )  # fmt: skip
+        return started(["docker", "logs", "--follow", container], self._environment)
 
     def run(self, service: str, command: Sequence[str]) -> CommandResult:
         """Run a command in the service's container and wait for its end."""
-        done = subprocess.run(
-            self._command("exec", "-T", service, *command),
-            env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            check=False,
-        )  # fmt: skip
-        return CommandResult(done.returncode, done.stdout.decode(errors="replace"))
+        done = call(self._command("exec", "-T", service, *command), self._environment, None, together=True)
+        return CommandResult(done.returncode, done.stdout)
 
     def kill(self, service: str, signal: str = "KILL") -> None:
         """Send the container a signal. It is not started again by itself, see `restart`."""
@@ -261,25 +233,75 @@ class Deployment:
 
     def stop(self) -> None:
         """End the run, and wait until it has written what it has, for `GRACE` s at most."""
-        subprocess.run(
-            self._command("stop", "--timeout", str(GRACE), RUN),
-            env=self._environment, capture_output=True, timeout=ANSWER, check=False,
-        )  # fmt: skip
+        _stop(self._command(), self._environment)
 
     def close(self) -> None:
         """End the run as `stop` does, and remove containers, networks and volumes."""
         if self._file is None:
+            self._forget()
             return
         try:
             with contextlib.suppress(KeyboardInterrupt):  # whoever cannot wait loses what the run has not written yet
                 self.stop()
+                self._keep_logs()
             with _undisturbed():
                 self._compose("down", "--volumes", "--timeout", "1")
+        except BaseException:  # containers may be there still: the next deployment tries again
+            if self._held is not None:
+                self._held.let_go()
+            raise
         finally:
-            self._file.unlink(missing_ok=True)
-            self._file = None
+            self._forget()
+
+    def _write(self) -> None:
+        """Write the compose file into a folder that others find when this process is killed."""
+        self.runs.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.runs, os.W_OK | os.X_OK):
+            raise SetupError(f"results cannot be written into {self.runs}: name another folder by --out")
+        self._held = HeldFolder.create(self.name)
+        engine = {name: os.environ.get(name, "") for name in _ENGINE}
+        (self._held.path / _ENGINE_FILE).write_text(json.dumps(engine), encoding="utf-8")
+        (self._held.path / _COMPOSE_FILE).write_text(self._text, encoding="utf-8")
+        self._file = self._held.path / _COMPOSE_FILE
+
+    def _forget(self) -> None:
+        """Remove the folder with the compose file."""
+        self._file = None
+        if self._held is not None:
+            self._held.remove()
+            self._held = None
+
+    def _provide_images(self) -> None:
+        if self._build and (self._sources is None or self.missing):
             if self._sources is not None:
-                self._sources.cleanup()
+                lay_out(self._sources)
+            self._build_images()
+        elif self.missing:
+            raise RunError(
+                f"there is no image {', '.join(self.missing)}: `docker compose build` in a checkout makes it, "
+                "`docker save` and `docker load` bring it from another machine, and COSIM_TAG names another tag"
+            )
+
+    def _up(self) -> None:
+        """Start the containers. Raises `RunError` that says what can be done."""
+        try:
+            self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
+        except RunError as error:
+            text = str(error)
+            if "address already in use" in text or "port is already allocated" in text:
+                ports = "COSIM_DASHBOARD, COSIM_ATTACH, COSIM_GRAFANA and COSIM_PROMETHEUS name others"
+                raise RunError(f"{text}; a port of this machine is in use: {ports}") from error
+            names = dict.fromkeys(self._compose("config", "--images").split())
+            missing = [name for name in names if not has_image(name)]
+            if missing:
+                raise RunError(f"there is no image {', '.join(missing)}, and it cannot be pulled: {text}") from error
+            raise
+
+    def _keep_logs(self) -> None:
+        """Write what the containers have said into the folder of results: with them it would be gone."""
+        with contextlib.suppress(RunError, OSError):
+            file = self.folder / "logs" / LOG
+            file.write_text(self._compose("logs", "--no-color", "--tail", str(_KEPT)).replace(CLEARED, ""), "utf-8")
 
     def _folders(self) -> set[Path]:
         return {path.parent for path in self.runs.glob("*/*/manifest.json")}
@@ -293,15 +315,12 @@ class Deployment:
     def _build_images(self) -> None:
         """Have compose build, and tell of every step. Raises `RunError` with its last words when it fails."""
         self._progress(BUILD)
-        process = subprocess.Popen(
-            self._command("build"),
-            env={**self._environment, "COMPOSE_PROGRESS": "plain", "BUILDKIT_PROGRESS": "plain"},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+        plain = {**self._environment, "COMPOSE_PROGRESS": "plain", "BUILDKIT_PROGRESS": "plain"}
+        process = started(self._command("build"), plain, together=True)
         assert process.stdout is not None
         last: deque[str] = deque(maxlen=_LAST)
-        end = threading.Timer(BUILDING, process.kill)
-        end.start()
+        limit = threading.Timer(BUILDING, os.killpg, (process.pid, signal.SIGKILL))
+        limit.start()
         step, hint = BUILD, ""
         try:
             with process.stdout:
@@ -313,10 +332,9 @@ class Deployment:
                     self._progress(step)
             process.wait()
         finally:
-            end.cancel()
+            limit.cancel()
             if process.poll() is None:
-                process.terminate()
-                process.wait()
+                end(process)
         if process.returncode:
             text, _, _ = "".join(last).partition("\n------")  # what follows says the same once more
             raise RunError(f"the images cannot be built:\n{text.strip()}\n{hint}".rstrip())
@@ -325,13 +343,13 @@ class Deployment:
         """What `docker compose WORDS` prints. Raises `RunError` when it fails or takes longer than `limit` s."""
         environment = {**self._environment, "COMPOSE_PROGRESS": "quiet"}
         try:
-            done = subprocess.run(
-                self._command(*words), env=environment, capture_output=True, text=True, timeout=limit, check=False
-            )
+            done = call(self._command(*words), environment, limit)
         except subprocess.TimeoutExpired as error:
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' takes longer than {limit:g} s") from error
         if done.returncode:
-            raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {done.stderr.strip()[-2000:]}")
+            errors = [line.strip() for line in done.stderr.splitlines() if line.startswith("Error")]  # among progress
+            said = " ".join(errors) or done.stderr.strip()[-2000:]
+            raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {said}")
         return done.stdout
 
 
@@ -349,6 +367,40 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _has_image(name: str) -> bool:
-    done = subprocess.run(["docker", "image", "inspect", name], capture_output=True, timeout=ANSWER, check=False)
-    return done.returncode == 0
+def remove_left(say: Callable[[str], None] = lambda _text: None) -> None:
+    """End the runs of this user's deployments whose process was killed, and remove their containers.
+
+    The runs write their reports first. What is on another engine than this process talks to stays, and so does what
+    cannot be removed now.
+    """
+    for folder in left(PROJECTS):
+        name, file = folder.path.name, folder.path / _COMPOSE_FILE
+        try:
+            engine = json.loads((folder.path / _ENGINE_FILE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # killed before there was anything to be removed
+            engine = None
+        if engine is not None and engine != {variable: os.environ.get(variable, "") for variable in _ENGINE}:
+            folder.let_go()
+            continue
+        if file.is_file():
+            say(f"removing the containers of project {name}, whose run was killed")
+            compose = ["docker", "compose", "--project-name", name, "--file", str(file)]
+            quiet = {**os.environ, "COMPOSE_PROGRESS": "quiet"}
+            _stop(compose, quiet)
+            if _done([*compose, "down", "--volumes", "--timeout", "1"], quiet):
+                say(f"they cannot be removed now; `docker compose -p {name} down -v` tries again")
+                folder.let_go()
+                continue
+        folder.remove()
+
+
+def _stop(compose: Sequence[str], environment: Mapping[str, str]) -> None:
+    _done([*compose, "stop", "--timeout", str(GRACE), RUN], environment)
+
+
+def _done(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The exit code of a command that is given time to end; not 0 when it takes longer."""
+    try:
+        return call(command, environment).returncode
+    except subprocess.TimeoutExpired:
+        return 1

@@ -23,11 +23,14 @@ SCENARIO, RESULTS = Path("/scenario"), Path("/results")
 
 
 def become(scenario: Path, results: Path) -> None:
-    """Hand `results` to the owner of `scenario` and go on as that user."""
+    """Hand `results`, if the engine has just made it, to the owner of `scenario`, and go on as that user.
+
+    A folder that was there before keeps its owner: who names one of the system's by mistake must not own it afterwards.
+    """
     if os.getuid() != 0:
         return
     owner = scenario.stat()
-    if results.is_dir() and (results.stat().st_uid, results.stat().st_gid) != (owner.st_uid, owner.st_gid):
+    if results.is_dir() and results.stat().st_uid == 0 != owner.st_uid and not any(results.iterdir()):
         os.chown(results, owner.st_uid, owner.st_gid)
     os.setgroups([])
     os.setgid(owner.st_gid)

@@ -16,7 +16,7 @@ _LONGEST = 160  # characters of what a machine says
 _NAMED = 20  # late seconds in a line
 LATE = 0.02  # s that packets may be late before the emulation is in doubt
 _WHERE = {"netns": "in network namespaces", "containers": "in containers"}
-_GRANTED = "places and links are simulated, from the time that the run grants"
+_GRANTED = "places and links are simulated; programs of vehicles get their time from the run"
 
 
 def _summaries(run: Folder, use: str) -> list[Mapping[str, Any]]:

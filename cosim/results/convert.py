@@ -18,7 +18,7 @@ from cosim.contract.errors import RunError
 from cosim.plan.compact import expanded
 from cosim.results.arrays import numbers, taken, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
-from cosim.results.folder import DamagedError, RunFolder, digests
+from cosim.results.folder import DamagedError, RunFolder, digests, outside
 from cosim.results.identity import SlotHolder, members_from
 from cosim.results.stream import SUFFIX, Spec, unpack_runs
 
@@ -265,7 +265,7 @@ def disk_error(path: Path, error: OSError, kept: str) -> RunError:
     except OSError:
         free = "free space unknown"
     return RunError(
-        f"cannot write {path}: {os.strerror(error.errno) if error.errno else error} ({free}); {kept}. "
+        f"cannot write {outside(path)}: {os.strerror(error.errno) if error.errno else error} ({free}); {kept}. "
         "Free some space, or record less (scenario key 'record': every, columns, nodes), and run again"
     )
 

@@ -250,7 +250,7 @@ def write_json(path: Path, data: object, indent: int | None = 1) -> None:
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {outside(path)}: {error.strerror or error}") from error
     _sync_folder(path.parent)
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import CosimError
 from cosim.results.executor import Task
 
+if TYPE_CHECKING:
+    from cosim.plan.plan import Plan
+
 
 def carry_out(task: Task) -> dict[str, Any]:
     """Make the run of `task` in this process; its status, folder (relative to the base), error and figures."""
+    from cosim.launch.require import has_containers
     from cosim.plan.compile import compile_plan
     from cosim.results.session import run_plan
     from cosim.scenario.load import load
@@ -19,6 +24,8 @@ def carry_out(task: Task) -> dict[str, Any]:
     base = Path(task.base)
     try:
         plan = compile_plan(load(Path(task.scenario), task.overrides), force=True)
+        if plan.scene.real == "containers" and not has_containers(plan, os.environ):
+            return _in_containers(plan, task)
         outcome = run_plan(plan, base / "runs", driver=task.driver)
     except CosimError as error:
         return {"status": "failed", "run": "", "error": str(error), "figures": {}}
@@ -27,4 +34,25 @@ def carry_out(task: Task) -> dict[str, Any]:
         "run": os.path.relpath(outcome.folder, base),
         "error": str(outcome.error) if outcome.error else "",
         "figures": dict(outcome.figures),
+    }
+
+
+def _in_containers(plan: Plan, task: Task) -> dict[str, Any]:
+    """The run of a task inside containers, for which the images are there already."""
+    from cosim.launch.contained import ended_by_signals, outcome
+    from cosim.launch.deployment import Deployment
+
+    base, code = Path(task.base), None
+    values = [value for value in task.overrides if not value.startswith("run.nodes=")]
+    words = ("--driver", task.driver, "--no-report")
+    with ended_by_signals():
+        deployment = Deployment(plan, Path(task.scenario), runs=base / "runs", values=values, options=words, say=print)
+        with suppress(KeyboardInterrupt), deployment:
+            code = deployment.wait()
+    found = outcome(deployment, code)
+    return {
+        "status": found["status"],
+        "run": os.path.relpath(found["folder"], base),
+        "error": found["error"] or "",
+        "figures": found["figures"],
     }

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "inference": {"contract", "supervisor"},
     # What the frames say of links becomes states of interfaces here.
     # Which image a node gets depends on the kernels that it is to run.
-    "launch": {"contract", "talk", "telemetry", "plan", "emulation", "live", "inference"},
+    "launch": {"children", "contract", "talk", "telemetry", "plan", "emulation", "live", "inference"},
     # What names a machine's clock is told by the service and read by those that call it.
     # What shapes a machine's links is the same as for real nodes.
     "live": {"children", "contract", "talk", "inference.limits", "emulation"},

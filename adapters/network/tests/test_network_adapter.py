@@ -11,7 +11,7 @@ import pytest
 
 from adapters.network import ADAPTER, EMULATION, LINK_TRAFFIC
 from adapters.network.config import NetworkConfig
-from adapters.network.lateness import Lateness
+from adapters.network.lateness import Lateness, moments
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Link, Node, Scene, SlotRange
 from cosim.contract.errors import RunError, SetupError
@@ -168,6 +168,8 @@ def test_a_single_late_second_of_a_run_is_not_forgotten():
     found = lateness.summary()
     assert (found["lag_max"], found["lag_p99"]) == (0.61, 0.001)
     assert (found["late_seconds"], found["late_at"]) == (2, [7.0, 31.0])
+    assert moments(found["late_at"]) == "7, 31 s"
+    assert moments([float(k) for k in range(20)]) == "0, 1, 2, 3, 4, 5, 6, 7, ... s"
     assert (found["unread"], found["unread_seconds"], found["unread_at"]) == (0, 0, [])
 
 

@@ -1,15 +1,18 @@
 """What becomes of a deployment when `docker` fails or is not there, with a small program in its place."""
 
 import json
+import os
 import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from cosim.cli.containers import ended_by_signals
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch import sources
-from cosim.launch.deployment import Deployment, require_engine
+from cosim.launch.contained import ended_by_signals
+from cosim.launch.deployment import Deployment, remove_left, require_engine
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
 STAND_IN = """#!/bin/sh
@@ -22,6 +25,9 @@ case "$*" in
     exit "$BUILT";;
   *" ps --all --quiet "*) echo f00d;;
   "wait f00d") echo 3;;
+  *" ps --all --quiet") echo f00d;;
+  "inspect f00d") echo "$INSPECTED";;
+  *" logs "*) echo "host-1  | cannot read my settings";;
   *" port "*) echo "127.0.0.1:8081";;
   *"config --images"*) printf 'continuum-cosim/cosim:latest\ngrafana/grafana\n';;
   *--services*) printf 'network\\norchestrator\\n';;
@@ -71,6 +77,48 @@ def test_everything_goes_by_one_project_that_is_removed(calls, deployment):
         open(files.pop()).close()  # noqa: PTH123
 
 
+def test_the_next_start_removes_what_a_killed_process_has_left(calls, deployment, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    deployment.start()
+    script = f"""if True:
+        from pathlib import Path
+        from tests.unit.launch.test_deployment import Deployment, plan
+        made = plan(Path({str(tmp_path)!r}) / "world", uav={DRONE!r}, host={EDGE!r})
+        other = Deployment(made, Path({str(tmp_path)!r}) / "world/scenario.cosim.yaml", runs=Path({str(tmp_path)!r}))
+        other.start()
+        print(other.name, flush=True)
+        __import__("os").kill(__import__("os").getpid(), 9)
+    """
+    known = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **known}, capture_output=True, text=True, check=False
+    )
+    name, told = killed.stdout.strip(), []
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    monkeypatch.setenv("FAILS", "down")
+    remove_left(told.append)  # the engine does not want to now
+    assert (tmp_path / name).is_dir()
+    monkeypatch.setenv("FAILS", "nothing fails")
+    remove_left(told.append)
+    assert [line.split("; ")[0] for line in told] == [
+        f"removing the containers of project {name}, whose run was killed",
+        "they cannot be removed now",
+        f"removing the containers of project {name}, whose run was killed",
+    ]
+    assert [line.split()[2] for line in calls()[-2:]] == [name] * 2
+    assert not (tmp_path / name).exists()
+    assert (tmp_path / deployment.name).is_dir()  # whose process is there
+    deployment.close()
+    assert not (tmp_path / deployment.name).exists()
+
+
+def test_results_that_cannot_be_written_are_refused_before_anything_starts(calls, deployment, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != deployment.runs)
+    with pytest.raises(SetupError, match="name another folder by --out"), deployment:
+        pass
+    assert not [line for line in calls() if "--project-name" in line]
+
+
 def test_what_does_not_start_is_removed_and_says_why(calls, deployment):
     deployment._environment["FAILS"] = " up "
     with pytest.raises(RunError, match="no such thing"), deployment:
@@ -83,6 +131,38 @@ def test_an_image_that_is_missing_is_told_before_anything_starts(calls, deployme
     with pytest.raises(RunError, match=r"no image continuum-cosim/cosim:latest: `docker compose build`"), deployment:
         pass
     assert not [line for line in calls() if " up " in line or "grafana" in line]
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (
+            "listen tcp4 127.0.0.1:8088: bind: address already in use",
+            "8088: .*; a port of this machine is in use: COSIM_D",
+        ),
+        ("no such host", "no image grafana/grafana, and it cannot be pulled: .* failed: Error: no such host$"),
+    ],
+)
+def test_what_keeps_containers_from_starting_is_told_with_a_remedy(calls, deployment, monkeypatch, why, said):
+    deployment._environment |= {"FAILS": " up ", "WHY": f"net-1 Started\nError: {why}"}
+    monkeypatch.setenv("FAILS", "image inspect grafana")
+    with pytest.raises(RunError, match=said) as told, deployment:
+        pass
+    assert "Started" not in str(told.value)
+
+
+def test_programs_that_were_started_again_are_named_and_logs_are_kept(calls, deployment, tmp_path, monkeypatch):
+    labels = {"com.docker.compose.service": "host"}
+    ended = {"Running": True, "Restarting": True, "OOMKilled": True, "ExitCode": 137}
+    one = {"RestartCount": 4, "State": ended, "Config": {"Labels": labels}, "HostConfig": {"Memory": 64_000_000}}
+    deployment._environment["INSPECTED"] = json.dumps([one, {**one, "RestartCount": 0}])
+    with deployment:
+        (tmp_path / "runs" / "world" / "1" / "logs").mkdir(parents=True)
+        (tmp_path / "runs" / "world" / "1" / "manifest.json").write_text("{}")
+        assert deployment.restarts == (
+            "host was started again 4 times; it last ended with exit code 137, out of memory: it has 64 MB",
+        )
+    assert (tmp_path / "runs/world/1/logs/containers.log").read_text() == "host-1  | cannot read my settings\n"
 
 
 @pytest.mark.parametrize("there", [True, False])

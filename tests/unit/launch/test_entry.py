@@ -24,14 +24,17 @@ def calls(monkeypatch):
 class Folder:
     """A folder of somebody."""
 
-    def __init__(self, user, group, there=True):
-        self._owner, self._there = SimpleNamespace(st_uid=user, st_gid=group), there
+    def __init__(self, user, group, there=True, content=()):
+        self._owner, self._there, self._content = SimpleNamespace(st_uid=user, st_gid=group), there, content
 
     def stat(self):
         return self._owner
 
     def is_dir(self):
         return self._there
+
+    def iterdir(self):
+        return iter(self._content)
 
 
 def test_results_and_process_go_to_the_owner_of_the_scenario(calls):
@@ -40,8 +43,11 @@ def test_results_and_process_go_to_the_owner_of_the_scenario(calls):
     assert calls == [("chown", results, 1234, 567), ("setgroups", []), ("setgid", 567), ("setuid", 1234)]
 
 
-@pytest.mark.parametrize("results", [Folder(1234, 567), Folder(0, 0, there=False)])
-def test_results_that_are_theirs_or_not_there_are_left_alone(calls, results):
+@pytest.mark.parametrize(
+    "results",
+    [Folder(1234, 567), Folder(0, 0, there=False), Folder(0, 0, content=["passwd"]), Folder(99, 99)],
+)
+def test_results_that_the_engine_has_not_made_are_left_alone(calls, results):
     entry.become(Folder(1234, 567), results)
     assert [name for name, *_ in calls] == ["setgroups", "setgid", "setuid"]
 
