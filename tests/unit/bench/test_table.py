@@ -268,3 +268,67 @@ def test_other_helpers_or_weights_beside_an_entry_are_another_entry(tmp_path, mo
     assert table.entry("theirs:policy").digest == before
     (tmp_path / changed).write_bytes(b"2")
     assert table.entry("theirs:policy").digest != before
+
+
+SLOW = """
+import ctypes, os, time
+from cosim.schedulers.state import decides
+
+@decides("interval")
+class Stuck:
+    def __init__(self):
+        self.decided = 0
+
+    def __call__(self, state):
+        self.decided += 1
+        if self.decided == 3:
+            ctypes.PyDLL(None).pause()  # in C, with the interpreter's lock
+        return state.tasks["host"].astype(int)
+
+@decides("interval")
+def slow(state):
+    time.sleep(0.7)
+    return state.tasks["host"].astype(int)
+
+@decides("interval")
+def quick(state):
+    return state.tasks["host"].astype(int)
+
+@decides("interval")
+def crash(state):
+    os.abort()
+
+@decides("interval")
+class Unmade:
+    def __init__(self):
+        time.sleep(600.0)
+"""
+
+
+def test_an_entry_that_does_not_return_is_ended_and_named_and_the_others_go_on(tmp_path, monkeypatch):
+    """One decision that never ends, in code that hears no exception; a run of slow ones; one that is neither."""
+    _own(tmp_path, monkeypatch, SLOW)
+    mine = [f"theirs:{one}" for one in ("Stuck", "slow", "quick")]
+    arguments = ["--only", "least-loaded", "--world", "small", "--seeds", "2", "--json"]
+    limits = ["--limit", "1 s", "--timeout", "2 s", *(word for one in mine for word in ("--entry", one))]
+    out = tmp_path / "out"
+    done = CliRunner().invoke(app, ["bench", "schedulers", *arguments, *limits, "--out", str(out)])
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert {line["entry"] for line in found["board"]} == {"least-loaded", "theirs:quick"}
+    assert sorted(found["ended"]) == [
+        "entry 'theirs:Stuck' was ended: a decision took more than 1 s (world small, seed 11)",
+        "entry 'theirs:slow' was ended: a run took more than 2 s (world small, seed 11)",
+    ]
+    page = (out / "leaderboard.md").read_text(encoding="utf-8")
+    assert all(one in page for one in found["ended"])
+    assert {one.entry for one in table.read(out)} == {"least-loaded", "theirs:quick"}
+
+
+def test_an_entry_that_ends_its_process_or_is_never_made_is_named(tmp_path, monkeypatch):
+    _own(tmp_path, monkeypatch, SLOW)
+    limits = table.Limits(20.0, 60.0)
+    with pytest.raises(SchedulerError, match=r"entry 'theirs:crash' fails in world small, seed 11: .* by SIGABRT"):
+        table.fill(tmp_path, [table.entry("theirs:crash")], ["small"], [11], limits=limits)
+    with pytest.raises(SchedulerError, match=r"cannot be made: TimeoutError: not made within 0\.1 s"):
+        table.entry("theirs:Unmade", table.Limits(decision=0.1))
