@@ -125,9 +125,12 @@ class _Child:
         return True, *said
 
     def end(self, grace: float = 0.0) -> int | None:
-        """Let go of it and, after `grace` s, kill it; its exit status."""
+        """Let go of it and, after `grace` s, kill it and what it has started; its exit status."""
         self.link.close()
         self._process.join(grace)
+        if self._process.pid is not None:
+            with suppress(ProcessLookupError):  # nothing is left, or it has no group yet
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.join()
         return self._process.exitcode
@@ -135,7 +138,11 @@ class _Child:
 
 def _serve(link: Any, parent: int, make: Callable[..., Any]) -> None:  # noqa: ANN401 - a Connection
     """Carry out the cases that come over `link`."""
+    from multiprocessing import current_process
+
     end_with(parent)
+    os.setpgid(0, 0)  # what a case starts ends with this process
+    current_process().daemon = False  # a case may start processes
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     os.dup2(2, 1)  # the standard output stream is the parent's, for results
     while True:
