@@ -8,11 +8,13 @@ against `least-loaded`, and the choosers shipped for it.
 
 The regret is that of intervals: what MetaNet's decision costs over the least that any of the seven would cost in the
 same state, all tried by `branch`. `rollout` takes that least in each interval.
+
+Beside it stands the static choice: one policy of the pool for the whole run, which costs least under the other seeds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +212,7 @@ def compare(
                 claims.append({"of": mine, "to": rival, "figure": figure, **one})
                 cells.append(f"{one['ratio']:.3f} ({one['upper']:.3f}){'' if one['holds'] else ' no'}")
         asked.add([other, *cells])
-    used_by = Table("share of the intervals", ["policy", *POOL, "used", "regret", "static best"])
+    used_by = Table("share of the intervals", ["policy", *POOL, "used", "regret"])
     choices = []
     for name in names:
         if name.removesuffix("*") not in PRICED:
@@ -222,8 +224,40 @@ def compare(
         choices.append({"policy": name, "shares": dict(zip(POOL, shares.tolist(), strict=True)), "used": often,
                         "regret": mean})  # fmt: skip
         said = "" if mean is None else f"{mean:.1%}{verdict(mean, REGRET)}"
-        static = POOL[int(shares.argmax())] if often < USED else ""
-        used_by.add([name, *(f"{share:.0%}" for share in shares), f"{often}{verdict(often, USED, at_least=True)}",
-                     said, static])  # fmt: skip
-    data = {"intervals": intervals, "rows": rows, "claims": claims, "choices": choices}
-    return data, [board, asked, used_by]
+        used_by.add([
+            name, *(f"{share:.0%}" for share in shares), f"{often}{verdict(often, USED, at_least=True)}", said
+        ])  # fmt: skip
+    fixed, line = static_choice({name: values(name, "dollars") for name in names})
+    data = {"intervals": intervals, "rows": rows, "claims": claims, "choices": choices, "static": line}
+    return data, [board, asked, used_by, *fixed]
+
+
+def static_choice(dollars_of: Mapping[str, Sequence[float]]) -> tuple[list[Table], dict[str, Any] | None]:
+    """The static choice beside MetaNet, from USD per task by policy and seed; none where no policy of the pool was run.
+
+    It is the policy of the pool that costs least under the other seeds, so that no seed chooses for itself.
+    """
+    there = [name for name in POOL if name in dollars_of]
+    if not there:
+        return [], None
+    seeds = range(len(dollars_of["metanet"]))
+
+    def without(name: str, seed: int) -> float:
+        return float(np.mean([dollars_of[name][k] for k in seeds if k != seed or len(seeds) == 1]))
+
+    chosen = [min(there, key=lambda name, seed=seed: without(name, seed)) for seed in seeds]  # type: ignore[misc]
+    cost = [dollars_of[name][seed] for seed, name in enumerate(chosen)]
+    mean, half = student.interval(cost)
+    ratio, spread = student.interval((np.log(dollars_of["metanet"]) - np.log(cost)).tolist())
+    low, high = float(np.exp(ratio - spread)), float(np.exp(ratio + spread))
+    take = "the static choice" if low > 1.0 else "metanet" if high < 1.0 else "either, not distinguishable"
+    policies = ", ".join(dict.fromkeys(chosen))
+    table = Table(
+        "static choice: the policy of the pool that costs least under the other seeds",
+        ["policy", "USD per 1000 tasks", "metanet over it (95 %)", "take"],
+    )
+    table.add([
+        policies, f"{1e3 * mean:.3f} +- {1e3 * half:.3f}", f"{np.exp(ratio):.3f} ({low:.3f}-{high:.3f})", take
+    ])  # fmt: skip
+    found = {"policies": chosen, "dollars": [mean, half], "ratio": float(np.exp(ratio)), "low": low, "high": high}
+    return [table], found | {"take": take}

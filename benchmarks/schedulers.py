@@ -1,7 +1,8 @@
 """Schedulers against each other and against published figures: `python -m benchmarks.schedulers --job JOB [--json]`.
 
 `table`: all schedulers on the frozen suite of `cosim bench schedulers`, from the folder `--out` where it holds
-results already; the order of the papers; whether `search` is with the best in each world at 50 ms per decision.
+results already; the order of the papers; whether `search` is with the best in each world at 50 ms per decision. With
+`--seed` under seeds from that one on, which nothing was developed on.
 
 `corais`: mean and largest makespan over that of HiGHS within `--limit` s (10), and CPU time of a decision, for ours,
 plain rules and, with `--weights`, the network and its ablations, by family and scale; for large instances the makespan
@@ -118,11 +119,12 @@ ORDER = (("gosh",), ("gobi",), ("a3c", "dqn"), ("ga", "pso"))  # of the papers, 
 MOST = 50.0  # ms per decision at 50 hosts
 
 
-def compare(folder: Path, seeds: int, workers: int) -> tuple[dict[str, Any], list[Table]]:
-    """The whole comparison, and what is asked of it."""
+def compare(folder: Path, seeds: int, workers: int, first: int = 0) -> tuple[dict[str, Any], list[Table]]:
+    """The whole comparison, and what is asked of it; under seeds from `first` on instead of those of the suite."""
+    used = tuple(range(first, first + seeds)) if first else suite.SEEDS[:seeds]
     entries = [comparison.entry(name) for name in comparison.ENTRIES]
     worlds = [world.name for world in suite.worlds()]
-    rows = comparison.fill(folder, entries, worlds, suite.SEEDS[:seeds], workers=workers)
+    rows = comparison.fill(folder, entries, worlds, used, workers=workers)
     found = comparison.compared(rows, entries)
     by = {(row.entry, row.world, row.seed): row for row in rows}
     order = []
@@ -130,10 +132,7 @@ def compare(folder: Path, seeds: int, workers: int) -> tuple[dict[str, Any], lis
         for a in better:
             for b in worse:
                 for figure in ("energy", "response"):
-                    ratios = [
-                        [by[a, w, s].figures[figure] / by[b, w, s].figures[figure] for w in worlds]
-                        for s in suite.SEEDS[:seeds]
-                    ]
+                    ratios = [[by[a, w, s].figures[figure] / by[b, w, s].figures[figure] for w in worlds] for s in used]
                     value, half = student.interval([float(np.mean(np.log(row))) for row in ratios])
                     order.append({
                         "of": a, "to": b, "figure": figure, "ratio": float(np.exp(value)),
@@ -196,7 +195,7 @@ def main() -> None:
     arguments.add_argument("--requests", type=int, nargs="+", default=[50, 100, 200, 500, 1000], help="of edges")
     options = arguments.parse_args()
     if options.job == "table":
-        data, tables = compare(options.out, options.seeds, options.workers)
+        data, tables = compare(options.out, options.seeds, options.workers, options.seed)
         print_result("schedulers", {"job": "table", **data}, tables, as_json=options.json)
         return
     if options.job == "edges":

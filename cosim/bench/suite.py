@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -148,18 +150,20 @@ def digest() -> str:
     return found.hexdigest()[:16]
 
 
-def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING) -> Outcome:
+def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING, limit: float | None = None) -> Outcome:
     """Run one scheduler by its name, or `module:name`, or a policy, for `arriving` intervals and those that end.
 
-    Raises `SchedulerError` when there is no such policy.
+    With a `limit` (s of wall time) a decision that takes longer, or making the policy, ends this process by SIGALRM:
+    the kernel does it whatever the policy's code is at. Raises `SchedulerError` when there is no such policy.
     """
     spent = [0.0, 0.0, 0]
     if isinstance(policy, str) and policy in POLICIES:
         one = world.begin(seed, policy)
     else:
         one = world.begin(seed)
-        made = scheduler(policy).policy("interval") if isinstance(policy, str) else policy
-        one.decide_by(_timed(per_interval(made, one), spent))
+        with _limited(limit):
+            made = scheduler(policy).policy("interval") if isinstance(policy, str) else policy
+        one.decide_by(_timed(per_interval(made, one), spent, limit))
     rows = [one.step() for _ in range(arriving - 1)]
     mean = float(one.world.rules["mean"][0])
     one.expect(0.0)
@@ -188,12 +192,29 @@ def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING)
     )
 
 
-def _timed(decide: Callable[[IntervalView], ArrayLike], spent: list[Any]) -> Callable[[IntervalView], ArrayLike]:
+@contextmanager
+def _limited(limit: float | None) -> Iterator[None]:
+    """Let the kernel end this process where what is done within takes more than `limit` s."""
+    if limit is None:
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+def _timed(
+    decide: Callable[[IntervalView], ArrayLike], spent: list[Any], limit: float | None
+) -> Callable[[IntervalView], ArrayLike]:
     def timed(view: IntervalView) -> ArrayLike:
-        cpu, wall = time.process_time(), time.perf_counter()
-        found = decide(view)
-        spent[0] += time.process_time() - cpu
-        spent[1] += time.perf_counter() - wall
+        with _limited(limit):
+            cpu, wall = time.process_time(), time.perf_counter()
+            found = decide(view)
+            spent[0] += time.process_time() - cpu
+            spent[1] += time.perf_counter() - wall
         spent[2] += 1
         return found
 

@@ -6,8 +6,11 @@ import hashlib
 import importlib
 import json
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,18 +52,40 @@ class Row:
     figures: Mapping[str, float]
 
 
-def entry(name: str) -> Entry:
+@dataclass(frozen=True)
+class Limits:
+    """Wall time, s, after which an entry of others is ended."""
+
+    decision: float = 60.0  # and to be made: an import of a large library and a first compilation take some 20 s
+    run: float = 600.0  # one world under one seed, 80 decisions
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An entry that was ended since it took too long, and where."""
+
+    entry: str
+    world: str
+    seed: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"entry '{self.entry}' was ended: {self.why} (world {self.world}, seed {self.seed})"
+
+
+def entry(name: str, limits: Limits | None = None) -> Entry:
     """What an entry is made of; `licence` and `weights` (a path) are attributes of a policy of others.
 
     A relative path is beside its module, else in the working directory. To the entry's code belong the imported
     modules beside it, and files of weights there. Raises `SchedulerError` for a name that is none, of a policy that
-    does not decide per interval or cannot be made, for weights that are no file, and for a licence that is no name.
+    does not decide per interval or cannot be made, within `limits` if there are some, for weights that are no file, and
+    for a licence that is no name.
     """
     root = Path(cosim.schedulers.__file__).parent
     if name in COMPILED:
         return Entry(name, "Apache-2.0", 0, digest([*Path(suite.__file__).parents[1].glob("peers/interval/*.py")]))
-    found = scheduler(name)
-    found.policy("interval")
+    with _within(limits.decision if limits else None):
+        scheduler(name).policy("interval")
     target = target_of(name)
     module = importlib.import_module(target.partition(":")[0])
     file = Path(module.__file__ or "")
@@ -87,6 +112,25 @@ def entry(name: str) -> Entry:
     size = sum(path.stat().st_size for path in known)
     code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
     return Entry(name, licence, size, digest([file, *known, *beside, *code]))
+
+
+@contextmanager
+def _within(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeoutError` in what is done within after so many s; in the main thread, where signals are heard."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not made within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _beside(file: Path) -> list[Path]:
@@ -118,32 +162,76 @@ def read(folder: Path) -> list[Row]:
 
 def fill(
     folder: Path, entries: Sequence[Entry], worlds: Sequence[str], seeds: Sequence[int], *, workers: int = 1,
-    told: Callable[[int, int, Row], None] | None = None,
+    told: Callable[[int, int, Row], None] | None = None, limits: Limits | None = None,
+    ended: Callable[[Ended], None] | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Run what `folder` does not hold yet, write each result as it comes, and return those that were asked for."""
+    """Run what `folder` does not hold yet, write each result as it comes, and return those that were asked for.
+
+    With `limits` entries of others run in processes of their own. One that takes longer is ended, `ended` is told of
+    it, and nothing of that entry is run any more or returned.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     have = {(row.entry, row.digest, row.suite, row.world, row.seed): row for row in read(folder)}
     wanted = [
         (each.name, each.digest, suite.DIGEST, world, seed) for world in worlds for seed in seeds for each in entries
     ]
     missing = [key for key in wanted if key not in have]
+    out = dict[str, Ended]()
     with (folder / FILE).open("a", encoding="utf-8") as file:
         if file.tell() and (folder / FILE).read_bytes()[-1:] != b"\n":
             file.write("\n")  # a last line that was cut short swallows no other
-        for done, (_, row) in enumerate(as_they_come(one, [(key,) for key in missing], workers), 1):
-            file.write(json.dumps(vars(row)) + "\n")
+        for done, found in enumerate(_run(missing, workers, limits, out), 1):
+            if isinstance(found, Ended):
+                if out.setdefault(found.entry, found) is found and ended is not None:
+                    ended(found)
+                continue
+            file.write(json.dumps(vars(found)) + "\n")
             file.flush()
-            have[row.entry, row.digest, row.suite, row.world, row.seed] = row
+            have[found.entry, found.digest, found.suite, found.world, found.seed] = found
             if told is not None:
-                told(done, len(missing), row)
-    return [have[key] for key in wanted]
+                told(done, len(missing), found)
+    return [have[key] for key in wanted if key[0] not in out]
 
 
-def one(key: tuple[str, str, str, str, int]) -> Row:
-    """Run one entry on one world under one seed. Raises `SchedulerError` where the entry fails."""
+Key = tuple[str, str, str, str, int]  # entry, its digest, that of the suite, world, seed
+_OURS = frozenset((*COMPILED, *POLICIES))
+
+
+def _run(
+    missing: Sequence[Key], workers: int, limits: Limits | None, out: Mapping[str, Ended]
+) -> Iterator[Row | Ended]:
+    """Rows as they come; with `limits` those of others after ours, without those of an entry that is `out` already."""
+    ours = [(key,) for key in missing if limits is None or key[0] in _OURS]
+    yield from (row for _, row in as_they_come(one, ours, workers))
+    if limits is None:
+        return
+    begun = list[Key]()
+
+    def theirs() -> Iterator[tuple[Key, float]]:
+        for key in missing:
+            if key[0] not in _OURS and key[0] not in out:
+                begun.append(key)
+                yield key, limits.decision
+
+    def lost(number: int, status: int | None) -> Row | Ended:
+        name, _, _, world, seed = begun[number]
+        if status not in (None, -signal.SIGALRM):
+            how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+            raise SchedulerError(f"entry '{name}' fails in world {world}, seed {seed}: its process ended {how}")
+        what, most = ("a run", limits.run) if status is None else ("a decision", limits.decision)
+        return Ended(name, world, seed, f"{what} took more than {most:g} s")
+
+    yield from (found for _, found in as_they_come(one, theirs(), workers, limit=limits.run, lost=lost))
+
+
+def one(key: Key, limit: float | None = None) -> Row:
+    """Run one entry on one world under one seed. Raises `SchedulerError` where the entry fails.
+
+    A decision that takes longer than `limit` s ends this process, see `suite.run`.
+    """
     name, digest, frozen, world, seed = key
     try:
-        found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed)
+        found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed, limit=limit)
     except SchedulerError:
         raise
     except (Exception, SystemExit) as error:  # code of others may fail in any way
@@ -256,6 +344,9 @@ def markdown(found: Mapping[str, Any]) -> str:
         )
         for line in found["board"]
     )
+    if found.get("ended"):
+        lines += ["", "Ended, and in no table:", ""]
+        lines.extend(f"- {one}" for one in found["ended"])
     summaries = {world.name: world.summary for world in suite.worlds()}
     for world, cells in found["worlds"].items():
         lines += ["", f"## {world}", "", f"{summaries[world]}.", ""]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.sweep import limit_of
 from cosim.contract.errors import SetupError
 from cosim.contract.functions import search_in
 from cosim.contract.hints import did_you_mean
@@ -32,6 +33,10 @@ def schedulers(
     world: Annotated[str, typer.Option(help="These worlds of the suite, comma between them.")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="The first so many seeds of the suite.")] = 5,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    limit: Annotated[str, typer.Option(help="Wall-clock limit of each decision of an --entry, as '60 s'.")] = "60 s",
+    timeout: Annotated[
+        str, typer.Option(help="Wall-clock limit of each run of an --entry (one world, one seed).")
+    ] = "10 min",
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results.")] = Path("bench/schedulers"),
     as_json: Json = False,
 ) -> None:
@@ -64,14 +69,27 @@ def schedulers(
             if done == total or done % len(entries) == 0:
                 note(f"{done}/{total}  {row.world}, seed {row.seed}")
 
+        ended: list[Any] = []  # table.Ended
+
+        def left(one: Any) -> None:  # noqa: ANN401 - table.Ended
+            ended.append(one)
+            note(str(one))
+
+        limits = table.Limits(limit_of(limit, "limit") or 0.0, limit_of(timeout) or 0.0)
         try:
-            entries = [table.entry(name) for name in dict.fromkeys(names)]
-            rows = table.fill(out, entries, worlds, suite.SEEDS[:seeds], workers=workers, told=told)
+            entries = [table.entry(name, limits) for name in dict.fromkeys(names)]
+            rows = table.fill(
+                out, entries, worlds, suite.SEEDS[:seeds], workers=workers, told=told, limits=limits, ended=left
+            )
         except SchedulerError as error:
             raise SetupError(str(error)) from error
-        found = table.compared(rows, entries)
+        there = {row.entry for row in rows}
+        found = table.compared(rows, [one for one in entries if one.name in there])
+        found["ended"] = [str(one) for one in ended]
         (out / "leaderboard.md").write_text(table.markdown(found), encoding="utf-8")
         emit(found | {"folder": str(out)}, as_json, lambda: _text(found, out))
+        if ended:
+            raise typer.Exit(1)
 
 
 def _words(text: str) -> list[str]:
@@ -87,4 +105,4 @@ def _text(found: dict[str, Any], out: Path) -> str:
         best = f"{line['with_best']}/{line['worlds']}"
         shown = f"{line['entry']:<{wide}} {line['score']:>6.3f} {band(line):>15} {best:>9}"
         lines.append(f"{shown} {line['late']:>6.1%} {line['cpu']:>7.2f}")
-    return "\n".join([*lines, f"page  {out / 'leaderboard.md'}"])
+    return "\n".join([*lines, *found["ended"], f"page  {out / 'leaderboard.md'}"])

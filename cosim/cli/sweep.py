@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -182,16 +183,16 @@ def _write_reports(folder: SweepFolder, quiet: bool) -> None:
             note(f"no report of {run.name}: {refused}")
 
 
-def limit_of(timeout: str | None) -> float | None:
-    """The seconds that `--timeout` says. Raises `ScenarioError`."""
+def limit_of(timeout: str | None, option: str = "timeout") -> float | None:
+    """The seconds that `--timeout`, or another option, says. Raises `ScenarioError`."""
     if timeout is None:
         return None
     try:
         seconds = parse(timeout, "time")
     except ValueError as error:
-        raise ScenarioError(Problem(str(error), "timeout", hint="write it as '90 s' or '10 min'")) from None
-    if not seconds > 0:
-        raise ScenarioError(Problem(f"'{timeout}' leaves no time to run", "timeout", hint="write a time above 0"))
+        raise ScenarioError(Problem(str(error), option, hint="write it as '90 s' or '10 min'")) from None
+    if not 0.0 < seconds < math.inf:
+        raise ScenarioError(Problem(f"'{timeout}' leaves no time to run", option, hint="write a time above 0"))
     return seconds
 
 

@@ -14,6 +14,7 @@ from cosim.cli.main import app
 from cosim.peers.interval import Interval
 from cosim.schedulers import SchedulerError
 from cosim.schedulers.state import KEEP, decides
+from tests.unit.test_children import alive
 
 
 @decides("interval")
@@ -268,3 +269,71 @@ def test_other_helpers_or_weights_beside_an_entry_are_another_entry(tmp_path, mo
     assert table.entry("theirs:policy").digest == before
     (tmp_path / changed).write_bytes(b"2")
     assert table.entry("theirs:policy").digest != before
+
+
+SLOW = """
+import ctypes, os, subprocess, time
+from pathlib import Path
+from cosim.schedulers.state import decides
+
+@decides("interval")
+class Stuck:
+    def __init__(self):
+        self.decided = 0
+
+    def __call__(self, state):
+        self.decided += 1
+        if self.decided == 3:
+            Path(__file__).with_name("pid").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+            ctypes.PyDLL(None).pause()  # in C, with the interpreter's lock
+        return state.tasks["host"].astype(int)
+
+@decides("interval")
+def slow(state):
+    time.sleep(0.2)  # 80 times
+    return state.tasks["host"].astype(int)
+
+@decides("interval")
+def quick(state):
+    return state.tasks["host"].astype(int)
+
+@decides("interval")
+def crash(state):
+    os.abort()
+
+@decides("interval")
+class Unmade:
+    def __init__(self):
+        time.sleep(600.0)
+"""
+
+
+def test_an_entry_that_does_not_return_is_ended_and_named_and_the_others_go_on(tmp_path, monkeypatch):
+    """A decision that never ends, in code that hears no exception, and an entry after it."""
+    _own(tmp_path, monkeypatch, SLOW)
+    arguments = ["--only", "least-loaded", "--entry", "theirs:Stuck", "--entry", "theirs:quick", "--world", "small"]
+    out = tmp_path / "out"
+    limits = ["--seeds", "2", "--limit", "3 s", "--json", "--out", str(out)]
+    done = CliRunner().invoke(app, ["bench", "schedulers", *arguments, *limits])
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout[done.stdout.index("{") :])
+    assert {line["entry"] for line in found["board"]} == {"least-loaded", "theirs:quick"}
+    said = "entry 'theirs:Stuck' was ended: a decision took more than 3 s (world small, seed 11)"
+    assert found["ended"] == [said]
+    assert said in (out / "leaderboard.md").read_text(encoding="utf-8")
+    assert {one.entry for one in table.read(out)} == {"least-loaded", "theirs:quick"}
+    assert not alive(int((tmp_path / "pid").read_text()))  # what it had started has ended with it
+
+
+def test_a_run_of_slow_decisions_an_entry_that_ends_its_process_and_one_that_is_never_made(tmp_path, monkeypatch):
+    _own(tmp_path, monkeypatch, SLOW)
+    ended = []
+    limits, slow = table.Limits(decision=60.0, run=1.0), [table.entry("theirs:slow")]
+    assert table.fill(tmp_path, slow, ["small"], [11, 12], limits=limits, ended=ended.append) == []
+    assert [str(one) for one in ended] == [
+        "entry 'theirs:slow' was ended: a run took more than 1 s (world small, seed 11)"
+    ]
+    with pytest.raises(SchedulerError, match=r"entry 'theirs:crash' fails in world small, seed 11: .* by SIGABRT"):
+        table.fill(tmp_path, [table.entry("theirs:crash")], ["small"], [11], limits=table.Limits())
+    with pytest.raises(SchedulerError, match=r"cannot be made: TimeoutError: not made within 0\.1 s"):
+        table.entry("theirs:Unmade", table.Limits(decision=0.1))

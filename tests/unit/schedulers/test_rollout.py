@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.metanet import static_choice
 from cosim.schedulers import BRANCHING, list_schedulers, scheduler
 from cosim.schedulers.catalogue.objective import Scale, costs
 from cosim.schedulers.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, dollars, pool
@@ -50,3 +51,16 @@ def test_dollars_are_the_price_of_busy_hosts_and_of_the_call_per_task_ended():
     price = after.hosts["price"][after.hosts["power"] > 0.0].sum() * hours
     expected = (price + TARIFF * MILLISECONDS["gosh"] + CALL) / max(len(ended), 1)
     assert dollars(before, after, Scale(), POOL.index("gosh")) == pytest.approx(expected)
+
+
+def test_the_static_choice_of_a_seed_is_made_by_the_others():
+    """a3c is cheapest under the last seed alone: it is not chosen there, but under the others by that one seed."""
+    others = {"semi-direct": [2.0, 2.0, 2.0], "a3c": [3.0, 3.0, 0.1], "aco": [9.0, 9.0, 9.0]}
+    _, found = static_choice({"metanet": [4.0, 4.0, 4.0], **others})
+    assert found["policies"] == ["a3c", "a3c", "semi-direct"]
+    assert found["dollars"][0] == pytest.approx((3.0 + 3.0 + 2.0) / 3.0)
+    assert found["ratio"] == pytest.approx((4.0**3 / (3.0 * 3.0 * 2.0)) ** (1.0 / 3.0))
+    tables, found = static_choice({"metanet": [4.0, 4.1], "aco": [2.0, 2.0]})
+    assert found["take"] == "the static choice"
+    assert "aco" in str(tables[0])
+    assert static_choice({"metanet": [4.0], "least-loaded": [1.0]}) == ([], None)
