@@ -94,6 +94,12 @@ def bounds(unit: str) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
+def share_of(load: Floats) -> float | None:
+    """What a node's load (m,) is a share of: 1, 100 where it is a percentage, None where it is no share."""
+    top = float(np.nanmax(load)) if np.isfinite(load).any() else np.nan
+    return 1.0 if top <= 1.01 else 100.0 if _PERCENT < top <= 101.0 else None
+
+
 def examine(
     observed: Observed,
     *,
