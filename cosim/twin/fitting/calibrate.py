@@ -21,7 +21,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.twin.calibration import Calibration, Estimate, Judgement
 from cosim.twin.fitting.judging import before_and_after, complaints
 from cosim.twin.fitting.methods import AUTO, METHODS, SURROGATES, Searching, choose, search
-from cosim.twin.fitting.misfit import Misfit, farther
+from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.predictive import LAW, MODES, ORDERLY, Unexplained, check, pairs
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
@@ -38,7 +38,7 @@ _WEAK = 0.3  # changes below this many deviations over seeds cannot be told from
 DRAWS = 200  # of the posterior that an answer keeps
 _TOLD = 4  # figures that the model does not make, at most
 _OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that chance does not explain
-_APART = 3.0  # deviations of the values of the least misfit, by which posterior and search disagree
+_APART = 3.0  # deviations, by which search and posterior disagree
 _MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is told to lack a cause
@@ -356,23 +356,29 @@ class _Session:
     def _center(self, found: Posterior) -> bool:
         """Take the posterior's middle where its misfit is not worse than the best by more than chance, and say so.
 
-        The best is that of these data alone: where the model makes them, it is as far from the truth as their chance
-        puts it. Of an optimum that this moves by s, a point d from it is worse by d / 2 s deviations of the chance of
-        the data.
+        The best is that of these data alone, so any other point is worse with them. Where the model makes the data, the
+        middle is taken as well if it is not farther from them than its own runs are from one another.
         """
         if self.problem.deterministic:
             return True
-        both, seeds = np.stack([self.best[self.runs.searched], found.middle]), self._seeds[32 : 32 + 2 * self.replicates]
-        rows = self.runs.ask(self.case, both, seeds, "left out", self.misfit.left_out).reshape(2, len(seeds), -1)
-        losses = rows[:, :, 0]
+        seeds = self._seeds[32 : 32 + 2 * self.replicates]
+        losses = self._by_seed(np.stack([self.best[self.runs.searched], found.middle]), seeds)
         worse = losses[1] - losses[0]
-        by, chance = farther(*rows)
-        of_data = 0.5 * _APART * chance if found.widened <= 1.0 else 0.0
-        if by <= max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean(), of_data):
+        of_runs = self._among_runs(found.middle, seeds) if found.widened <= 1.0 else 0.0
+        chance = max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean())
+        if worse.mean() <= chance or losses[1].mean() <= of_runs:
             self.best, self.loss = self.runs.whole(found.middle[None])[0], float(losses[1].mean())
             self.runs.rest = self.best.copy()
             return True
         return False
+
+    def _among_runs(self, at: Floats, seeds: list[int]) -> float:
+        """The misfit of runs at a point (d searched) with one another that hardly any exceeds."""
+        values = self.space.values(self.runs.whole(at[None]))
+        runs = [self.case.simulate(values, seed) for seed in seeds]
+        self.runs.count += len(runs)
+        among = self.misfit.among(runs)
+        return float(among.mean() + _APART * among.std(ddof=1))
 
     def _note(self, found: Posterior, names: list[str]) -> None:
         low, high = found.interval()

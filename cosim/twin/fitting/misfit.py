@@ -11,7 +11,7 @@ half of the measurement to the other, below which no model can be told to be bet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -65,6 +65,22 @@ class Misfit:
         parts = [self._kept, *({name: kept[k] for name, kept in blocks.items()} for k in range(BLOCKS))]
         return np.stack([self._losses(simulated, kept) for kept in parts], axis=1)
 
+    def among(self, runs: Sequence[Mapping[str, Floats]]) -> Floats:
+        """(runs,) mean misfit of each simulated run (signal -> (1, m)) with the others, as if it were the measurement."""
+        kept = dict(self._kept)
+        found = np.zeros(len(runs))
+        for k, one in enumerate(runs):
+            for name, signal in self._signals.items():
+                row = np.asarray(one[name], np.float64)[0]
+                if not signal.paired:
+                    kept[name] = np.isfinite(row)
+                if not kept[name].any():
+                    return np.full(len(runs), np.nan)
+                others = [_rows(name, signal, other) for other in runs if other is not one]
+                part = [self._loss(signal, rows, kept[name], row)[0] for rows in others]
+                found[k] += signal.weight / self._total * float(np.mean(part))
+        return found
+
     def _losses(self, simulated: Mapping[str, Floats], kept: Mapping[str, NDArray[np.bool_]]) -> Floats:
         total: Floats | float = 0.0
         for name, signal in self._signals.items():
@@ -72,8 +88,10 @@ class Misfit:
             total = total + signal.weight / self._total * self._loss(signal, rows, kept[name])
         return np.asarray(total, np.float64)
 
-    def _loss(self, signal: MeasuredSignal, rows: Floats, kept: NDArray[np.bool_]) -> Floats:
-        real, span = signal.values[kept], signal.span
+    def _loss(
+        self, signal: MeasuredSignal, rows: Floats, kept: NDArray[np.bool_], known: Floats | None = None
+    ) -> Floats:
+        real, span = (signal.values if known is None else known)[kept], signal.span
         if signal.paired:
             with np.errstate(invalid="ignore", over="ignore"):
                 squares = ((np.compress(kept, rows, axis=1) - real) / span) ** 2
